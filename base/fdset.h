@@ -1,0 +1,26 @@
+/* Fds on their way: a small set that owns what it holds and closes what nobody took. */
+#pragma once
+
+#define FDSET_MAX 4
+
+struct fdset {
+        int fds[FDSET_MAX];
+        unsigned n;
+};
+
+#define FDSET_NULL     \
+        {              \
+                .n = 0 \
+        }
+
+/* Adds a fd that the set owns from now on. -E2BIG when it is full; the fd is closed then. */
+int fdset_add(struct fdset *set, int take_fd);
+
+/* Takes the fd at `index` out; the caller owns it. -1 if it is not there (any more). */
+int fdset_steal(struct fdset *set, unsigned index);
+
+/* Closes what is left. */
+void fdset_deinit(struct fdset *set);
+
+/* For CLEANUP on an `int fd`; -1 is nothing. Keeps errno. */
+void closep(int *fd);

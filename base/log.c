@@ -1,0 +1,57 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 1024
+
+/* The process's own options, set once before threads start. */
+static const char *process_name = "gpumem";
+static enum log_level process_threshold = LOG_WARNING;
+
+static const char *const level_names[] = {[LOG_ERROR] = "error",
+                                          [LOG_WARNING] = "warning",
+                                          [LOG_INFO] = "info",
+                                          [LOG_DEBUG] = "debug"};
+
+void log_setup(const char *name, enum log_level threshold)
+{
+        process_name = name;
+        process_threshold = threshold;
+}
+
+int log_level_parse(const char *text, enum log_level *ret_level)
+{
+        for (unsigned i = 0; i < ARRAY_SIZE(level_names); i++) {
+                if (strcmp(text, level_names[i]) == 0) {
+                        *ret_level = (enum log_level)i;
+                        return 0;
+                }
+        }
+        return -EINVAL;
+}
+
+/* One write a line, so that lines of several threads and processes do not mix. */
+void log_line(enum log_level level, const char *format, ...)
+{
+        char line[LINE_MAX_BYTES];
+        int saved = errno;
+        size_t length;
+        va_list arguments;
+
+        if (level > process_threshold)
+                return;
+        (void)snprintf(line, sizeof(line), "%s: %s: ", process_name, level_names[level]);
+        length = strlen(line);
+        va_start(arguments, format);
+        (void)vsnprintf(line + length, sizeof(line) - length - 1, format, arguments);
+        va_end(arguments);
+        length = strlen(line);
+        line[length++] = '\n';
+        if (write(STDERR_FILENO, line, length) < 0) {
+                /* Nobody is left to tell. */
+        }
+        errno = saved;
+}

@@ -1,0 +1,21 @@
+/* Messages for the person who runs the process, on stderr: one line each, "name: level: text".
+ * The threshold is an option of the process (GPUMEM_LOG or --log). Any thread. Libraries log at
+ * debug level only. */
+#pragma once
+
+#include "base/err.h"
+
+enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
+
+/* `name` stands before every line and must live as long as the process. */
+void log_setup(const char *name, enum log_level threshold);
+
+/* "error", "warning", "info" or "debug"; -EINVAL for anything else. */
+int log_level_parse(const char *text, enum log_level *ret_level);
+
+void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#define log_error(...)   log_line(LOG_ERROR, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
+#define log_info(...)    log_line(LOG_INFO, __VA_ARGS__)
+#define log_debug(...)   log_line(LOG_DEBUG, __VA_ARGS__)

@@ -1,0 +1,98 @@
+#include "base/memfd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int memfd_open(const char *name, uint64_t n_bytes, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        if (fd < 0 || ftruncate(fd, (off_t)n_bytes) < 0)
+                return err_errno();
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        int r;
+
+        r = memfd_open(name, n_bytes, &fd);
+        if (r)
+                return r;
+        if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS) < 0)
+                return err_errno();
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        size_t written = 0;
+        int r;
+
+        r = memfd_open(name, n_bytes, &fd);
+        if (r)
+                return r;
+        while (written < n_bytes) {
+                ssize_t n = pwrite(fd, (const char *)bytes + written, n_bytes - written,
+                                   (off_t)written);
+
+                if (n < 0)
+                        return err_errno();
+                written += (size_t)n;
+        }
+        if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE) < 0)
+                return err_errno();
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+int memfd_check(int fd, uint64_t n_bytes)
+{
+        struct stat st;
+        int seals = fcntl(fd, F_GET_SEALS);
+
+        if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0)
+                return -EPROTO;
+        return (uint64_t)st.st_size == n_bytes ? 0 : -EPROTO;
+}
+
+static int map(int fd, size_t n_bytes, int protection, int flags, void **ret_bytes)
+{
+        void *bytes = mmap(NULL, n_bytes, protection, flags, fd, 0);
+
+        if (bytes == MAP_FAILED)
+                return err_errno();
+        *ret_bytes = bytes;
+        return 0;
+}
+
+int memfd_map_read(int fd, size_t n_bytes, const void **ret_bytes)
+{
+        void *bytes;
+        int r;
+
+        r = map(fd, n_bytes, PROT_READ, MAP_PRIVATE, &bytes);
+        if (r)
+                return r;
+        *ret_bytes = bytes;
+        return 0;
+}
+
+int memfd_map_shared(int fd, size_t n_bytes, void **ret_bytes)
+{
+        return map(fd, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ret_bytes);
+}

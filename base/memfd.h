@@ -1,0 +1,19 @@
+/* Sealed shared memory: what a process may be handed without having to trust its peer's ftruncate.
+ * Any thread. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A memfd of n_bytes zero bytes that can neither shrink nor grow, nor be unsealed. */
+int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd);
+
+/* A memfd with these bytes that nobody can change any more. */
+int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd);
+
+/* -EPROTO unless fd is a memfd of exactly n_bytes that cannot shrink. */
+int memfd_check(int fd, uint64_t n_bytes);
+
+/* A mapping, private to the caller, of n_bytes of a checked memfd. */
+int memfd_map_read(int fd, size_t n_bytes, const void **ret_bytes);
+int memfd_map_shared(int fd, size_t n_bytes, void **ret_bytes);
