@@ -1,0 +1,6 @@
+/* Ends one reading of messages.def. Included once a reading: no guard. */
+#undef MESSAGE
+#undef U32
+#undef U64
+#undef TEXT
+#undef END_MESSAGE

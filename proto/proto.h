@@ -1,0 +1,131 @@
+/* The messages: their structs, their checks and their names, all from messages.def.
+ *
+ * A frame is a header of 16 bytes and one message. It travels as one SOCK_SEQPACKET datagram with
+ * its fds. proto_decode is the one place where bytes become a frame that may be believed. Pure. */
+#pragma once
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian structs");
+
+#define PROTO_VERSION 1
+#define PROTO_MAGIC   UINT32_C(0x6d6d7067)
+
+#define PROTO_SLOTS_MAX 65536
+#define PROTO_POOLS_MAX 256
+#define PROTO_ROWS_MAX  1048576
+#define PROTO_BOARD_MAX (UINT64_C(1) << 30)
+#define PROTO_LEASE_MAX ((UINT64_C(1) << 56) - 1)
+
+/* LEASE properties: fixed when the block is made. None is served yet. */
+#define PROTO_PROPERTY_SHAREABLE UINT32_C(1)
+#define PROTO_PROPERTY_RDMA      UINT32_C(2)
+#define PROTO_PROPERTY_FABRIC    UINT32_C(4)
+#define PROTO_PROPERTIES         UINT32_C(7)
+
+#define PROTO_RETURN_UNMAPPED UINT32_C(1)
+
+#define PROTO_SCOPE_TENANT 1
+#define PROTO_SCOPE_NODE   2
+#define PROTO_ALL_POOLS    UINT32_MAX
+
+#define PROTO_NOTICE_SHUTTING_DOWN 1
+
+enum proto_sender { FROM_CLIENT, FROM_DAEMON };
+
+enum message_kind {
+#define MESSAGE(NAME, name, code, sender, fds_min, fds_max, text) MESSAGE_##NAME = (code),
+#define U32(field, rule, text)
+#define U64(field, rule, text)
+#define TEXT(field, n_bytes, text)
+#define END_MESSAGE(NAME, name, n_bytes)
+#include "proto/messages.def"
+#include "proto/messages_undef.h"
+};
+
+#define MESSAGE(NAME, name, code, sender, fds_min, fds_max, text) struct message_##name {
+#define U32(field, rule, text)                                    uint32_t field;
+#define U64(field, rule, text)                                    uint64_t field;
+#define TEXT(field, n_bytes, text)                                char field[n_bytes];
+#define END_MESSAGE(NAME, name, n_bytes) \
+        }                                \
+        ;                                \
+        static_assert(sizeof(struct message_##name) == (n_bytes), "wire sizes are frozen");
+#include "proto/messages.def"
+#include "proto/messages_undef.h"
+
+/* The wire image: the first n_bytes of it are what travels. */
+struct frame {
+        uint32_t n_bytes; /* header and message */
+        uint16_t kind;
+        uint16_t n_fds;
+        uint32_t serial; /* a reply bears its request's; requests begin at 1 */
+        uint32_t flags;  /* none yet: 0 */
+        union {
+#define MESSAGE(NAME, name, code, sender, fds_min, fds_max, text) struct message_##name name;
+#define U32(field, rule, text)
+#define U64(field, rule, text)
+#define TEXT(field, n_bytes, text)
+#define END_MESSAGE(NAME, name, n_bytes)
+#include "proto/messages.def"
+#include "proto/messages_undef.h"
+        };
+};
+
+#define FRAME_HEADER_BYTES offsetof(struct frame, hello)
+static_assert(FRAME_HEADER_BYTES == 16, "the header's size is frozen");
+
+#define FRAME_NULL           \
+        {                    \
+                .n_bytes = 0 \
+        }
+
+/* A row of POOLS_REPLY and of WELCOME's second fd. */
+struct pool_row {
+        uint32_t id;
+        uint32_t kind;  /* enum gpumem_kind */
+        uint32_t place; /* device: the daemon's index, for display; pinned: NUMA node */
+        uint32_t reserved;
+        uint8_t uuid[16]; /* device: the GPU's; pinned: zero */
+        char name[64];
+        uint64_t n_capacity_bytes; /* of the device, or of the machine's memory */
+        uint64_t n_max_bytes;      /* most that the pool may reserve */
+        uint64_t n_granularity_bytes;
+};
+static_assert(sizeof(struct pool_row) == 120, "wire sizes are frozen");
+
+/* A row of STATS_REPLY. */
+struct stats_row {
+        uint32_t pool;
+        uint32_t kind;
+#define STAT(field, unit, text) uint64_t field;
+#include "proto/stats.def"
+#undef STAT
+};
+
+/* Why bytes were not taken for a frame: static text. */
+struct proto_reason {
+        const char *what;
+        const char *field; /* NULL when it is about the frame as a whole */
+};
+
+/* Checks n_bytes that came with n_fds fds from `sender`. Bytes beyond n_bytes are never read.
+ * GPUMEM_E_BAD_FRAME: see reason; GPUMEM_E_UNKNOWN_KIND: a sound header whose kind is not of this
+ * list. ret_frame's header is set for both, as far as bytes reach, so that an answer can be
+ * addressed. */
+int proto_decode(const void *bytes, size_t n_bytes, unsigned n_fds, enum proto_sender sender,
+                 struct frame *ret_frame, struct proto_reason *ret_reason);
+
+/* Fills in a frame's header for its kind; the message's fields are the caller's. */
+void proto_seal(struct frame *frame, enum message_kind kind, uint32_t serial, unsigned n_fds);
+
+/* "LEASE"; "unknown" for a kind that is not of the list. */
+const char *proto_name(unsigned kind);
+
+/* Copies text into a TEXT field: cut to fit, unprintable bytes made '?', zero to the end. */
+void proto_put_text(char *field, size_t n_field_bytes, const char *text);
+
+/* The sentence for a GPUMEM_E_*; NULL for a code that is not of gpumem-errors.def. */
+const char *proto_error_text(int code);

@@ -1,0 +1,125 @@
+#include "proto/wire.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "gpumem.h"
+
+union control {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(FDSET_MAX * sizeof(int))];
+};
+
+static void put_fds(struct msghdr *message, union control *control, const int *fds, unsigned n_fds)
+{
+        struct cmsghdr *header;
+
+        message->msg_control = control;
+        message->msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+        header = CMSG_FIRSTHDR(message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
+}
+
+int wire_send(int socket, const struct frame *frame, const int *fds)
+{
+        struct iovec bytes = {(void *)frame, frame->n_bytes};
+        struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+        union control control = {.bytes = {0}};
+        ssize_t n;
+
+        if (frame->n_fds)
+                put_fds(&message, &control, fds, frame->n_fds);
+        do {
+                n = sendmsg(socket, &message, MSG_NOSIGNAL);
+        } while (n < 0 && errno == EINTR);
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
+                return GPUMEM_E_DISCONNECTED;
+        if (n < 0)
+                return err_errno();
+        return (size_t)n == frame->n_bytes ? 0 : -EMSGSIZE;
+}
+
+static void take_fds(struct msghdr *message, struct fdset *set)
+{
+        for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+             header = CMSG_NXTHDR(message, header)) {
+                size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+                if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+                        continue;
+                for (size_t i = 0; i < n; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+                        (void)fdset_add(set, fd);
+                }
+        }
+}
+
+/* A read of nothing is the end, or an empty datagram from a peer that is still there. */
+static int nothing_came(int socket, struct proto_reason *ret_reason)
+{
+        struct pollfd events = {.fd = socket, .events = POLLRDHUP};
+
+        if (poll(&events, 1, 0) > 0 && events.revents & (POLLRDHUP | POLLHUP | POLLERR))
+                return GPUMEM_E_DISCONNECTED;
+        *ret_reason = (struct proto_reason){"an empty datagram", NULL};
+        return GPUMEM_E_BAD_FRAME;
+}
+
+/* One datagram. The daemon gives fds no room at all: what a client sends is dropped by the kernel. */
+static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buffer, size_t n_bytes,
+                                struct fdset *fds, int *ret_flags)
+{
+        struct iovec bytes = {buffer, n_bytes};
+        union control control;
+        struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+        ssize_t n;
+
+        if (sender == FROM_DAEMON) {
+                message.msg_control = &control;
+                message.msg_controllen = sizeof(control);
+        }
+        do {
+                n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+        } while (n < 0 && errno == EINTR);
+        if (n >= 0)
+                take_fds(&message, fds);
+        *ret_flags = message.msg_flags;
+        return n;
+}
+
+int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
+                 struct fdset *ret_fds, struct proto_reason *ret_reason)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame bytes;
+        int flags, r;
+        ssize_t n;
+
+        n = receive_datagram(socket, sender, &bytes, sizeof(bytes), &fds, &flags);
+        if (n < 0)
+                return errno == ECONNRESET ? GPUMEM_E_DISCONNECTED : err_errno();
+        if (flags & MSG_CTRUNC) {
+                *ret_reason = (struct proto_reason){"fds that this side cannot take", NULL};
+                return GPUMEM_E_BAD_FRAME;
+        }
+        if (n == 0)
+                return nothing_came(socket, ret_reason);
+        if (flags & MSG_TRUNC) {
+                *ret_reason = (struct proto_reason){"more bytes than any message has", NULL};
+                return GPUMEM_E_BAD_FRAME;
+        }
+        r = proto_decode(&bytes, (size_t)n, fds.n, sender, ret_frame, ret_reason);
+        if (r)
+                return r;
+        *ret_fds = fds;
+        fds = (struct fdset)FDSET_NULL;
+        return 0;
+}

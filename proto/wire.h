@@ -1,0 +1,17 @@
+/* Frames on a SOCK_SEQPACKET socket, with their fds. Stateless; any thread, as long as one thread
+ * at a time reads a socket. */
+#pragma once
+
+#include "base/fdset.h"
+#include "proto/proto.h"
+
+/* Sends a sealed frame whole or not at all. `fds` are borrowed: frame->n_fds of them.
+ * -EAGAIN when a non-blocking socket is full; GPUMEM_E_DISCONNECTED when the peer is gone. */
+int wire_send(int socket, const struct frame *frame, const int *fds);
+
+/* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec.
+ * GPUMEM_E_DISCONNECTED at the end of the connection; GPUMEM_E_BAD_FRAME with a reason, and
+ * GPUMEM_E_UNKNOWN_KIND, as proto_decode says; -EAGAIN when there is nothing now; other -errno.
+ * Whatever fds came with a frame that is not returned are closed. */
+int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
+                 struct fdset *ret_fds, struct proto_reason *ret_reason);
