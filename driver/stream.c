@@ -1,0 +1,84 @@
+#include "driver/stream.h"
+
+#include "gpumem.h"
+
+/* A default stream is the current context's; any other knows its own. */
+static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *ret_context)
+{
+        CUcontext context;
+        int r;
+
+        if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+                r = CUDA_CALL(cuda, cuCtxGetCurrent, &context);
+        else
+                r = CUDA_CALL(cuda, cuStreamGetCtx, stream, &context);
+        if (r)
+                return r;
+        if (!context)
+                return GPUMEM_E_NO_CONTEXT;
+        *ret_context = context;
+        return 0;
+}
+
+/* Runs one call with `context` current and puts back what was current before. */
+static int with_context(const struct cuda *cuda, CUcontext context,
+                        int (*call)(const struct cuda *cuda, void *argument), void *argument)
+{
+        CUcontext before;
+        int r, r_back;
+
+        r = CUDA_CALL(cuda, cuCtxGetCurrent, &before);
+        if (r)
+                return r;
+        if (before == context)
+                return call(cuda, argument);
+        r = CUDA_CALL(cuda, cuCtxSetCurrent, context);
+        if (r)
+                return r;
+        r = call(cuda, argument);
+        r_back = CUDA_CALL(cuda, cuCtxSetCurrent, before);
+        return r ? r : r_back;
+}
+
+static int current_device(const struct cuda *cuda, void *argument)
+{
+        return CUDA_CALL(cuda, cuCtxGetDevice, argument);
+}
+
+static int synchronize_current(const struct cuda *cuda, void *argument)
+{
+        (void)argument;
+        return CUDA_CALL(cuda, cuCtxSynchronize);
+}
+
+int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                    int *ret_ordinal)
+{
+        unsigned long long id;
+        CUcontext context;
+        CUdevice device;
+        int r;
+
+        r = stream_context(cuda, stream, &context);
+        if (r)
+                return r;
+        r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
+        if (r)
+                return r;
+        r = with_context(cuda, context, current_device, &device);
+        if (r)
+                return r;
+        *ret_key = (struct stream_key){.context = (uint64_t)(uintptr_t)context, .id = id};
+        *ret_ordinal = device;
+        return 0;
+}
+
+int stream_synchronize(const struct cuda *cuda, void *stream)
+{
+        return CUDA_CALL(cuda, cuStreamSynchronize, stream);
+}
+
+int stream_synchronize_context(const struct cuda *cuda, uint64_t context)
+{
+        return with_context(cuda, (CUcontext)(uintptr_t)context, synchronize_current, NULL);
+}

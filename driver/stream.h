@@ -1,0 +1,25 @@
+/* Streams: which one it is, what device it is on, and waiting for its work. Any thread. */
+#pragma once
+
+#include <stdint.h>
+
+#include "driver/cuda.h"
+
+/* Who a stream is, for as long as the process lives: handles are used again after destroy, ids are
+ * not. The per-thread default stream has one handle in all threads and an id in each. */
+struct stream_key {
+        uint64_t context; /* the context's handle */
+        uint64_t id;
+};
+
+/* Identifies `stream`, which may be NULL for the default stream of the current context, and its
+ * device. GPUMEM_E_NO_CONTEXT when that needs a current context and there is none; -EINVAL for a
+ * handle that is no stream. */
+int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                    int *ret_ordinal);
+
+/* Waits for all work that was enqueued there before. */
+int stream_synchronize(const struct cuda *cuda, void *stream);
+
+/* Waits for all work of a context, which is made current for the call. */
+int stream_synchronize_context(const struct cuda *cuda, uint64_t context);

@@ -1,0 +1,34 @@
+/* Device memory as blocks: made and exported as a fd on one side, imported and mapped on the other.
+ *
+ * Handles are the driver's, addresses are the device's. No context is needed for any of it. Any
+ * thread. A handle is released by vmm_release, a fd by close (on a thread that may block: the
+ * driver's close can take its global lock). */
+#pragma once
+
+#include <stdint.h>
+
+#include "driver/cuda.h"
+
+/* What block sizes and mappings are multiples of. */
+int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes);
+
+/* Makes a block and exports it. The memory lives as long as its handle, its fd or a mapping does,
+ * in any process. GPUMEM_E_DEVICE_FULL when the device has no room. */
+int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,
+               int *ret_fd);
+
+/* The block behind a fd, from another process or this one. The fd stays the caller's. */
+int vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
+
+int vmm_release(const struct cuda *cuda, uint64_t handle);
+
+int vmm_reserve(const struct cuda *cuda, uint64_t n_bytes, uint64_t *ret_address);
+int vmm_unreserve(const struct cuda *cuda, uint64_t address, uint64_t n_bytes);
+
+/* Maps a whole block into reserved addresses, readable and writable by the device. On failure
+ * nothing is mapped. The mapping keeps the memory; the handle may be released. */
+int vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
+            uint64_t handle);
+
+/* Unmaps it. Gives no protection from running work: that must be over. */
+int vmm_unmap(const struct cuda *cuda, uint64_t address, uint64_t n_bytes);
