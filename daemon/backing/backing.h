@@ -1,0 +1,50 @@
+/* What blocks are made of, and how they are made and let go.
+ *
+ * A backing is a pool's maker: device memory of one GPU, or pinned memory. Its two deeds may block
+ * for long, take the driver's locks and fail; only the pool's worker calls them. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "driver/cuda.h"
+
+/* The longest failure text that a job brings home. */
+#define BACKING_FAILURE_MAX 160
+
+struct backing_block;
+
+struct backing {
+        /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log. */
+        int (*create)(struct backing *backing, struct backing_block *block,
+                      char ret_failure[static BACKING_FAILURE_MAX]);
+        /* Lets go of both. What a client still maps stays until it does not. */
+        void (*release)(struct backing *backing, struct backing_block *block);
+        struct backing *(*free)(struct backing *backing);
+};
+
+enum job_kind { JOB_CREATE, JOB_RELEASE, JOB_CLOSE };
+
+/* Work for a pool's worker. Embedded in what it is about, so that letting go never needs memory. */
+struct job {
+        TAILQ_ENTRY(job) link;
+        enum job_kind kind;
+        struct backing_block *block; /* JOB_CREATE, JOB_RELEASE */
+        int take_fd;                 /* JOB_CLOSE: a fd that may be a driver's */
+        void *owner;                 /* the submitter's */
+        int result;
+        char failure[BACKING_FAILURE_MAX];
+};
+
+TAILQ_HEAD(job_queue, job);
+
+/* A block's substance. Owned by the server from before its creation until after its release. */
+struct backing_block {
+        uint64_t n_bytes;
+        uint64_t handle; /* device: the driver's; pinned: 0 */
+        int fd;          /* what clients are given; -1: none */
+        struct job job;
+};
+
+int backing_device_new(const struct cuda *cuda, int ordinal, struct backing **ret_backing);
+int backing_pinned_new(struct backing **ret_backing);

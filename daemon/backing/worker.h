@@ -1,0 +1,22 @@
+/* A pool's own thread: it carries out jobs in the order of their coming, so that the loop never
+ * waits for a driver, and a release that was submitted before a create has made its room.
+ *
+ * submit and take_done are called by the loop's thread; `wake` is called by the worker's. */
+#pragma once
+
+#include "daemon/backing/backing.h"
+
+struct worker;
+
+/* Starts the thread. The worker owns `take_backing`, also when this fails. */
+int worker_new(struct backing *take_backing, void (*wake)(void *argument), void *wake_argument,
+               struct worker **ret_worker);
+
+/* Finishes every job that was submitted, then ends the thread. NULL is legal; returns NULL. */
+struct worker *worker_free(struct worker *worker);
+
+/* The job stays the worker's until worker_take_done gives it back. */
+void worker_submit(struct worker *worker, struct job *job);
+
+/* The next job that is done, in the order of submission; NULL: none. */
+struct job *worker_take_done(struct worker *worker);
