@@ -1,0 +1,141 @@
+#include "daemon/options.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/size.h"
+
+static const char help_text[] =
+        "Usage: gpumemd [OPTION]...\n"
+        "Owns this machine's cached GPU memory and pinned host memory, and leases blocks of it to\n"
+        "programs that use libgpumem-client.\n"
+        "\n"
+        "  --socket PATH        where to listen; default: $GPUMEM_SOCKET, for root\n"
+        "                       /run/gpumemd/gpumemd.sock, else\n"
+        "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --cuda-library FILE  CUDA driver to load; default: $GPUMEM_CUDA_LIBRARY, then\n"
+        "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
+        "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
+        "  --pinned-bytes SIZE  most for the pinned pool; default: a quarter of the machine's "
+        "memory\n"
+        "  --log LEVEL          error, warning, info or debug; default: $GPUMEM_LOG, then info\n"
+        "  --help, --version\n"
+        "\n"
+        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB. SIGTERM and SIGINT end the daemon in order;\n"
+        "memory that programs hold stays valid.\n"
+        "Exit status: 0 ended in order, 1 failure, 2 wrong option, 3 no CUDA driver.\n";
+
+enum option_id {
+        OPTION_SOCKET = 1,
+        OPTION_CUDA_LIBRARY,
+        OPTION_DEVICE_BYTES,
+        OPTION_PINNED_BYTES,
+        OPTION_LOG,
+        OPTION_HELP,
+        OPTION_VERSION,
+};
+
+static const struct option long_options[] = {
+        {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"cuda-library", required_argument, NULL, OPTION_CUDA_LIBRARY},
+        {"device-bytes", required_argument, NULL, OPTION_DEVICE_BYTES},
+        {"pinned-bytes", required_argument, NULL, OPTION_PINNED_BYTES},
+        {"log", required_argument, NULL, OPTION_LOG},
+        {"help", no_argument, NULL, OPTION_HELP},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {NULL, 0, NULL, 0},
+};
+
+static int parse_size(const char *option, const char *text, uint64_t *ret_bytes)
+{
+        uint64_t n_bytes;
+
+        if (size_parse(text, &n_bytes) || n_bytes < 2 * MIB) {
+                (void)fprintf(stderr,
+                              "gpumemd: --%s: \"%s\" is no size; allowed are 2MiB and more, as "
+                              "bytes or with a unit: 512MiB, 1.5GiB\n",
+                              option, text);
+                return -EINVAL;
+        }
+        *ret_bytes = n_bytes;
+        return 0;
+}
+
+static int parse_level(const char *name, const char *text, enum log_level *ret_level)
+{
+        int r = log_level_parse(text, ret_level);
+
+        if (r)
+                (void)fprintf(stderr,
+                              "gpumemd: %s: \"%s\" is no level; allowed are error, warning, info, "
+                              "debug\n",
+                              name, text);
+        return r;
+}
+
+static enum options_outcome take(int id, const char *value, struct options *options)
+{
+        int r = 0;
+
+        switch (id) {
+        case OPTION_SOCKET:
+                options->socket_path = value;
+                break;
+        case OPTION_CUDA_LIBRARY:
+                options->cuda_library = value;
+                break;
+        case OPTION_DEVICE_BYTES:
+                r = parse_size("device-bytes", value, &options->n_device_bytes);
+                break;
+        case OPTION_PINNED_BYTES:
+                r = parse_size("pinned-bytes", value, &options->n_pinned_bytes);
+                break;
+        case OPTION_LOG:
+                r = parse_level("--log", value, &options->log_level);
+                break;
+        case OPTION_HELP:
+                (void)fputs(help_text, stdout);
+                return OPTIONS_DONE;
+        case OPTION_VERSION:
+                (void)puts("gpumemd " PROJECT_VERSION);
+                return OPTIONS_DONE;
+        default:
+                (void)fprintf(stderr, "gpumemd: see gpumemd --help\n");
+                return OPTIONS_WRONG;
+        }
+        return r ? OPTIONS_WRONG : OPTIONS_RUN;
+}
+
+static uint64_t default_pinned_bytes(void)
+{
+        uint64_t n_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+        return n_bytes / 4 / (2 * MIB) * (2 * MIB);
+}
+
+enum options_outcome options_parse(int argc, char **argv, struct options *ret_options)
+{
+        const char *level = secure_getenv("GPUMEM_LOG");
+        struct options options = {.log_level = LOG_INFO, .n_pinned_bytes = default_pinned_bytes()};
+        enum options_outcome outcome;
+        int id;
+
+        if (level && *level && parse_level("GPUMEM_LOG", level, &options.log_level))
+                return OPTIONS_WRONG;
+        while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+                outcome = take(id, optarg, &options);
+                if (outcome != OPTIONS_RUN)
+                        return outcome;
+        }
+        if (optind < argc) {
+                (void)fprintf(stderr, "gpumemd: \"%s\": only options are taken; see --help\n",
+                              argv[optind]);
+                return OPTIONS_WRONG;
+        }
+        *ret_options = options;
+        return OPTIONS_RUN;
+}

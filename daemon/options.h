@@ -1,0 +1,22 @@
+/* The command line of gpumemd. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/log.h"
+
+struct options {
+        const char *socket_path;  /* NULL: default */
+        const char *cuda_library; /* NULL: default */
+        uint64_t n_device_bytes;  /* 0: the device's size */
+        uint64_t n_pinned_bytes;
+        enum log_level log_level;
+};
+
+enum options_outcome {
+        OPTIONS_RUN,   /* start the daemon */
+        OPTIONS_DONE,  /* --help or --version has been answered */
+        OPTIONS_WRONG, /* a sentence on stderr says what */
+};
+
+enum options_outcome options_parse(int argc, char **argv, struct options *ret_options);

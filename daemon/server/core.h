@@ -1,0 +1,64 @@
+/* What the files of this folder share: the server and its pools. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "daemon/backing/worker.h"
+#include "daemon/policy/policy.h"
+#include "proto/proto.h"
+
+/* Leases that one client may hold at a time. */
+#define CLIENT_N_SLOTS 4096
+
+struct session;
+LIST_HEAD(session_list, session);
+
+struct pool {
+        struct pool_row row; /* what clients are told of it */
+        struct worker *worker;
+        unsigned n_jobs; /* submitted and not yet taken back */
+};
+
+struct server {
+        uv_loop_t loop;
+        struct policy *policy;
+        uint64_t incarnation;
+        struct pool *pools;
+        uint32_t n_pools;
+        int pools_fd; /* the rows of all pools, sealed */
+        uv_async_t worker_wake;
+        uv_timer_t deadline;
+        uv_signal_t sigterm;
+        uv_signal_t sigint;
+        struct listener *listener;
+        struct session_list sessions;
+        bool settling;
+        bool stopping;
+};
+
+/* Carries out what the policy has ordered, and sets the deadline timer. To be called after
+ * everything that was told to the policy. */
+void server_settle(struct server *server);
+
+/* Takes back what the workers have done and tells the policy. */
+void server_take_done(struct server *server);
+
+/* Has job->take_fd closed by the pool's worker, since closing a driver's fd may block. `job` lies
+ * within `take_memory`, which is freed after that. */
+void server_close_later(struct server *server, uint32_t pool, struct job *job, void *take_memory);
+
+/* Adds a pool for each device and one of pinned memory. */
+struct server_options;
+int pools_make(struct server *server, const struct server_options *options);
+void pools_free(struct server *server);
+
+/* A sealed memfd with a row of figures for each pool. */
+int stats_make(struct server *server, int *ret_fd);
+
+static inline uint64_t server_now_ns(const struct server *server)
+{
+        return uv_now(&server->loop) * UINT64_C(1000000);
+}

@@ -1,0 +1,200 @@
+/* Carries out what the policy has ordered, and brings back what the workers have done. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "daemon/server/session.h"
+#include "gpumem.h"
+
+static void submit(struct server *server, uint32_t pool, struct job *job)
+{
+        server->pools[pool].n_jobs++;
+        worker_submit(server->pools[pool].worker, job);
+}
+
+void server_close_later(struct server *server, uint32_t pool, struct job *job, void *take_memory)
+{
+        job->kind = JOB_CLOSE;
+        job->owner = take_memory;
+        submit(server, pool, job);
+}
+
+static void create(struct server *server, struct block *block)
+{
+        struct backing_block *backing = calloc(1, sizeof(*backing));
+
+        if (!backing) {
+                policy_created(server->policy, block, -ENOMEM, NULL, server_now_ns(server));
+                return;
+        }
+        backing->n_bytes = block_bytes(block);
+        backing->fd = -1;
+        backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
+        submit(server, block_pool(block), &backing->job);
+}
+
+static void release(struct server *server, struct block *block)
+{
+        struct backing_block *backing = block_backing(block);
+
+        backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
+        submit(server, block_pool(block), &backing->job);
+}
+
+static void grant(const struct order *order)
+{
+        struct session *session = client_owner(order->client);
+        struct backing_block *backing = block_backing(order->block);
+        struct frame frame = FRAME_NULL;
+
+        frame.leased = (struct message_leased){
+                .lease = lease_id(order->lease),
+                .block = block_id(order->block),
+                .n_bytes = block_bytes(order->block),
+                .slot = lease_slot(order->lease),
+        };
+        proto_seal(&frame, MESSAGE_LEASED, order->serial, 1);
+        transport_send(&session->transport, &frame, &backing->fd, block_pool(order->block));
+}
+
+/* A refusal says what the pool holds, so that the asker sees whom to look for. */
+static void explain(struct server *server, const struct order *order, char *text, size_t n_text)
+{
+        char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
+        char lingering[SIZE_TEXT_MAX];
+        struct pool_figures figures;
+
+        if (policy_pool_figures(server->policy, order->pool, &figures)) {
+                (void)snprintf(text, n_text, "no pool %" PRIu32 "; pools are 0 to %" PRIu32,
+                               order->pool, server->n_pools - 1);
+                return;
+        }
+        (void)snprintf(text, n_text, "%s: %s of %s reserved, %s leased, %s lingering",
+                       server->pools[order->pool].row.name, size_format(figures.reserved, reserved),
+                       size_format(figures.max, max), size_format(figures.leased, leased),
+                       size_format(figures.lingering, lingering));
+}
+
+static void refuse(struct server *server, const struct order *order)
+{
+        int code = order->outcome > 0 ? order->outcome : GPUMEM_E_DRIVER;
+        char text[120];
+
+        explain(server, order, text, sizeof(text));
+        session_send_error(client_owner(order->client), order->serial, code, text);
+}
+
+static void freed(const struct order *order)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.freed.n_bytes = order->n_bytes;
+        frame.freed.n_blocks = order->n_blocks;
+        session_send(client_owner(order->client), &frame, MESSAGE_FREED, order->serial, NULL, 0);
+}
+
+static void carry_out(struct server *server, const struct order *order)
+{
+        switch (order->kind) {
+        case ORDER_CREATE:
+                create(server, order->block);
+                break;
+        case ORDER_RELEASE:
+                release(server, order->block);
+                break;
+        case ORDER_GRANT:
+                grant(order);
+                break;
+        case ORDER_REFUSE:
+                refuse(server, order);
+                break;
+        case ORDER_FREED:
+                freed(order);
+                break;
+        case ORDER_NONE:
+                break;
+        }
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, deadline);
+
+        policy_expire(server->policy, server_now_ns(server));
+        server_settle(server);
+}
+
+/* The loop counts whole milliseconds: one more, so that the deadline has passed when it wakes. */
+static void set_deadline(struct server *server)
+{
+        uint64_t deadline_ns = policy_next_deadline(server->policy);
+        uint64_t now_ns = server_now_ns(server);
+        uint64_t wait_ms = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000000 + 1 : 0;
+
+        if (deadline_ns == UINT64_MAX)
+                (void)uv_timer_stop(&server->deadline);
+        else
+                (void)uv_timer_start(&server->deadline, on_deadline, wait_ms, 0);
+}
+
+void server_settle(struct server *server)
+{
+        struct order order;
+
+        /* An order may end a session, which settles: the outer loop goes on with what that adds. */
+        if (server->settling)
+                return;
+        server->settling = true;
+        for (order = policy_next_order(server->policy); order.kind != ORDER_NONE;
+             order = policy_next_order(server->policy))
+                carry_out(server, &order);
+        server->settling = false;
+        if (!server->stopping)
+                set_deadline(server);
+}
+
+static void created(struct server *server, struct backing_block *backing)
+{
+        struct block *block = backing->job.owner;
+        int r = backing->job.result;
+
+        if (r)
+                log_warning("%s: no block of %" PRIu64 " bytes: %s",
+                            server->pools[block_pool(block)].row.name, backing->n_bytes,
+                            backing->job.failure);
+        policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
+        if (r)
+                free(backing);
+}
+
+static void done(struct server *server, struct job *job)
+{
+        switch (job->kind) {
+        case JOB_CREATE:
+                created(server, job->block);
+                break;
+        case JOB_RELEASE:
+                policy_released(server->policy, job->owner, server_now_ns(server));
+                free(job->block);
+                break;
+        case JOB_CLOSE:
+                free(job->owner);
+                break;
+        }
+}
+
+void server_take_done(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct job *job;
+
+                while ((job = worker_take_done(server->pools[i].worker))) {
+                        server->pools[i].n_jobs--;
+                        done(server, job);
+                }
+        }
+        server_settle(server);
+}

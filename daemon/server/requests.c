@@ -1,0 +1,228 @@
+/* What clients may ask, one handler a message. A handler tells the policy or answers at once. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/memfd.h"
+#include "base/size.h"
+#include "daemon/server/session.h"
+#include "gpumem.h"
+#include "proto/board.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
+{
+        session_send_error(session, frame->serial, code, text ? text : proto_error_text(code));
+}
+
+static int make_board(struct session *session, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct board_header *header;
+        uint64_t n_bytes = board_bytes(session->server->n_pools);
+        void *board;
+        int r;
+
+        r = memfd_new("gpumem-board", n_bytes, &fd);
+        if (r)
+                return r;
+        r = memfd_map_shared(fd, n_bytes, &board);
+        if (r)
+                return r;
+        header = board;
+        *header = (struct board_header){
+                .version = BOARD_VERSION, .n_pools = session->server->n_pools, .n_bytes = n_bytes};
+        session->board = board;
+        session->n_board_bytes = n_bytes;
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+static void welcome(struct session *session, uint32_t serial, int board_fd)
+{
+        struct server *server = session->server;
+        struct frame frame = FRAME_NULL;
+        int fds[] = {board_fd, server->pools_fd};
+
+        frame.welcome = (struct message_welcome){
+                .version = PROTO_VERSION,
+                .n_slots = CLIENT_N_SLOTS,
+                .incarnation = server->incarnation,
+                .n_board_bytes = session->n_board_bytes,
+                .n_pools = server->n_pools,
+                .n_row_bytes = sizeof(struct pool_row),
+        };
+        session_send(session, &frame, MESSAGE_WELCOME, serial, fds, 2);
+}
+
+/* A client that speaks a later version speaks this one too. */
+static void take_hello(struct session *session, const struct frame *frame)
+{
+        CLEANUP(closep)
+        int board_fd = -1;
+        struct client *client;
+        int r;
+
+        memcpy(session->program, frame->hello.program, sizeof(session->program));
+        r = make_board(session, &board_fd);
+        if (!r)
+                r = policy_add_client(session->server->policy, session->peer.uid, CLIENT_N_SLOTS,
+                                      session, &client);
+        if (r) {
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a client");
+                session_end_connection(session);
+                return;
+        }
+        session_become_ready(session, client);
+        welcome(session, frame->serial, board_fd);
+}
+
+static void take_lease(struct session *session, const struct frame *frame)
+{
+        struct server *server = session->server;
+        uint64_t now_ns = server_now_ns(server);
+        struct policy_ask ask = {
+                .pool = frame->lease.pool,
+                .serial = frame->serial,
+                .n_bytes = frame->lease.n_bytes,
+                .properties = frame->lease.properties,
+                .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
+        };
+
+        if (ask.properties) {
+                refuse(session, frame, GPUMEM_E_UNSUPPORTED,
+                       "shareable, RDMA and fabric blocks are not served by this version");
+                return;
+        }
+        policy_lease(server->policy, session->client, &ask, now_ns);
+}
+
+static void take_return(struct session *session, const struct frame *frame)
+{
+        enum return_kind kind = frame->return_lease.flags & PROTO_RETURN_UNMAPPED ? RETURN_UNMAPPED
+                                                                                  : RETURN_MAPPED;
+        int r = policy_return(session->server->policy, session->client, frame->return_lease.lease,
+                              kind, server_now_ns(session->server));
+
+        if (r)
+                refuse(session, frame, r, NULL);
+}
+
+static void take_unmapped(struct session *session, const struct frame *frame)
+{
+        int r = policy_unmapped(session->server->policy, session->client, frame->unmapped.lease,
+                                server_now_ns(session->server));
+
+        if (r)
+                refuse(session, frame, r, NULL);
+}
+
+static void take_stats(struct session *session, const struct frame *frame)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct frame reply = FRAME_NULL;
+
+        if (stats_make(session->server, &fd)) {
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
+                return;
+        }
+        reply.stats_reply.n_rows = session->server->n_pools;
+        reply.stats_reply.n_row_bytes = sizeof(struct stats_row);
+        session_send(session, &reply, MESSAGE_STATS_REPLY, frame->serial, &fd, 1);
+}
+
+static void take_pools(struct session *session, const struct frame *frame)
+{
+        struct frame reply = FRAME_NULL;
+
+        reply.pools_reply.n_rows = session->server->n_pools;
+        reply.pools_reply.n_row_bytes = sizeof(struct pool_row);
+        session_send(session, &reply, MESSAGE_POOLS_REPLY, frame->serial,
+                     &session->server->pools_fd, 1);
+}
+
+static void take_free_all(struct session *session, const struct frame *frame)
+{
+        enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
+        int r;
+
+        if (scope == SCOPE_NODE && session->peer.uid != 0 && session->peer.uid != geteuid()) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "only root and the daemon's own user may free every tenant's blocks");
+                return;
+        }
+        r = policy_free_all(session->server->policy, session->client, frame->serial, scope,
+                            frame->free_all_blocks.pool);
+        if (r)
+                refuse(session, frame, r > 0 ? r : GPUMEM_E_TOO_MANY, NULL);
+}
+
+static void take_request(struct session *session, const struct frame *frame)
+{
+        switch ((enum message_kind)frame->kind) {
+        case MESSAGE_BYE:
+                session_end_connection(session);
+                break;
+        case MESSAGE_LEASE:
+                take_lease(session, frame);
+                break;
+        case MESSAGE_RETURN:
+                take_return(session, frame);
+                break;
+        case MESSAGE_UNMAPPED:
+                take_unmapped(session, frame);
+                break;
+        case MESSAGE_CANCEL:
+                policy_cancel(session->server->policy, session->client, frame->cancel.request,
+                              server_now_ns(session->server));
+                break;
+        case MESSAGE_STATS:
+                take_stats(session, frame);
+                break;
+        case MESSAGE_POOLS:
+                take_pools(session, frame);
+                break;
+        case MESSAGE_FREE_ALL_BLOCKS:
+                take_free_all(session, frame);
+                break;
+        case MESSAGE_HELLO:
+                refuse(session, frame, GPUMEM_E_BAD_FRAME, "a second HELLO");
+                session_end_connection(session);
+                break;
+        case MESSAGE_WELCOME:
+        case MESSAGE_LEASED:
+        case MESSAGE_STATS_REPLY:
+        case MESSAGE_POOLS_REPLY:
+        case MESSAGE_FREED:
+        case MESSAGE_ERROR:
+        case MESSAGE_NOTICE:
+                assert(!"proto_decode lets no message of ours through");
+        }
+}
+
+void session_take_frame(struct session *session, int r, const struct frame *frame)
+{
+        struct server *server = session->server;
+
+        log_debug("client %d (%s): %s %u", (int)session->peer.pid, session->program,
+                  proto_name(frame->kind), frame->serial);
+        if (session->state == SESSION_HELLO) {
+                if (r == 0 && frame->kind == MESSAGE_HELLO) {
+                        take_hello(session, frame);
+                } else {
+                        refuse(session, frame, GPUMEM_E_BAD_FRAME, "the first frame must be HELLO");
+                        session_end_connection(session);
+                }
+        } else if (r) {
+                refuse(session, frame, GPUMEM_E_UNKNOWN_KIND, NULL);
+        } else {
+                take_request(session, frame);
+        }
+        server_settle(server);
+}

@@ -1,0 +1,176 @@
+#include "daemon/server/server.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "daemon/server/listener.h"
+#include "daemon/server/session.h"
+
+static void on_worker_wake(uv_async_t *async)
+{
+        server_take_done(CONTAINER_OF(async, struct server, worker_wake));
+}
+
+static void tell_everybody(struct server *server)
+{
+        struct session *session;
+
+        LIST_FOREACH (session, &server->sessions, link) {
+                struct frame frame = FRAME_NULL;
+
+                if (session->state != SESSION_READY)
+                        continue;
+                frame.notice.what = PROTO_NOTICE_SHUTTING_DOWN;
+                session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
+        }
+}
+
+/* Leases stay valid in the clients' hands: only the daemon's own fds go. */
+static void stop(struct server *server)
+{
+        struct session *session, *next;
+
+        if (server->stopping)
+                return;
+        server->stopping = true;
+        server->listener = listener_close(server->listener);
+        tell_everybody(server);
+        for (session = LIST_FIRST(&server->sessions); session; session = next) {
+                next = LIST_NEXT(session, link);
+                session_drop(session);
+        }
+        policy_shut_down(server->policy);
+        server_settle(server);
+        uv_close((uv_handle_t *)&server->deadline, NULL);
+        uv_close((uv_handle_t *)&server->sigterm, NULL);
+        uv_close((uv_handle_t *)&server->sigint, NULL);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+        log_info("%s: shutting down", strsignal(number));
+        stop(signal->data);
+}
+
+static int open_signals(struct server *server)
+{
+        int r;
+
+        r = uv_signal_init(&server->loop, &server->sigterm);
+        if (!r)
+                r = uv_signal_init(&server->loop, &server->sigint);
+        if (r)
+                return r;
+        server->sigterm.data = server;
+        server->sigint.data = server;
+        r = uv_signal_start(&server->sigterm, on_signal, SIGTERM);
+        return r ? r : uv_signal_start(&server->sigint, on_signal, SIGINT);
+}
+
+static int open_handles(struct server *server)
+{
+        int r;
+
+        r = uv_async_init(&server->loop, &server->worker_wake, on_worker_wake);
+        if (!r)
+                r = uv_timer_init(&server->loop, &server->deadline);
+        return r ? r : open_signals(server);
+}
+
+/* 0 means "none" on the wire. */
+static int draw_incarnation(uint64_t *ret_incarnation)
+{
+        uint64_t incarnation = 0;
+
+        while (!incarnation) {
+                if (getrandom(&incarnation, sizeof(incarnation), 0) < 0)
+                        return err_errno();
+        }
+        *ret_incarnation = incarnation;
+        return 0;
+}
+
+static int set_up(struct server *server, const struct server_options *options)
+{
+        int r;
+
+        r = draw_incarnation(&server->incarnation);
+        if (!r)
+                r = policy_new(&server->policy);
+        if (!r)
+                r = open_handles(server);
+        if (!r)
+                r = pools_make(server, options);
+        if (!r)
+                r = listener_new(server, options->socket_path, &server->listener);
+        return r;
+}
+
+int server_new(const struct server_options *options, struct server **ret_server)
+{
+        struct server *server = calloc(1, sizeof(*server));
+        int r;
+
+        if (!server)
+                return -ENOMEM;
+        server->pools_fd = -1;
+        LIST_INIT(&server->sessions);
+        r = uv_loop_init(&server->loop);
+        if (r) {
+                free(server);
+                return r;
+        }
+        r = set_up(server, options);
+        if (r) {
+                server_free(server);
+                return r;
+        }
+        *ret_server = server;
+        return 0;
+}
+
+static bool jobs_left(const struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                if (server->pools[i].n_jobs)
+                        return true;
+        }
+        return false;
+}
+
+int server_run(struct server *server)
+{
+        while (!server->stopping)
+                (void)uv_run(&server->loop, UV_RUN_ONCE);
+        /* What was cached goes back to the driver before the daemon is gone. */
+        while (jobs_left(server))
+                (void)uv_run(&server->loop, UV_RUN_ONCE);
+        return 0;
+}
+
+static void close_handle(uv_handle_t *handle, void *argument)
+{
+        (void)argument;
+        if (!uv_is_closing(handle))
+                uv_close(handle, NULL);
+}
+
+struct server *server_free(struct server *server)
+{
+        if (!server)
+                return NULL;
+        server->stopping = true;
+        server->listener = listener_close(server->listener);
+        uv_walk(&server->loop, close_handle, NULL);
+        (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+        pools_free(server);
+        policy_free(server->policy);
+        (void)uv_loop_close(&server->loop);
+        free(server);
+        return NULL;
+}

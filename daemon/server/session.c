@@ -1,0 +1,245 @@
+#include "daemon/server/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "gpumem.h"
+
+#define BIT(state) (1u << (state))
+
+static const unsigned legal_next[SESSION_N_STATES] = {
+        [SESSION_HELLO] = BIT(SESSION_READY) | BIT(SESSION_CLOSING),
+        [SESSION_READY] = BIT(SESSION_LEFT) | BIT(SESSION_ORPHANED) | BIT(SESSION_CLOSING),
+        [SESSION_LEFT] = BIT(SESSION_CLOSING),
+        [SESSION_ORPHANED] = BIT(SESSION_CLOSING),
+        [SESSION_CLOSING] = 0,
+};
+
+static const char *const state_names[SESSION_N_STATES] = {
+        [SESSION_HELLO] = "hello",       [SESSION_READY] = "ready",     [SESSION_LEFT] = "left",
+        [SESSION_ORPHANED] = "orphaned", [SESSION_CLOSING] = "closing",
+};
+
+static void set_state(struct session *session, enum session_state state)
+{
+        assert(legal_next[session->state] & BIT(state));
+        log_debug("client %d (%s): %s -> %s", (int)session->peer.pid, session->program,
+                  state_names[session->state], state_names[state]);
+        session->state = state;
+}
+
+static void session_free(struct session *session)
+{
+        if (session->board)
+                (void)munmap(session->board, session->n_board_bytes);
+        peer_deinit(&session->peer);
+        LIST_REMOVE(session, link);
+        free(session);
+}
+
+static void one_handle_closed(struct session *session)
+{
+        if (--session->n_open_handles == 0)
+                session_free(session);
+}
+
+static void on_pidfd_closed(uv_handle_t *handle)
+{
+        one_handle_closed(CONTAINER_OF((uv_poll_t *)handle, struct session, pidfd_poll));
+}
+
+static void on_transport_closed(struct transport *transport)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+
+        one_handle_closed(session);
+}
+
+static void close_handles(struct session *session)
+{
+        set_state(session, SESSION_CLOSING);
+        transport_close(&session->transport);
+        uv_close((uv_handle_t *)&session->pidfd_poll, on_pidfd_closed);
+}
+
+static bool nothing_charged(const struct session *session)
+{
+        for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
+                if (client_charged(session->client, pool))
+                        return false;
+        }
+        return true;
+}
+
+/* The first sign for a session in READY: the connection is over. A client that is charged nothing
+ * has nothing to wait for. */
+static void leave(struct session *session)
+{
+        struct server *server = session->server;
+        uint64_t now_ns = server_now_ns(server);
+
+        (void)policy_client_eof(server->policy, session->client, now_ns);
+        if (nothing_charged(session)) {
+                (void)policy_client_dead(server->policy, session->client, now_ns);
+                close_handles(session);
+        } else {
+                set_state(session, SESSION_LEFT);
+                transport_close(&session->transport);
+        }
+        server_settle(server);
+}
+
+void session_end_connection(struct session *session)
+{
+        struct server *server = session->server;
+
+        switch (session->state) {
+        case SESSION_HELLO:
+                close_handles(session);
+                break;
+        case SESSION_READY:
+                leave(session);
+                break;
+        case SESSION_ORPHANED:
+                (void)policy_client_eof(server->policy, session->client, server_now_ns(server));
+                close_handles(session);
+                server_settle(server);
+                break;
+        case SESSION_LEFT:
+        case SESSION_CLOSING:
+        case SESSION_N_STATES:
+                break;
+        }
+}
+
+static void end_process(struct session *session)
+{
+        struct server *server = session->server;
+        uint64_t now_ns = server_now_ns(server);
+
+        switch (session->state) {
+        case SESSION_HELLO:
+                close_handles(session);
+                break;
+        case SESSION_READY:
+                (void)uv_poll_stop(&session->pidfd_poll);
+                (void)policy_client_dead(server->policy, session->client, now_ns);
+                set_state(session, SESSION_ORPHANED);
+                server_settle(server);
+                break;
+        case SESSION_LEFT:
+                (void)policy_client_dead(server->policy, session->client, now_ns);
+                close_handles(session);
+                server_settle(server);
+                break;
+        case SESSION_ORPHANED:
+        case SESSION_CLOSING:
+        case SESSION_N_STATES:
+                break;
+        }
+}
+
+static void on_pidfd(uv_poll_t *poll, int status, int events)
+{
+        (void)status;
+        (void)events;
+        end_process(CONTAINER_OF(poll, struct session, pidfd_poll));
+}
+
+static void on_frame(struct transport *transport, int r, const struct frame *frame)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+
+        /* Nobody who may speak is left behind an orphaned connection: its end is all that counts. */
+        if (session->state == SESSION_HELLO || session->state == SESSION_READY)
+                session_take_frame(session, r, frame);
+}
+
+static void on_end(struct transport *transport, const struct proto_reason *reason)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+        char text[120];
+
+        if (reason) {
+                (void)snprintf(text, sizeof(text), "malformed frame: %s%s%s", reason->what,
+                               reason->field ? " in field " : "",
+                               reason->field ? reason->field : "");
+                log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
+                            session->program, text);
+                session_send_error(session, 0, GPUMEM_E_BAD_FRAME, text);
+        }
+        session_end_connection(session);
+}
+
+void session_send(struct session *session, struct frame *frame, enum message_kind kind,
+                  uint32_t serial, const int *fds, unsigned n_fds)
+{
+        proto_seal(frame, kind, serial, n_fds);
+        transport_send(&session->transport, frame, fds, TRANSPORT_NO_POOL);
+}
+
+void session_send_error(struct session *session, uint32_t serial, int code, const char *text)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.error.code = (uint32_t)code;
+        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
+        session_send(session, &frame, MESSAGE_ERROR, serial, NULL, 0);
+}
+
+void session_become_ready(struct session *session, struct client *client)
+{
+        session->client = client;
+        set_state(session, SESSION_READY);
+}
+
+static void start(struct session *session, int take_fd)
+{
+        struct server *server = session->server;
+
+        session->transport.on_frame = on_frame;
+        session->transport.on_end = on_end;
+        session->transport.on_closed = on_transport_closed;
+        if (transport_init(&session->transport, server, take_fd)) {
+                session_free(session);
+                return;
+        }
+        session->n_open_handles = 1;
+        if (uv_poll_init(&server->loop, &session->pidfd_poll, session->peer.pidfd)) {
+                set_state(session, SESSION_CLOSING);
+                transport_close(&session->transport);
+                return;
+        }
+        session->n_open_handles = 2;
+        (void)uv_poll_start(&session->pidfd_poll, UV_READABLE, on_pidfd);
+}
+
+void session_accept(struct server *server, int take_fd)
+{
+        struct session *session = calloc(1, sizeof(*session));
+        struct peer peer = PEER_NULL;
+
+        if (!session || peer_init(&peer, take_fd)) {
+                log_warning("a connection was refused: its process could not be identified");
+                closep(&take_fd);
+                free(session);
+                return;
+        }
+        session->server = server;
+        session->state = SESSION_HELLO;
+        session->peer = peer;
+        (void)snprintf(session->program, sizeof(session->program), "?");
+        LIST_INSERT_HEAD(&server->sessions, session, link);
+        start(session, take_fd);
+}
+
+void session_drop(struct session *session)
+{
+        session_end_connection(session);
+        end_process(session);
+}

@@ -1,0 +1,54 @@
+/* A connection's life: its transport, its peer, its client in the policy.
+ *
+ * Two signs end it, in either order: the end of the connection, and the end of the process that
+ * made it. A process may close its socket and live on with its memory mapped; a forked child may
+ * hold the socket after its parent has died. */
+#pragma once
+
+#include "daemon/server/peer.h"
+#include "daemon/server/transport.h"
+
+enum session_state {
+        SESSION_HELLO,    /* connected; nothing was agreed on */
+        SESSION_READY,    /* has a client in the policy; requests are served */
+        SESSION_LEFT,     /* connection over, process alive: its charge stands */
+        SESSION_ORPHANED, /* process over, connection held by a child: its charge stands */
+        SESSION_CLOSING,  /* nothing stands; handles are being closed */
+        SESSION_N_STATES,
+};
+
+struct session {
+        LIST_ENTRY(session) link;
+        struct server *server;
+        enum session_state state;
+        struct transport transport;
+        struct peer peer;
+        uv_poll_t pidfd_poll;
+        unsigned n_open_handles;
+        struct client *client; /* in READY, LEFT, ORPHANED */
+        void *board;
+        size_t n_board_bytes;
+        char program[32];
+};
+
+/* Takes a connection in. Failures end the connection and are logged. */
+void session_accept(struct server *server, int take_fd);
+
+/* HELLO is agreed on: the session serves from now on. */
+void session_become_ready(struct session *session, struct client *client);
+
+/* The connection is over: the client said goodbye or broke a rule. */
+void session_end_connection(struct session *session);
+
+/* The daemon ends: nothing is waited for any more. */
+void session_drop(struct session *session);
+
+/* Answers with an error. The text says what was wrong and what is allowed. */
+void session_send_error(struct session *session, uint32_t serial, int code, const char *text);
+
+/* Sends a frame of `kind` with fds that are not blocks'. */
+void session_send(struct session *session, struct frame *frame, enum message_kind kind,
+                  uint32_t serial, const int *fds, unsigned n_fds);
+
+/* requests.c: takes one frame of a session in HELLO or READY. */
+void session_take_frame(struct session *session, int r, const struct frame *frame);
