@@ -1,0 +1,267 @@
+#include "client/link.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "gpumem.h"
+#include "proto/address.h"
+#include "proto/wire.h"
+
+/* Somebody who waits for an answer. Lives on that caller's stack. */
+struct waiter {
+        LIST_ENTRY(waiter) link;
+        uint32_t serial;
+        enum message_kind reply_kind;
+        bool answered;
+        int result;
+        struct frame *reply;
+        struct fdset *fds;
+};
+
+struct link {
+        int socket;
+        pthread_mutex_t send_lock; /* one frame at a time; taken alone: a send may block */
+        pthread_mutex_t lock;      /* guards what follows */
+        pthread_cond_t news;       /* an answer came, or the reader's place is free */
+        LIST_HEAD(, waiter) waiters;
+        uint32_t last_serial;
+        bool reading; /* one of the waiters is in wire_receive */
+        bool dead;
+};
+
+static void answer(struct waiter *waiter, int result)
+{
+        waiter->result = result;
+        waiter->answered = true;
+        LIST_REMOVE(waiter, link);
+}
+
+static void end_link(struct link *link)
+{
+        struct waiter *waiter;
+
+        link->dead = true;
+        while ((waiter = LIST_FIRST(&link->waiters)))
+                answer(waiter, GPUMEM_E_DISCONNECTED);
+}
+
+static struct waiter *find_waiter(struct link *link, uint32_t serial)
+{
+        struct waiter *waiter;
+
+        LIST_FOREACH (waiter, &link->waiters, link) {
+                if (waiter->serial == serial)
+                        return waiter;
+        }
+        return NULL;
+}
+
+/* An answer to nobody is an ERROR for something sent by link_send, or a reply whose waiter was told
+ * of the end: nothing hangs on it. */
+static void take_answer(struct link *link, const struct frame *frame, struct fdset *fds)
+{
+        struct waiter *waiter = find_waiter(link, frame->serial);
+
+        if (frame->kind == MESSAGE_ERROR)
+                log_debug("daemon: %s: %s", gpumem_strerror((int)frame->error.code),
+                          frame->error.text);
+        if (!waiter)
+                return;
+        if (frame->kind == MESSAGE_ERROR) {
+                answer(waiter, (int)frame->error.code);
+        } else if (frame->kind == waiter->reply_kind) {
+                *waiter->reply = *frame;
+                *waiter->fds = *fds;
+                *fds = (struct fdset)FDSET_NULL;
+                answer(waiter, 0);
+        } else {
+                answer(waiter, -EPROTO);
+        }
+}
+
+static void take_frame(struct link *link, int r, const struct frame *frame, struct fdset *fds)
+{
+        if (r == GPUMEM_E_UNKNOWN_KIND)
+                return;
+        if (r || (frame->kind == MESSAGE_ERROR && frame->serial == 0))
+                end_link(link);
+        else if (frame->kind != MESSAGE_NOTICE)
+                take_answer(link, frame, fds);
+}
+
+/* Reads one frame for whom it may concern. The lock is given up meanwhile. */
+static void read_for_all(struct link *link)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct proto_reason reason = {"the connection failed", NULL};
+        struct frame frame;
+        int r;
+
+        link->reading = true;
+        pthread_mutex_unlock(&link->lock);
+        r = wire_receive(link->socket, FROM_DAEMON, &frame, &fds, &reason);
+        if (r == GPUMEM_E_BAD_FRAME)
+                log_debug("the daemon sent a malformed frame: %s", reason.what);
+        pthread_mutex_lock(&link->lock);
+        link->reading = false;
+        take_frame(link, r, &frame, &fds);
+        pthread_cond_broadcast(&link->news);
+}
+
+static void enlist(struct link *link, struct waiter *waiter)
+{
+        pthread_mutex_lock(&link->lock);
+        if (++link->last_serial == 0)
+                link->last_serial = 1;
+        waiter->serial = link->last_serial;
+        LIST_INSERT_HEAD(&link->waiters, waiter, link);
+        if (link->dead)
+                answer(waiter, GPUMEM_E_DISCONNECTED);
+        pthread_mutex_unlock(&link->lock);
+}
+
+static int await(struct link *link, struct waiter *waiter)
+{
+        pthread_mutex_lock(&link->lock);
+        while (!waiter->answered) {
+                if (link->reading)
+                        pthread_cond_wait(&link->news, &link->lock);
+                else
+                        read_for_all(link);
+        }
+        pthread_mutex_unlock(&link->lock);
+        return waiter->result;
+}
+
+static int transmit(struct link *link, const struct frame *frame)
+{
+        int r;
+
+        pthread_mutex_lock(&link->send_lock);
+        r = wire_send(link->socket, frame, NULL);
+        pthread_mutex_unlock(&link->send_lock);
+        return r;
+}
+
+/* A request that could not be sent ends the link: its waiter may be answered by the reader already,
+ * so there is one place only that takes it off the list. */
+static void give_up(struct link *link)
+{
+        pthread_mutex_lock(&link->lock);
+        end_link(link);
+        pthread_cond_broadcast(&link->news);
+        pthread_mutex_unlock(&link->lock);
+}
+
+int link_call(struct link *link, struct frame *request, enum message_kind kind,
+              enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds)
+{
+        struct waiter waiter = {.reply_kind = reply_kind, .reply = ret_reply, .fds = ret_fds};
+
+        enlist(link, &waiter);
+        proto_seal(request, kind, waiter.serial, 0);
+        if (transmit(link, request))
+                give_up(link);
+        return await(link, &waiter);
+}
+
+int link_send(struct link *link, struct frame *frame, enum message_kind kind)
+{
+        proto_seal(frame, kind, 0, 0);
+        return transmit(link, frame);
+}
+
+static int open_socket(const char *socket_path, int *ret_socket)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct sockaddr_un address;
+        int r;
+
+        r = address_to_connect(socket_path, &address);
+        if (r)
+                return r;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+                return err_errno();
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+                log_debug("%s: %s", address.sun_path, strerror(errno));
+                return errno == EACCES || errno == EPERM ? GPUMEM_E_DENIED : GPUMEM_E_DISCONNECTED;
+        }
+        *ret_socket = steal_fd(&fd);
+        return 0;
+}
+
+static int say_hello(struct link *link, const char *program, struct message_welcome *ret_welcome,
+                     struct fdset *ret_fds)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame hello = FRAME_NULL, reply;
+        int r;
+
+        hello.hello.magic = PROTO_MAGIC;
+        hello.hello.version = PROTO_VERSION;
+        proto_put_text(hello.hello.program, sizeof(hello.hello.program), program);
+        r = link_call(link, &hello, MESSAGE_HELLO, MESSAGE_WELCOME, &reply, &fds);
+        if (r)
+                return r;
+        if (reply.welcome.version != PROTO_VERSION)
+                return GPUMEM_E_VERSION;
+        *ret_welcome = reply.welcome;
+        *ret_fds = fds;
+        fds = (struct fdset)FDSET_NULL;
+        return 0;
+}
+
+static struct link *destroy(struct link *link)
+{
+        closep(&link->socket);
+        pthread_cond_destroy(&link->news);
+        pthread_mutex_destroy(&link->lock);
+        pthread_mutex_destroy(&link->send_lock);
+        free(link);
+        return NULL;
+}
+
+int link_new(const char *socket_path, const char *program, struct link **ret_link,
+             struct message_welcome *ret_welcome, struct fdset *ret_fds)
+{
+        struct link *link = calloc(1, sizeof(*link));
+        int r;
+
+        if (!link)
+                return -ENOMEM;
+        link->socket = -1;
+        LIST_INIT(&link->waiters);
+        pthread_mutex_init(&link->send_lock, NULL);
+        pthread_mutex_init(&link->lock, NULL);
+        pthread_cond_init(&link->news, NULL);
+        r = open_socket(socket_path, &link->socket);
+        if (!r)
+                r = say_hello(link, program, ret_welcome, ret_fds);
+        if (r) {
+                destroy(link);
+                return r;
+        }
+        *ret_link = link;
+        return 0;
+}
+
+struct link *link_free(struct link *link)
+{
+        struct frame bye = FRAME_NULL;
+
+        if (!link)
+                return NULL;
+        (void)link_send(link, &bye, MESSAGE_BYE);
+        return destroy(link);
+}

@@ -1,0 +1,30 @@
+/* The connection to the daemon: requests out, replies back to whom they belong.
+ *
+ * Any thread may call; replies come in any order. There is no thread of the link's own: of those
+ * that wait for a reply, one reads for all. After the daemon has gone every call gives
+ * GPUMEM_E_DISCONNECTED. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/fdset.h"
+#include "proto/proto.h"
+
+struct link;
+
+/* Connects and says HELLO; the answer's fds are the caller's. `socket_path` as in
+ * proto/address.h. GPUMEM_E_DISCONNECTED when no daemon listens; GPUMEM_E_VERSION, GPUMEM_E_DENIED
+ * or another GPUMEM_E_* as the daemon answers. */
+int link_new(const char *socket_path, const char *program, struct link **ret_link,
+             struct message_welcome *ret_welcome, struct fdset *ret_fds);
+
+/* Says BYE and closes. No other thread is in a call. NULL is legal; returns NULL. */
+struct link *link_free(struct link *link);
+
+/* Sends a request of `kind`, whose fields are set, and waits for its answer: 0 with a reply of
+ * `reply_kind`, or what the daemon's ERROR says. */
+int link_call(struct link *link, struct frame *request, enum message_kind kind,
+              enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
+
+/* Sends what has no answer. */
+int link_send(struct link *link, struct frame *frame, enum message_kind kind);

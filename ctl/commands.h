@@ -1,0 +1,25 @@
+/* What gpumemctl can do, one function a command. Each returns the process's exit status. */
+#pragma once
+
+#include "client/link.h"
+
+enum exit_status {
+        STATUS_OK = 0,
+        STATUS_FAILURE = 1,   /* the daemon refused, or something failed */
+        STATUS_USAGE = 2,     /* wrong option or command */
+        STATUS_NO_DAEMON = 3, /* nobody listens on the socket */
+};
+
+enum output { OUTPUT_TABLE, OUTPUT_JSON };
+
+struct arguments {
+        enum output output;
+        uint32_t pool;  /* PROTO_ALL_POOLS: every one */
+        uint32_t scope; /* PROTO_SCOPE_TENANT or PROTO_SCOPE_NODE */
+};
+
+int command_stats(struct link *link, const struct arguments *arguments);
+int command_free_all(struct link *link, const struct arguments *arguments);
+
+/* Says on stderr that `what` failed with this result; returns STATUS_FAILURE or STATUS_NO_DAEMON. */
+int report_failure(const char *what, int result);

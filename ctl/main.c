@@ -1,0 +1,176 @@
+/* gpumemctl: a daemon's figures on one screen, and what an administrator does about them. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "ctl/commands.h"
+#include "gpumem.h"
+
+static const char help_text[] =
+        "Usage: gpumemctl [OPTION]... COMMAND\n"
+        "Looks at a running gpumemd.\n"
+        "\n"
+        "  stats          what each pool holds: reserved = leased + cached + lingering\n"
+        "  free-all       gives cached blocks back to the driver\n"
+        "\n"
+        "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
+        "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --json         for programs: sizes in bytes\n"
+        "  --pool ID      free-all: this pool only\n"
+        "  --tenant       free-all: the caller's own blocks only; default: every tenant's, which\n"
+        "                 only root and the daemon's own user may do\n"
+        "  --help, --version\n"
+        "\n"
+        "Exit status: 0 done, 1 refused or failed, 2 wrong option or command, 3 no daemon.\n";
+
+enum option_id {
+        OPTION_SOCKET = 1,
+        OPTION_JSON,
+        OPTION_POOL,
+        OPTION_TENANT,
+        OPTION_HELP,
+        OPTION_VERSION,
+};
+
+static const struct option long_options[] = {
+        {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"json", no_argument, NULL, OPTION_JSON},
+        {"pool", required_argument, NULL, OPTION_POOL},
+        {"tenant", no_argument, NULL, OPTION_TENANT},
+        {"help", no_argument, NULL, OPTION_HELP},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {NULL, 0, NULL, 0},
+};
+
+static const struct {
+        const char *name;
+        int (*run)(struct link *link, const struct arguments *arguments);
+} commands[] = {
+        {"stats", command_stats},
+        {"free-all", command_free_all},
+};
+
+struct invocation {
+        const char *socket_path;
+        struct arguments arguments;
+        int (*run)(struct link *link, const struct arguments *arguments);
+};
+
+/* What reading the command line came to. */
+enum parsed { PARSED_RUN, PARSED_DONE, PARSED_WRONG };
+
+static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
+{
+        char *end;
+        unsigned long value = strtoul(text, &end, 10);
+
+        if (*text < '0' || *text > '9' || *end || value >= PROTO_POOLS_MAX) {
+                (void)fprintf(stderr,
+                              "gpumemctl: --pool: \"%s\" is no pool; gpumemctl stats lists them\n",
+                              text);
+                return PARSED_WRONG;
+        }
+        *ret_pool = (uint32_t)value;
+        return PARSED_RUN;
+}
+
+static enum parsed take_option(int id, const char *value, struct invocation *invocation)
+{
+        switch (id) {
+        case OPTION_SOCKET:
+                invocation->socket_path = value;
+                return PARSED_RUN;
+        case OPTION_JSON:
+                invocation->arguments.output = OUTPUT_JSON;
+                return PARSED_RUN;
+        case OPTION_POOL:
+                return parse_pool(value, &invocation->arguments.pool);
+        case OPTION_TENANT:
+                invocation->arguments.scope = PROTO_SCOPE_TENANT;
+                return PARSED_RUN;
+        case OPTION_HELP:
+                (void)fputs(help_text, stdout);
+                return PARSED_DONE;
+        case OPTION_VERSION:
+                (void)puts("gpumemctl " PROJECT_VERSION);
+                return PARSED_DONE;
+        default:
+                (void)fprintf(stderr, "gpumemctl: see gpumemctl --help\n");
+                return PARSED_WRONG;
+        }
+}
+
+static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
+{
+        if (optind + 1 != argc) {
+                (void)fprintf(stderr, "gpumemctl: one command is needed: stats or free-all\n");
+                return PARSED_WRONG;
+        }
+        for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
+                if (strcmp(argv[optind], commands[i].name) == 0) {
+                        invocation->run = commands[i].run;
+                        return PARSED_RUN;
+                }
+        }
+        (void)fprintf(stderr,
+                      "gpumemctl: there is no command \"%s\"; there are stats and "
+                      "free-all\n",
+                      argv[optind]);
+        return PARSED_WRONG;
+}
+
+static enum parsed parse(int argc, char **argv, struct invocation *invocation)
+{
+        int id;
+
+        while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+                enum parsed parsed = take_option(id, optarg, invocation);
+
+                if (parsed != PARSED_RUN)
+                        return parsed;
+        }
+        return take_command(argc, argv, invocation);
+}
+
+static int run(const struct invocation *invocation)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct link *link;
+        int r, status;
+
+        r = link_new(invocation->socket_path, "gpumemctl", &link, &welcome, &fds);
+        if (r)
+                return report_failure("no connection to gpumemd", r);
+        status = invocation->run(link, &invocation->arguments);
+        link_free(link);
+        return status;
+}
+
+int main(int argc, char **argv)
+{
+        struct invocation invocation = {
+                .arguments = {.pool = PROTO_ALL_POOLS, .scope = PROTO_SCOPE_NODE},
+        };
+        int status = STATUS_USAGE;
+
+        log_setup("gpumemctl", LOG_WARNING);
+        switch (parse(argc, argv, &invocation)) {
+        case PARSED_RUN:
+                status = run(&invocation);
+                break;
+        case PARSED_DONE:
+                status = STATUS_OK;
+                break;
+        case PARSED_WRONG:
+                break;
+        }
+        if (fflush(stdout) && status == STATUS_OK)
+                return STATUS_FAILURE;
+        return status;
+}

@@ -1,0 +1,35 @@
+/* Tables for people: columns as wide as their widest cell, numbers to the right. */
+#pragma once
+
+#include <stdio.h>
+
+#define TABLE_COLUMNS_MAX 16
+#define TABLE_CELL_MAX    72
+
+enum table_align { TABLE_LEFT, TABLE_RIGHT };
+
+struct table_row {
+        char cells[TABLE_COLUMNS_MAX][TABLE_CELL_MAX];
+};
+
+struct table {
+        unsigned n_columns;
+        unsigned n_rows;
+        enum table_align align[TABLE_COLUMNS_MAX];
+        struct table_row *rows; /* the first is the heading */
+};
+
+#define TABLE_NULL             \
+        {                      \
+                .n_columns = 0 \
+        }
+
+void table_deinit(struct table *table);
+
+/* Columns are added before rows. */
+void table_add_column(struct table *table, const char *heading, enum table_align align);
+
+/* A new row of empty cells, valid until the next is added; NULL without memory. */
+struct table_row *table_add_row(struct table *table);
+
+void table_print(const struct table *table, FILE *file);
