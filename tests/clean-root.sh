@@ -95,9 +95,9 @@ make_root() {
 
         mirror=$(find_mirror)
         [ -n "$mirror" ] || die "apt of this machine has no source for $release"
-        debootstrap --variant=minbase "$release" "$root" "$mirror" >"$root.log" 2>&1 ||
-                { tail -n 20 "$root.log" >&2; return 1; }
-        rm -f "$root.log"
+        debootstrap --variant=minbase "$release" "$root" "$mirror" >"$root/debootstrap.out" 2>&1 ||
+                { tail -n 20 "$root/debootstrap.out" >&2; return 1; }
+        rm -f "$root/debootstrap.out"
         copy_apt_settings
         mount_all
         in_root apt-get update -qq
@@ -111,7 +111,7 @@ clone() {
 }
 
 make_in_root() {
-        in_root make -C /root/gpumemd "$@"
+        in_root env -C /root/gpumemd make "$@"
 }
 
 verdicts=()

@@ -123,7 +123,7 @@ def check_format(report):
     script = STYLE / 'format.py'
     rules = (STYLE.parent.parent / '.clang-format').read_text()
     good = 'int f(void)\n{\n        return 0;\n}\n'
-    laid_out = '1 C files are laid out as .clang-format says'
+    laid_out = 'C is laid out as .clang-format says'
     for what, text, expected in [('as it should be', good, []),
                                  ('indented otherwise', good.replace('        ', '  '), [laid_out])]:
         tree = {'.clang-format': rules, 'a.c': text}

@@ -46,7 +46,7 @@ def main():
         print('\n'.join(problems), file=sys.stderr)
         return 1
     report = tap.Report()
-    report.case(f'{len(files)} C files are laid out as .clang-format says', problems)
+    report.case('C is laid out as .clang-format says', problems)
     report.case('there are C files', [] if files else ['none found'])
     return report.finish()
 
