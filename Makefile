@@ -1,0 +1,30 @@
+# A thin front of meson and ninja. `make help` lists what there is.
+
+export JOBS ?= $(shell nproc)
+
+# Targets share build folders, and ninja uses all cores by itself.
+.NOTPARALLEL:
+.PHONY: build setup test demo format clean help
+
+build: setup ## compile everything into build/ (the default)
+	@.ci/configure build gcc
+	@echo "build: compiling"
+	@ninja -C build -j $(JOBS) --quiet
+
+setup: ## install the Debian packages that are missing, if any
+	@.ci/setup
+
+test: setup ## build three times, run the suite in two, end with "N passed, N failed"
+	@.ci/test
+
+demo: build ## build, then tell the story of tests/demo
+	@tests/demo/demo.sh build
+
+format: setup ## lay out the code as .clang-format says
+	@python3 tests/style/format.py --write .
+
+clean: ## remove the build folders
+	rm -rf build build-asan build-clang
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile

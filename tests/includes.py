@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Reads every #include under a folder and fails on one that the table in HACKING.md forbids.
+
+    includes.py ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+import tap
+
+SOURCES = ('.c', '.h', '.def', '.cc', '.cpp', '.cu')
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+EVERYTHING = None
+# Folder of a layer: the layers that it may include besides itself. A file belongs to the
+# innermost layer around it.
+LAYERS = {
+    'include': set(),
+    'base': {'include'},
+    'proto': {'base', 'include'},
+    'driver': {'base', 'include'},
+    'driver/emulator': {'base'},
+    'daemon/policy': {'proto', 'base', 'include'},
+    'daemon/backing': {'driver', 'base', 'include'},
+    'daemon/server': {'daemon/policy', 'daemon/backing', 'proto', 'driver', 'base', 'include'},
+    'daemon': {'daemon/policy', 'daemon/backing', 'daemon/server', 'proto', 'driver', 'base',
+               'include'},
+    'client': {'proto', 'driver', 'base', 'include'},
+    'ctl': {'client', 'proto', 'base', 'include'},
+    'bench': EVERYTHING,
+    'tests': EVERYTHING,
+}
+
+DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
+SEES_DRIVER = ('driver/', 'tests/', 'bench/')
+
+# Code that is a function of its arguments: nothing here that could ask the world.
+PURE = re.compile(r'daemon/policy/|client/(holes|heap)\.')
+IMPURE_HEADER = re.compile(
+    r'(dlfcn|fcntl|poll|pthread|spawn|threads|time|unistd|uv|sys/(epoll|eventfd|file|ioctl|mman|'
+    r'random|socket|stat|syscall|time|timerfd|uio|un|wait))\.h$')
+
+
+def layer_of(path):
+    """The innermost layer around a path in text form, or None."""
+    around = [layer for layer in LAYERS if path.startswith(layer + '/')]
+    return max(around, key=len, default=None)
+
+
+def read_includes(root):
+    """Yields (file, line number, quote, target as written) of every #include."""
+    for path in tap.project_files(root, *SOURCES):
+        for number, line in enumerate((root / path).read_text().splitlines(), 1):
+            if match := INCLUDE.match(line):
+                yield path.as_posix(), number, match[1], match[2]
+
+
+def resolve(root, file, quote, target):
+    """The project's file that an include means, relative to root, or None for any other."""
+    folders = [root, root / 'include']
+    if quote == '"':
+        folders.insert(0, root / pathlib.PurePath(file).parent)
+    for folder in folders:
+        path = (folder / target).resolve()
+        if path.is_file() and path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    # A header that the build makes is judged by the folder in its name.
+    return target if layer_of(target) else None
+
+
+def check_arrows(root):
+    problems = []
+    for file, number, quote, target in read_includes(root):
+        where = f'{file}:{number}: {target}'
+        source, found = layer_of(file), resolve(root, file, quote, target)
+        if source is None:
+            problems.append(f'{file}: lies in no layer of the table')
+        elif found is None:
+            if quote == '"':
+                problems.append(f'{where}: no such file in the project')
+        else:
+            wanted = layer_of(found)
+            if LAYERS[source] is not EVERYTHING and wanted not in LAYERS[source] | {source}:
+                problems.append(f'{where}: {source}/ may not include {wanted}/')
+    return problems
+
+
+def check_driver_headers(root):
+    return [f'{file}:{number}: {target} outside {", ".join(SEES_DRIVER)}'
+            for file, number, quote, target in read_includes(root)
+            if DRIVER_HEADER.match(target) and resolve(root, file, quote, target) is None
+            and not file.startswith(SEES_DRIVER)]
+
+
+def check_pure(root):
+    problems = []
+    for file, number, quote, target in read_includes(root):
+        if not PURE.match(file):
+            continue
+        found = resolve(root, file, quote, target) or ''
+        if IMPURE_HEADER.match(target) or DRIVER_HEADER.match(target):
+            problems.append(f'{file}:{number}: {target} in pure code')
+        elif layer_of(found) in ('driver', 'driver/emulator'):
+            problems.append(f'{file}:{number}: {target}: pure code may not include driver/')
+    return problems
+
+
+def check_table(root):
+    """HACKING.md and LAYERS name the same folders."""
+    first_cells = re.findall(r'^\| (`[^|]+`) \|', (root / 'HACKING.md').read_text().split(
+        '## Layers')[1].split('\n## ')[0], re.MULTILINE)
+    named = {folder.rstrip('/') for cell in first_cells for folder in re.findall(r'`([^`]+)`', cell)}
+    return ([f'{folder}/: in HACKING.md only' for folder in sorted(named - LAYERS.keys())] +
+            [f'{folder}/: not in HACKING.md' for folder in sorted(LAYERS.keys() - named)])
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    report = tap.Report()
+    report.case('no include points to a higher layer', check_arrows(root))
+    report.case('driver headers are included where they may be', check_driver_headers(root))
+    report.case('pure code includes nothing that asks the world', check_pure(root))
+    report.case('HACKING.md names the same layers', check_table(root))
+    return report.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Shows the style tests small trees that break their rules: do they say so, and only then?
+
+    checkers_test.py NM LIBRARY    (a library that calls cuInit without defining it)
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+STYLE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(STYLE.parent))
+import tap
+
+INCLUDES = STYLE.parent / 'includes.py'
+ARROW = 'no include points to a higher layer'
+DRIVER = 'driver headers are included where they may be'
+PURE = 'pure code includes nothing that asks the world'
+TABLE = 'HACKING.md names the same layers'
+
+# One header a layer, and the files that the rules name.
+LEGAL_TREE = {
+    'include/gpumem.h': '#include <stdint.h>\n#include "gpumem-errors.def"\n',
+    'include/gpumem-errors.def': '\n',
+    'base/err.h': '#include "gpumem.h"\n#include <time.h>\n',
+    'proto/wire.h': '#include "base/err.h"\n',
+    'driver/cuda.h': '#include <cuda.h>\n#include "base/err.h"\n',
+    'driver/emulator/vmm.c': '#include <cuda.h>\n#include "base/err.h"\n',
+    'daemon/policy/bins.h': '#include "proto/wire.h"\n#include <stdint.h>\n',
+    'daemon/backing/worker.h': '#include "driver/cuda.h"\n#include <pthread.h>\n',
+    'daemon/server/server.h': '#include "daemon/policy/bins.h"\n#include "daemon/backing/worker.h"\n',
+    'daemon/main.c': '#include "daemon/server/server.h"\n#include "driver/cuda.h"\n',
+    'client/heap.h': '#include "base/err.h"\n',
+    'client/link.c': '#include "client/heap.h"\n#include "driver/cuda.h"\n#include <unistd.h>\n',
+    'ctl/main.c': '#include "client/heap.h"\n#include "proto/wire.h"\n',
+    'tests/unit/heap.c': '#include "client/heap.h"\n#include "daemon/policy/bins.h"\n'
+                         '#include <cuda.h>\n',
+    'bench/hot.c': '#include <cuda.h>\n#include "client/heap.h"\n',
+    # Of no concern: what the build made.
+    'build/base/generated.h': '#include "daemon/main.c"\n',
+    '.gitignore': '/build/\n',
+    'HACKING.md': (STYLE.parent.parent / 'HACKING.md').read_text(),
+}
+
+# (the file, what it includes besides, the one case that must fail)
+FORBIDDEN = [
+    ('base/err.h', '"proto/wire.h"', ARROW),
+    ('base/err.h', '<proto/wire.h>', ARROW),
+    ('base/err.h', '"../proto/wire.h"', ARROW),
+    ('base/err.h', '"proto/not-made-yet.h"', ARROW),
+    ('base/err.h', '"nowhere.h"', ARROW),
+    ('include/gpumem.h', '"base/err.h"', ARROW),
+    ('proto/wire.h', '"driver/cuda.h"', ARROW),
+    ('driver/cuda.h', '"proto/wire.h"', ARROW),
+    ('driver/cuda.h', '"driver/emulator/vmm.c"', ARROW),
+    ('driver/emulator/vmm.c', '"driver/cuda.h"', ARROW),
+    ('daemon/policy/bins.h', '"daemon/backing/worker.h"', ARROW),
+    ('daemon/backing/worker.h', '"daemon/policy/bins.h"', ARROW),
+    ('daemon/backing/worker.h', '"daemon/server/server.h"', ARROW),
+    ('daemon/server/server.h', '"daemon/main.c"', ARROW),
+    ('daemon/main.c', '"client/heap.h"', ARROW),
+    ('client/link.c', '"daemon/policy/bins.h"', ARROW),
+    ('ctl/main.c', '"driver/cuda.h"', ARROW),
+    ('ctl/main.c', '"daemon/server/server.h"', ARROW),
+    ('daemon/backing/worker.h', '<cuda.h>', DRIVER),
+    ('client/link.c', '<nvml.h>', DRIVER),
+    ('ctl/main.c', '<cuda_runtime.h>', DRIVER),
+    ('daemon/policy/bins.h', '<dlfcn.h>', PURE),
+    ('daemon/policy/bins.h', '<time.h>', PURE),
+    ('client/heap.h', '<sys/socket.h>', PURE),
+    ('client/heap.h', '"driver/cuda.h"', PURE),
+]
+
+
+def failed_cases(script, tree, *arguments):
+    """Runs a style test on a tree {path: text} and returns the names of its failed cases."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in tree.items():
+            path = pathlib.Path(folder, path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        ran = subprocess.run([sys.executable, script, *arguments, folder], capture_output=True,
+                             text=True, check=False)
+    failed = [line.partition(' - ')[2] for line in ran.stdout.splitlines()
+              if line.startswith('not ok')]
+    if ran.returncode != (1 if failed else 0) or '1..' not in ran.stdout:
+        failed.append(f'exit status {ran.returncode}: {ran.stderr}')
+    return failed
+
+
+def differ(found, expected):
+    return [] if found == expected else [f'failed cases: {found}, expected: {expected}']
+
+
+def check_includes(report):
+    report.case('includes: a legal tree', differ(failed_cases(INCLUDES, LEGAL_TREE), []))
+    for file, target, case in FORBIDDEN:
+        tree = LEGAL_TREE | {file: LEGAL_TREE[file] + f'#  include {target}\n'}
+        report.case(f'includes: {target} in {file}', differ(failed_cases(INCLUDES, tree), [case]))
+    report.case('includes: a folder of no layer', differ(
+        failed_cases(INCLUDES, LEGAL_TREE | {'extra/a.h': '#include <stdio.h>\n'}), [ARROW]))
+    lost = LEGAL_TREE['HACKING.md'].replace('| `ctl/` |', '| `cli/` |')
+    report.case('includes: another table in HACKING.md', differ(
+        failed_cases(INCLUDES, LEGAL_TREE | {'HACKING.md': lost}), [TABLE]))
+
+
+def check_words(report):
+    script = STYLE / 'words.py'
+    notes, paths = 'no notes to oneself', 'no paths of one machine'
+    for what, text, expected in [
+            ('prose', 'a path of /usr/lib, mkstemp of "file-XXXXXX", $root/work, /workers', []),
+            ('a note', 'a = 1; /* TO' 'DO later */', [notes]),
+            ('another note', 'X' 'XX: odd', [notes]),
+            ('a home', 'see /ho' 'me/someone/file', [paths]),
+            ('a folder of one machine', '"/wo' 'rk/main"', [paths]),
+            ('a folder of one machine, last word', 'it is in /wo' 'rk.', [paths]),
+    ]:
+        report.case(f'words: {what}', differ(failed_cases(script, {'a/b.txt': text}), expected))
+
+
+def check_format(report):
+    script = STYLE / 'format.py'
+    rules = (STYLE.parent.parent / '.clang-format').read_text()
+    good = 'int f(void)\n{\n        return 0;\n}\n'
+    laid_out = 'C is laid out as .clang-format says'
+    for what, text, expected in [('as it should be', good, []),
+                                 ('indented otherwise', good.replace('        ', '  '), [laid_out])]:
+        tree = {'.clang-format': rules, 'a.c': text}
+        report.case(f'format: {what}', differ(failed_cases(script, tree), expected))
+
+
+def check_symbols(report, nm, library):
+    ran = subprocess.run([sys.executable, STYLE / 'symbols.py', nm, library],
+                         capture_output=True, text=True, check=False)
+    ok = ran.returncode == 1 and ran.stdout.startswith('not ok 1') and 'cuInit' in ran.stdout
+    report.case('symbols: a library that wants cuInit',
+                [] if ok else (ran.stdout + ran.stderr).splitlines())
+
+
+def main():
+    report = tap.Report()
+    check_includes(report)
+    check_words(report)
+    check_format(report)
+    check_symbols(report, *sys.argv[1:])
+    return report.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
