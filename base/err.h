@@ -6,6 +6,7 @@
 #pragma once
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 /* Runs `function(&variable)` when the variable goes out of scope. */
