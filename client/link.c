@@ -265,3 +265,8 @@ struct link *link_free(struct link *link)
         (void)link_send(link, &bye, MESSAGE_BYE);
         return destroy(link);
 }
+
+int link_socket(const struct link *link)
+{
+        return link->socket;
+}

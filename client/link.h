@@ -18,6 +18,9 @@ struct link;
 int link_new(const char *socket_path, const char *program, struct link **ret_link,
              struct message_welcome *ret_welcome, struct fdset *ret_fds);
 
+/* The socket, which stays the link's. */
+int link_socket(const struct link *link);
+
 /* Says BYE and closes. No other thread is in a call. NULL is legal; returns NULL. */
 struct link *link_free(struct link *link);
 

@@ -107,8 +107,9 @@ struct gpumem_stats {
         uint64_t n_blocks;
 };
 
-/* Sums over the pools of `kind`. Errors: GPUMEM_E_BAD_REQUEST, _FORKED, -EINVAL (struct_size). */
-GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind,
+/* Of one pool: a device by its CUDA ordinal, or a NUMA node's pinned memory (or GPUMEM_NEAREST).
+ * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED, -EINVAL (struct_size). */
+GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 struct gpumem_stats *ret_stats);
 
 enum gpumem_scope {
@@ -121,8 +122,7 @@ enum gpumem_scope {
 GPUMEM_API int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
                                       uint64_t *ret_freed_bytes);
 
-/* One sentence for any result of these functions. Never NULL; valid for ever, but for negative
- * results only until the thread's next call. */
+/* One sentence for any result of these functions. Never NULL; valid for ever. */
 GPUMEM_API const char *gpumem_strerror(int result);
 
 #ifdef __cplusplus

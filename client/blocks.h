@@ -1,0 +1,22 @@
+/* Blocks between the daemon and the arena: leased, mapped; unmapped, returned. Any thread; the
+ * pool's lock is taken inside, and is not held during driver calls and messages. */
+#pragma once
+
+#include "client/pool.h"
+
+/* A leased block, mapped in the arena. */
+struct leased {
+        uint64_t lease;
+        uint64_t address;
+        uint64_t n_bytes;
+        uint64_t n_uses; /* allocations ever cut from it */
+        enum mapping mapping;
+        struct stream_heap *heap; /* whose block it is */
+};
+
+/* Leases a block of at least n_bytes and maps it. */
+int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased **ret_leased);
+
+/* Unmaps it and gives it back. A mapping that the driver does not take away keeps its lease: a block
+ * that is still reachable must not be anybody else's. */
+void leased_free(struct pool *pool, struct leased *leased);

@@ -1,0 +1,142 @@
+#include "client/memory.h"
+
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/memfd.h"
+#include "driver/host.h"
+#include "driver/vmm.h"
+
+static void *pointer_to(uint64_t address)
+{
+        return (void *)(uintptr_t)address;
+}
+
+/* More than asked for, then cut to the alignment: mmap knows pages only. */
+static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
+{
+        uint64_t n_wide = n_bytes + MEMORY_ALIGNMENT;
+        uint64_t start, aligned, n_before;
+        void *bytes = mmap(NULL, n_wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                           0);
+
+        if (bytes == MAP_FAILED)
+                return err_errno();
+        start = (uint64_t)(uintptr_t)bytes;
+        aligned = (start + MEMORY_ALIGNMENT - 1) & ~(MEMORY_ALIGNMENT - 1);
+        n_before = aligned - start;
+        if (n_before)
+                (void)munmap(bytes, n_before);
+        (void)munmap(pointer_to(aligned + n_bytes), MEMORY_ALIGNMENT - n_before);
+        *ret_address = aligned;
+        return 0;
+}
+
+int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
+{
+        return memory->kind == GPUMEM_DEVICE ? vmm_reserve(memory->cuda, n_bytes, ret_address)
+                                             : reserve_host(n_bytes, ret_address);
+}
+
+void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes)
+{
+        if (memory->kind == GPUMEM_DEVICE)
+                (void)vmm_unreserve(memory->cuda, address, n_bytes);
+        else
+                (void)munmap(pointer_to(address), n_bytes);
+}
+
+/* The mapping keeps the memory: neither fd nor handle is needed any more. */
+static int map_device(const struct memory *memory, uint64_t address, uint64_t n_bytes, int fd)
+{
+        uint64_t handle;
+        int r;
+
+        r = vmm_import(memory->cuda, fd, &handle);
+        if (r)
+                return r;
+        r = vmm_map(memory->cuda, memory->ordinal, address, n_bytes, handle);
+        (void)vmm_release(memory->cuda, handle);
+        return r;
+}
+
+/* Back to addresses with nothing behind them, which nobody else can come to. */
+static int unmap_host(uint64_t address, uint64_t n_bytes)
+{
+        void *bytes = mmap(pointer_to(address), n_bytes, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+        return bytes == MAP_FAILED ? err_errno() : 0;
+}
+
+static int register_host(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                         enum mapping *ret_mapping)
+{
+        int r = GPUMEM_E_NO_CONTEXT;
+
+        if (memory->cuda)
+                r = host_context_check(memory->cuda);
+        if (r == GPUMEM_E_NO_CONTEXT) {
+                *ret_mapping = MAPPING_PLAIN;
+                return 0;
+        }
+        if (!r)
+                r = host_register(memory->cuda, pointer_to(address), n_bytes);
+        if (!r)
+                *ret_mapping = MAPPING_REGISTERED;
+        return r;
+}
+
+/* A forked child must not reach blocks that are leased to its parent. */
+static int map_host(const struct memory *memory, uint64_t address, uint64_t n_bytes, int fd,
+                    enum mapping *ret_mapping)
+{
+        void *bytes;
+        int r;
+
+        r = memfd_check(fd, n_bytes);
+        if (r)
+                return r;
+        bytes = mmap(pointer_to(address), n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                     fd, 0);
+        if (bytes == MAP_FAILED)
+                return err_errno();
+        r = madvise(bytes, n_bytes, MADV_DONTFORK) < 0 ? err_errno() : 0;
+        if (!r)
+                r = register_host(memory, address, n_bytes, ret_mapping);
+        if (r)
+                (void)unmap_host(address, n_bytes);
+        return r;
+}
+
+int memory_map(const struct memory *memory, uint64_t address, uint64_t n_bytes, int take_fd,
+               enum mapping *ret_mapping)
+{
+        CLEANUP(closep)
+        int fd = take_fd;
+        int r;
+
+        if (memory->kind == GPUMEM_PINNED)
+                return map_host(memory, address, n_bytes, fd, ret_mapping);
+        r = map_device(memory, address, n_bytes, fd);
+        if (!r)
+                *ret_mapping = MAPPING_PLAIN;
+        return r;
+}
+
+int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                 enum mapping mapping)
+{
+        int r;
+
+        if (memory->kind == GPUMEM_DEVICE)
+                return vmm_unmap(memory->cuda, address, n_bytes);
+        if (mapping == MAPPING_REGISTERED) {
+                r = host_unregister(memory->cuda, pointer_to(address));
+                if (r)
+                        return r;
+        }
+        return unmap_host(address, n_bytes);
+}

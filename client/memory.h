@@ -1,0 +1,34 @@
+/* What a pool's blocks are on this side: device memory that is imported, or a memfd that is mapped
+ * and registered with the driver. Any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/cuda.h"
+#include "gpumem.h"
+
+struct memory {
+        enum gpumem_kind kind;
+        const struct cuda *cuda; /* NULL: no driver; pinned memory is then only shared memory */
+        int ordinal;             /* device memory: in this process */
+};
+
+/* Of reserved addresses and of everything that is mapped there. */
+#define MEMORY_ALIGNMENT (UINT64_C(2) << 20)
+
+/* Addresses for n_bytes, with nothing behind them. */
+int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
+void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes);
+
+/* What unmapping must undo. */
+enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED };
+
+/* Puts the block behind a fd at reserved addresses. The fd is consumed. Pinned memory is registered
+ * when a context is current in the calling thread. On failure nothing is mapped. */
+int memory_map(const struct memory *memory, uint64_t address, uint64_t n_bytes, int take_fd,
+               enum mapping *ret_mapping);
+
+/* Takes it away again; the addresses stay reserved. Work that uses it must be over. */
+int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                 enum mapping mapping);

@@ -1,0 +1,56 @@
+/* One pool as a client has it: an arena of addresses, leased blocks mapped there, and a heap for
+ * each stream that allocates. Any thread; driver calls and messages are made without the lock. */
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "client/arena.h"
+#include "client/link.h"
+#include "client/memory.h"
+#include "driver/stream.h"
+#include "proto/board.h"
+
+struct stream_heap;
+
+struct pool {
+        struct pool_row row;
+        struct memory memory; /* a device that this process does not see has ordinal -1 */
+        struct link *link;
+        struct board_counters *counters; /* on the board */
+        pthread_mutex_t lock;            /* guards what follows, and the counters */
+        struct arena *arena;             /* NULL until the first block */
+        uint64_t arena_start;
+        uint64_t n_arena_bytes;
+        struct stream_heap *heaps; /* hash table; a heap lives while it has blocks */
+        uint64_t n_reserved_bytes;
+        uint64_t n_reserved_peak_bytes;
+        uint64_t n_blocks;
+};
+
+/* A block that has become empty, as it was when its last allocation was freed. */
+struct emptied {
+        uint64_t address; /* 0: none */
+        uint64_t lease;
+        uint64_t n_uses;
+};
+
+void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
+               struct link *link, struct board_counters *counters);
+
+/* Unmaps and returns every block, empty or not. GPU work on them is over. */
+void pool_deinit(struct pool *pool);
+
+/* Memory in `key`'s order; see gpumem_alloc. */
+int pool_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes, uint32_t wait_ms,
+               void **ret_pointer);
+
+/* Whose order the allocation at `pointer` is in. GPUMEM_E_NOT_OURS. */
+int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key);
+
+/* Ends an allocation whose last use is ordered before later work of its stream. */
+int pool_free(struct pool *pool, const void *pointer, struct emptied *ret_emptied);
+
+/* Gives an emptied block back, after the work of its stream up to pool_free is over. One that has
+ * been used since stays. */
+void pool_retire(struct pool *pool, const struct emptied *emptied);

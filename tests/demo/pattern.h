@@ -1,0 +1,26 @@
+/* What the replay writes into an allocation and expects to find there: bytes that no other
+ * allocation and no other place of this one has. Pure.
+ *
+ * An allocation of up to 64 KiB is one cell, written whole. A larger one has its first and last
+ * 4 KiB, and 64 bytes in each 64 KiB between. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/size.h"
+
+#define PATTERN_WHOLE_BYTES (64 * KIB)
+
+struct cell {
+        uint64_t offset;
+        uint64_t n_bytes;
+};
+
+uint64_t pattern_n_cells(uint64_t n_bytes);
+struct cell pattern_cell(uint64_t n_bytes, uint64_t index);
+
+/* The cell's bytes, for allocation `tag`. */
+void pattern_fill(uint64_t tag, struct cell cell, unsigned char *ret_bytes);
+
+/* How many of them are wrong. */
+uint64_t pattern_count_wrong(uint64_t tag, struct cell cell, const unsigned char *bytes);
