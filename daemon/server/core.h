@@ -16,7 +16,7 @@
 struct session;
 LIST_HEAD(session_list, session);
 
-struct pool {
+struct server_pool {
         struct pool_row row; /* what clients are told of it */
         struct worker *worker;
         unsigned n_jobs; /* submitted and not yet taken back */
@@ -26,7 +26,7 @@ struct server {
         uv_loop_t loop;
         struct policy *policy;
         uint64_t incarnation;
-        struct pool *pools;
+        struct server_pool *pools;
         uint32_t n_pools;
         int pools_fd; /* the rows of all pools, sealed */
         uv_async_t worker_wake;

@@ -29,7 +29,7 @@ static int add(struct server *server, struct backing *take_backing, struct pool_
                 .kind = row->kind == GPUMEM_DEVICE ? POLICY_DEVICE : POLICY_PINNED,
                 .max_bytes = row->n_max_bytes,
         };
-        struct pool *pool = &server->pools[server->n_pools];
+        struct server_pool *pool = &server->pools[server->n_pools];
         char text[SIZE_TEXT_MAX];
         int r;
 

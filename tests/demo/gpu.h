@@ -1,0 +1,32 @@
+/* A device as an application uses it: its context, a stream, and staging memory for copies. One
+ * thread. */
+#pragma once
+
+#include <stdint.h>
+
+struct gpu;
+
+/* Cells that fit the staging memory together, whatever their size up to 64 KiB. */
+#define GPU_CELLS_MAX 64
+
+/* Ordinal as the process sees it. Failures are told on stderr. */
+int gpu_new(int ordinal, struct gpu **ret_gpu);
+struct gpu *gpu_free(struct gpu *gpu);
+
+/* Makes its context current, and says its stream. */
+int gpu_use(struct gpu *gpu);
+void *gpu_stream(const struct gpu *gpu);
+
+/* Staging memory for one copy; when there is no more, the stream is waited for and it starts anew.
+ * After gpu_restart at least GPU_CELLS_MAX pieces of 64 KiB come without that. */
+int gpu_stage(struct gpu *gpu, uint64_t n_bytes, void **ret_bytes);
+int gpu_restart(struct gpu *gpu);
+
+/* Enqueued in the stream. */
+int gpu_copy_to_device(struct gpu *gpu, void *to, const void *staged, uint64_t n_bytes);
+int gpu_copy_to_host(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes);
+
+int gpu_synchronize(struct gpu *gpu);
+
+/* The driver's own count of the device's memory. */
+int gpu_memory(struct gpu *gpu, uint64_t *ret_free_bytes, uint64_t *ret_total_bytes);
