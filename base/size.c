@@ -106,10 +106,17 @@ int size_parse(const char *text, uint64_t *ret_bytes)
                 fraction = ++end;
                 end += strspn(end, "0123456789");
         }
-        end += strspn(end, " ");
+        if (*end == ' ') {
+                end += strspn(end, " ");
+                if (*end == '\0')
+                        return -EINVAL;
+        }
         power = unit_power(end);
         if (power < 0)
                 return power;
+        /* A part of a byte would be dropped without a word. */
+        if (fraction && power == 0)
+                return -EINVAL;
         unit = UINT64_C(1) << (10 * power);
         if (fraction) {
                 r = parse_fraction(&fraction, unit, &part);

@@ -29,5 +29,6 @@ uint64_t size_class_floor(unsigned size_class);
 const char *size_format(uint64_t n_bytes, char text[static SIZE_TEXT_MAX]);
 
 /* Reads "4096", "512KiB", "64 MiB", "1.5GiB", "2T": units are powers of 1024, B and iB are
- * optional, case does not matter. -EINVAL for anything else, -ERANGE beyond 64 bits. */
+ * optional, case does not matter; at most nine digits after a point, and rounded down to bytes.
+ * -EINVAL for anything else, -ERANGE beyond 64 bits. */
 int size_parse(const char *text, uint64_t *ret_bytes);

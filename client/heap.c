@@ -1,5 +1,7 @@
 #include "client/heap.h"
 
+/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+#undef NDEBUG
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -1,0 +1,392 @@
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/bitmap.h"
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/memfd.h"
+#include "base/size.h"
+#include "tests/random.h"
+
+/* Past the end of the map, into the word after its last. */
+#define FROM_END (SIZE_N_CLASSES + 70)
+
+#define UNTOUCHED UINT64_C(0x5555555555555555)
+
+static const struct {
+        const char *text;
+        int result;
+        uint64_t n_bytes;
+} parse_rows[] = {
+        {"0", 0, 0},
+        {"4096", 0, 4096},
+        {"007", 0, 7},
+        {"1B", 0, 1},
+        {"1 b", 0, 1},
+        {"512KiB", 0, 512 * KIB},
+        {"512kib", 0, 512 * KIB},
+        {"512 K", 0, 512 * KIB},
+        {"512KB", 0, 512 * KIB},
+        {"64 MiB", 0, 64 * MIB},
+        {"1.5GiB", 0, 3 * GIB / 2},
+        {"0.25 KiB", 0, 256},
+        {"0.000000001GiB", 0, 1},
+        {"0.1KiB", 0, 102},
+        {"2T", 0, 2 * TIB},
+        {"1P", 0, 1024 * TIB},
+        {"15E", 0, UINT64_C(15) << 60},
+        {"15.5EiB", 0, UINT64_C(31) << 59},
+        {"18446744073709551615", 0, UINT64_MAX},
+        {"18446744073709551616", -ERANGE, 0},
+        {"16E", -ERANGE, 0},
+        {"15.999999999999E", -EINVAL, 0},
+        {"16777216TiB", -ERANGE, 0},
+        {"99999999999999999999999", -ERANGE, 0},
+        {"", -EINVAL, 0},
+        {" 1", -EINVAL, 0},
+        {"1 ", -EINVAL, 0},
+        {"-1", -EINVAL, 0},
+        {"+1", -EINVAL, 0},
+        {"0x10", -EINVAL, 0},
+        {"MiB", -EINVAL, 0},
+        {".5MiB", -EINVAL, 0},
+        {"1.MiB", -EINVAL, 0},
+        {"1.5", -EINVAL, 0},
+        {"1.5B", -EINVAL, 0},
+        {"1.2.3K", -EINVAL, 0},
+        {"1..2K", -EINVAL, 0},
+        {"1.5 5K", -EINVAL, 0},
+        {"1.0000000001K", -EINVAL, 0},
+        {"1e3", -EINVAL, 0},
+        {"1i", -EINVAL, 0},
+        {"1iB", -EINVAL, 0},
+        {"1KiBs", -EINVAL, 0},
+        {"1Ki", -EINVAL, 0},
+        {"1KK", -EINVAL, 0},
+        {"1 MiB ", -EINVAL, 0},
+        {"1Z", -EINVAL, 0},
+        {"1\tM", -EINVAL, 0},
+};
+
+START_TEST(size_parse_reads_what_it_promises)
+{
+        uint64_t n_bytes = UNTOUCHED;
+        int r = size_parse(parse_rows[_i].text, &n_bytes);
+
+        ck_assert_msg(r == parse_rows[_i].result, "\"%s\": %d", parse_rows[_i].text, r);
+        ck_assert_msg(n_bytes == (r ? UNTOUCHED : parse_rows[_i].n_bytes), "\"%s\": %" PRIu64,
+                      parse_rows[_i].text, n_bytes);
+}
+END_TEST
+
+START_TEST(size_format_is_read_back)
+{
+        static const struct {
+                uint64_t n_bytes;
+                const char *text;
+        } rows[] = {
+                {0, "0 B"},
+                {1023, "1023 B"},
+                {1024, "1.00 KiB"},
+                {64 * MIB, "64.00 MiB"},
+                {3 * GIB / 2, "1.50 GiB"},
+                {UINT64_MAX, "16.00 EiB"},
+        };
+        char text[SIZE_TEXT_MAX];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+                uint64_t n_bytes;
+
+                ck_assert_str_eq(size_format(rows[i].n_bytes, text), rows[i].text);
+                if (rows[i].n_bytes == UINT64_MAX)
+                        continue;
+                ck_assert_int_eq(size_parse(text, &n_bytes), 0);
+                ck_assert_uint_eq(n_bytes, rows[i].n_bytes);
+        }
+}
+END_TEST
+
+START_TEST(size_round_up_at_its_edges)
+{
+        uint64_t rounded = UNTOUCHED;
+
+        ck_assert_int_eq(size_round_up(0, 512, &rounded), 0);
+        ck_assert_uint_eq(rounded, 0);
+        ck_assert_int_eq(size_round_up(1, 512, &rounded), 0);
+        ck_assert_uint_eq(rounded, 512);
+        ck_assert_int_eq(size_round_up(512, 512, &rounded), 0);
+        ck_assert_uint_eq(rounded, 512);
+        ck_assert_int_eq(size_round_up(513, 512, &rounded), 0);
+        ck_assert_uint_eq(rounded, 1024);
+        ck_assert_int_eq(size_round_up(UINT64_MAX - 511, 512, &rounded), 0);
+        ck_assert_uint_eq(rounded, UINT64_MAX - 511);
+        ck_assert_int_eq(size_round_up(UINT64_MAX, 1, &rounded), 0);
+        ck_assert_uint_eq(rounded, UINT64_MAX);
+        ck_assert_int_eq(size_round_up(UINT64_MAX - 510, 512, &rounded), -EOVERFLOW);
+        ck_assert_uint_eq(rounded, UINT64_MAX);
+}
+END_TEST
+
+/* A class's floor is in it and the number below is not; with classes in order, that settles where
+ * every number goes. */
+START_TEST(classes_are_contiguous_and_at_most_an_eighth_wide)
+{
+        ck_assert_uint_eq(size_class_floor(0), 0);
+        ck_assert_uint_eq(size_class(0), 0);
+        for (unsigned i = 1; i < SIZE_N_CLASSES; i++) {
+                uint64_t floor = size_class_floor(i), below = size_class_floor(i - 1);
+
+                ck_assert_uint_gt(floor, below);
+                ck_assert_uint_eq(size_class(floor), i);
+                ck_assert_uint_eq(size_class(floor - 1), i - 1);
+                if (below >= SIZE_CLASS_STEPS)
+                        ck_assert_uint_le(floor - below, below / SIZE_CLASS_STEPS);
+                else
+                        ck_assert_uint_eq(floor - below, 1);
+        }
+        ck_assert_uint_eq(size_class(UINT64_MAX), SIZE_N_CLASSES - 1);
+        ck_assert_uint_le(UINT64_MAX - size_class_floor(SIZE_N_CLASSES - 1) + 1,
+                          size_class_floor(SIZE_N_CLASSES - 1) / SIZE_CLASS_STEPS);
+}
+END_TEST
+
+static int naive_next(const bool bits[static SIZE_N_CLASSES], unsigned from)
+{
+        for (unsigned bit = from; bit < SIZE_N_CLASSES; bit++) {
+                if (bits[bit])
+                        return (int)bit;
+        }
+        return -1;
+}
+
+static int naive_last(const bool bits[static SIZE_N_CLASSES])
+{
+        for (int bit = SIZE_N_CLASSES - 1; bit >= 0; bit--) {
+                if (bits[bit])
+                        return bit;
+        }
+        return -1;
+}
+
+static void compare_bitmap(const struct bitmap *map, const bool bits[static SIZE_N_CLASSES],
+                           unsigned from)
+{
+        ck_assert(bitmap_is_sound(map));
+        ck_assert_int_eq(bitmap_last(map), naive_last(bits));
+        ck_assert_int_eq(bitmap_next(map, from), naive_next(bits, from));
+        if (from < SIZE_N_CLASSES)
+                ck_assert(bitmap_test(map, from) == bits[from]);
+}
+
+START_TEST(bitmap_holds_every_single_bit)
+{
+        for (unsigned bit = 0; bit < SIZE_N_CLASSES; bit++) {
+                struct bitmap map = BITMAP_NULL;
+
+                bitmap_set(&map, bit);
+                ck_assert(bitmap_is_sound(&map));
+                ck_assert_int_eq(bitmap_last(&map), (int)bit);
+                for (unsigned from = 0; from < FROM_END; from++) {
+                        int next = bitmap_next(&map, from);
+
+                        if (next != (from <= bit ? (int)bit : -1))
+                                ck_abort_msg("bit %u: %d from %u on", bit, next, from);
+                }
+                bitmap_clear(&map, bit);
+                ck_assert(bitmap_is_sound(&map));
+                ck_assert_int_eq(bitmap_last(&map), -1);
+                ck_assert_int_eq(bitmap_next(&map, 0), -1);
+        }
+}
+END_TEST
+
+START_TEST(bitmap_agrees_with_an_array)
+{
+        struct bitmap map = BITMAP_NULL;
+        bool bits[SIZE_N_CLASSES] = {false};
+        struct test_random random = test_random_begin();
+        uint64_t n_steps = test_n_steps();
+
+        for (uint64_t step = 0; step < n_steps; step++) {
+                unsigned bit = (unsigned)test_random_below(&random, SIZE_N_CLASSES);
+
+                /* Clears find a bit nearly always, so that most words are empty. */
+                if (test_random_below(&random, 2) == 0) {
+                        bitmap_set(&map, bit);
+                        bits[bit] = true;
+                } else if (naive_next(bits, bit) >= 0) {
+                        bit = (unsigned)naive_next(bits, bit);
+                        bitmap_clear(&map, bit);
+                        bits[bit] = false;
+                }
+                compare_bitmap(&map, bits, (unsigned)test_random_below(&random, FROM_END));
+        }
+}
+END_TEST
+
+START_TEST(bitmap_finds_a_broken_summary)
+{
+        struct bitmap map = BITMAP_NULL;
+
+        bitmap_set(&map, 100);
+        map.summary = 0;
+        ck_assert(!bitmap_is_sound(&map));
+}
+END_TEST
+
+static int open_fd(void)
+{
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        ck_assert_int_ge(fd, 0);
+        return fd;
+}
+
+static bool is_open(int fd)
+{
+        return fcntl(fd, F_GETFD) >= 0;
+}
+
+START_TEST(fdset_closes_what_it_cannot_hold)
+{
+        struct fdset set = FDSET_NULL;
+        int fds[FDSET_MAX + 1];
+
+        for (unsigned i = 0; i < FDSET_MAX; i++) {
+                fds[i] = open_fd();
+                ck_assert_int_eq(fdset_add(&set, fds[i]), 0);
+        }
+        fds[FDSET_MAX] = open_fd();
+        ck_assert_int_eq(fdset_add(&set, fds[FDSET_MAX]), -E2BIG);
+        ck_assert(!is_open(fds[FDSET_MAX]));
+        for (unsigned i = 0; i < FDSET_MAX; i++)
+                ck_assert(is_open(fds[i]));
+        fdset_deinit(&set);
+        for (unsigned i = 0; i < FDSET_MAX; i++)
+                ck_assert(!is_open(fds[i]));
+        ck_assert_uint_eq(set.n, 0);
+}
+END_TEST
+
+START_TEST(fdset_gives_each_fd_once)
+{
+        struct fdset set = FDSET_NULL;
+        int kept = open_fd(), stolen = open_fd();
+
+        ck_assert_int_eq(fdset_add(&set, kept), 0);
+        ck_assert_int_eq(fdset_add(&set, stolen), 0);
+        ck_assert_int_eq(fdset_steal(&set, 1), stolen);
+        ck_assert_int_eq(fdset_steal(&set, 1), -1);
+        ck_assert_int_eq(fdset_steal(&set, 2), -1);
+        fdset_deinit(&set);
+        ck_assert(is_open(stolen));
+        ck_assert(!is_open(kept));
+        errno = ENOENT;
+        closep(&stolen);
+        closep(&stolen);
+        ck_assert_int_eq(errno, ENOENT);
+        ck_assert_int_eq(stolen, -1);
+}
+END_TEST
+
+START_TEST(memfd_keeps_its_size)
+{
+        void *bytes;
+        int fd = -1;
+
+        ck_assert_int_eq(memfd_new("test", 8192, &fd), 0);
+        ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        ck_assert_int_lt(ftruncate(fd, 4096), 0);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert_int_lt(ftruncate(fd, 12288), 0);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert_int_lt(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert_int_eq(memfd_check(fd, 8192), 0);
+        ck_assert_int_eq(memfd_check(fd, 8191), -EPROTO);
+        ck_assert_int_eq(memfd_check(fd, 8193), -EPROTO);
+        ck_assert_int_eq(memfd_map_shared(fd, 8192, &bytes), 0);
+        memset(bytes, 0x7f, 8192);
+        ck_assert_int_eq(munmap(bytes, 8192), 0);
+        closep(&fd);
+}
+END_TEST
+
+START_TEST(memfd_constant_refuses_writes)
+{
+        static const char text[] = "not to be changed";
+        const void *bytes;
+        void *writable = NULL;
+        int fd = -1;
+
+        ck_assert_int_eq(memfd_new_constant("test", text, sizeof(text), &fd), 0);
+        ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        ck_assert_int_eq(memfd_check(fd, sizeof(text)), 0);
+        ck_assert_int_lt(pwrite(fd, "x", 1, 0), 0);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert_int_lt(ftruncate(fd, 0), 0);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert_int_eq(memfd_map_shared(fd, sizeof(text), &writable), -EPERM);
+        ck_assert_ptr_null(writable);
+        ck_assert_int_eq(memfd_map_read(fd, sizeof(text), &bytes), 0);
+        ck_assert_mem_eq(bytes, text, sizeof(text));
+        ck_assert_int_eq(munmap((void *)bytes, sizeof(text)), 0);
+        closep(&fd);
+}
+END_TEST
+
+START_TEST(memfd_check_trusts_no_other_fd)
+{
+        int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        int plain = open_fd(), fd = -1;
+
+        ck_assert_int_ge(unsealed, 0);
+        ck_assert_int_eq(ftruncate(unsealed, 4096), 0);
+        ck_assert_int_eq(memfd_check(unsealed, 4096), -EPROTO);
+        ck_assert_int_eq(fcntl(unsealed, F_ADD_SEALS, F_SEAL_GROW), 0);
+        ck_assert_int_eq(memfd_check(unsealed, 4096), -EPROTO);
+        ck_assert_int_eq(fcntl(unsealed, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+        ck_assert_int_eq(memfd_check(unsealed, 4096), 0);
+        ck_assert_int_eq(memfd_check(plain, 0), -EPROTO);
+        ck_assert_int_eq(memfd_check(-1, 0), -EPROTO);
+        ck_assert_int_lt(memfd_new("test", UINT64_MAX, &fd), 0);
+        ck_assert_int_eq(fd, -1);
+        closep(&unsealed);
+        closep(&plain);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("base");
+        TCase *tcase = tcase_create("base");
+        SRunner *runner = srunner_create(suite);
+        int n_failed;
+
+        suite_add_tcase(suite, tcase);
+        tcase_add_loop_test(tcase, size_parse_reads_what_it_promises, 0,
+                            (int)ARRAY_SIZE(parse_rows));
+        tcase_add_test(tcase, size_format_is_read_back);
+        tcase_add_test(tcase, size_round_up_at_its_edges);
+        tcase_add_test(tcase, classes_are_contiguous_and_at_most_an_eighth_wide);
+        tcase_add_test(tcase, bitmap_holds_every_single_bit);
+        tcase_add_test(tcase, bitmap_agrees_with_an_array);
+        tcase_add_test(tcase, bitmap_finds_a_broken_summary);
+        tcase_add_test(tcase, fdset_closes_what_it_cannot_hold);
+        tcase_add_test(tcase, fdset_gives_each_fd_once);
+        tcase_add_test(tcase, memfd_keeps_its_size);
+        tcase_add_test(tcase, memfd_constant_refuses_writes);
+        tcase_add_test(tcase, memfd_check_trusts_no_other_fd);
+        tcase_set_timeout(tcase, 0);
+        srunner_set_tap(runner, "-");
+        srunner_run_all(runner, CK_SILENT);
+        n_failed = srunner_ntests_failed(runner);
+        srunner_free(runner);
+        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
