@@ -9,6 +9,7 @@
 #include "client/heap.h"
 #include "gpumem.h"
 #include "tests/random.h"
+#include "tests/suite.h"
 
 #define ARENA_START      (UINT64_C(1) << 44)
 #define ARENA_N_GRANULES 1024
@@ -377,15 +378,9 @@ int main(void)
 {
         Suite *suite = suite_create("heap_model");
         TCase *tcase = tcase_create("heap_model");
-        SRunner *runner = srunner_create(suite);
-        int n_failed;
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
         tcase_add_test(tcase, a_heap_does_what_the_model_foretells);
-        srunner_set_tap(runner, "-");
-        srunner_run_all(runner, CK_SILENT);
-        n_failed = srunner_ntests_failed(runner);
-        srunner_free(runner);
-        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        return run_suite(suite);
 }

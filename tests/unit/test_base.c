@@ -13,6 +13,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "tests/random.h"
+#include "tests/suite.h"
 
 /* Past the end of the map, into the word after its last. */
 #define FROM_END (SIZE_N_CLASSES + 70)
@@ -366,8 +367,6 @@ int main(void)
 {
         Suite *suite = suite_create("base");
         TCase *tcase = tcase_create("base");
-        SRunner *runner = srunner_create(suite);
-        int n_failed;
 
         suite_add_tcase(suite, tcase);
         tcase_add_loop_test(tcase, size_parse_reads_what_it_promises, 0,
@@ -384,9 +383,5 @@ int main(void)
         tcase_add_test(tcase, memfd_constant_refuses_writes);
         tcase_add_test(tcase, memfd_check_trusts_no_other_fd);
         tcase_set_timeout(tcase, 0);
-        srunner_set_tap(runner, "-");
-        srunner_run_all(runner, CK_SILENT);
-        n_failed = srunner_ntests_failed(runner);
-        srunner_free(runner);
-        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "client/heap.h"
 #include "gpumem.h"
+#include "tests/suite.h"
 
 #define BASE      (UINT64_C(1) << 44)
 #define UNTOUCHED UINT64_C(0x5555555555555555)
@@ -410,8 +411,6 @@ int main(void)
 {
         Suite *suite = suite_create("heap");
         TCase *tcase = tcase_create("heap");
-        SRunner *runner = srunner_create(suite);
-        int n_failed;
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
@@ -428,9 +427,5 @@ int main(void)
         tcase_add_loop_test(tcase, blocks_grow_with_the_heap, 0, (int)ARRAY_SIZE(lease_rows));
         tcase_add_test(tcase, no_block_is_too_large_or_for_nothing);
         tcase_add_test(tcase, deinit_frees_what_describes_live_allocations);
-        srunner_set_tap(runner, "-");
-        srunner_run_all(runner, CK_SILENT);
-        n_failed = srunner_ntests_failed(runner);
-        srunner_free(runner);
-        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/heap.h"
+#include "tests/suite.h"
 
 #define BASE      (UINT64_C(1) << 44)
 #define UNTOUCHED UINT64_C(0x5555555555555555)
@@ -145,17 +146,11 @@ int main(void)
 {
         Suite *suite = suite_create("heap_oom");
         TCase *tcase = tcase_create("heap_oom");
-        SRunner *runner = srunner_create(suite);
-        int n_failed;
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
         tcase_add_test(tcase, a_first_block_without_memory);
         tcase_add_test(tcase, allocations_without_memory);
         tcase_add_test(tcase, frees_and_exact_fits_need_no_memory);
-        srunner_set_tap(runner, "-");
-        srunner_run_all(runner, CK_SILENT);
-        n_failed = srunner_ntests_failed(runner);
-        srunner_free(runner);
-        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "client/holes.h"
 #include "tests/random.h"
+#include "tests/suite.h"
 
 #define UNIT UINT64_C(512)
 
@@ -291,8 +292,6 @@ int main(void)
 {
         Suite *suite = suite_create("holes");
         TCase *tcase = tcase_create("holes");
-        SRunner *runner = srunner_create(suite);
-        int n_failed;
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
@@ -309,9 +308,5 @@ int main(void)
         tcase_add_test(tcase, an_arena_counts_in_granules);
         tcase_add_test(tcase, addresses_reach_to_the_last_unit);
         tcase_add_test(tcase, a_fit_is_what_a_search_of_all_finds);
-        srunner_set_tap(runner, "-");
-        srunner_run_all(runner, CK_SILENT);
-        n_failed = srunner_ntests_failed(runner);
-        srunner_free(runner);
-        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        return run_suite(suite);
 }

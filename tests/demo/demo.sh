@@ -1,0 +1,100 @@
+#!/bin/bash
+# demo.sh BUILD: the main job as a story. Two programs replay real PyTorch allocation traces through
+# one gpumemd on two emulated GPUs, at once, and check every byte they wrote.
+# Exit status 0: every check held.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+
+failed=0
+
+say() {
+        printf '\n%s\n' "$*"
+}
+
+# check TEXT COMMAND...: says whether it held.
+check() {
+        local text=$1
+        shift
+        if "$@"; then
+                printf '  ok      %s\n' "$text"
+        else
+                printf '  FAILED  %s\n' "$text"
+                failed=$((failed + 1))
+        fi
+}
+
+equal() {
+        [ "$1" = "$2" ] || { echo "          $1 is not $2" >&2; return 1; }
+}
+
+make_place 2 8GiB
+trap clear_place EXIT
+
+say "1. gpumemd starts. It owns two emulated GPUs of 8 GiB and up to 1.5 GiB of pinned memory."
+start_daemon --pinned-bytes 1536MiB
+gpumemctl stats
+fds_before=$(count_fds)
+driver_before=$(gpumem-replay --driver-count --devices 2 | xargs)
+
+say "2. Two programs start: an image generator and a language model's server, as PyTorch ran them."
+echo "   Every eighth allocation is pinned; each is filled with a pattern of its own and checked."
+for name in diffusion kv_decode; do
+        gpumem-replay --name "$name" --devices 2 --pinned-every 8 --meeting "$place/meeting" \
+                "$source_folder/bench/traces/$name.trace.gz" >"$place/$name.out" 2>&1 &
+        eval "pid_$name=$!"
+done
+half_way() {
+        [ -e "$place/meeting.diffusion" ] && [ -e "$place/meeting.kv_decode" ]
+}
+check "both are half-way" wait_until 90 half_way
+
+say "3. Half-way, both hold memory:"
+gpumemctl stats
+check "leased is what clients are charged" equal "$(figure leased_bytes)" "$(figure charged_bytes)"
+driver_held=$(gpumem-replay --driver-count --devices 2 | awk '{ n += $1 } END { print n }')
+check "the driver counts more than nothing" [ "$driver_held" -gt 0 ]
+touch "$place/meeting.go"
+
+say "4. They go on to the end:"
+for name in diffusion kv_decode; do
+        eval "pid=\$pid_$name"
+        status=0
+        wait "$pid" || status=$?
+        sed 's/^/   /' "$place/$name.out"
+        check "$name found every byte as it had written it" [ "$status" -eq 0 ]
+done
+
+say "5. Both are gone. What they gave back is cached, ready for the next program:"
+nothing_charged() {
+        [ "$(figure charged_bytes)" -eq 0 ] && [ "$(figure lingering_bytes)" -eq 0 ]
+}
+check "nobody is charged anything" wait_until 20 nothing_charged
+gpumemctl stats
+
+say "6. free-all gives it to the driver:"
+gpumemctl free-all
+gpumemctl stats
+check "nothing is cached" equal "$(figure cached_bytes)" 0
+check "nothing is reserved" equal "$(figure reserved_bytes)" 0
+check "the driver's own count is what it was at the start" \
+        equal "$(gpumem-replay --driver-count --devices 2 | xargs)" "$driver_before"
+same_fds() {
+        [ "$(count_fds)" -eq "$fds_before" ]
+}
+check "gpumemd has as many open files as at the start ($fds_before)" wait_until 10 same_fds
+
+status=0
+stop_daemon || status=$?
+check "gpumemd ends in order" [ "$status" -eq 0 ]
+check "gpumemd had nothing to complain of" [ ! -s "$place/gpumemd.log" ]
+[ ! -s "$place/gpumemd.log" ] || cat "$place/gpumemd.log"
+
+if [ "$failed" -gt 0 ]; then
+        say "$failed checks failed."
+        exit 1
+fi
+say "Every check held."
