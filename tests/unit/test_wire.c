@@ -1,9 +1,11 @@
 /* wire: frames and their fds over a real socket; what must not come is refused, and no fd is lost. */
 #include <check.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
