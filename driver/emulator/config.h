@@ -1,0 +1,28 @@
+/* What GPUMEM_EMULATOR says, as numbers: the options of this process, read once by cuInit.
+ * Pure but for the look at /dev/shm that finds the default directory. */
+#pragma once
+
+#include <limits.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define CONFIG_DEVICES_MAX 16
+#define CONFIG_REASON_MAX  (PATH_MAX + 256)
+
+struct config {
+        unsigned n_devices;
+        uint64_t device_bytes;
+        uint64_t call_delay_us; /* added to every call of the virtual memory interface */
+        uint64_t copy_delay_us; /* added to every operation of a stream */
+        uint64_t reclaim_ms;    /* until the memory of a dead process comes back */
+        uint64_t context_bytes; /* what a primary context costs a process */
+        char directory[PATH_MAX];
+};
+
+/* `text` is "devices=2,bytes=16GiB,..."; NULL and "" give the defaults. -EINVAL: something in it
+ * is wrong, and `ret_reason` says what, and what is allowed. */
+int config_read(const char *text, struct config *ret_config, char ret_reason[CONFIG_REASON_MAX]);
+
+/* Writes one sentence to a reason; gives back -EINVAL for the caller to return. */
+int config_refuse(char reason[CONFIG_REASON_MAX], const char *format, ...) PRINTF_LIKE(2, 3);

@@ -1,0 +1,47 @@
+/* Contexts: one primary for each device, made by the first retain, and any number of created ones.
+ *
+ * A context object lives as long as the process, so that a stale handle or a thread's stale
+ * current context never dangles; ending one makes it inactive, and a primary one can become
+ * active again, under another id. The emulator's lock guards the fields, but for the failure,
+ * which is atomic. What is current belongs to the thread. */
+#pragma once
+
+#include <cuda.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "driver/emulator/store.h"
+
+struct stream;
+struct moment;
+
+enum context_kind { CONTEXT_PRIMARY, CONTEXT_CREATED };
+enum context_state { CONTEXT_INACTIVE, CONTEXT_ACTIVE };
+
+struct context {
+        enum context_kind kind;
+        enum context_state state;
+        uintptr_t handle;
+        uint64_t id; /* never used twice */
+        unsigned device;
+        unsigned flags;
+        unsigned n_retained;
+        CUresult failure;
+        struct stream *legacy; /* the default stream; NULL before its first use */
+        TAILQ_HEAD(, stream) streams;
+        struct store_hold charge; /* what it costs on the device; fd -1: nothing */
+};
+
+/* The calling thread's context, if it can be used. The first takes the lock itself, the second
+ * expects it held. A spoilt context gives its failure. */
+CUresult context_get(struct context **ret_context);
+CUresult context_get_locked(struct context **ret_context);
+
+/* Sticky: the first failure stays. */
+void context_fail(struct context *context, CUresult failure);
+CUresult context_failure(const struct context *context);
+
+/* Waits for everything submitted so far, and gives the context's failure. No lock held. */
+CUresult context_wait(struct context *context);
+
+CUcontext context_handle(const struct context *context);

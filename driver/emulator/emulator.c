@@ -1,0 +1,163 @@
+#include "driver/emulator/emulator.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "driver/emulator/visible.h"
+
+/* The kernel zeroes this page in a forked child, which so knows that it is one. */
+struct life {
+        uint32_t initialised;
+};
+
+static struct {
+        pthread_mutex_t lock;
+        pthread_mutex_t init_lock;
+        struct life *life; /* set once, by the first cuInit that ended */
+        CUresult init_result;
+        struct emulator emulator;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .init_lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local enum emulator_callback callback_state;
+
+static struct life *life_get(void)
+{
+        return __atomic_load_n(&process.life, __ATOMIC_ACQUIRE);
+}
+
+bool emulator_is_live(void)
+{
+        const struct life *life = life_get();
+
+        return life && life->initialised;
+}
+
+CUresult emulator_enter(void)
+{
+        if (!emulator_is_live())
+                return CUDA_ERROR_NOT_INITIALIZED;
+        return callback_state == EMULATOR_IN_CALLBACK ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+CUresult emulator_enter_delayed(void)
+{
+        CUresult r = emulator_enter();
+
+        if (r == CUDA_SUCCESS)
+                emulator_sleep_us(process.emulator.config.call_delay_us);
+        return r;
+}
+
+void emulator_mark_callback(enum emulator_callback callback)
+{
+        callback_state = callback;
+}
+
+struct emulator *emulator_get(void)
+{
+        return &process.emulator;
+}
+
+struct store *emulator_store(unsigned device)
+{
+        return &process.emulator.directory.devices[process.emulator.physical[device]];
+}
+
+void emulator_lock(void)
+{
+        (void)pthread_mutex_lock(&process.lock);
+}
+
+void emulator_unlock(void)
+{
+        (void)pthread_mutex_unlock(&process.lock);
+}
+
+void emulator_sleep_us(uint64_t n_us)
+{
+        struct timespec left = {.tv_sec = (time_t)(n_us / 1000000),
+                                .tv_nsec = (long)(n_us % 1000000) * 1000};
+
+        while (n_us && nanosleep(&left, &left) < 0 && errno == EINTR)
+                ;
+}
+
+CUresult emulator_result(int r)
+{
+        switch (r) {
+        case 0:
+                return CUDA_SUCCESS;
+        case -ENOMEM:
+        case -ENOSPC:
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        case -EINVAL:
+                return CUDA_ERROR_INVALID_VALUE;
+        default:
+                return CUDA_ERROR_OPERATING_SYSTEM;
+        }
+}
+
+static int life_new(struct life **ret_life)
+{
+        void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (page == MAP_FAILED || madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) < 0)
+                return err_errno();
+        *ret_life = page;
+        return 0;
+}
+
+static CUresult emulator_init(struct emulator *emulator)
+{
+        char reason[CONFIG_REASON_MAX];
+        int r;
+
+        r = config_read(secure_getenv("GPUMEM_EMULATOR"), &emulator->config, reason);
+        if (!r)
+                r = directory_init(&emulator->directory, &emulator->config, reason);
+        if (r) {
+                (void)fprintf(stderr, "libcuda-emu: GPUMEM_EMULATOR: %s\n", reason);
+                return emulator_result(r);
+        }
+        emulator->n_devices = visible_devices(secure_getenv("CUDA_VISIBLE_DEVICES"),
+                                              emulator->directory.seed, emulator->config.n_devices,
+                                              emulator->physical);
+        return emulator->n_devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+/* A failure is final for the process, so that it is explained once. */
+static CUresult init_locked(void)
+{
+        struct life *life;
+
+        if (process.life)
+                return process.init_result;
+        if (life_new(&life))
+                return CUDA_ERROR_OPERATING_SYSTEM;
+        process.init_result = emulator_init(&process.emulator);
+        life->initialised = process.init_result == CUDA_SUCCESS;
+        __atomic_store_n(&process.life, life, __ATOMIC_RELEASE);
+        return process.init_result;
+}
+
+EMULATOR_API CUresult CUDAAPI cuInit(unsigned int flags)
+{
+        CUresult r;
+
+        if (flags)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (emulator_is_live())
+                return CUDA_SUCCESS;
+        /* The lock may have been held by a thread that a forked child does not have. */
+        if (life_get() && process.init_result == CUDA_SUCCESS)
+                return CUDA_ERROR_NOT_INITIALIZED;
+        (void)pthread_mutex_lock(&process.init_lock);
+        r = init_locked();
+        (void)pthread_mutex_unlock(&process.init_lock);
+        return r;
+}

@@ -1,0 +1,55 @@
+/* What every part of the emulated driver stands on: the state of the process, the way into a call,
+ * and the lock of the tables.
+ *
+ * cu... functions have no handle of their library, so the emulator is one object per process:
+ * cuInit makes it, and it lives as long as the process. One lock guards all tables (handles,
+ * contexts, addresses, registrations); a stream's queue has its own, which is taken inside it.
+ * No lock is held while bytes are copied or a store is asked. A forked child has no emulator:
+ * every call gives it CUDA_ERROR_NOT_INITIALIZED, as the real driver does. */
+#pragma once
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "driver/emulator/config.h"
+#include "driver/emulator/directory.h"
+
+/* The calls of the driver, and nothing else, can be seen from outside. */
+#define EMULATOR_API __attribute__((visibility("default")))
+
+/* Granularity of the virtual memory interface, and what cuMemAlloc rounds up to. */
+#define EMULATOR_GRANULE UINT64_C(2097152)
+
+struct emulator {
+        struct config config;
+        struct directory directory;
+        unsigned n_devices; /* as this process sees them */
+        unsigned physical[CONFIG_DEVICES_MAX];
+};
+
+/* Every call but cuInit and the pure ones begins with one of these; anything but CUDA_SUCCESS is
+ * the call's result. */
+CUresult emulator_enter(void);
+CUresult emulator_enter_delayed(void);
+
+/* Whether this process may use the emulator: not before cuInit, not in a forked child. */
+bool emulator_is_live(void);
+
+/* The calling thread runs a host function of a stream from now on, or no longer: no driver call
+ * is allowed there. */
+enum emulator_callback { EMULATOR_NO_CALLBACK, EMULATOR_IN_CALLBACK };
+void emulator_mark_callback(enum emulator_callback callback);
+
+/* Only after emulator_enter. */
+struct emulator *emulator_get(void);
+struct store *emulator_store(unsigned device);
+
+void emulator_lock(void);
+void emulator_unlock(void);
+
+void emulator_sleep_us(uint64_t n_us);
+
+/* What a fault of base or store is to a caller of the driver. */
+CUresult emulator_result(int r);

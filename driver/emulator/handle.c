@@ -1,0 +1,74 @@
+#include "driver/emulator/handle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A value is 0x1000 times (index + 1), and the kind: above CU_STREAM_LEGACY and its like. */
+#define HANDLE_STEP UINT64_C(0x1000)
+
+struct slot {
+        void *object;   /* NULL: free */
+        uint32_t below; /* index + 1 of the slot that was freed before this one */
+};
+
+static struct handle_table {
+        struct slot *slots;
+        uint32_t n;
+        uint32_t last_freed; /* index + 1 */
+} tables[_HANDLE_N];
+
+static int table_grow(struct handle_table *table)
+{
+        uint32_t n = table->n ? table->n * 2 : 64;
+        struct slot *slots = reallocarray(table->slots, n, sizeof(*slots));
+
+        if (!slots)
+                return -ENOMEM;
+        for (uint32_t i = n; i > table->n; i--) {
+                slots[i - 1] = (struct slot){.below = table->last_freed};
+                table->last_freed = i;
+        }
+        table->slots = slots;
+        table->n = n;
+        return 0;
+}
+
+int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle)
+{
+        struct handle_table *table = &tables[kind];
+        uint32_t link;
+
+        if (!table->last_freed && table_grow(table))
+                return -ENOMEM;
+        link = table->last_freed;
+        table->last_freed = table->slots[link - 1].below;
+        table->slots[link - 1].object = object;
+        *ret_handle = link * HANDLE_STEP + (unsigned)kind;
+        return 0;
+}
+
+static struct slot *slot_find(enum handle_kind kind, uintptr_t handle)
+{
+        uintptr_t link = handle / HANDLE_STEP;
+
+        if (handle % HANDLE_STEP != (unsigned)kind || !link || link > tables[kind].n)
+                return NULL;
+        return &tables[kind].slots[link - 1];
+}
+
+void *handle_find(enum handle_kind kind, uintptr_t handle)
+{
+        struct slot *slot = slot_find(kind, handle);
+
+        return slot ? slot->object : NULL;
+}
+
+void handle_free(enum handle_kind kind, uintptr_t handle)
+{
+        struct slot *slot = slot_find(kind, handle);
+
+        if (!slot || !slot->object)
+                return;
+        *slot = (struct slot){.below = tables[kind].last_freed};
+        tables[kind].last_freed = (uint32_t)(handle / HANDLE_STEP);
+}

@@ -1,0 +1,126 @@
+#include "driver/emulator/lookup.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "driver/emulator/context.h"
+#include "driver/emulator/current.h"
+#include "driver/emulator/emulator.h"
+#include "driver/emulator/handle.h"
+#include "driver/emulator/stream.h"
+
+/* A thread's own default streams, one a context; the list ends with the thread. */
+struct own_stream {
+        struct own_stream *next;
+        struct stream *stream;
+        uint64_t context_id;
+};
+
+static pthread_key_t own_key;
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+
+static void own_streams_free(void *list)
+{
+        struct own_stream *own = list;
+
+        while (own) {
+                struct own_stream *next = own->next;
+
+                if (emulator_is_live())
+                        stream_close(own->stream);
+                free(own);
+                own = next;
+        }
+}
+
+static void own_key_new(void)
+{
+        (void)pthread_key_create(&own_key, own_streams_free);
+}
+
+static CUresult own_stream_get(struct context *context, struct stream **ret_stream)
+{
+        struct own_stream *own;
+        CUresult r;
+
+        (void)pthread_once(&own_once, own_key_new);
+        for (own = pthread_getspecific(own_key); own; own = own->next) {
+                if (own->context_id == context->id) {
+                        *ret_stream = stream_ref(own->stream);
+                        return CUDA_SUCCESS;
+                }
+        }
+        own = calloc(1, sizeof(*own));
+        if (!own)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        r = stream_new(context, STREAM_PER_THREAD, CU_STREAM_DEFAULT, 0, &own->stream);
+        if (r != CUDA_SUCCESS) {
+                free(own);
+                return r;
+        }
+        own->context_id = context->id;
+        own->next = pthread_getspecific(own_key);
+        (void)pthread_setspecific(own_key, own);
+        *ret_stream = stream_ref(own->stream);
+        return CUDA_SUCCESS;
+}
+
+static CUresult default_stream_get(CUstream handle, struct stream **ret_stream)
+{
+        struct context *context;
+        uint64_t id;
+        CUresult r;
+
+        context = current_get(&id);
+        if (!context)
+                return CUDA_ERROR_INVALID_CONTEXT;
+        if (context->state != CONTEXT_ACTIVE || context->id != id)
+                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (handle == CU_STREAM_PER_THREAD)
+                return own_stream_get(context, ret_stream);
+        if (!context->legacy) {
+                r = stream_new(context, STREAM_LEGACY, CU_STREAM_DEFAULT, 0, &context->legacy);
+                if (r != CUDA_SUCCESS)
+                        return r;
+        }
+        *ret_stream = stream_ref(context->legacy);
+        return CUDA_SUCCESS;
+}
+
+static CUresult lookup_locked(CUstream handle, struct stream **ret_stream)
+{
+        struct stream *stream;
+
+        if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+                return default_stream_get(handle, ret_stream);
+        stream = handle_find(HANDLE_STREAM, (uintptr_t)handle);
+        if (!stream)
+                return CUDA_ERROR_INVALID_HANDLE;
+        *ret_stream = stream_ref(stream);
+        return CUDA_SUCCESS;
+}
+
+CUresult lookup_stream(CUstream handle, struct stream **ret_stream)
+{
+        CUresult r;
+
+        emulator_lock();
+        r = lookup_locked(handle, ret_stream);
+        emulator_unlock();
+        return r;
+}
+
+CUresult lookup_usable_stream(CUstream handle, struct stream **ret_stream)
+{
+        struct stream *stream;
+        CUresult r = lookup_stream(handle, &stream);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = context_failure(stream->context);
+        if (r == CUDA_SUCCESS)
+                *ret_stream = stream;
+        else
+                (void)stream_unref(stream);
+        return r;
+}

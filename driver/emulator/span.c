@@ -1,0 +1,58 @@
+#include "driver/emulator/span.h"
+
+#include "driver/emulator/address.h"
+#include "driver/emulator/allocation.h"
+#include "driver/emulator/emulator.h"
+#include "driver/emulator/host.h"
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+static bool is_allowed(const struct mapping *mapping, unsigned device, enum span_use use)
+{
+        uint8_t access = mapping->access[device];
+
+        return access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
+               (access == CU_MEM_ACCESS_FLAGS_PROT_READ && use == SPAN_READ);
+}
+
+static CUresult acquire_locked(uint64_t address, uint64_t n_bytes, unsigned device,
+                               enum span_use use, struct span *ret_span)
+{
+        struct mapping *mapping = mapping_find_locked(address);
+        const struct host_range *host;
+
+        if (mapping && is_allowed(mapping, device, use)) {
+                *ret_span = (struct span){
+                        .bytes = mapping->allocation->bytes + (address - mapping->range.base),
+                        .n_bytes = smaller(n_bytes, interval_end(&mapping->range) - address),
+                        .mapping = mapping_ref(mapping)};
+                return CUDA_SUCCESS;
+        }
+        host = mapping ? NULL : host_find_locked(address);
+        if (!host || (host->flags & CU_MEMHOSTREGISTER_READ_ONLY && use == SPAN_WRITE &&
+                      host->origin == HOST_REGISTERED))
+                return CUDA_ERROR_ILLEGAL_ADDRESS;
+        *ret_span = (struct span){
+                .bytes = (unsigned char *)(uintptr_t)address,
+                .n_bytes = smaller(n_bytes, interval_end(&host->range) - address)};
+        return CUDA_SUCCESS;
+}
+
+CUresult span_acquire(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use,
+                      struct span *ret_span)
+{
+        CUresult r;
+
+        emulator_lock();
+        r = acquire_locked(address, n_bytes, device, use, ret_span);
+        emulator_unlock();
+        return r;
+}
+
+void span_release(struct span *span)
+{
+        span->mapping = mapping_unref(span->mapping);
+}

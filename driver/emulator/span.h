@@ -1,0 +1,22 @@
+/* From a device address to bytes that the emulator can touch: the contiguous piece at the start of
+ * a range. Holds the mapping while it is used. Takes the emulator's lock itself. */
+#pragma once
+
+#include <cuda.h>
+#include <stdint.h>
+
+struct mapping;
+
+enum span_use { SPAN_READ, SPAN_WRITE };
+
+struct span {
+        unsigned char *bytes;
+        uint64_t n_bytes;
+        struct mapping *mapping; /* NULL: host memory, which its owner keeps */
+};
+
+/* CUDA_ERROR_ILLEGAL_ADDRESS: there is nothing at the address that the device may use so. */
+CUresult span_acquire(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use,
+                      struct span *ret_span);
+
+void span_release(struct span *span);

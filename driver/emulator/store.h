@@ -1,0 +1,65 @@
+/* The memory of one emulated device, or of the host's NUMA nodes: a sparse file whose address space
+ * is 64 times its capacity, and a control file with the table of its live ranges. All processes
+ * of one directory share both.
+ *
+ * Who owns what: a range is opened as an open file description of its own, which holds a lock
+ * on it. Every fd, mapping and message in flight that refers to that description keeps the lock.
+ * A range that nobody locks is free: its bytes are punched out, so that the next owner reads
+ * zeros. So the kernel does the accounting, also for the killed.
+ *
+ * Letting go of a range explicitly gives it back at once if nothing else refers to it. A range
+ * whose holders died comes back reclaim_ms after it was first seen dead; the dead are looked
+ * for when somebody asks for usage, or for more than there is.
+ *
+ * Any thread of the process that opened the store may call; a forked child may not. */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ranges;
+
+struct store {
+        pthread_mutex_t mutex; /* the control file's lock is one for the whole process */
+        char path[64];
+        int directory_fd;
+        int control_fd;
+        int probe_fd; /* holds no lock: sees everybody's, this process's too */
+        dev_t device;
+        ino_t inode;
+        uint64_t capacity;
+        uint64_t reclaim_ms;
+        struct ranges *ranges;
+};
+
+/* A hold on a range: one per process and handle, whatever maps it. */
+struct store_hold {
+        int fd; /* owned; its description holds the lock */
+        uint64_t base;
+        uint64_t n_bytes;
+        uint64_t serial;
+        uint32_t flags;
+};
+
+/* Opens the two files `name` and `name`-ranges in the directory, whose fd stays the caller's and
+ * open. Makes them if they are not there; only one process at a time may do that. */
+int store_init(struct store *store, int directory_fd, const char *name, uint64_t capacity,
+               uint64_t reclaim_ms);
+
+/* -ENOMEM: more than is free. */
+int store_create(struct store *store, uint64_t n_bytes, uint32_t flags,
+                 struct store_hold *ret_hold);
+
+/* Whether the fd is of this store's file. */
+bool store_knows(const struct store *store, int fd);
+
+/* A further hold on the range that the fd's description has locked; `fd` stays the caller's.
+ * -EINVAL: it has none. */
+int store_adopt(struct store *store, int fd, struct store_hold *ret_hold);
+
+/* Lets go; all mappings that were made for this hold must be gone. */
+void store_release(struct store *store, struct store_hold *hold);
+
+int store_used(struct store *store, uint64_t *ret_used);

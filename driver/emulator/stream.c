@@ -1,0 +1,290 @@
+#include "driver/emulator/stream.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "driver/emulator/context.h"
+#include "driver/emulator/emulator.h"
+
+#define STREAM_STACK_BYTES (UINT64_C(512) << 10)
+
+static uint64_t last_id; /* ids are never used twice; under the emulator's lock */
+
+struct stream *stream_ref(struct stream *stream)
+{
+        (void)__atomic_add_fetch(&stream->refs, 1, __ATOMIC_RELAXED);
+        return stream;
+}
+
+struct stream *stream_unref(struct stream *stream)
+{
+        if (stream && __atomic_sub_fetch(&stream->refs, 1, __ATOMIC_ACQ_REL) == 0) {
+                (void)pthread_cond_destroy(&stream->changed);
+                (void)pthread_mutex_destroy(&stream->mutex);
+                free(stream);
+        }
+        return NULL;
+}
+
+bool stream_is_blocking(const struct stream *stream)
+{
+        return !(stream->flags & CU_STREAM_NON_BLOCKING);
+}
+
+void moment_clear(struct moment *moment)
+{
+        moment->stream = stream_unref(moment->stream);
+}
+
+bool moment_has_passed(const struct moment *moment)
+{
+        return !moment->stream ||
+               __atomic_load_n(&moment->stream->completed, __ATOMIC_ACQUIRE) >= moment->sequence;
+}
+
+void moment_wait(const struct moment *moment)
+{
+        struct stream *stream = moment->stream;
+
+        if (moment_has_passed(moment))
+                return;
+        (void)pthread_mutex_lock(&stream->mutex);
+        while (!moment_has_passed(moment))
+                (void)pthread_cond_wait(&stream->changed, &stream->mutex);
+        (void)pthread_mutex_unlock(&stream->mutex);
+}
+
+struct moment stream_end(struct stream *stream)
+{
+        return (struct moment){.stream = stream_ref(stream), .sequence = stream->submitted};
+}
+
+bool stream_is_busy(struct stream *stream)
+{
+        return __atomic_load_n(&stream->completed, __ATOMIC_ACQUIRE) < stream->submitted;
+}
+
+void operation_free(struct operation *operation)
+{
+        for (unsigned i = 0; i < operation->n_after; i++)
+                moment_clear(&operation->after[i]);
+        free(operation->after);
+        operation->type->free(operation);
+}
+
+CUresult operation_add_after(struct operation *operation, struct moment take_moment)
+{
+        struct moment *after = reallocarray(operation->after, operation->n_after + 1,
+                                            sizeof(struct moment));
+
+        if (!after) {
+                moment_clear(&take_moment);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        after[operation->n_after++] = take_moment;
+        operation->after = after;
+        return CUDA_SUCCESS;
+}
+
+/* NULL: closed, and nothing left. */
+static struct operation *stream_take(struct stream *stream)
+{
+        struct operation *operation;
+
+        (void)pthread_mutex_lock(&stream->mutex);
+        while (!stream->first && stream->state == STREAM_OPEN)
+                (void)pthread_cond_wait(&stream->changed, &stream->mutex);
+        operation = stream->first;
+        if (operation) {
+                stream->first = operation->next;
+                if (!stream->first)
+                        stream->last = &stream->first;
+        }
+        (void)pthread_mutex_unlock(&stream->mutex);
+        return operation;
+}
+
+static void stream_run(struct stream *stream, struct operation *operation)
+{
+        CUresult r = CUDA_SUCCESS;
+
+        for (unsigned i = 0; i < operation->n_after; i++)
+                moment_wait(&operation->after[i]);
+        emulator_sleep_us(emulator_get()->config.copy_delay_us);
+        if (context_failure(stream->context) == CUDA_SUCCESS)
+                r = operation->type->run(operation, stream->context);
+        if (r != CUDA_SUCCESS)
+                context_fail(stream->context, r);
+        operation_free(operation);
+
+        (void)pthread_mutex_lock(&stream->mutex);
+        (void)__atomic_add_fetch(&stream->completed, 1, __ATOMIC_RELEASE);
+        (void)pthread_cond_broadcast(&stream->changed);
+        (void)pthread_mutex_unlock(&stream->mutex);
+}
+
+static void *stream_main(void *argument)
+{
+        struct stream *stream = argument;
+        struct operation *operation;
+
+        while ((operation = stream_take(stream)))
+                stream_run(stream, operation);
+        emulator_lock();
+        TAILQ_REMOVE(&stream->context->streams, stream, link);
+        emulator_unlock();
+        (void)stream_unref(stream);
+        return NULL;
+}
+
+/* The application's signals are for the application's threads. */
+static int thread_start(struct stream *stream)
+{
+        pthread_attr_t attributes;
+        sigset_t all, before;
+        pthread_t thread;
+        int r;
+
+        if (pthread_attr_init(&attributes))
+                return -ENOMEM;
+        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        (void)pthread_attr_setstacksize(&attributes, STREAM_STACK_BYTES);
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&thread, &attributes, stream_main, stream);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void)pthread_attr_destroy(&attributes);
+        return -r;
+}
+
+CUresult stream_new(struct context *context, enum stream_kind kind, unsigned flags, int priority,
+                    struct stream **ret_stream)
+{
+        struct stream *stream = calloc(1, sizeof(*stream));
+
+        if (!stream)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        *stream = (struct stream){.context = context,
+                                  .kind = kind,
+                                  .flags = flags,
+                                  .priority = priority,
+                                  .refs = 2,
+                                  .last = &stream->first};
+        (void)pthread_mutex_init(&stream->mutex, NULL);
+        (void)pthread_cond_init(&stream->changed, NULL);
+        if (thread_start(stream)) {
+                stream->refs = 1;
+                (void)stream_unref(stream);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        stream->id = ++last_id;
+        TAILQ_INSERT_TAIL(&context->streams, stream, link);
+        *ret_stream = stream;
+        return CUDA_SUCCESS;
+}
+
+void stream_close(struct stream *take_stream)
+{
+        (void)pthread_mutex_lock(&take_stream->mutex);
+        take_stream->state = STREAM_CLOSED;
+        (void)pthread_cond_broadcast(&take_stream->changed);
+        (void)pthread_mutex_unlock(&take_stream->mutex);
+        (void)stream_unref(take_stream);
+}
+
+/* Work of the default stream waits for all earlier work of blocking streams, and theirs for all
+ * earlier work of the default stream. */
+static CUresult default_stream_order(struct stream *stream, struct operation *operation)
+{
+        struct context *context = stream->context;
+        struct stream *other;
+        CUresult r = CUDA_SUCCESS;
+
+        if (!stream_is_blocking(stream))
+                return CUDA_SUCCESS;
+        if (stream->kind != STREAM_LEGACY)
+                return context->legacy && stream_is_busy(context->legacy)
+                               ? operation_add_after(operation, stream_end(context->legacy))
+                               : CUDA_SUCCESS;
+        TAILQ_FOREACH (other, &context->streams, link) {
+                if (other != stream && stream_is_blocking(other) && stream_is_busy(other))
+                        r = operation_add_after(operation, stream_end(other));
+                if (r != CUDA_SUCCESS)
+                        return r;
+        }
+        return CUDA_SUCCESS;
+}
+
+static CUresult submit_locked(struct stream *stream, struct operation *operation,
+                              struct moment *ret_moment)
+{
+        CUresult r = default_stream_order(stream, operation);
+
+        if (r == CUDA_SUCCESS && stream->context->state != CONTEXT_ACTIVE)
+                r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (r != CUDA_SUCCESS)
+                return r;
+        (void)pthread_mutex_lock(&stream->mutex);
+        if (stream->state == STREAM_OPEN) {
+                operation->next = NULL;
+                *stream->last = operation;
+                stream->last = &operation->next;
+                stream->submitted++;
+                (void)pthread_cond_broadcast(&stream->changed);
+        } else {
+                r = CUDA_ERROR_INVALID_HANDLE;
+        }
+        (void)pthread_mutex_unlock(&stream->mutex);
+        if (r == CUDA_SUCCESS && ret_moment)
+                *ret_moment = stream_end(stream);
+        return r;
+}
+
+CUresult stream_submit(struct stream *stream, struct operation *take_operation,
+                       struct moment *ret_moment)
+{
+        CUresult r;
+
+        emulator_lock();
+        r = submit_locked(stream, take_operation, ret_moment);
+        emulator_unlock();
+        if (r != CUDA_SUCCESS)
+                operation_free(take_operation);
+        return r;
+}
+
+static CUresult marker_run(struct operation *operation, struct context *context)
+{
+        (void)operation;
+        (void)context;
+        return CUDA_SUCCESS;
+}
+
+static void marker_free(struct operation *operation)
+{
+        free(operation);
+}
+
+static const struct operation_type marker_type = {.run = marker_run, .free = marker_free};
+
+CUresult stream_submit_marker(struct stream *stream, struct moment *after,
+                              struct moment *ret_moment)
+{
+        struct operation *marker = calloc(1, sizeof(*marker));
+        CUresult r;
+
+        if (!marker) {
+                if (after)
+                        moment_clear(after);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        marker->type = &marker_type;
+        if (after) {
+                r = operation_add_after(marker, *after);
+                if (r != CUDA_SUCCESS) {
+                        operation_free(marker);
+                        return r;
+                }
+        }
+        return stream_submit(stream, marker, ret_moment);
+}

@@ -1,0 +1,97 @@
+/* Streams: each has a queue and a thread of its own, which runs the operations in order.
+ *
+ * Life: a stream is counted. The application's handle (or the context, for the default stream)
+ * holds one count, its thread one, and every moment one: so a destroyed stream finishes what
+ * was queued, and an event recorded on it can still be asked.
+ *
+ * Locks: the emulator's lock orders submissions, over all streams; a stream's own mutex guards its
+ * queue and is taken inside. While an operation runs neither is held. */
+#pragma once
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct context;
+struct stream;
+
+/* A place in a stream's order: passed when everything submitted up to it is done. Holds a count. */
+struct moment {
+        struct stream *stream; /* NULL: always passed */
+        uint64_t sequence;
+};
+
+struct operation;
+
+struct operation_type {
+        /* Anything but success spoils the context. Not called once the context is spoilt. */
+        CUresult (*run)(struct operation *operation, struct context *context);
+        void (*free)(struct operation *operation);
+};
+
+/* Embedded as the first member of what a stream can do. */
+struct operation {
+        const struct operation_type *type;
+        struct operation *next;
+        struct moment *after; /* waited for before it runs */
+        unsigned n_after;
+};
+
+enum stream_kind { STREAM_CREATED, STREAM_LEGACY, STREAM_PER_THREAD };
+
+struct stream {
+        TAILQ_ENTRY(stream) link; /* in the context; until its thread ends */
+        struct context *context;
+        enum stream_kind kind;
+        unsigned flags;
+        int priority;
+        uint64_t id;
+        uintptr_t handle;   /* 0 but for created ones */
+        uint64_t submitted; /* under the emulator's lock */
+        unsigned refs;
+
+        pthread_mutex_t mutex;
+        pthread_cond_t changed;
+        struct operation *first;
+        struct operation **last;
+        uint64_t completed;
+        enum { STREAM_OPEN, STREAM_CLOSED } state;
+};
+
+/* With the emulator's lock held. The caller holds the one count of it. */
+CUresult stream_new(struct context *context, enum stream_kind kind, unsigned flags, int priority,
+                    struct stream **ret_stream);
+
+struct stream *stream_ref(struct stream *stream);
+struct stream *stream_unref(struct stream *stream);
+
+/* No further submissions; what is queued still runs. Consumes the count. */
+void stream_close(struct stream *take_stream);
+
+/* Queues the operation, behind what the rules of the default stream demand. Consumes it, also on
+ * failure. `ret_moment` may be NULL. */
+CUresult stream_submit(struct stream *stream, struct operation *take_operation,
+                       struct moment *ret_moment);
+
+/* An operation that does nothing, for its place in the order. Consumes `after`. */
+CUresult stream_submit_marker(struct stream *stream, struct moment *after,
+                              struct moment *ret_moment);
+
+/* Adds a moment to what the operation waits for; consumes it, also on failure. */
+CUresult operation_add_after(struct operation *operation, struct moment take_moment);
+void operation_free(struct operation *operation);
+
+/* The end of what is submitted so far. With the emulator's lock held. */
+struct moment stream_end(struct stream *stream);
+
+/* Whether something submitted is not yet done. With the emulator's lock held. */
+bool stream_is_busy(struct stream *stream);
+
+/* Whether work in the context's default stream orders this one. */
+bool stream_is_blocking(const struct stream *stream);
+
+void moment_wait(const struct moment *moment);
+bool moment_has_passed(const struct moment *moment);
+void moment_clear(struct moment *moment);

@@ -1,0 +1,246 @@
+/* The driver's calls on streams. */
+#include <cuda.h>
+#include <stdlib.h>
+
+#include "driver/emulator/context.h"
+#include "driver/emulator/emulator.h"
+#include "driver/emulator/event.h"
+#include "driver/emulator/handle.h"
+#include "driver/emulator/lookup.h"
+#include "driver/emulator/stream.h"
+
+static CUresult create_locked(unsigned flags, int priority, struct stream **ret_stream)
+{
+        struct context *context;
+        struct stream *stream;
+        CUresult r;
+
+        r = context_get_locked(&context);
+        if (r == CUDA_SUCCESS)
+                r = stream_new(context, STREAM_CREATED, flags, priority, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (handle_new(HANDLE_STREAM, stream, &stream->handle)) {
+                stream_close(stream);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        *ret_stream = stream;
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *ret_handle, unsigned int flags,
+                                                         int priority)
+{
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!ret_handle || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+                return CUDA_ERROR_INVALID_VALUE;
+        emulator_lock();
+        r = create_locked(flags, priority, &stream);
+        if (r == CUDA_SUCCESS)
+                *ret_handle = (CUstream)stream->handle;
+        emulator_unlock();
+        return r;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamCreate(CUstream *ret_handle, unsigned int flags)
+{
+        return cuStreamCreateWithPriority(ret_handle, flags, 0);
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamDestroy(CUstream handle)
+{
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        stream = handle_find(HANDLE_STREAM, (uintptr_t)handle);
+        if (stream) {
+                handle_free(HANDLE_STREAM, stream->handle);
+                stream->handle = 0;
+        }
+        emulator_unlock();
+        if (!stream)
+                return CUDA_ERROR_INVALID_HANDLE;
+        stream_close(stream);
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
+{
+        struct moment end = {0};
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r == CUDA_SUCCESS)
+                r = lookup_stream(handle, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        /* The end of the default stream is behind that of all blocking ones. */
+        if (stream->kind == STREAM_LEGACY) {
+                r = stream_submit_marker(stream, NULL, &end);
+        } else {
+                emulator_lock();
+                end = stream_end(stream);
+                emulator_unlock();
+        }
+        if (r == CUDA_SUCCESS) {
+                moment_wait(&end);
+                r = context_failure(stream->context);
+        }
+        moment_clear(&end);
+        (void)stream_unref(stream);
+        return r;
+}
+
+static bool is_busy_locked(struct stream *stream)
+{
+        struct stream *other;
+
+        if (stream->kind == STREAM_LEGACY)
+                TAILQ_FOREACH (other, &stream->context->streams, link)
+                        if (stream_is_blocking(other) && stream_is_busy(other))
+                                return true;
+        return stream_is_busy(stream);
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamQuery(CUstream handle)
+{
+        struct stream *stream;
+        CUresult r = emulator_enter();
+        bool busy;
+
+        if (r == CUDA_SUCCESS)
+                r = lookup_stream(handle, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        busy = is_busy_locked(stream);
+        emulator_unlock();
+        r = context_failure(stream->context);
+        (void)stream_unref(stream);
+        return r == CUDA_SUCCESS && busy ? CUDA_ERROR_NOT_READY : r;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *ret_id)
+{
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r == CUDA_SUCCESS && !ret_id)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS)
+                r = lookup_stream(handle, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret_id = stream->id;
+        (void)stream_unref(stream);
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
+{
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r == CUDA_SUCCESS && !ret_context)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS)
+                r = lookup_stream(handle, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret_context = context_handle(stream->context);
+        (void)stream_unref(stream);
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
+                                                  CUstreamCaptureStatus *ret_status)
+{
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r == CUDA_SUCCESS && !ret_status)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS)
+                r = lookup_usable_stream(handle, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
+        (void)stream_unref(stream);
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
+{
+        struct moment recorded;
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r == CUDA_SUCCESS && flags)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS)
+                r = lookup_usable_stream(handle, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = event_recorded(event, &recorded);
+        /* An event that was never recorded holds nothing up. */
+        if (r == CUDA_SUCCESS && recorded.stream)
+                r = stream_submit_marker(stream, &recorded, NULL);
+        (void)stream_unref(stream);
+        return r;
+}
+
+struct host_call {
+        struct operation operation;
+        CUhostFn function;
+        void *argument;
+};
+
+static CUresult host_call_run(struct operation *operation, struct context *context)
+{
+        struct host_call *call = (struct host_call *)operation;
+
+        (void)context;
+        emulator_mark_callback(EMULATOR_IN_CALLBACK);
+        call->function(call->argument);
+        emulator_mark_callback(EMULATOR_NO_CALLBACK);
+        return CUDA_SUCCESS;
+}
+
+static void host_call_free(struct operation *operation)
+{
+        free(operation);
+}
+
+static const struct operation_type host_call_type = {.run = host_call_run, .free = host_call_free};
+
+EMULATOR_API CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
+{
+        struct host_call *call;
+        struct stream *stream;
+        CUresult r = emulator_enter();
+
+        if (r == CUDA_SUCCESS && !function)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS)
+                r = lookup_usable_stream(handle, &stream);
+        if (r != CUDA_SUCCESS)
+                return r;
+        call = calloc(1, sizeof(*call));
+        if (call) {
+                *call = (struct host_call){.operation.type = &host_call_type,
+                                           .function = function,
+                                           .argument = argument};
+                r = stream_submit(stream, &call->operation, NULL);
+        } else {
+                r = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        (void)stream_unref(stream);
+        return r;
+}

@@ -1,0 +1,16 @@
+/* Which devices a process sees, and under which ordinals: CUDA_VISIBLE_DEVICES. Pure. */
+#pragma once
+
+#include <stdint.h>
+
+#define VISIBLE_UUID_BYTES 16
+
+/* The identity of a device: that of its directory, and its index. */
+void visible_uuid(const uint8_t seed[static VISIBLE_UUID_BYTES], unsigned index,
+                  uint8_t ret_uuid[static VISIBLE_UUID_BYTES]);
+
+/* `text` lists indexes, or prefixes of "GPU-" and a UUID; NULL is all. As the real driver does,
+ * the first entry that names no device, or one for the second time, ends the list. Fills the
+ * indexes in, and gives their number. */
+unsigned visible_devices(const char *text, const uint8_t seed[static VISIBLE_UUID_BYTES],
+                         unsigned n_devices, unsigned *ret_indexes);
