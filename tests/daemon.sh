@@ -1,3 +1,4 @@
+#!/bin/bash
 # A gpumemd of one's own, for scripts to source: on the emulated driver, in a folder of its own.
 # The caller sets `build`; what is here sets `place` (the folder), `daemon` (the process).
 
@@ -16,9 +17,11 @@ roomy_folder() {
 
 # make_place DEVICES BYTES: a folder, and the environment that points everything at it.
 make_place() {
+        # shellcheck disable=SC2154
+        local driver=$build/driver/emulator/libcuda-emu.so
         place=$(mktemp -d "$(roomy_folder)/gpumem-XXXXXXXX")
         export GPUMEM_SOCKET=$place/gpumemd.sock
-        export GPUMEM_CUDA_LIBRARY=$build/driver/emulator/libcuda-emu.so
+        export GPUMEM_CUDA_LIBRARY=$driver
         export GPUMEM_EMULATOR="devices=$1,bytes=$2,dir=$place/devices"
         export PATH=$build/daemon:$build/ctl:$build/tests/demo:$PATH
         unset CUDA_VISIBLE_DEVICES

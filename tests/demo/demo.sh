@@ -10,6 +10,7 @@ build=$(cd "$1" && pwd)
 . "$source_folder/tests/daemon.sh"
 
 failed=0
+declare -A pids
 
 say() {
         printf '\n%s\n' "$*"
@@ -45,7 +46,7 @@ echo "   Every eighth allocation is pinned; each is filled with a pattern of its
 for name in diffusion kv_decode; do
         gpumem-replay --name "$name" --devices 2 --pinned-every 8 --meeting "$place/meeting" \
                 "$source_folder/bench/traces/$name.trace.gz" >"$place/$name.out" 2>&1 &
-        eval "pid_$name=$!"
+        pids[$name]=$!
 done
 half_way() {
         [ -e "$place/meeting.diffusion" ] && [ -e "$place/meeting.kv_decode" ]
@@ -61,9 +62,8 @@ touch "$place/meeting.go"
 
 say "4. They go on to the end:"
 for name in diffusion kv_decode; do
-        eval "pid=\$pid_$name"
         status=0
-        wait "$pid" || status=$?
+        wait "${pids[$name]}" || status=$?
         sed 's/^/   /' "$place/$name.out"
         check "$name found every byte as it had written it" [ "$status" -eq 0 ]
 done

@@ -1,0 +1,65 @@
+#!/bin/bash
+# crash.sh BUILD: a client is killed in the middle of its trace. The other one goes on without a
+# wrong byte, the dead one's charge ends, and nothing stays behind.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 2 8GiB
+trap clear_place EXIT
+start_daemon --pinned-bytes 1536MiB
+fds_before=$(count_fds)
+
+start_replay() {
+        gpumem-replay --name "$1" --devices 2 --pinned-every 8 --meeting "$place/meeting" \
+                "$source_folder/bench/traces/$2.trace.gz" >"$place/$1.out" 2>&1 &
+}
+
+start_replay victim diffusion
+victim=$!
+start_replay survivor diffusion
+survivor=$!
+ok "the victim is half-way" wait_until 60 [ -e "$place/meeting.victim" ]
+ok "the survivor is half-way" wait_until 60 [ -e "$place/meeting.survivor" ]
+charged_by_two=$(figure charged_bytes)
+
+kill -KILL "$victim"
+wait "$victim" 2>/dev/null || true
+survivor_alone() {
+        [ "$(figure charged_bytes)" -lt "$charged_by_two" ] && [ "$(figure lingering_bytes)" -eq 0 ]
+}
+ok "the dead one's charge ends" wait_until 20 survivor_alone
+ok "what is charged is the survivor's leases" equal "$(figure charged_bytes)" \
+        "$(figure leased_bytes)"
+
+touch "$place/meeting.go"
+status=0
+wait "$survivor" || status=$?
+ok "the survivor ends in order" equal "$status" 0
+ok "the survivor read no wrong byte" grep -q ' 0 bytes wrong' "$place/survivor.out"
+
+nothing_charged() {
+        [ "$(figure charged_bytes)" -eq 0 ] && [ "$(figure lingering_bytes)" -eq 0 ]
+}
+ok "nobody is charged in the end" wait_until 20 nothing_charged
+gpumemctl free-all >/dev/null
+ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
+driver_empty() {
+        [ "$(gpumem-replay --driver-count --devices 2 | xargs)" = "0 0" ]
+}
+ok "the driver has every byte back" wait_until 20 driver_empty
+same_fds() {
+        equal "$(count_fds)" "$fds_before"
+}
+ok "the daemon has as many files open as at the start" wait_until 10 same_fds
+
+status=0
+stop_daemon || status=$?
+ok "the daemon ends in order" equal "$status" 0
+ok "the daemon complained of nothing" [ ! -s "$place/gpumemd.log" ]
+done_testing

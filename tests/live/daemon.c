@@ -1,0 +1,188 @@
+#include "tests/live/daemon.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "client/rows.h"
+#include "gpumem.h"
+
+#define OPTIONS_MAX  16
+#define PATIENCE_MS  20000
+#define POLL_MS      5
+
+void sleep_ms(unsigned ms)
+{
+        struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (ms % 1000) * 1000000L};
+
+        while (nanosleep(&time, &time) < 0 && errno == EINTR) {
+        }
+}
+
+static unsigned count_entries(const char *path)
+{
+        DIR *folder = opendir(path);
+        unsigned n = 0;
+
+        ck_assert_ptr_nonnull(folder);
+        while (readdir(folder))
+                n++;
+        (void)closedir(folder);
+        return n;
+}
+
+unsigned own_fds(void)
+{
+        return count_entries("/proc/self/fd");
+}
+
+unsigned daemon_count_fds(const struct daemon *daemon)
+{
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon->pid);
+        return count_entries(path);
+}
+
+/* Shared memory if there is some: a disk would be written to for nothing. */
+static void make_place(struct daemon *daemon)
+{
+        const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+
+        (void)snprintf(daemon->place, sizeof(daemon->place), "%s/gpumem-test-XXXXXX", folder);
+        ck_assert_ptr_nonnull(mkdtemp(daemon->place));
+        (void)snprintf(daemon->socket, sizeof(daemon->socket), "%s/gpumemd.sock", daemon->place);
+}
+
+static void run_daemon(const char *const *options)
+{
+        const char *program = getenv("GPUMEM_TEST_DAEMON");
+        char *arguments[OPTIONS_MAX + 4] = {(char *)program, (char *)"--log", (char *)"error"};
+
+        for (unsigned i = 0; options && options[i] && i < OPTIONS_MAX; i++)
+                arguments[3 + i] = (char *)options[i];
+        (void)execv(program, arguments);
+        _exit(127);
+}
+
+static void await_socket(const struct daemon *daemon)
+{
+        for (unsigned ms = 0; ms < PATIENCE_MS; ms += POLL_MS) {
+                struct fdset fds = FDSET_NULL;
+                struct message_welcome welcome;
+                struct link *link;
+
+                ck_assert_int_eq(waitpid(daemon->pid, NULL, WNOHANG), 0);
+                if (link_new(NULL, "waiting", &link, &welcome, &fds) == 0) {
+                        fdset_deinit(&fds);
+                        link_free(link);
+                        return;
+                }
+                sleep_ms(POLL_MS);
+        }
+        ck_abort_msg("gpumemd does not serve");
+}
+
+void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options)
+{
+        char setting[256];
+
+        ck_assert_ptr_nonnull(getenv("GPUMEM_TEST_DAEMON"));
+        make_place(daemon);
+        (void)snprintf(setting, sizeof(setting), "%s,dir=%s/devices", emulator, daemon->place);
+        ck_assert_int_eq(setenv("GPUMEM_EMULATOR", setting, 1), 0);
+        ck_assert_int_eq(setenv("GPUMEM_SOCKET", daemon->socket, 1), 0);
+        daemon->pid = fork();
+        ck_assert_int_ge(daemon->pid, 0);
+        if (daemon->pid == 0)
+                run_daemon(options);
+        await_socket(daemon);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *walk)
+{
+        (void)st;
+        (void)kind;
+        (void)walk;
+        return remove(path);
+}
+
+void daemon_clear(struct daemon *daemon)
+{
+        (void)nftw(daemon->place, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+void daemon_stop(struct daemon *daemon)
+{
+        int status = -1;
+
+        ck_assert_int_eq(kill(daemon->pid, SIGTERM), 0);
+        ck_assert_int_eq(waitpid(daemon->pid, &status, 0), daemon->pid);
+        daemon_clear(daemon);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "gpumemd ended with %#x",
+                      (unsigned)status);
+}
+
+void daemon_kill(struct daemon *daemon)
+{
+        ck_assert_int_eq(kill(daemon->pid, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(daemon->pid, NULL, 0), daemon->pid);
+}
+
+static const size_t figure_offsets[] = {
+#define STAT(field, unit, text) offsetof(struct stats_row, field),
+#include "proto/stats.def"
+#undef STAT
+};
+
+uint64_t daemon_figure(enum figure figure)
+{
+        struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        struct message_welcome welcome;
+        struct link *link;
+        uint64_t sum = 0;
+        void *rows;
+
+        ck_assert_int_eq(link_new(NULL, "figures", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply,
+                                   &reply_fds),
+                         0);
+        ck_assert_int_eq(rows_read(reply_fds.fds[0], reply.stats_reply.n_rows,
+                                   reply.stats_reply.n_row_bytes, sizeof(struct stats_row), &rows),
+                         0);
+        for (uint32_t i = 0; i < reply.stats_reply.n_rows; i++) {
+                const char *row = (const char *)rows + i * sizeof(struct stats_row);
+
+                sum += *(const uint64_t *)(row + figure_offsets[figure]);
+        }
+        free(rows);
+        fdset_deinit(&fds);
+        fdset_deinit(&reply_fds);
+        link_free(link);
+        return sum;
+}
+
+void daemon_await(enum figure figure, uint64_t value)
+{
+        uint64_t last = 0;
+
+        for (unsigned ms = 0; ms < PATIENCE_MS; ms += POLL_MS) {
+                last = daemon_figure(figure);
+                if (last == value)
+                        return;
+                sleep_ms(POLL_MS);
+        }
+        ck_abort_msg("a figure is %" PRIu64 ", not %" PRIu64, last, value);
+}

@@ -1,0 +1,42 @@
+/* A gpumemd of a test's own, on the emulated driver, in a folder of its own. Failures end the test.
+ * Program and library come from the environment: GPUMEM_TEST_DAEMON, GPUMEM_CUDA_LIBRARY. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client/link.h"
+
+struct daemon {
+        char place[128];
+        char socket[160];
+        pid_t pid;
+};
+
+/* Sets GPUMEM_SOCKET and GPUMEM_EMULATOR for this process too. Options end with NULL. */
+void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options);
+
+/* SIGTERM; it must end in order. Removes the folder. */
+void daemon_stop(struct daemon *daemon);
+
+/* SIGKILL, and nothing removed: daemon_restart follows, or daemon_clear. */
+void daemon_kill(struct daemon *daemon);
+void daemon_clear(struct daemon *daemon);
+
+unsigned daemon_count_fds(const struct daemon *daemon);
+
+/* A figure of stats.def, added up over the pools; asked over a connection of its own. */
+enum figure {
+#define STAT(field, unit, text) FIGURE_##field,
+#include "proto/stats.def"
+#undef STAT
+};
+uint64_t daemon_figure(enum figure figure);
+
+/* Waits up to 20 s until a figure is so. */
+void daemon_await(enum figure figure, uint64_t value);
+
+/* Counts this process's open fds. */
+unsigned own_fds(void);
+
+void sleep_ms(unsigned ms);

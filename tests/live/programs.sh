@@ -1,0 +1,85 @@
+#!/bin/bash
+# programs.sh BUILD: what gpumemd and gpumemctl say and how they exit.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 2 1GiB
+trap clear_place EXIT
+
+# said STATUS PART COMMAND...: the command exits so and says so.
+said() {
+        local wanted=$1 part=$2 status=0 output
+        shift 2
+        output=$("$@" 2>&1) || status=$?
+        equal "$status" "$wanted" && contains "$output" "$part"
+}
+
+fits_a_screen() {
+        local lines
+        lines=$("$@" | wc -l)
+        [ "$lines" -le 24 ] || { echo "$lines lines"; return 1; }
+        [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 100 ]
+}
+
+ok "gpumemd --help fits a screen" fits_a_screen gpumemd --help
+ok "gpumemctl --help fits a screen" fits_a_screen gpumemctl --help
+ok "gpumemd --version" said 0 "gpumemd 0." gpumemd --version
+ok "gpumemctl --version" said 0 "gpumemctl 0." gpumemctl --version
+ok "gpumemd: an unknown option" said 2 "see gpumemd --help" gpumemd --nonsense
+ok "gpumemd: a word too many" said 2 '"word": only options' gpumemd word
+ok "gpumemd: no size" said 2 '"12parsec" is no size; allowed' gpumemd --device-bytes 12parsec
+ok "gpumemd: a size too small" said 2 '"1" is no size; allowed are 2MiB' gpumemd --pinned-bytes 1
+ok "gpumemd: no level" said 2 "allowed are error, warning, info, debug" gpumemd --log loud
+ok "gpumemd: no level in GPUMEM_LOG" said 2 'GPUMEM_LOG: "loud"' env GPUMEM_LOG=loud gpumemd
+ok "gpumemd: no driver" said 3 "no usable CUDA driver" gpumemd --cuda-library /nonexistent.so
+ok "gpumemd: no driver: how to go on" said 3 "on the emulated driver: gpumemd --cuda-library" \
+        gpumemd --cuda-library /nonexistent.so
+ok "gpumemd: a library that is no driver" said 3 "libm.so.6 has no cuInit" \
+        gpumemd --cuda-library libm.so.6
+ok "gpumemd: no folder for the socket" said 1 "make its folder" gpumemd --socket "$place/no/s"
+ok "gpumemd: a path too long" said 1 "longer than 107 bytes" \
+        gpumemd --socket "$place/$(printf '%0110d' 0)"
+ok "gpumemctl: no daemon" said 3 "the daemon cannot be reached" gpumemctl stats
+ok "gpumemctl: no command" said 2 "one command is needed" gpumemctl
+ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
+ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
+ok "gpumemctl: no pool" said 2 '"x" is no pool' gpumemctl --pool x free-all
+
+start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
+ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
+ok "the first one goes on" gpumemctl stats
+ok "stats names each pool" said 0 "Emulated GPU 1" gpumemctl stats
+ok "stats shows the limit" said 0 "512.00 MiB" gpumemctl stats
+columns_line_up() {
+        # Every row ends in the same column as the heading.
+        gpumemctl stats | awk 'NR == 1 { n = length } length != n { exit 1 }'
+}
+ok "the table lines up" columns_line_up
+ok "the JSON is JSON" sh -c 'gpumemctl stats --json | python3 -m json.tool'
+ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
+ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
+ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
+ok "free-all of an unknown pool" said 1 "no pool" gpumemctl free-all --pool 77
+ok "a write error is a failure" said 1 "" sh -c 'gpumemctl stats >/dev/full'
+
+status=0
+stop_daemon || status=$?
+ok "SIGTERM ends the daemon in order" equal "$status" 0
+ok "its socket is gone" [ ! -e "$GPUMEM_SOCKET" ]
+
+start_daemon
+kill -KILL "$daemon"
+wait "$daemon" 2>/dev/null || true
+ok "SIGKILL leaves the socket's file" [ -e "$GPUMEM_SOCKET" ]
+start_daemon
+ok "the next daemon takes its place" gpumemctl stats
+status=0
+stop_daemon || status=$?
+ok "and ends in order" equal "$status" 0
+done_testing

@@ -1,0 +1,34 @@
+#!/bin/bash
+# TAP for scripts to source: one case a call of `ok`, `done_testing` at the end.
+
+n_cases=0
+n_failed=0
+
+# ok NAME COMMAND...: a case that holds if the command succeeds. What the command prints is shown
+# when it does not.
+ok() {
+        local name=$1 output
+        shift
+        n_cases=$((n_cases + 1))
+        if output=$("$@" 2>&1); then
+                echo "ok $n_cases - $name"
+        else
+                n_failed=$((n_failed + 1))
+                echo "not ok $n_cases - $name"
+                printf '%s\n' "# $*" "$output" | sed 's/^/# /'
+        fi
+}
+
+equal() {
+        [ "$1" = "$2" ] || { echo "$1 is not $2"; return 1; }
+}
+
+# contains TEXT PART
+contains() {
+        [[ "$1" == *"$2"* ]] || { echo "no \"$2\" in: $1"; return 1; }
+}
+
+done_testing() {
+        echo "1..$n_cases"
+        [ "$n_failed" -eq 0 ]
+}
