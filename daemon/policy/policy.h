@@ -1,0 +1,159 @@
+/* Who gets which block: the daemon's decisions, without any of its deeds.
+ *
+ * Pure: no I/O, no clock, no driver. The server tells what happened (a request, a death, a block
+ * that was made) and then takes orders until none is left: what to make, what to let go, what to
+ * answer. Time is an argument. One thread.
+ *
+ * Every byte of a pool is in exactly one of: leased, cached, lingering. `reserved` is their sum. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define POLICY_ALL_POOLS UINT32_MAX
+
+struct policy;
+
+/* One connection's standing: its tenant, its leases, what it is charged. */
+struct client;
+
+/* One client's right to one block. */
+struct lease;
+
+/* One driver allocation or memfd. */
+struct block;
+
+enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
+
+struct policy_pool {
+        enum policy_kind kind;
+        uint64_t max_bytes; /* reserved never passes it */
+};
+
+struct policy_ask {
+        uint32_t pool;
+        uint32_t serial;      /* names the request in orders and in cancel; unique in its client */
+        uint64_t n_bytes;     /* a multiple of 2 MiB */
+        uint32_t properties;  /* fixed at creation, part of what a cached block is found by */
+        uint64_t deadline_ns; /* now or earlier: do not wait for others */
+};
+
+/* What the server is to do next. */
+enum order_kind {
+        ORDER_NONE,
+        ORDER_CREATE,  /* make `block` on its pool's worker, then policy_created() */
+        ORDER_RELEASE, /* let go of `block`'s backing on the worker, then policy_released() */
+        ORDER_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
+        ORDER_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
+        ORDER_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
+};
+
+struct order {
+        enum order_kind kind;
+        struct client *client;
+        uint32_t serial;
+        struct block *block;
+        struct lease *lease;
+        int outcome;
+        uint64_t n_bytes;
+        uint64_t n_blocks;
+};
+
+int policy_new(struct policy **ret_policy);
+/* Frees everything; what `backing` pointers name must have been let go before. */
+struct policy *policy_free(struct policy *policy);
+
+/* Pools are numbered 0, 1, ... in order of addition. */
+int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id);
+
+/* A client with up to n_slots leases at a time. `owner` comes back from client_owner(). */
+int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, void *owner,
+                      struct client **ret_client);
+
+/* The two signs of an end. The first one drops the client: waiting requests are withdrawn without
+ * an answer, idle leases' blocks are cached, the other blocks are let go and linger on its charge.
+ * When both have come the charge ends and `client` is freed; true is returned then. */
+bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
+bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
+
+/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later. */
+void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
+                  uint64_t now_ns);
+
+/* Withdraws a waiting request: it is refused with GPUMEM_E_CANCELLED. One that has been answered,
+ * or never was, is passed over in silence: the answer is on its way. */
+void policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns);
+
+/* Gives a lease back. RETURN_MAPPED: the client still maps the block, keeps the slot, and says
+ * policy_unmapped later. GPUMEM_E_NO_LEASE for an id that is not a lease of this client. */
+enum return_kind { RETURN_MAPPED, RETURN_UNMAPPED };
+int policy_return(struct policy *policy, struct client *client, uint64_t lease_id,
+                  enum return_kind kind, uint64_t now_ns);
+
+/* The mapping of a lease that was returned is gone; its slot is free. GPUMEM_E_NO_LEASE as above,
+ * also for a lease that was not returned. */
+int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease_id,
+                    uint64_t now_ns);
+
+/* Gives cached blocks back to the driver: those of the client's tenant, or everybody's; of one
+ * pool, or of POLICY_ALL_POOLS. Leads to ORDER_FREED when the last of them is released. */
+enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
+int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
+                    enum policy_scope scope, uint32_t pool);
+
+/* What became of ORDER_CREATE: 0 with the block's backing, GPUMEM_E_DEVICE_FULL, or another
+ * failure, which refuses the request. */
+void policy_created(struct policy *policy, struct block *block, int result, void *backing,
+                    uint64_t now_ns);
+
+/* ORDER_RELEASE is carried out. `block` is gone, unless a client still maps it. */
+void policy_released(struct policy *policy, struct block *block, uint64_t now_ns);
+
+/* Refuses requests whose deadline has passed. */
+void policy_expire(struct policy *policy, uint64_t now_ns);
+
+/* The earliest deadline of a waiting request; UINT64_MAX when none waits. */
+uint64_t policy_next_deadline(const struct policy *policy);
+
+/* Takes the next order; ORDER_NONE when there is none. */
+struct order policy_next_order(struct policy *policy);
+
+/* Orders ORDER_RELEASE for every block that nobody leases: for a daemon that ends. */
+void policy_shut_down(struct policy *policy);
+
+void *client_owner(const struct client *client);
+uint64_t lease_id(const struct lease *lease);
+uint32_t lease_slot(const struct lease *lease);
+uint64_t block_id(const struct block *block);
+uint32_t block_pool(const struct block *block);
+uint64_t block_bytes(const struct block *block);
+uint32_t block_properties(const struct block *block);
+void *block_backing(const struct block *block);
+
+/* One pool's figures, in bytes where not said otherwise. */
+struct pool_figures {
+        uint64_t max;
+        uint64_t leased;
+        uint64_t cached;
+        uint64_t lingering;
+        uint64_t reserved; /* leased + cached + lingering */
+        uint64_t reserved_peak;
+        uint64_t charged; /* to clients: leased, and lingering that a client may still map */
+        uint64_t n_blocks;
+        uint64_t n_leases;  /* busy or idle */
+        uint64_t n_waiting; /* requests */
+        uint64_t n_grants_from_cache;
+        uint64_t n_creates;
+        uint64_t n_releases;
+        uint64_t n_refusals;
+};
+
+/* GPUMEM_E_NO_POOL for an unknown pool. */
+int policy_pool_figures(const struct policy *policy, uint32_t pool,
+                        struct pool_figures *ret_figures);
+
+/* What the client is charged in a pool, in bytes. */
+uint64_t client_charged(const struct client *client, uint32_t pool);
+
+/* Derives every total and every link anew and asserts them. */
+void policy_check(const struct policy *policy);
