@@ -12,6 +12,9 @@
 
 #define POLICY_ALL_POOLS UINT32_MAX
 
+/* A property: the block may be mapped by several clients, so it is never cached. */
+#define POLICY_SHAREABLE (UINT32_C(1) << 0)
+
 struct policy;
 
 /* One connection's standing: its tenant, its leases, what it is charged. */
@@ -50,7 +53,8 @@ enum order_kind {
 
 struct order {
         enum order_kind kind;
-        struct client *client;
+        struct client *client; /* whom to answer; NULL in CREATE and RELEASE */
+        uint32_t pool;         /* the block's; else as it was asked for, which may not exist */
         uint32_t serial;
         struct block *block;
         struct lease *lease;
@@ -63,7 +67,7 @@ int policy_new(struct policy **ret_policy);
 /* Frees everything; what `backing` pointers name must have been let go before. */
 struct policy *policy_free(struct policy *policy);
 
-/* Pools are numbered 0, 1, ... in order of addition. */
+/* Pools are numbered 0, 1, ... in order of addition. -EBUSY once a client was added. */
 int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id);
 
 /* A client with up to n_slots leases at a time. `owner` comes back from client_owner(). */
@@ -76,7 +80,8 @@ int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, voi
 bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
 
-/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later. */
+/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later. Without memory there is room
+ * for one refusal a client: orders are taken before the same client's next request. */
 void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
                   uint64_t now_ns);
 
@@ -118,7 +123,8 @@ uint64_t policy_next_deadline(const struct policy *policy);
 /* Takes the next order; ORDER_NONE when there is none. */
 struct order policy_next_order(struct policy *policy);
 
-/* Orders ORDER_RELEASE for every block that nobody leases: for a daemon that ends. */
+/* Orders ORDER_RELEASE for every block that nobody leases, now and from now on: for a daemon that
+ * ends. */
 void policy_shut_down(struct policy *policy);
 
 void *client_owner(const struct client *client);

@@ -1,0 +1,203 @@
+#include "daemon/policy/admission.h"
+
+#include "base/size.h"
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/room.h"
+#include "daemon/policy/state.h"
+#include "gpumem.h"
+
+#define BLOCK_UNIT (2 * MIB)
+
+/* One walk through a queue, oldest request first. */
+struct turn {
+        struct pool *pool;
+        uint64_t now_ns;
+        uint64_t n_sure_bytes; /* room and incoming, less what older requests will take of it */
+        bool held;             /* an older request waits for room, which it gets before others */
+        bool blocked;          /* one of them may wait for ever */
+};
+
+static struct holding *holding_of(const struct request *request)
+{
+        return &request->client->tenant->holdings[request->pool->id];
+}
+
+/* Among equals the one that the client still maps is cheapest: it was cached last of these. */
+static struct block *find_mapped(struct client *client, const struct bin *bin)
+{
+        struct block *found = NULL;
+        struct lease *lease;
+
+        LIST_FOREACH (lease, &client->returned, returned_link) {
+                struct block *block = lease->block;
+
+                if (block->bin != bin || block->state != BLOCK_CACHED)
+                        continue;
+                if (!found || block->cached_at > found->cached_at)
+                        found = block;
+        }
+        return found;
+}
+
+static struct block *find_cached(const struct request *request)
+{
+        struct bin *bin = bins_find(&holding_of(request)->bins, request->n_bytes,
+                                    request->properties);
+        struct block *block;
+
+        if (!bin)
+                return NULL;
+        block = find_mapped(request->client, bin);
+        return block ? block : TAILQ_FIRST(&bin->cached);
+}
+
+/* The driver had nothing for it, and has got nothing back since. */
+static bool is_hopeless(const struct request *request)
+{
+        return request->device_full && request->n_backs == request->pool->n_backs;
+}
+
+static bool cover_hopeless(const struct request *request)
+{
+        return request->pool->totals.incoming > 0 ||
+               room_evict(holding_of(request), request->n_bytes, ROOM_UNMAPPED) > 0;
+}
+
+/* Whether bytes that come for certain serve the request; cached blocks are let go if that helps. */
+static bool cover(struct turn *turn, const struct request *request)
+{
+        uint64_t n_missing_bytes;
+
+        if (is_hopeless(request))
+                return cover_hopeless(request);
+        if (turn->n_sure_bytes >= request->n_bytes)
+                return true;
+        n_missing_bytes = request->n_bytes - turn->n_sure_bytes;
+        if (turn->pool->totals.evictable < n_missing_bytes) {
+                if (request->deadline_ns > turn->now_ns)
+                        room_call_in(holding_of(request), n_missing_bytes);
+                return false;
+        }
+        turn->n_sure_bytes += room_evict(holding_of(request), n_missing_bytes, ROOM_UNMAPPED);
+        return true;
+}
+
+static int timeout_outcome(const struct request *request)
+{
+        if (request->device_full)
+                return GPUMEM_E_DEVICE_FULL;
+        return request->may_wait ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED;
+}
+
+/* Returns whether the request has had its share of the turn's bytes. */
+static bool serve_covered(struct turn *turn, struct request *request)
+{
+        int r;
+
+        if (turn->held || is_hopeless(request) || pool_room(turn->pool) < request->n_bytes) {
+                turn->held = true;
+                return true;
+        }
+        r = request_create(request);
+        if (r)
+                request_refuse(request, r);
+        return !r;
+}
+
+static void serve_one(struct turn *turn, struct request *request)
+{
+        struct block *block = find_cached(request);
+        uint64_t n_bytes = request->n_bytes;
+
+        if (block) {
+                turn->pool->n_grants_from_cache++;
+                request_grant(request, block);
+                return;
+        }
+        request->covered = !turn->blocked && cover(turn, request);
+        if (request->covered) {
+                if (serve_covered(turn, request))
+                        turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
+                                                                           : turn->n_sure_bytes;
+        } else if (request->deadline_ns <= turn->now_ns) {
+                request_refuse(request, timeout_outcome(request));
+        } else {
+                turn->held = true;
+                turn->blocked = true;
+        }
+}
+
+void admission_serve(struct pool *pool, uint64_t now_ns)
+{
+        struct turn turn = {.pool = pool, .now_ns = now_ns};
+        struct request *request, *next;
+
+        turn.n_sure_bytes = pool_room(pool) + pool->totals.incoming;
+        for (request = TAILQ_FIRST(&pool->waiting); request; request = next) {
+                next = TAILQ_NEXT(request, pool_link);
+                if (request->state == REQUEST_WAITING)
+                        serve_one(&turn, request);
+        }
+}
+
+static int check_ask(struct client *client, const struct policy_ask *ask)
+{
+        const struct policy *policy = client->policy;
+
+        if (ask->pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        if (ask->n_bytes == 0 || ask->n_bytes % BLOCK_UNIT)
+                return GPUMEM_E_BAD_REQUEST;
+        if (ask->n_bytes > policy->pools[ask->pool]->settings.max_bytes)
+                return GPUMEM_E_TOO_LARGE;
+        if (client->n_waiting >= CLIENT_MAX_WAITING)
+                return GPUMEM_E_TOO_MANY;
+        return 0;
+}
+
+void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns)
+{
+        struct request *request;
+        struct lease *lease = NULL;
+        struct pool *pool;
+        int r;
+
+        r = request_new(client, ask, &request);
+        if (r) {
+                client_refuse_spare(client, ask, r);
+                return;
+        }
+        r = check_ask(client, ask);
+        if (!r)
+                r = lease_new(client, ask->serial, &lease);
+        if (!r && request_find(client, ask->serial)) {
+                lease_free(lease);
+                r = GPUMEM_E_BAD_REQUEST;
+        }
+        if (r) {
+                request_refuse(request, r);
+                return;
+        }
+        pool = client->policy->pools[ask->pool];
+        request->may_wait = ask->deadline_ns > now_ns;
+        request_wait(request, pool, lease);
+        admission_serve(pool, now_ns);
+}
+
+uint64_t admission_next_deadline(const struct pool *pool)
+{
+        uint64_t deadline_ns = UINT64_MAX;
+        const struct request *request;
+
+        TAILQ_FOREACH (request, &pool->waiting, pool_link) {
+                if (request->state != REQUEST_WAITING || request->covered)
+                        continue;
+                if (request->deadline_ns < deadline_ns)
+                        deadline_ns = request->deadline_ns;
+        }
+        return deadline_ns;
+}

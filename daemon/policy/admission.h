@@ -1,0 +1,31 @@
+/* Who is served next: every request goes through its pool's queue.
+ *
+ * A request is served by a cached block of its tenant, else by a new block in the room that the
+ * pool has left, else by one in the room that letting go of cached blocks makes. While bytes that
+ * come for certain will serve it, it is kept whatever its deadline: that is no waiting for others.
+ *
+ * Fairness: room goes to requests in the order of asking, whatever their size. A younger one never
+ * takes room that an older one waits for, nor lets it go for itself; so a large request is not
+ * starved by small ones, and a small one waits behind it. One thing passes an older request: a
+ * cached block serves the oldest request of its own tenant that it fits. The deadline bounds what
+ * that can cost.
+ *
+ * When the driver has less than the pool's limit, a request is tried again only after bytes of the
+ * pool have come back to the driver; cached blocks are let go for that, as far as there are any. */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/policy/policy.h"
+
+struct client;
+struct pool;
+
+void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns);
+
+/* To be called whenever something in the pool has changed: grants, has blocks made, makes room and
+ * refuses what is out of time. */
+void admission_serve(struct pool *pool, uint64_t now_ns);
+
+/* The earliest deadline in the pool that a wait can end with; UINT64_MAX for none. */
+uint64_t admission_next_deadline(const struct pool *pool);

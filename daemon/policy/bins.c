@@ -1,0 +1,124 @@
+#include "daemon/policy/bins.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/block.h"
+
+void bins_init(struct bins *bins)
+{
+        bins->occupied = (struct bitmap)BITMAP_NULL;
+        for (unsigned i = 0; i < SIZE_N_CLASSES; i++)
+                TAILQ_INIT(&bins->classes[i]);
+}
+
+static struct bin_class *class_of(struct bins *bins, uint64_t n_bytes)
+{
+        return &bins->classes[size_class(n_bytes)];
+}
+
+/* The first bin of the class that is not smaller, or NULL. */
+static struct bin *first_from(const struct bin_class *bin_class, uint64_t n_bytes)
+{
+        struct bin *bin;
+
+        TAILQ_FOREACH (bin, bin_class, class_link) {
+                if (bin->n_bytes >= n_bytes)
+                        return bin;
+        }
+        return NULL;
+}
+
+static struct bin *find_exact(struct bins *bins, uint64_t n_bytes, uint32_t properties)
+{
+        struct bin *bin = first_from(class_of(bins, n_bytes), n_bytes);
+
+        while (bin && bin->n_bytes == n_bytes && bin->properties != properties)
+                bin = TAILQ_NEXT(bin, class_link);
+        return bin && bin->n_bytes == n_bytes ? bin : NULL;
+}
+
+static void insert(struct bins *bins, struct bin *bin)
+{
+        struct bin_class *bin_class = class_of(bins, bin->n_bytes);
+        struct bin *next = first_from(bin_class, bin->n_bytes);
+
+        if (next)
+                TAILQ_INSERT_BEFORE(next, bin, class_link);
+        else
+                TAILQ_INSERT_TAIL(bin_class, bin, class_link);
+}
+
+int bins_ref(struct bins *bins, uint64_t n_bytes, uint32_t properties, struct bin **ret_bin)
+{
+        struct bin *bin = find_exact(bins, n_bytes, properties);
+
+        if (!bin) {
+                bin = calloc(1, sizeof(*bin));
+                if (!bin)
+                        return -ENOMEM;
+                bin->bins = bins;
+                bin->n_bytes = n_bytes;
+                bin->properties = properties;
+                TAILQ_INIT(&bin->cached);
+                insert(bins, bin);
+        }
+        bin->n_refs++;
+        *ret_bin = bin;
+        return 0;
+}
+
+struct bin *bin_unref(struct bin *bin)
+{
+        if (!bin || --bin->n_refs)
+                return NULL;
+        assert(TAILQ_EMPTY(&bin->cached));
+        TAILQ_REMOVE(class_of(bin->bins, bin->n_bytes), bin, class_link);
+        free(bin);
+        return NULL;
+}
+
+void bin_put(struct bin *bin, struct block *block)
+{
+        TAILQ_INSERT_HEAD(&bin->cached, block, bin_link);
+        bitmap_set(&bin->bins->occupied, size_class(bin->n_bytes));
+}
+
+void bin_remove(struct bin *bin, struct block *block)
+{
+        struct bin_class *bin_class = class_of(bin->bins, bin->n_bytes);
+        struct bin *other;
+
+        TAILQ_REMOVE(&bin->cached, block, bin_link);
+        TAILQ_FOREACH (other, bin_class, class_link) {
+                if (!TAILQ_EMPTY(&other->cached))
+                        return;
+        }
+        bitmap_clear(&bin->bins->occupied, size_class(bin->n_bytes));
+}
+
+uint64_t bins_limit(uint64_t n_bytes)
+{
+        uint64_t limit;
+
+        return __builtin_add_overflow(n_bytes, n_bytes / 8, &limit) ? UINT64_MAX : limit;
+}
+
+struct bin *bins_find(const struct bins *bins, uint64_t n_bytes, uint32_t properties)
+{
+        unsigned last = size_class(bins_limit(n_bytes));
+        int class = bitmap_next(&bins->occupied, size_class(n_bytes));
+
+        for (; class >= 0 && (unsigned)class <= last;
+             class = bitmap_next(&bins->occupied, (unsigned)class + 1)) {
+                struct bin *bin = first_from(&bins->classes[class], n_bytes);
+
+                for (; bin && bin->n_bytes <= bins_limit(n_bytes);
+                     bin = TAILQ_NEXT(bin, class_link)) {
+                        if (bin->properties == properties && !TAILQ_EMPTY(&bin->cached))
+                                return bin;
+                }
+        }
+        return NULL;
+}

@@ -1,0 +1,275 @@
+#include "daemon/policy/block.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/client.h"
+#include "daemon/policy/free_all.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+
+#define BIT(state) (1u << (state))
+
+static const unsigned legal_next[BLOCK_N_STATES] = {
+        [BLOCK_NONE] = BIT(BLOCK_CREATING),
+        [BLOCK_CREATING] = BIT(BLOCK_NONE) | BIT(BLOCK_STOCKING) | BIT(BLOCK_LEASED),
+        [BLOCK_STOCKING] = BIT(BLOCK_NONE) | BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
+        [BLOCK_LEASED] = BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
+        [BLOCK_CACHED] = BIT(BLOCK_LEASED) | BIT(BLOCK_RELEASING),
+        [BLOCK_RELEASING] = BIT(BLOCK_NONE) | BIT(BLOCK_LINGERING),
+        [BLOCK_LINGERING] = BIT(BLOCK_NONE),
+};
+
+struct pool *block_its_pool(const struct block *block)
+{
+        return block->holding->pool;
+}
+
+bool block_is_mapped(const struct block *block)
+{
+        return !TAILQ_EMPTY(&block->leases);
+}
+
+void block_count(const struct block *block, struct totals *totals)
+{
+        uint64_t n_bytes = block->bin->n_bytes;
+        bool is_mapped = block_is_mapped(block);
+
+        switch (block->state) {
+        case BLOCK_NONE:
+        case BLOCK_N_STATES:
+                return;
+        case BLOCK_CREATING:
+        case BLOCK_LEASED:
+                totals->leased += n_bytes;
+                break;
+        case BLOCK_STOCKING:
+                totals->cached += n_bytes;
+                totals->incoming += n_bytes;
+                break;
+        case BLOCK_CACHED:
+                totals->cached += n_bytes;
+                *(is_mapped ? &totals->mapped_cached : &totals->evictable) += n_bytes;
+                break;
+        case BLOCK_RELEASING:
+                totals->lingering += n_bytes;
+                *(is_mapped ? &totals->mapped_lingering : &totals->incoming) += n_bytes;
+                break;
+        case BLOCK_LINGERING:
+                totals->lingering += n_bytes;
+                totals->mapped_lingering += n_bytes;
+                break;
+        }
+        totals->n_blocks++;
+}
+
+/* The block that a caller of block_count() counted as `before` counts as `after` now. */
+static void replace(struct totals *totals, const struct totals *before, const struct totals *after)
+{
+        totals->leased += after->leased - before->leased;
+        totals->cached += after->cached - before->cached;
+        totals->lingering += after->lingering - before->lingering;
+        totals->evictable += after->evictable - before->evictable;
+        totals->mapped_cached += after->mapped_cached - before->mapped_cached;
+        totals->mapped_lingering += after->mapped_lingering - before->mapped_lingering;
+        totals->incoming += after->incoming - before->incoming;
+        totals->n_blocks += after->n_blocks - before->n_blocks;
+}
+
+/* To be called after every change of what block_count() looks at, with its count from before. */
+static void recount(struct block *block, const struct totals *before)
+{
+        struct pool *pool = block_its_pool(block);
+        struct totals after = {0};
+
+        block_count(block, &after);
+        replace(&pool->totals, before, &after);
+        replace(&block->holding->totals, before, &after);
+        assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes);
+        if (totals_reserved(&pool->totals) > pool->reserved_peak)
+                pool->reserved_peak = totals_reserved(&pool->totals);
+}
+
+static void set_state(struct block *block, enum block_state state)
+{
+        struct totals before = {0};
+
+        assert(legal_next[block->state] & BIT(state));
+        block_count(block, &before);
+        block->state = state;
+        recount(block, &before);
+}
+
+/* Cached blocks stand in three lists, in the order of caching. */
+static void enlist(struct block *block)
+{
+        struct pool *pool = block_its_pool(block);
+
+        block->cached_at = ++pool->n_cachings;
+        bin_put(block->bin, block);
+        TAILQ_INSERT_TAIL(&block->holding->cached, block, holding_cached_link);
+        TAILQ_INSERT_TAIL(&pool->cached, block, pool_cached_link);
+}
+
+static void delist(struct block *block)
+{
+        bin_remove(block->bin, block);
+        TAILQ_REMOVE(&block->holding->cached, block, holding_cached_link);
+        TAILQ_REMOVE(&block_its_pool(block)->cached, block, pool_cached_link);
+}
+
+/* While it lingers, the one that had it last among those that may still map it is charged. */
+static void charge_mapper(struct block *block)
+{
+        struct client *mapper = NULL;
+
+        if (block_is_mapped(block))
+                mapper = TAILQ_FIRST(&block->leases)->client;
+        if (block->charge.client == mapper)
+                return;
+        charge_deinit(&block->charge);
+        if (mapper)
+                charge_init(&block->charge, mapper, block_its_pool(block), block->bin->n_bytes);
+}
+
+static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t properties,
+                     struct block **ret_block)
+{
+        struct block *block = calloc(1, sizeof(*block));
+
+        if (!block)
+                return -ENOMEM;
+        if (bins_ref(&holding->bins, n_bytes, properties, &block->bin)) {
+                free(block);
+                return -ENOMEM;
+        }
+        block->id = ++holding->pool->policy->last_block_id;
+        block->holding = holding;
+        (void)tenant_ref(holding->tenant);
+        TAILQ_INIT(&block->leases);
+        LIST_INSERT_HEAD(&holding->pool->blocks, block, pool_link);
+        *ret_block = block;
+        return 0;
+}
+
+static void block_free(struct block *block)
+{
+        assert(!block_is_mapped(block) && !block->charge.client && !block->free_all);
+        order_withdraw(&block->order);
+        LIST_REMOVE(block, pool_link);
+        bin_unref(block->bin);
+        tenant_unref(block->holding->tenant);
+        free(block);
+}
+
+int block_create(struct request *request, struct block **ret_block)
+{
+        struct client *client = request->client;
+        struct holding *holding = &client->tenant->holdings[request->pool->id];
+        struct block *block;
+        int r;
+
+        r = block_new(holding, request->n_bytes, request->properties, &block);
+        if (r)
+                return r;
+        block->request = request;
+        set_state(block, BLOCK_CREATING);
+        charge_init(&block->charge, client, holding->pool, request->n_bytes);
+        order_push(&holding->pool->policy->orders, &block->order, ORDER_CREATE);
+        *ret_block = block;
+        return 0;
+}
+
+struct block *block_uncreate(struct block *block)
+{
+        block->request = NULL;
+        charge_deinit(&block->charge);
+        set_state(block, BLOCK_NONE);
+        block_free(block);
+        return NULL;
+}
+
+void block_stock(struct block *block)
+{
+        block->request = NULL;
+        charge_deinit(&block->charge);
+        set_state(block, BLOCK_STOCKING);
+}
+
+void block_lease(struct block *block, struct lease *lease)
+{
+        struct totals before = {0};
+
+        if (block->state == BLOCK_CACHED)
+                delist(block);
+        charge_deinit(&block->charge);
+        block->request = NULL;
+        set_state(block, BLOCK_LEASED);
+        charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes);
+        block_count(block, &before);
+        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        recount(block, &before);
+}
+
+void block_give_up(struct block *block)
+{
+        if (block->bin->properties & POLICY_SHAREABLE || block_its_pool(block)->closing) {
+                block_let_go(block);
+                return;
+        }
+        charge_deinit(&block->charge);
+        set_state(block, BLOCK_CACHED);
+        enlist(block);
+}
+
+void block_let_go(struct block *block)
+{
+        if (block->state == BLOCK_CACHED)
+                delist(block);
+        set_state(block, BLOCK_RELEASING);
+        charge_mapper(block);
+        order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);
+}
+
+static void come_back(struct block *block)
+{
+        block_its_pool(block)->n_backs++;
+        set_state(block, BLOCK_NONE);
+        block_free(block);
+}
+
+void block_released(struct block *block)
+{
+        assert(block->state == BLOCK_RELEASING && !order_is_queued(&block->order));
+        block->backing = NULL;
+        block_its_pool(block)->n_releases++;
+        free_all_released(block);
+        if (block_is_mapped(block))
+                set_state(block, BLOCK_LINGERING);
+        else
+                come_back(block);
+}
+
+void block_unmapped(struct block *block, struct lease *lease)
+{
+        struct totals before = {0};
+
+        block_count(block, &before);
+        TAILQ_REMOVE(&block->leases, lease, block_link);
+        recount(block, &before);
+        if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING)
+                charge_mapper(block);
+        if (block->state == BLOCK_LINGERING && !block_is_mapped(block))
+                come_back(block);
+}
+
+struct block *block_discard(struct block *block)
+{
+        if (block->state == BLOCK_CACHED)
+                delist(block);
+        block_free(block);
+        return NULL;
+}

@@ -1,0 +1,84 @@
+/* A block: one driver allocation or memfd, from the order to make it until its last byte is back.
+ *
+ * Owned by its holding (it keeps the tenant alive); the server names it by pointer in between.
+ * Leases that may still map it stand in its list, the holder that had it last first: that one is
+ * charged while the block lingers. Every change of state goes through one setter, which keeps the
+ * totals of pool and holding. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/bins.h"
+#include "daemon/policy/charge.h"
+#include "daemon/policy/order_queue.h"
+#include "daemon/policy/tenant.h"
+
+struct client;
+struct free_all;
+struct lease;
+struct request;
+
+enum block_state {
+        BLOCK_NONE,      /* not counted: just begun, or gone */
+        BLOCK_CREATING,  /* ordered for a request; counts as leased and is charged */
+        BLOCK_STOCKING,  /* ordered, but its request was withdrawn; counts as cached */
+        BLOCK_LEASED,    /* in one busy lease, charged to its client */
+        BLOCK_CACHED,    /* in no lease; found through its bin */
+        BLOCK_RELEASING, /* let go, the worker has not confirmed it; counts as lingering */
+        BLOCK_LINGERING, /* let go by the worker, but a client may still map it */
+        BLOCK_N_STATES,
+};
+
+struct block {
+        uint64_t id;
+        enum block_state state;
+        struct holding *holding;
+        struct bin *bin; /* says its size and properties, for life */
+        void *backing;   /* the server's; NULL before it is made and after it is let go */
+        struct charge charge;
+        struct order_node order;   /* CREATE or RELEASE */
+        struct request *request;   /* the one it is made for, in CREATING only */
+        struct free_all *free_all; /* the one that waits for its release, or NULL */
+        uint64_t cached_at;        /* in CACHED: number of that caching in its pool */
+        TAILQ_HEAD(block_leases, lease) leases;
+        LIST_ENTRY(block) pool_link;
+        LIST_ENTRY(block) free_all_link;
+        TAILQ_ENTRY(block) bin_link;            /* these three in CACHED only */
+        TAILQ_ENTRY(block) holding_cached_link; /* and in the order of caching */
+        TAILQ_ENTRY(block) pool_cached_link;
+};
+
+/* A block in CREATING, charged to the request's client, with its order given. -ENOMEM. */
+int block_create(struct request *request, struct block **ret_block);
+
+/* Before the worker has made it, or when it could not: the block was never there. */
+struct block *block_uncreate(struct block *block);
+
+/* The request is withdrawn while the worker makes the block: it is made for the tenant's cache. */
+void block_stock(struct block *block);
+
+/* It becomes `lease`'s, out of CREATING or CACHED. */
+void block_lease(struct block *block, struct lease *lease);
+
+/* Nobody leases it any more, or it was made for nobody: it is cached if it may be. */
+void block_give_up(struct block *block);
+
+/* Its bytes go back to the driver; from LEASED, STOCKING (once made) or CACHED. */
+void block_let_go(struct block *block);
+
+/* The worker has let go of it. Frees it if nobody maps it. */
+void block_released(struct block *block);
+
+/* A lease that ends stood for a mapping. Frees the block if it lingered for that one only. */
+void block_unmapped(struct block *block, struct lease *lease);
+
+bool block_is_mapped(const struct block *block);
+struct pool *block_its_pool(const struct block *block);
+
+/* For a policy that ends: its pool goes with it, and no total is kept. */
+struct block *block_discard(struct block *block);
+
+/* Adds what the block counts as in its present state. */
+void block_count(const struct block *block, struct totals *totals);

@@ -1,0 +1,29 @@
+#include "daemon/policy/charge.h"
+
+#include <assert.h>
+
+#include "daemon/policy/client.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/tenant.h"
+
+void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes)
+{
+        *charge = (struct charge){.client = client, .pool = pool, .n_bytes = n_bytes};
+        client->charged[pool->id] += n_bytes;
+        client->tenant->holdings[pool->id].charged += n_bytes;
+        pool->charged += n_bytes;
+}
+
+void charge_deinit(struct charge *charge)
+{
+        struct client *client = charge->client;
+        struct pool *pool = charge->pool;
+
+        if (!client)
+                return;
+        assert(client->charged[pool->id] >= charge->n_bytes);
+        client->charged[pool->id] -= charge->n_bytes;
+        client->tenant->holdings[pool->id].charged -= charge->n_bytes;
+        pool->charged -= charge->n_bytes;
+        *charge = (struct charge)CHARGE_NULL;
+}

@@ -1,0 +1,180 @@
+#include "daemon/policy/check.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/free_all.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+
+static uint64_t check_leases_of(const struct block *block)
+{
+        const struct lease *lease;
+        uint64_t n_busy = 0;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                assert(lease->block == block);
+                assert(lease->state != LEASE_ASKED);
+                assert(lease->client->tenant == block->holding->tenant);
+                n_busy += lease->state == LEASE_BUSY;
+        }
+        return n_busy;
+}
+
+/* Who ought to be charged for the block in its state. */
+static const struct client *liable(const struct block *block)
+{
+        switch (block->state) {
+        case BLOCK_CREATING:
+                return block->request->client;
+        case BLOCK_LEASED:
+                assert(TAILQ_FIRST(&block->leases)->state == LEASE_BUSY);
+                return TAILQ_FIRST(&block->leases)->client;
+        case BLOCK_RELEASING:
+        case BLOCK_LINGERING:
+                return block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
+        case BLOCK_STOCKING:
+        case BLOCK_CACHED:
+        case BLOCK_NONE:
+        case BLOCK_N_STATES:
+                break;
+        }
+        return NULL;
+}
+
+static void check_block(const struct block *block)
+{
+        enum block_state state = block->state;
+
+        assert(state != BLOCK_NONE && state != BLOCK_N_STATES);
+        assert(block->bin->bins == &block->holding->bins);
+        assert(check_leases_of(block) == (state == BLOCK_LEASED));
+        assert(block->charge.client == liable(block));
+        assert(!block->charge.client || (block->charge.n_bytes == block->bin->n_bytes &&
+                                         block->charge.pool == block_its_pool(block)));
+        assert(!!block->request == (state == BLOCK_CREATING));
+        assert(!block->request || block->request->block == block);
+        assert(!block->free_all || state == BLOCK_RELEASING);
+        assert(state != BLOCK_LINGERING || (block_is_mapped(block) && !block->backing));
+        if (state == BLOCK_CREATING || state == BLOCK_STOCKING)
+                assert(!block_is_mapped(block) && !block->backing);
+        if (state == BLOCK_CACHED)
+                assert(!(block->bin->properties & POLICY_SHAREABLE) &&
+                       !block_its_pool(block)->closing);
+        if (order_is_queued(&block->order))
+                assert(block->order.kind == ORDER_RELEASE ? state == BLOCK_RELEASING
+                                                          : state == BLOCK_CREATING);
+}
+
+static void check_cached(const struct pool *pool)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0, last = 0;
+
+        TAILQ_FOREACH (block, &pool->cached, pool_cached_link) {
+                assert(block->state == BLOCK_CACHED && block_its_pool(block) == pool);
+                assert(block->cached_at > last && block->cached_at <= pool->n_cachings);
+                last = block->cached_at;
+                n_bytes += block->bin->n_bytes;
+        }
+        assert(n_bytes == pool->totals.evictable + pool->totals.mapped_cached);
+}
+
+static void check_waiting(const struct pool *pool)
+{
+        const struct request *request;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (request, &pool->waiting, pool_link) {
+                assert(request->state == REQUEST_WAITING || request->state == REQUEST_CREATING);
+                assert(request->pool == pool && request->refusal.pool == pool->id);
+                n++;
+        }
+        assert(n == pool->n_waiting);
+}
+
+static void check_pool(const struct pool *pool)
+{
+        struct totals totals = {0};
+        const struct block *block;
+        uint64_t n_charged_bytes = 0, n_leases = 0;
+
+        LIST_FOREACH (block, &pool->blocks, pool_link) {
+                check_block(block);
+                assert(block_its_pool(block) == pool);
+                block_count(block, &totals);
+                n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
+                n_leases += block->state == BLOCK_LEASED;
+        }
+        assert(memcmp(&totals, &pool->totals, sizeof(totals)) == 0);
+        assert(totals_reserved(&totals) <= pool->settings.max_bytes);
+        assert(totals_reserved(&totals) <= pool->reserved_peak);
+        assert(n_charged_bytes == pool->charged && n_leases == pool->n_leases);
+        check_cached(pool);
+        check_waiting(pool);
+}
+
+void check_pools(const struct policy *policy)
+{
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                assert(policy->pools[i]->policy == policy && policy->pools[i]->id == i);
+                check_pool(policy->pools[i]);
+        }
+}
+
+static uint64_t count_order(const struct policy *policy, const struct order_node *node)
+{
+        assert(!node->queue || node->queue == &policy->orders);
+        return order_is_queued(node);
+}
+
+static uint64_t count_client_orders(const struct policy *policy, const struct client *client)
+{
+        uint64_t n = count_order(policy, &client->spare.order);
+        const struct request *request;
+        const struct free_all *free_all;
+        const struct lease *lease;
+
+        TAILQ_FOREACH (request, &client->requests, client_link) {
+                n += count_order(policy, &request->refusal.order);
+                assert(order_is_queued(&request->refusal.order) ==
+                       (request->state == REQUEST_REFUSED));
+        }
+        LIST_FOREACH (free_all, &client->free_alls, client_link) {
+                n += count_order(policy, &free_all->order);
+                assert(order_is_queued(&free_all->order) == LIST_EMPTY(&free_all->unreleased));
+        }
+        for (lease = client->leases; lease; lease = lease->hh.next)
+                n += count_order(policy, &lease->order);
+        return n;
+}
+
+void check_orders(const struct policy *policy)
+{
+        const struct order_node *node;
+        const struct client *client;
+        const struct block *block;
+        uint64_t n = 0, n_queued = 0;
+
+        LIST_FOREACH (client, &policy->clients, link)
+                n += count_client_orders(policy, client);
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link)
+                        n += count_order(policy, &block->order);
+        }
+        TAILQ_FOREACH (node, &policy->orders.nodes, link)
+                n_queued++;
+        assert(n == n_queued);
+}
+
+void policy_check(const struct policy *policy)
+{
+        check_pools(policy);
+        check_tenants(policy);
+        check_clients(policy);
+        check_orders(policy);
+}

@@ -1,0 +1,20 @@
+/* The parts of policy_check(): each derives what it is named after from scratch and asserts it. */
+#pragma once
+
+#include <stdint.h>
+
+struct block;
+struct policy;
+struct pool;
+
+/* Pools, their lists and totals, and each block's state against all that refers to it. */
+void check_pools(const struct policy *policy);
+
+/* Tenants: references, totals, bins. */
+void check_tenants(const struct policy *policy);
+
+/* Clients: leases, slots, requests, charges. */
+void check_clients(const struct policy *policy);
+
+/* Every order that an object says is queued is, and no others are. */
+void check_orders(const struct policy *policy);

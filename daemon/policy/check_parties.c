@@ -1,0 +1,198 @@
+/* The part of policy_check() that looks at tenants and clients. */
+#include "daemon/policy/check.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/free_all.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+
+static uint64_t count_refs(const struct pool *pool, const struct bin *bin)
+{
+        const struct block *block;
+        uint64_t n_refs = 0;
+
+        LIST_FOREACH (block, &pool->blocks, pool_link)
+                n_refs += block->bin == bin;
+        return n_refs;
+}
+
+/* Returns the bytes that are cached in the bin. */
+static uint64_t check_bin(const struct holding *holding, const struct bin *bin)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0, last = UINT64_MAX;
+
+        assert(bin->n_refs > 0 && bin->n_refs == count_refs(holding->pool, bin));
+        TAILQ_FOREACH (block, &bin->cached, bin_link) {
+                assert(block->bin == bin && block->state == BLOCK_CACHED);
+                assert(block->cached_at < last);
+                last = block->cached_at;
+                n_bytes += bin->n_bytes;
+        }
+        return n_bytes;
+}
+
+static void check_bins(const struct holding *holding)
+{
+        uint64_t n_bytes = 0;
+
+        for (unsigned class = 0; class < SIZE_N_CLASSES; class ++) {
+                const struct bin *bin;
+                uint64_t n_class_bytes = 0, last = 0;
+
+                TAILQ_FOREACH (bin, &holding->bins.classes[class], class_link) {
+                        assert(size_class(bin->n_bytes) == class && bin->n_bytes >= last);
+                        last = bin->n_bytes;
+                        n_class_bytes += check_bin(holding, bin);
+                }
+                assert(bitmap_test(&holding->bins.occupied, class) == (n_class_bytes > 0));
+                n_bytes += n_class_bytes;
+        }
+        for (unsigned word = 0; word < BITMAP_WORDS; word++)
+                assert((holding->bins.occupied.summary >> word & 1) ==
+                       !!holding->bins.occupied.words[word]);
+        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached);
+}
+
+static void check_oldest_first(const struct holding *holding)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0, last = 0;
+
+        TAILQ_FOREACH (block, &holding->cached, holding_cached_link) {
+                assert(block->state == BLOCK_CACHED && block->holding == holding);
+                assert(block->cached_at > last);
+                last = block->cached_at;
+                n_bytes += block->bin->n_bytes;
+        }
+        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached);
+}
+
+static void check_holding(const struct holding *holding)
+{
+        struct totals totals = {0};
+        const struct block *block;
+        uint64_t n_charged_bytes = 0;
+
+        LIST_FOREACH (block, &holding->pool->blocks, pool_link) {
+                if (block->holding != holding)
+                        continue;
+                block_count(block, &totals);
+                n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
+        }
+        assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
+        assert(n_charged_bytes == holding->charged);
+        check_bins(holding);
+        check_oldest_first(holding);
+}
+
+void check_tenants(const struct policy *policy)
+{
+        const struct tenant *tenant;
+
+        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
+                const struct client *client;
+                uint64_t n_refs = 0;
+
+                assert(tenant->n_holdings == policy->n_pools);
+                for (uint32_t i = 0; i < policy->n_pools; i++) {
+                        assert(tenant->holdings[i].tenant == tenant);
+                        assert(tenant->holdings[i].pool == policy->pools[i]);
+                        check_holding(&tenant->holdings[i]);
+                        n_refs += tenant->holdings[i].totals.n_blocks;
+                }
+                LIST_FOREACH (client, &policy->clients, link)
+                        n_refs += client->tenant == tenant;
+                assert(n_refs > 0 && n_refs == tenant->n_refs);
+        }
+}
+
+static uint32_t check_leases(const struct client *client)
+{
+        const struct lease *lease, *other;
+        uint32_t n = 0, n_asked = 0, n_returned = 0;
+
+        for (lease = client->leases; lease; lease = lease->hh.next) {
+                assert(lease->client == client && lease->id != 0 && lease->id >> 56 == 0);
+                assert(lease->id <= client->policy->last_lease_id);
+                assert(slots_is_taken(&client->slots, lease->slot));
+                assert(!lease->block == (lease->state == LEASE_ASKED));
+                for (other = lease->hh.next; other; other = other->hh.next)
+                        assert(other->slot != lease->slot && other->id != lease->id);
+                n_asked += lease->state == LEASE_ASKED;
+                n_returned += lease->state == LEASE_RETURNED;
+                n++;
+        }
+        LIST_FOREACH (lease, &client->returned, returned_link) {
+                assert(lease->client == client && lease->state == LEASE_RETURNED);
+                n_returned--;
+        }
+        assert(n == client->slots.n_taken && n_returned == 0);
+        return n_asked;
+}
+
+static uint32_t check_requests(const struct client *client)
+{
+        const struct request *request, *other;
+        uint32_t n_unanswered = 0;
+
+        TAILQ_FOREACH (request, &client->requests, client_link) {
+                assert(request->client == client && request->state != REQUEST_NEW);
+                assert(!request->block == (request->state != REQUEST_CREATING));
+                assert(!request->lease == (request->state == REQUEST_REFUSED));
+                if (request->state == REQUEST_REFUSED)
+                        continue;
+                assert(request->lease->state == LEASE_ASKED && request->lease->client == client);
+                assert(request->lease->serial == request->refusal.serial);
+                n_unanswered++;
+                for (other = TAILQ_NEXT(request, client_link); other;
+                     other = TAILQ_NEXT(other, client_link))
+                        assert(other->state == REQUEST_REFUSED ||
+                               other->refusal.serial != request->refusal.serial);
+        }
+        assert(n_unanswered == client->n_waiting && n_unanswered <= CLIENT_MAX_WAITING);
+        return n_unanswered;
+}
+
+static void check_charges(const struct client *client)
+{
+        for (uint32_t i = 0; i < client->policy->n_pools; i++) {
+                const struct block *block;
+                uint64_t n_bytes = 0;
+
+                LIST_FOREACH (block, &client->policy->pools[i]->blocks, pool_link)
+                        n_bytes += block->charge.client == client ? block->bin->n_bytes : 0;
+                assert(n_bytes == client->charged[i]);
+        }
+}
+
+static void check_dropped(const struct client *client)
+{
+        const struct lease *lease;
+
+        assert(!client->eof || !client->dead);
+        assert(TAILQ_EMPTY(&client->requests) && LIST_EMPTY(&client->free_alls));
+        for (lease = client->leases; lease; lease = lease->hh.next)
+                assert(lease->state == LEASE_RETURNED && !order_is_queued(&lease->order));
+}
+
+void check_clients(const struct policy *policy)
+{
+        const struct client *client;
+
+        LIST_FOREACH (client, &policy->clients, link) {
+                uint32_t n_asked = check_leases(client);
+
+                assert(client->policy == policy);
+                assert(check_requests(client) == n_asked);
+                check_charges(client);
+                if (client->eof || client->dead)
+                        check_dropped(client);
+        }
+}

@@ -1,0 +1,96 @@
+#include "daemon/policy/client.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/free_all.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+
+static int set_up(struct client *client, const struct tenant_key *key, uint32_t n_slots)
+{
+        int r = slots_init(&client->slots, n_slots);
+
+        if (r)
+                return r;
+        r = tenant_get(client->policy, key, &client->tenant);
+        if (r)
+                slots_deinit(&client->slots);
+        return r;
+}
+
+int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_slots, void *owner,
+               struct client **ret_client)
+{
+        struct client *client;
+        int r;
+
+        if (!n_slots)
+                return -EINVAL;
+        client = calloc(1, sizeof(*client) + policy->n_pools * sizeof(client->charged[0]));
+        if (!client)
+                return -ENOMEM;
+        client->policy = policy;
+        client->owner = owner;
+        LIST_INIT(&client->returned);
+        TAILQ_INIT(&client->requests);
+        LIST_INIT(&client->free_alls);
+        r = set_up(client, key, n_slots);
+        if (r) {
+                free(client);
+                return r;
+        }
+        LIST_INSERT_HEAD(&policy->clients, client, link);
+        *ret_client = client;
+        return 0;
+}
+
+/* A lease in use when its client ends: what the client may still do to the block is unknown, so
+ * nobody is given it again. */
+static void drop_lease(struct lease *lease)
+{
+        order_withdraw(&lease->order);
+        if (lease->state != LEASE_BUSY)
+                return;
+        lease_end_use(lease);
+        block_let_go(lease->block);
+}
+
+void client_drop(struct client *client)
+{
+        struct lease *lease, *next;
+
+        while (!TAILQ_EMPTY(&client->requests))
+                request_free(TAILQ_FIRST(&client->requests));
+        while (!LIST_EMPTY(&client->free_alls))
+                free_all_free(LIST_FIRST(&client->free_alls));
+        order_withdraw(&client->spare.order);
+        HASH_ITER(hh, client->leases, lease, next)
+        drop_lease(lease);
+}
+
+struct client *client_free(struct client *client)
+{
+        if (!client)
+                return NULL;
+        while (!LIST_EMPTY(&client->returned))
+                lease_free(LIST_FIRST(&client->returned));
+        assert(!client->leases && TAILQ_EMPTY(&client->requests));
+        LIST_REMOVE(client, link);
+        slots_deinit(&client->slots);
+        tenant_unref(client->tenant);
+        free(client);
+        return NULL;
+}
+
+void client_refuse_spare(struct client *client, const struct policy_ask *ask, int outcome)
+{
+        client->spare.client = client;
+        client->spare.pool = ask->pool;
+        client->spare.serial = ask->serial;
+        client->spare.outcome = outcome;
+        order_push(&client->policy->orders, &client->spare.order, ORDER_REFUSE);
+}

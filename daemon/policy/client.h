@@ -1,0 +1,49 @@
+/* One connection's standing: what it asked for, what it leases, what it is charged.
+ *
+ * Owned by the policy until both signs of its end have come. From the first one on it is dropped:
+ * it holds nothing for use, but what it may still map is charged to it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/lease.h"
+#include "daemon/policy/refusal.h"
+#include "daemon/policy/slots.h"
+#include "daemon/policy/tenant.h"
+
+#define CLIENT_MAX_WAITING 64
+
+struct free_all;
+struct request;
+
+struct client {
+        struct policy *policy;
+        struct tenant *tenant;
+        void *owner;
+        bool eof;
+        bool dead;
+        struct slots slots;
+        struct lease *leases; /* table by id, of all states */
+        LIST_HEAD(client_returned, lease) returned;
+        TAILQ_HEAD(client_requests, request) requests;
+        uint32_t n_waiting; /* requests without an answer */
+        LIST_HEAD(client_free_alls, free_all) free_alls;
+        struct refusal spare; /* for a request that there was no memory for */
+        LIST_ENTRY(client) link;
+        uint64_t charged[]; /* one a pool */
+};
+
+/* -EINVAL for no slots at all, -ENOMEM. */
+int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_slots, void *owner,
+               struct client **ret_client);
+
+/* Frees what it has asked for, and lets go of what it leases. */
+void client_drop(struct client *client);
+
+/* After client_drop: its mappings are gone, and so is the client. */
+struct client *client_free(struct client *client);
+
+/* Answers a request that there is no memory for. The server takes this before the next one. */
+void client_refuse_spare(struct client *client, const struct policy_ask *ask, int outcome);

@@ -1,0 +1,79 @@
+/* What the policy tells about its objects. */
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/state.h"
+#include "gpumem.h"
+
+int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
+                        struct pool_figures *ret_figures)
+{
+        const struct pool *pool;
+
+        if (pool_id >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        pool = policy->pools[pool_id];
+        *ret_figures = (struct pool_figures){
+                .max = pool->settings.max_bytes,
+                .leased = pool->totals.leased,
+                .cached = pool->totals.cached,
+                .lingering = pool->totals.lingering,
+                .reserved = totals_reserved(&pool->totals),
+                .reserved_peak = pool->reserved_peak,
+                .charged = pool->charged,
+                .n_blocks = pool->totals.n_blocks,
+                .n_leases = pool->n_leases,
+                .n_waiting = pool->n_waiting,
+                .n_grants_from_cache = pool->n_grants_from_cache,
+                .n_creates = pool->n_creates,
+                .n_releases = pool->n_releases,
+                .n_refusals = pool->n_refusals,
+        };
+        return 0;
+}
+
+uint64_t client_charged(const struct client *client, uint32_t pool)
+{
+        return pool < client->policy->n_pools ? client->charged[pool] : 0;
+}
+
+void *client_owner(const struct client *client)
+{
+        return client->owner;
+}
+
+uint64_t lease_id(const struct lease *lease)
+{
+        return lease->id;
+}
+
+uint32_t lease_slot(const struct lease *lease)
+{
+        return lease->slot;
+}
+
+uint64_t block_id(const struct block *block)
+{
+        return block->id;
+}
+
+uint32_t block_pool(const struct block *block)
+{
+        return block_its_pool(block)->id;
+}
+
+uint64_t block_bytes(const struct block *block)
+{
+        return block->bin->n_bytes;
+}
+
+uint32_t block_properties(const struct block *block)
+{
+        return block->bin->properties;
+}
+
+void *block_backing(const struct block *block)
+{
+        return block->backing;
+}

@@ -1,0 +1,81 @@
+#include "daemon/policy/free_all.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/state.h"
+
+static void take_block(struct free_all *free_all, struct block *block)
+{
+        free_all->n_bytes += block->bin->n_bytes;
+        free_all->n_blocks++;
+        block->free_all = free_all;
+        LIST_INSERT_HEAD(&free_all->unreleased, block, free_all_link);
+        block_let_go(block);
+}
+
+static void take_pool(struct free_all *free_all, struct pool *pool, enum policy_scope scope)
+{
+        struct holding *holding = &free_all->client->tenant->holdings[pool->id];
+        struct block *block;
+
+        while ((block = scope == SCOPE_NODE ? TAILQ_FIRST(&pool->cached)
+                                            : TAILQ_FIRST(&holding->cached)))
+                take_block(free_all, block);
+}
+
+static void answer_if_done(struct free_all *free_all)
+{
+        if (LIST_EMPTY(&free_all->unreleased))
+                order_push(&free_all->client->policy->orders, &free_all->order, ORDER_FREED);
+}
+
+int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope)
+{
+        struct free_all *free_all = calloc(1, sizeof(*free_all));
+        struct policy *policy = client->policy;
+
+        if (!free_all)
+                return -ENOMEM;
+        free_all->client = client;
+        free_all->serial = serial;
+        free_all->pool = pool;
+        LIST_INSERT_HEAD(&client->free_alls, free_all, client_link);
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                if (pool == POLICY_ALL_POOLS || pool == i)
+                        take_pool(free_all, policy->pools[i], scope);
+        }
+        answer_if_done(free_all);
+        return 0;
+}
+
+static void forget_block(struct block *block)
+{
+        LIST_REMOVE(block, free_all_link);
+        block->free_all = NULL;
+}
+
+struct free_all *free_all_free(struct free_all *free_all)
+{
+        if (!free_all)
+                return NULL;
+        while (!LIST_EMPTY(&free_all->unreleased))
+                forget_block(LIST_FIRST(&free_all->unreleased));
+        order_withdraw(&free_all->order);
+        LIST_REMOVE(free_all, client_link);
+        free(free_all);
+        return NULL;
+}
+
+void free_all_released(struct block *block)
+{
+        struct free_all *free_all = block->free_all;
+
+        if (!free_all)
+                return;
+        forget_block(block);
+        answer_if_done(free_all);
+}

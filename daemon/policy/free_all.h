@@ -1,0 +1,32 @@
+/* One call that gives cached blocks back to the driver, until the last of them is released and the
+ * answer is taken. Owned by the client that asked; blocks know the one that waits for them. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/order_queue.h"
+#include "daemon/policy/policy.h"
+
+struct block;
+struct client;
+
+struct free_all {
+        struct client *client;
+        uint32_t serial;
+        uint32_t pool;
+        uint64_t n_bytes;
+        uint64_t n_blocks;
+        LIST_HEAD(free_all_blocks, block) unreleased;
+        struct order_node order; /* FREED */
+        LIST_ENTRY(free_all) client_link;
+};
+
+/* -ENOMEM: nothing was let go then. */
+int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
+
+/* Its blocks go back all the same, but nobody is told. */
+struct free_all *free_all_free(struct free_all *free_all);
+
+/* The worker has let go of this block, which a free_all may wait for. */
+void free_all_released(struct block *block);

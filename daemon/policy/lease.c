@@ -1,0 +1,93 @@
+#include "daemon/policy/lease.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/state.h"
+
+#define BIT(state)   (1u << (state))
+#define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)
+
+static const unsigned legal_next[LEASE_N_STATES] = {
+        [LEASE_ASKED] = BIT(LEASE_BUSY),
+        [LEASE_BUSY] = BIT(LEASE_RETURNED),
+        [LEASE_RETURNED] = 0,
+};
+
+static void set_state(struct lease *lease, enum lease_state state)
+{
+        assert(legal_next[lease->state] & BIT(state));
+        lease->state = state;
+}
+
+int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
+{
+        struct lease *lease = calloc(1, sizeof(*lease));
+        int r;
+
+        if (!lease)
+                return -ENOMEM;
+        r = slots_take(&client->slots, &lease->slot);
+        if (r) {
+                free(lease);
+                return r;
+        }
+        assert(client->policy->last_lease_id < LEASE_ID_MAX);
+        lease->id = ++client->policy->last_lease_id;
+        lease->client = client;
+        lease->serial = serial;
+        HASH_ADD(hh, client->leases, id, sizeof(lease->id), lease);
+        if (!lease->hh.tbl) {
+                slots_give_back(&client->slots, lease->slot);
+                free(lease);
+                return -ENOMEM;
+        }
+        *ret_lease = lease;
+        return 0;
+}
+
+struct lease *lease_free(struct lease *lease)
+{
+        if (!lease)
+                return NULL;
+        assert(lease->state != LEASE_BUSY);
+        order_withdraw(&lease->order);
+        if (lease->state == LEASE_RETURNED)
+                LIST_REMOVE(lease, returned_link);
+        if (lease->block)
+                block_unmapped(lease->block, lease);
+        slots_give_back(&lease->client->slots, lease->slot);
+        HASH_DEL(lease->client->leases, lease);
+        free(lease);
+        return NULL;
+}
+
+struct lease *lease_find(struct client *client, uint64_t id)
+{
+        struct lease *lease;
+
+        HASH_FIND(hh, client->leases, &id, sizeof(id), lease);
+        if (!lease || lease->state == LEASE_ASKED || order_is_queued(&lease->order))
+                return NULL;
+        return lease;
+}
+
+void lease_grant(struct lease *lease, struct block *block)
+{
+        set_state(lease, LEASE_BUSY);
+        lease->block = block;
+        block_lease(block, lease);
+        block_its_pool(block)->n_leases++;
+        order_push(&lease->client->policy->orders, &lease->order, ORDER_GRANT);
+}
+
+void lease_end_use(struct lease *lease)
+{
+        set_state(lease, LEASE_RETURNED);
+        LIST_INSERT_HEAD(&lease->client->returned, lease, returned_link);
+        block_its_pool(lease->block)->n_leases--;
+}

@@ -1,0 +1,52 @@
+/* One client's right to one block, from the request on: the lease takes its id and its slot when it
+ * is asked for, so that a grant can neither fail nor find every slot taken.
+ *
+ * Owned by its client; while it may be mapped it also stands in its block's list. A client that
+ * still maps a block may be granted it again: both leases stand, each with its own slot, and the
+ * block counts as mapped until both are gone. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/order_queue.h"
+#include "daemon/policy/policy.h"
+#include "daemon/policy/table.h"
+
+struct block;
+struct client;
+
+enum lease_state {
+        LEASE_ASKED,    /* for a request that is not granted yet; has no block */
+        LEASE_BUSY,     /* the client may use the block */
+        LEASE_RETURNED, /* it may not, but perhaps still maps it; keeps the slot */
+        LEASE_N_STATES,
+};
+
+struct lease {
+        uint64_t id; /* 56 bits, never 0, never used twice */
+        uint32_t slot;
+        enum lease_state state;
+        struct client *client;
+        struct block *block;
+        struct order_node order; /* GRANT */
+        uint32_t serial;         /* of the request that it answers */
+        UT_hash_handle hh;       /* in its client's table, by id */
+        TAILQ_ENTRY(lease) block_link;
+        LIST_ENTRY(lease) returned_link; /* in RETURNED only */
+};
+
+/* GPUMEM_E_TOO_MANY when the client has no slot left, -ENOMEM. */
+int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease);
+
+/* The client does not map the block any more, or never did. */
+struct lease *lease_free(struct lease *lease);
+
+/* The client's lease of this id that it was told of, or NULL. */
+struct lease *lease_find(struct client *client, uint64_t id);
+
+/* From ASKED: `block` is the client's, and it is to be told. */
+void lease_grant(struct lease *lease, struct block *block);
+
+/* From BUSY; the block is still its caller's to give up or to let go. */
+void lease_end_use(struct lease *lease);

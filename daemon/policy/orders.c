@@ -1,0 +1,80 @@
+/* Orders as the server sees them, out of the nodes that stand in the objects. */
+#include "base/err.h"
+#include "daemon/policy/block.h"
+#include "daemon/policy/free_all.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+
+static struct order of_block(enum order_kind kind, struct order_node *node)
+{
+        struct block *block = CONTAINER_OF(node, struct block, order);
+
+        return (struct order){.kind = kind, .pool = block_pool(block), .block = block};
+}
+
+static struct order of_lease(struct order_node *node)
+{
+        struct lease *lease = CONTAINER_OF(node, struct lease, order);
+
+        return (struct order){
+                .kind = ORDER_GRANT,
+                .client = lease->client,
+                .pool = block_pool(lease->block),
+                .serial = lease->serial,
+                .block = lease->block,
+                .lease = lease,
+        };
+}
+
+static struct order of_refusal(struct order_node *node)
+{
+        struct refusal *refusal = CONTAINER_OF(node, struct refusal, order);
+        struct order order = {
+                .kind = ORDER_REFUSE,
+                .client = refusal->client,
+                .pool = refusal->pool,
+                .serial = refusal->serial,
+                .outcome = refusal->outcome,
+        };
+
+        request_free(refusal->request);
+        return order;
+}
+
+static struct order of_free_all(struct order_node *node)
+{
+        struct free_all *free_all = CONTAINER_OF(node, struct free_all, order);
+        struct order order = {
+                .kind = ORDER_FREED,
+                .client = free_all->client,
+                .pool = free_all->pool,
+                .serial = free_all->serial,
+                .n_bytes = free_all->n_bytes,
+                .n_blocks = free_all->n_blocks,
+        };
+
+        free_all_free(free_all);
+        return order;
+}
+
+struct order policy_next_order(struct policy *policy)
+{
+        struct order_node *node = order_take(&policy->orders);
+
+        switch (node ? node->kind : ORDER_NONE) {
+        case ORDER_CREATE:
+        case ORDER_RELEASE:
+                return of_block(node->kind, node);
+        case ORDER_GRANT:
+                return of_lease(node);
+        case ORDER_REFUSE:
+                return of_refusal(node);
+        case ORDER_FREED:
+                return of_free_all(node);
+        case ORDER_NONE:
+                break;
+        }
+        return (struct order){.kind = ORDER_NONE};
+}

@@ -1,0 +1,261 @@
+/* Events come in here, go to the object that they are about, and then the pool serves its queue. */
+#include "daemon/policy/policy.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/admission.h"
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/free_all.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+#include "gpumem.h"
+
+int policy_new(struct policy **ret_policy)
+{
+        struct policy *policy = calloc(1, sizeof(*policy));
+
+        if (!policy)
+                return -ENOMEM;
+        order_queue_init(&policy->orders);
+        LIST_INIT(&policy->clients);
+        *ret_policy = policy;
+        return 0;
+}
+
+static void discard_pool(struct pool *pool)
+{
+        while (!LIST_EMPTY(&pool->blocks))
+                block_discard(LIST_FIRST(&pool->blocks));
+        pool_free(pool);
+}
+
+struct policy *policy_free(struct policy *policy)
+{
+        if (!policy)
+                return NULL;
+        while (!LIST_EMPTY(&policy->clients)) {
+                client_drop(LIST_FIRST(&policy->clients));
+                client_free(LIST_FIRST(&policy->clients));
+        }
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                discard_pool(policy->pools[i]);
+        assert(!policy->tenants && TAILQ_EMPTY(&policy->orders.nodes));
+        free(policy->pools);
+        free(policy);
+        return NULL;
+}
+
+int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id)
+{
+        struct pool **pools;
+        int r;
+
+        /* Tenants and clients have room for the pools that there were when they came. */
+        if (policy->tenants)
+                return -EBUSY;
+        pools = realloc(policy->pools, (policy->n_pools + 1) * sizeof(struct pool *));
+        if (!pools)
+                return -ENOMEM;
+        policy->pools = pools;
+        r = pool_new(policy, policy->n_pools, pool, &pools[policy->n_pools]);
+        if (r)
+                return r;
+        *ret_id = policy->n_pools++;
+        return 0;
+}
+
+int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, void *owner,
+                      struct client **ret_client)
+{
+        struct tenant_key key = {.uid = uid};
+
+        return client_new(policy, &key, n_slots, owner, ret_client);
+}
+
+static void serve_all(struct policy *policy, uint64_t now_ns)
+{
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                admission_serve(policy->pools[i], now_ns);
+}
+
+/* One more sign of the client's end has come; the other one had, or not. */
+static bool take_sign(struct client *client, bool is_last, uint64_t now_ns)
+{
+        struct policy *policy = client->policy;
+
+        if (is_last)
+                client_free(client);
+        else
+                client_drop(client);
+        serve_all(policy, now_ns);
+        return is_last;
+}
+
+bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns)
+{
+        assert(client->policy == policy && !client->eof);
+        client->eof = true;
+        return take_sign(client, client->dead, now_ns);
+}
+
+bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns)
+{
+        assert(client->policy == policy && !client->dead);
+        client->dead = true;
+        return take_sign(client, client->eof, now_ns);
+}
+
+static void assert_speaks(const struct policy *policy, const struct client *client)
+{
+        assert(client->policy == policy && !client->eof && !client->dead);
+}
+
+void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
+                  uint64_t now_ns)
+{
+        assert_speaks(policy, client);
+        admission_ask(client, ask, now_ns);
+}
+
+void policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns)
+{
+        struct request *request;
+
+        assert_speaks(policy, client);
+        request = request_find(client, serial);
+        if (!request)
+                return;
+        request_refuse(request, GPUMEM_E_CANCELLED);
+        admission_serve(request->pool, now_ns);
+}
+
+int policy_return(struct policy *policy, struct client *client, uint64_t lease_id,
+                  enum return_kind kind, uint64_t now_ns)
+{
+        struct lease *lease;
+        struct block *block;
+        struct pool *pool;
+
+        assert_speaks(policy, client);
+        lease = lease_find(client, lease_id);
+        if (!lease || lease->state != LEASE_BUSY)
+                return GPUMEM_E_NO_LEASE;
+        block = lease->block;
+        pool = block_its_pool(block);
+        lease_end_use(lease);
+        if (kind == RETURN_UNMAPPED)
+                lease_free(lease);
+        block_give_up(block);
+        admission_serve(pool, now_ns);
+        return 0;
+}
+
+int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease_id,
+                    uint64_t now_ns)
+{
+        struct lease *lease;
+        struct pool *pool;
+
+        assert_speaks(policy, client);
+        lease = lease_find(client, lease_id);
+        if (!lease || lease->state != LEASE_RETURNED)
+                return GPUMEM_E_NO_LEASE;
+        pool = block_its_pool(lease->block);
+        lease_free(lease);
+        admission_serve(pool, now_ns);
+        return 0;
+}
+
+int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
+                    enum policy_scope scope, uint32_t pool)
+{
+        assert_speaks(policy, client);
+        if (scope != SCOPE_TENANT && scope != SCOPE_NODE)
+                return GPUMEM_E_BAD_REQUEST;
+        if (pool >= policy->n_pools && pool != POLICY_ALL_POOLS)
+                return GPUMEM_E_NO_POOL;
+        return free_all_new(client, serial, pool, scope);
+}
+
+static void created_for_request(struct block *block, int result, void *backing)
+{
+        struct request *request = block->request;
+
+        if (result == 0) {
+                block->backing = backing;
+                block_its_pool(block)->n_creates++;
+                request_grant(request, block);
+        } else if (result == GPUMEM_E_DEVICE_FULL) {
+                request_device_full(request);
+        } else {
+                request->block = block_uncreate(block);
+                request_refuse(request, result);
+        }
+}
+
+static void created_for_cache(struct block *block, int result, void *backing)
+{
+        if (result) {
+                block_uncreate(block);
+                return;
+        }
+        block->backing = backing;
+        block_its_pool(block)->n_creates++;
+        block_give_up(block);
+}
+
+void policy_created(struct policy *policy, struct block *block, int result, void *backing,
+                    uint64_t now_ns)
+{
+        struct pool *pool = block_its_pool(block);
+
+        assert(pool->policy == policy && !order_is_queued(&block->order));
+        if (block->state == BLOCK_CREATING)
+                created_for_request(block, result, backing);
+        else
+                created_for_cache(block, result, backing);
+        admission_serve(pool, now_ns);
+}
+
+void policy_released(struct policy *policy, struct block *block, uint64_t now_ns)
+{
+        struct pool *pool = block_its_pool(block);
+
+        assert(pool->policy == policy);
+        block_released(block);
+        admission_serve(pool, now_ns);
+}
+
+void policy_expire(struct policy *policy, uint64_t now_ns)
+{
+        serve_all(policy, now_ns);
+}
+
+uint64_t policy_next_deadline(const struct policy *policy)
+{
+        uint64_t earliest_ns = UINT64_MAX;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                uint64_t deadline_ns = admission_next_deadline(policy->pools[i]);
+
+                if (deadline_ns < earliest_ns)
+                        earliest_ns = deadline_ns;
+        }
+        return earliest_ns;
+}
+
+void policy_shut_down(struct policy *policy)
+{
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                struct pool *pool = policy->pools[i];
+
+                pool->closing = true;
+                while (!TAILQ_EMPTY(&pool->cached))
+                        block_let_go(TAILQ_FIRST(&pool->cached));
+        }
+}

@@ -1,0 +1,45 @@
+/* One pool: its limit, its blocks, who waits for them. Owns neither: blocks belong to tenants,
+ * requests to clients; they take themselves off these lists. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/policy.h"
+#include "daemon/policy/totals.h"
+
+struct block;
+struct request;
+
+struct pool {
+        struct policy *policy;
+        uint32_t id;
+        struct policy_pool settings;
+        bool closing; /* what nobody leases is let go */
+
+        struct totals totals;
+        uint64_t charged;
+        uint64_t reserved_peak;
+        uint64_t n_leases; /* busy */
+
+        LIST_HEAD(pool_blocks, block) blocks;
+        TAILQ_HEAD(pool_cached, block) cached; /* of all tenants; the one cached first is first */
+        uint64_t n_cachings;                   /* ever: dates a block's place among the cached */
+
+        TAILQ_HEAD(pool_waiting, request) waiting; /* the one that asked first is first */
+        uint64_t n_waiting;
+        uint64_t n_backs; /* times that bytes came back to the driver */
+
+        uint64_t n_grants_from_cache;
+        uint64_t n_creates;
+        uint64_t n_releases;
+        uint64_t n_refusals;
+};
+
+int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *settings,
+             struct pool **ret_pool);
+struct pool *pool_free(struct pool *pool);
+
+/* What may be made at once. */
+uint64_t pool_room(const struct pool *pool);

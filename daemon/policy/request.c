@@ -1,0 +1,150 @@
+#include "daemon/policy/request.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/state.h"
+#include "gpumem.h"
+
+#define BIT(state) (1u << (state))
+
+static const unsigned legal_next[REQUEST_N_STATES] = {
+        [REQUEST_NEW] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
+        [REQUEST_WAITING] = BIT(REQUEST_CREATING) | BIT(REQUEST_REFUSED),
+        [REQUEST_CREATING] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
+        [REQUEST_REFUSED] = 0,
+};
+
+static void set_state(struct request *request, enum request_state state)
+{
+        assert(legal_next[request->state] & BIT(state));
+        request->state = state;
+}
+
+static bool is_unanswered(const struct request *request)
+{
+        return request->state == REQUEST_WAITING || request->state == REQUEST_CREATING;
+}
+
+int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request)
+{
+        struct request *request = calloc(1, sizeof(*request));
+
+        if (!request)
+                return -ENOMEM;
+        *request = (struct request){
+                .client = client,
+                .n_bytes = ask->n_bytes,
+                .properties = ask->properties,
+                .deadline_ns = ask->deadline_ns,
+                .refusal = {.client = client,
+                            .pool = ask->pool,
+                            .serial = ask->serial,
+                            .request = request},
+        };
+        TAILQ_INSERT_TAIL(&client->requests, request, client_link);
+        *ret_request = request;
+        return 0;
+}
+
+static void abandon_block(struct request *request)
+{
+        struct block *block = steal_ptr(request->block);
+
+        if (!block)
+                return;
+        if (order_is_queued(&block->order))
+                block_uncreate(block);
+        else
+                block_stock(block);
+}
+
+static void leave_queue(struct request *request)
+{
+        TAILQ_REMOVE(&request->pool->waiting, request, pool_link);
+        request->pool->n_waiting--;
+        request->client->n_waiting--;
+}
+
+/* What it holds while it is unanswered; the lease is gone already when it was granted. */
+static void give_up(struct request *request)
+{
+        if (is_unanswered(request))
+                leave_queue(request);
+        abandon_block(request);
+        request->lease = lease_free(request->lease);
+}
+
+struct request *request_free(struct request *request)
+{
+        if (!request)
+                return NULL;
+        give_up(request);
+        order_withdraw(&request->refusal.order);
+        TAILQ_REMOVE(&request->client->requests, request, client_link);
+        free(request);
+        return NULL;
+}
+
+struct request *request_find(struct client *client, uint32_t serial)
+{
+        struct request *request;
+
+        TAILQ_FOREACH (request, &client->requests, client_link) {
+                if (is_unanswered(request) && request->refusal.serial == serial)
+                        return request;
+        }
+        return NULL;
+}
+
+void request_wait(struct request *request, struct pool *pool, struct lease *take_lease)
+{
+        set_state(request, REQUEST_WAITING);
+        request->pool = pool;
+        request->lease = take_lease;
+        TAILQ_INSERT_TAIL(&pool->waiting, request, pool_link);
+        pool->n_waiting++;
+        request->client->n_waiting++;
+}
+
+int request_create(struct request *request)
+{
+        int r = block_create(request, &request->block);
+
+        if (r)
+                return r;
+        set_state(request, REQUEST_CREATING);
+        request->covered = false;
+        request->n_backs = request->pool->n_backs;
+        return 0;
+}
+
+void request_device_full(struct request *request)
+{
+        request->block = block_uncreate(request->block);
+        request->device_full = true;
+        set_state(request, REQUEST_WAITING);
+}
+
+struct request *request_grant(struct request *request, struct block *block)
+{
+        lease_grant(steal_ptr(request->lease), block);
+        request->block = NULL;
+        return request_free(request);
+}
+
+void request_refuse(struct request *request, int outcome)
+{
+        give_up(request);
+        set_state(request, REQUEST_REFUSED);
+        if (request->pool && outcome != GPUMEM_E_CANCELLED)
+                request->pool->n_refusals++;
+        request->refusal.outcome = outcome;
+        order_push(&request->client->policy->orders, &request->refusal.order, ORDER_REFUSE);
+}

@@ -1,0 +1,67 @@
+/* A request for a block, until it is granted, withdrawn, or its refusal has been taken.
+ *
+ * Owned by its client. It stands in its pool's queue while it is unanswered, also while its block
+ * is being made: should that fail because the device is full, it still has its place. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/policy.h"
+#include "daemon/policy/refusal.h"
+
+struct block;
+struct client;
+struct lease;
+struct pool;
+
+enum request_state {
+        REQUEST_NEW,
+        REQUEST_WAITING,  /* for room */
+        REQUEST_CREATING, /* for its block to be made */
+        REQUEST_REFUSED,  /* for the server to take the refusal */
+        REQUEST_N_STATES,
+};
+
+struct request {
+        enum request_state state;
+        struct client *client;
+        struct pool *pool; /* NULL only before it waits */
+        uint64_t n_bytes;
+        uint32_t properties;
+        uint64_t deadline_ns;
+        bool may_wait;    /* its deadline lay ahead when it was asked */
+        bool covered;     /* WAITING, but bytes that come for certain are meant for it */
+        bool device_full; /* the driver had no memory for it when it was tried last */
+        uint64_t n_backs; /* of the pool, when it was tried last */
+        struct lease *lease;
+        struct block *block; /* in CREATING only */
+        struct refusal refusal;
+        TAILQ_ENTRY(request) client_link;
+        TAILQ_ENTRY(request) pool_link; /* in WAITING and CREATING only */
+};
+
+int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request);
+
+/* Without a trace: for a request that is granted, or whose answer nobody reads. A block that is
+ * being made for it is made for the cache, or not at all if nobody has begun. */
+struct request *request_free(struct request *request);
+
+/* The client's unanswered request of this serial, or NULL. */
+struct request *request_find(struct client *client, uint32_t serial);
+
+/* Takes `lease` over and joins the end of the pool's queue. */
+void request_wait(struct request *request, struct pool *pool, struct lease *take_lease);
+
+/* Has a block made for it; -ENOMEM. */
+int request_create(struct request *request);
+
+/* The driver had no memory: back to its place in the queue. The block is gone. */
+void request_device_full(struct request *request);
+
+/* Hands `block` over and ends the request. */
+struct request *request_grant(struct request *request, struct block *block);
+
+/* Gives up what it holds, and has the client told. Needs no memory. */
+void request_refuse(struct request *request, int outcome);

@@ -1,0 +1,22 @@
+/* Everything that the policy knows. Owns pools and clients; through these, all else. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/order_queue.h"
+#include "daemon/policy/policy.h"
+
+struct client;
+struct pool;
+struct tenant;
+
+struct policy {
+        struct order_queue orders;
+        struct pool **pools;
+        uint32_t n_pools;
+        struct tenant *tenants; /* table by key */
+        LIST_HEAD(policy_clients, client) clients;
+        uint64_t last_lease_id;
+        uint64_t last_block_id;
+};

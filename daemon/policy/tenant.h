@@ -1,0 +1,43 @@
+/* Tenants: who trusts whom. A block belongs to one tenant for life.
+ *
+ * A tenant lives while a client or a block refers to it. What it has in a pool is a holding. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/bins.h"
+#include "daemon/policy/table.h"
+#include "daemon/policy/totals.h"
+
+struct pool;
+struct policy;
+struct tenant;
+
+/* All bytes of it are the key: clear it before setting it. */
+struct tenant_key {
+        uint32_t uid;
+};
+
+struct holding {
+        struct tenant *tenant;
+        struct pool *pool;
+        struct totals totals;
+        uint64_t charged; /* to the tenant's clients */
+        struct bins bins;
+        TAILQ_HEAD(holding_cached, block) cached; /* the one cached first is first */
+};
+
+struct tenant {
+        struct policy *policy;
+        struct tenant_key key;
+        uint32_t n_refs; /* clients and blocks */
+        uint32_t n_holdings;
+        UT_hash_handle hh;
+        struct holding holdings[]; /* one a pool */
+};
+
+/* The tenant of this key, made if need be; -ENOMEM. */
+int tenant_get(struct policy *policy, const struct tenant_key *key, struct tenant **ret_tenant);
+struct tenant *tenant_ref(struct tenant *tenant);
+struct tenant *tenant_unref(struct tenant *tenant);

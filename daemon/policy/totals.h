@@ -1,0 +1,24 @@
+/* Sums over blocks, kept twice: for a pool, and for what one tenant has in it. A block is in one of
+ * leased, cached, lingering; the rest are parts of these. */
+#pragma once
+
+#include <stdint.h>
+
+struct totals {
+        uint64_t leased;    /* in a lease, or being made for one */
+        uint64_t cached;    /* in no lease, or being made for nobody any more */
+        uint64_t lingering; /* let go, but not back at the driver */
+
+        uint64_t evictable;        /* cached and mapped by nobody: comes back when it is let go */
+        uint64_t mapped_cached;    /* cached, but only its mappers can bring it back */
+        uint64_t mapped_lingering; /* the same, after it was let go */
+        uint64_t incoming;         /* comes for certain: let go and mapped by nobody, or being made
+                                    * for the cache */
+
+        uint64_t n_blocks;
+};
+
+static inline uint64_t totals_reserved(const struct totals *totals)
+{
+        return totals->leased + totals->cached + totals->lingering;
+}
