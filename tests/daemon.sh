@@ -62,7 +62,7 @@ count_fds() {
 
 # figure NAME: a figure of gpumemctl stats --json, added up over the pools.
 figure() {
-        gpumemctl stats --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | awk '{ n += $1 } END { print n + 0 }'
+        gpumemctl stats --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | awk '{ n += $1 } END { printf "%.0f\n", n }'
 }
 
 # Ends what was started and removes the folder; for a trap.

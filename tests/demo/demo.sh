@@ -56,7 +56,7 @@ check "both are half-way" wait_until 90 half_way
 say "3. Half-way, both hold memory:"
 gpumemctl stats
 check "leased is what clients are charged" equal "$(figure leased_bytes)" "$(figure charged_bytes)"
-driver_held=$(gpumem-replay --driver-count --devices 2 | awk '{ n += $1 } END { print n }')
+driver_held=$(gpumem-replay --driver-count --devices 2 | awk '{ n += $1 } END { printf "%.0f\n", n }')
 check "the driver counts more than nothing" [ "$driver_held" -gt 0 ]
 touch "$place/meeting.go"
 

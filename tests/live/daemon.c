@@ -18,9 +18,9 @@
 #include "client/rows.h"
 #include "gpumem.h"
 
-#define OPTIONS_MAX  16
-#define PATIENCE_MS  20000
-#define POLL_MS      5
+#define OPTIONS_MAX 16
+#define PATIENCE_MS 20000
+#define POLL_MS     5
 
 void sleep_ms(unsigned ms)
 {
@@ -53,6 +53,21 @@ unsigned daemon_count_fds(const struct daemon *daemon)
 
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon->pid);
         return count_entries(path);
+}
+
+unsigned daemon_quiet_fds(const struct daemon *daemon)
+{
+        unsigned n = daemon_count_fds(daemon);
+
+        for (unsigned ms = 0, quiet_ms = 0; ms < PATIENCE_MS && quiet_ms < QUIET_MS;
+             ms += POLL_MS) {
+                unsigned now = daemon_count_fds(daemon);
+
+                quiet_ms = now == n ? quiet_ms + POLL_MS : 0;
+                n = now;
+                sleep_ms(POLL_MS);
+        }
+        return n;
 }
 
 /* Shared memory if there is some: a disk would be written to for nothing. */
@@ -156,9 +171,9 @@ uint64_t daemon_figure(enum figure figure)
         void *rows;
 
         ck_assert_int_eq(link_new(NULL, "figures", &link, &welcome, &fds), 0);
-        ck_assert_int_eq(link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply,
-                                   &reply_fds),
-                         0);
+        ck_assert_int_eq(
+                link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &reply_fds),
+                0);
         ck_assert_int_eq(rows_read(reply_fds.fds[0], reply.stats_reply.n_rows,
                                    reply.stats_reply.n_row_bytes, sizeof(struct stats_row), &rows),
                          0);
@@ -172,6 +187,23 @@ uint64_t daemon_figure(enum figure figure)
         fdset_deinit(&reply_fds);
         link_free(link);
         return sum;
+}
+
+void daemon_free_all(void)
+{
+        struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        struct message_welcome welcome;
+        struct link *link;
+
+        request.free_all_blocks.scope = PROTO_SCOPE_NODE;
+        request.free_all_blocks.pool = PROTO_ALL_POOLS;
+        ck_assert_int_eq(link_new(NULL, "free-all", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
+                                   &reply_fds),
+                         0);
+        fdset_deinit(&fds);
+        link_free(link);
 }
 
 void daemon_await(enum figure figure, uint64_t value)

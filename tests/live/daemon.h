@@ -25,6 +25,12 @@ void daemon_clear(struct daemon *daemon);
 
 unsigned daemon_count_fds(const struct daemon *daemon);
 
+/* The same, once it has not changed for a while: connections that ended are closed by then. */
+unsigned daemon_quiet_fds(const struct daemon *daemon);
+
+/* Gives every cached block back to the driver. */
+void daemon_free_all(void);
+
 /* A figure of stats.def, added up over the pools; asked over a connection of its own. */
 enum figure {
 #define STAT(field, unit, text) FIGURE_##field,

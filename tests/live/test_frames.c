@@ -13,6 +13,7 @@
 #include "base/fdset.h"
 #include "base/size.h"
 #include "gpumem.h"
+#include "proto/address.h"
 #include "proto/wire.h"
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
@@ -23,26 +24,26 @@ static unsigned n_fds_before;
 static void start(void)
 {
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
-        n_fds_before = daemon_count_fds(&gpumemd);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
 }
 
 /* Whatever a test did, the daemon serves on and has nothing of it left. */
 static void stop(void)
 {
         daemon_await(FIGURE_charged, 0);
-        for (unsigned i = 0; i < 1000 && daemon_count_fds(&gpumemd) != n_fds_before; i++)
-                sleep_ms(5);
-        ck_assert_uint_eq(daemon_count_fds(&gpumemd), n_fds_before);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
         daemon_stop(&gpumemd);
 }
 
 static int connect_raw(void)
 {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct sockaddr_un address;
         struct timeval patience = {.tv_sec = 20};
         int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-        (void)strncpy(address.sun_path, gpumemd.socket, sizeof(address.sun_path) - 1);
+        ck_assert_int_eq(address_to_connect(gpumemd.socket, &address), 0);
         ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
         ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
         return fd;
@@ -277,9 +278,9 @@ START_TEST(impossible_requests_are_refused)
                 uint64_t n_bytes;
                 enum gpumem_error code;
         } cases[] = {
-                {0, 0, GPUMEM_E_BAD_REQUEST},        {0, MIB, GPUMEM_E_BAD_REQUEST},
-                {0, 512 * MIB, GPUMEM_E_TOO_LARGE},  {0, UINT64_MAX, GPUMEM_E_BAD_REQUEST},
-                {99, 2 * MIB, GPUMEM_E_NO_POOL},     {UINT32_MAX, 2 * MIB, GPUMEM_E_NO_POOL},
+                {0, 0, GPUMEM_E_BAD_REQUEST},       {0, MIB, GPUMEM_E_BAD_REQUEST},
+                {0, 512 * MIB, GPUMEM_E_TOO_LARGE}, {0, UINT64_MAX, GPUMEM_E_BAD_REQUEST},
+                {99, 2 * MIB, GPUMEM_E_NO_POOL},    {UINT32_MAX, 2 * MIB, GPUMEM_E_NO_POOL},
         };
         int fd = connect_ready();
 
@@ -477,7 +478,8 @@ START_TEST(noise_never_harms_others)
                 struct frame frame = hello_frame();
                 int fd = connect_raw();
 
-                memcpy(bytes, &frame, sizeof(frame) < sizeof(bytes) ? sizeof(frame) : sizeof(bytes));
+                memcpy(bytes, &frame,
+                       sizeof(frame) < sizeof(bytes) ? sizeof(frame) : sizeof(bytes));
                 for (unsigned i = 0; i < 4; i++)
                         bytes[(unsigned)rand_r(&seed) % frame.n_bytes] = (char)rand_r(&seed);
                 send_bytes(fd, bytes, frame.n_bytes);
