@@ -21,6 +21,7 @@
 #define OPTIONS_MAX 16
 #define PATIENCE_MS 20000
 #define POLL_MS     5
+#define QUIET_MS    100
 
 void sleep_ms(unsigned ms)
 {
