@@ -116,10 +116,11 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         struct message_welcome welcome;
         int r;
 
-        load_driver(client, options->cuda_library);
         r = link_new(options->socket_path, program, &client->link, &welcome, &fds);
-        if (!r)
-                r = fork_guard_init(&client->fork_guard, link_socket(client->link));
+        if (r)
+                return r;
+        load_driver(client, options->cuda_library);
+        r = fork_guard_init(&client->fork_guard, link_socket(client->link));
         if (!r)
                 r = map_board(client, &welcome, fds.fds[0]);
         if (!r)

@@ -30,6 +30,11 @@ int gpu_use(struct gpu *gpu)
         return told(CUDA_CALL(&gpu->cuda, cuCtxSetCurrent, gpu->context));
 }
 
+int gpu_use_none(struct gpu *gpu)
+{
+        return told(CUDA_CALL(&gpu->cuda, cuCtxSetCurrent, NULL));
+}
+
 static int open_context(struct gpu *gpu)
 {
         CUdevice device;

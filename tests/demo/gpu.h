@@ -13,8 +13,10 @@ struct gpu;
 int gpu_new(int ordinal, struct gpu **ret_gpu);
 struct gpu *gpu_free(struct gpu *gpu);
 
-/* Makes its context current, and says its stream. */
+/* Makes its context current, or none. */
 int gpu_use(struct gpu *gpu);
+int gpu_use_none(struct gpu *gpu);
+
 void *gpu_stream(const struct gpu *gpu);
 
 /* Staging memory for one copy; when there is no more, the stream is waited for and it starts anew.
