@@ -16,6 +16,9 @@
 #include "client/rows.h"
 #include "driver/device.h"
 
+/* The kernel's own bound. */
+#define ERRNO_MAX 4095
+
 struct gpumem_client {
         struct fork_guard fork_guard;
         struct link *link;
@@ -413,6 +416,9 @@ const char *gpumem_strerror(int result)
 
         if (result == 0)
                 return "success";
-        text = result > 0 ? proto_error_text(result) : strerrordesc_np(-result);
+        if (result > 0)
+                text = proto_error_text(result);
+        else
+                text = result >= -ERRNO_MAX ? strerrordesc_np(-result) : NULL;
         return text ? text : "an unknown result";
 }

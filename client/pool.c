@@ -188,18 +188,22 @@ static int attach(struct pool *pool, const struct stream_key *key, struct leased
         return 0;
 }
 
-/* The new block goes to the stream's heap, and the allocation out of it, in one step: nobody else
- * can have the hole. */
-static int install(struct pool *pool, const struct stream_key *key, struct leased *leased,
+/* The new block goes to the stream's heap, and the allocation out of the heap, in one step: nobody
+ * else can have the hole. Another thread may have made a better one meanwhile; then the block was
+ * leased for nothing and stays the caller's. */
+static int install(struct pool *pool, const struct stream_key *key, struct leased **take_leased,
                    uint64_t n_bytes, void **ret_pointer)
 {
+        struct leased *leased = *take_leased;
         int r;
 
         pthread_mutex_lock(&pool->lock);
         r = attach(pool, key, leased);
         if (!r) {
                 r = cut(pool, leased->heap, n_bytes, &pool->counters->misses, ret_pointer);
-                if (r)
+                if (leased->n_uses)
+                        *take_leased = NULL;
+                else
                         detach(pool, leased);
         }
         pthread_mutex_unlock(&pool->lock);
@@ -219,8 +223,8 @@ int pool_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes
         r = lease(pool, n_bytes, n_block_bytes, wait_ms, &leased);
         if (r)
                 return r;
-        r = install(pool, key, leased, n_bytes, ret_pointer);
-        if (r)
+        r = install(pool, key, &leased, n_bytes, ret_pointer);
+        if (leased)
                 leased_free(pool, leased);
         return r;
 }
