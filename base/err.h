@@ -17,7 +17,8 @@
         __attribute__((format(printf, format_index, first_index)))
 
 /* The object that embeds `member`, from a pointer to that member. */
-#define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+#define CONTAINER_OF(pointer, type, member) \
+        ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /* For a call that left errno set: never 0, so that a fault is never taken for success. */
 static inline int err_errno(void)
