@@ -74,8 +74,8 @@ START_TEST(nothing_is_let_go_that_would_not_be_enough)
         struct world world = world_new(10 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
 
-        (void)cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
         (void)hold(&world, b, 4 * MIB);
+        (void)cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
         ask(&world, a, 1, 8 * MIB, 0);
         expect_refusal(&world, a, 1, GPUMEM_E_REFUSED);
         expect_idle(&world);
@@ -130,8 +130,8 @@ START_TEST(unmapping_makes_a_cached_block_fit_to_go)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
-        struct held cached = cache(&world, b, 4 * MIB, RETURN_MAPPED);
         struct held leased = hold(&world, b, 4 * MIB);
+        struct held cached = cache(&world, b, 4 * MIB, RETURN_MAPPED);
 
         /* Letting the mapped block go would not be enough, so it stays. */
         ask(&world, a, 1, 8 * MIB, 5000);
