@@ -55,10 +55,13 @@ static struct block *find_cached(const struct request *request)
         return block ? block : TAILQ_FIRST(&bin->cached);
 }
 
-/* The driver had nothing for it, and has got nothing back since. */
+/* The driver had nothing for it, and has got nothing back since, or not yet all. */
 static bool is_hopeless(const struct request *request)
 {
-        return request->device_full && request->n_backs == request->pool->n_backs;
+        const struct pool *pool = request->pool;
+
+        return request->device_full &&
+               (request->n_backs == pool->n_backs || pool->totals.incoming > 0);
 }
 
 static bool cover_hopeless(const struct request *request)

@@ -3,4 +3,6 @@
 #pragma once
 
 #define HASH_NONFATAL_OOM 1
+/* Its default is a switch that falls through without saying so to clang. */
+#define HASH_FUNCTION(key, n_bytes, hash) HASH_FNV(key, n_bytes, hash)
 #include <uthash.h>

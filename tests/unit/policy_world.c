@@ -1,0 +1,184 @@
+#include "tests/unit/policy_world.h"
+
+#include <stdlib.h>
+
+struct world world_new(uint64_t max_bytes)
+{
+        struct policy_pool pools[] = {
+                {.kind = POLICY_DEVICE, .max_bytes = max_bytes},
+                {.kind = POLICY_PINNED, .max_bytes = 64 * MIB},
+        };
+        struct world world = {.now_ns = 1000};
+        uint32_t id;
+
+        ck_assert_int_eq(policy_new(&world.policy), 0);
+        for (uint32_t i = 0; i < 2; i++) {
+                ck_assert_int_eq(policy_add_pool(world.policy, &pools[i], &id), 0);
+                ck_assert_uint_eq(id, i);
+        }
+        return world;
+}
+
+void world_free(struct world *world)
+{
+        policy_check(world->policy);
+        world->policy = policy_free(world->policy);
+}
+
+struct client *join(struct world *world, uint32_t uid)
+{
+        struct client *client;
+
+        ck_assert_int_eq(policy_add_client(world->policy, uid, WORLD_N_SLOTS, world, &client), 0);
+        policy_check(world->policy);
+        return client;
+}
+
+void ask_with(struct world *world, struct client *client, const struct policy_ask *request)
+{
+        policy_lease(world->policy, client, request, world->now_ns);
+        policy_check(world->policy);
+}
+
+void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n_bytes,
+         uint64_t deadline_ns)
+{
+        struct policy_ask request = {
+                .serial = serial, .n_bytes = n_bytes, .deadline_ns = deadline_ns};
+
+        ask_with(world, client, &request);
+}
+
+struct order take(struct world *world, enum order_kind kind)
+{
+        struct order order = policy_next_order(world->policy);
+
+        ck_assert_int_eq(order.kind, kind);
+        policy_check(world->policy);
+        return order;
+}
+
+void expect_idle(struct world *world)
+{
+        (void)take(world, ORDER_NONE);
+}
+
+void expect_refusal(struct world *world, const struct client *client, uint32_t serial, int outcome)
+{
+        struct order order = take(world, ORDER_REFUSE);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_uint_eq(order.serial, serial);
+        ck_assert_int_eq(order.outcome, outcome);
+}
+
+struct lease *expect_grant(struct world *world, const struct client *client, uint32_t serial)
+{
+        struct order order = take(world, ORDER_GRANT);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_uint_eq(order.serial, serial);
+        return order.lease;
+}
+
+void expect_release(struct world *world, const struct block *block)
+{
+        struct order order = take(world, ORDER_RELEASE);
+
+        ck_assert_ptr_eq(order.block, block);
+        released(world, order.block);
+}
+
+void created(struct world *world, struct block *block, int result)
+{
+        policy_created(world->policy, block, result, result ? NULL : world, world->now_ns);
+        policy_check(world->policy);
+}
+
+void released(struct world *world, struct block *block)
+{
+        policy_released(world->policy, block, world->now_ns);
+        policy_check(world->policy);
+}
+
+void give_back(struct world *world, struct client *client, const struct lease *lease,
+               enum return_kind kind)
+{
+        ck_assert_int_eq(policy_return(world->policy, client, lease_id(lease), kind, world->now_ns),
+                         0);
+        policy_check(world->policy);
+}
+
+void unmap(struct world *world, struct client *client, uint64_t id)
+{
+        ck_assert_int_eq(policy_unmapped(world->policy, client, id, world->now_ns), 0);
+        policy_check(world->policy);
+}
+
+struct held hold(struct world *world, struct client *client, uint64_t n_bytes)
+{
+        struct held held;
+
+        ask(world, client, 0, n_bytes, 0);
+        held.block = take(world, ORDER_CREATE).block;
+        created(world, held.block, 0);
+        held.lease = expect_grant(world, client, 0);
+        held.id = lease_id(held.lease);
+        return held;
+}
+
+struct held cache(struct world *world, struct client *client, uint64_t n_bytes,
+                  enum return_kind kind)
+{
+        struct held held;
+
+        cache_several(world, client, n_bytes, 1, &held);
+        if (kind == RETURN_UNMAPPED)
+                unmap(world, client, held.id);
+        return held;
+}
+
+void cache_several(struct world *world, struct client *client, uint64_t n_bytes, unsigned n,
+                   struct held *ret_held)
+{
+        for (unsigned i = 0; i < n; i++)
+                ret_held[i] = hold(world, client, n_bytes);
+        for (unsigned i = 0; i < n; i++)
+                give_back(world, client, ret_held[i].lease, RETURN_MAPPED);
+}
+
+struct pool_figures figures(const struct world *world)
+{
+        struct pool_figures result;
+
+        ck_assert_int_eq(policy_pool_figures(world->policy, 0, &result), 0);
+        ck_assert_uint_eq(result.reserved, result.leased + result.cached + result.lingering);
+        return result;
+}
+
+void expect_totals(const struct world *world, uint64_t leased, uint64_t cached, uint64_t lingering)
+{
+        struct pool_figures now = figures(world);
+
+        ck_assert_uint_eq(now.leased, leased);
+        ck_assert_uint_eq(now.cached, cached);
+        ck_assert_uint_eq(now.lingering, lingering);
+}
+
+int run_tests(const char *name, const TTest *const *tests, unsigned n_tests)
+{
+        Suite *suite = suite_create(name);
+        TCase *tests_of_suite = tcase_create(name);
+        SRunner *runner;
+        int n_failed;
+
+        for (unsigned i = 0; i < n_tests; i++)
+                tcase_add_test(tests_of_suite, tests[i]);
+        suite_add_tcase(suite, tests_of_suite);
+        runner = srunner_create(suite);
+        srunner_set_tap(runner, "-");
+        srunner_run_all(runner, CK_SILENT);
+        n_failed = srunner_ntests_failed(runner);
+        srunner_free(runner);
+        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,71 @@
+/* A policy with two pools for tests, and short words for what tests do to it. Every word checks the
+ * policy's invariants; `take` and `expect_*` fail the test. Time stands still unless a test moves
+ * `now_ns`. */
+#pragma once
+
+#include <check.h>
+#include <stdint.h>
+
+#include "base/size.h"
+#include "daemon/policy/policy.h"
+#include "gpumem.h"
+
+#define WORLD_N_SLOTS 100
+
+struct world {
+        struct policy *policy;
+        uint64_t now_ns;
+};
+
+/* Pool 0: device memory, max_bytes. Pool 1: pinned memory, 64 MiB. */
+struct world world_new(uint64_t max_bytes);
+void world_free(struct world *world);
+
+struct client *join(struct world *world, uint32_t uid);
+
+/* Asks pool 0 for n_bytes without properties. */
+void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n_bytes,
+         uint64_t deadline_ns);
+void ask_with(struct world *world, struct client *client, const struct policy_ask *request);
+
+/* The next order, which must be of this kind. */
+struct order take(struct world *world, enum order_kind kind);
+void expect_idle(struct world *world);
+
+/* The next order must refuse this request so. */
+void expect_refusal(struct world *world, const struct client *client, uint32_t serial, int outcome);
+
+/* The next order must grant it; returns the lease. */
+struct lease *expect_grant(struct world *world, const struct client *client, uint32_t serial);
+
+/* The next order must release this block, which then happens. */
+void expect_release(struct world *world, const struct block *block);
+
+void created(struct world *world, struct block *block, int result);
+void released(struct world *world, struct block *block);
+void give_back(struct world *world, struct client *client, const struct lease *lease,
+               enum return_kind kind);
+void unmap(struct world *world, struct client *client, uint64_t id);
+
+/* A granted lease on a new block, and its block. */
+struct held {
+        struct lease *lease;
+        struct block *block;
+        uint64_t id;
+};
+
+struct held hold(struct world *world, struct client *client, uint64_t n_bytes);
+
+/* A new block of the client's tenant that is cached now, mapped by the client or by nobody. */
+struct held cache(struct world *world, struct client *client, uint64_t n_bytes,
+                  enum return_kind kind);
+
+/* The same for several, from its cache in one go: no block is reused for the next. */
+void cache_several(struct world *world, struct client *client, uint64_t n_bytes, unsigned n,
+                   struct held *ret_held);
+
+struct pool_figures figures(const struct world *world);
+void expect_totals(const struct world *world, uint64_t leased, uint64_t cached, uint64_t lingering);
+
+/* Runs one suite of one case made of these tests, as TAP; the process's exit status. */
+int run_tests(const char *name, const TTest *const *tests, unsigned n_tests);

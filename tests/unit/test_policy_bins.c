@@ -1,0 +1,129 @@
+/* Bins against a plain search through everything that was put in. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/policy/block.h"
+#include "tests/unit/policy_world.h"
+
+#define N_BLOCKS 200
+
+struct shelf {
+        struct bins bins;
+        struct block blocks[N_BLOCKS];
+        bool cached[N_BLOCKS];
+};
+
+static struct shelf *shelf_new(void)
+{
+        struct shelf *shelf = calloc(1, sizeof(*shelf));
+
+        ck_assert_ptr_nonnull(shelf);
+        bins_init(&shelf->bins);
+        srandom(7);
+        for (unsigned i = 0; i < N_BLOCKS; i++) {
+                uint64_t n_bytes = (uint64_t)(random() % 64 + 1) * 2 * MIB;
+
+                ck_assert_int_eq(bins_ref(&shelf->bins, n_bytes, (uint32_t)random() % 2 * 4,
+                                          &shelf->blocks[i].bin),
+                                 0);
+        }
+        return shelf;
+}
+
+static void shelf_free(struct shelf *shelf)
+{
+        for (unsigned i = 0; i < N_BLOCKS; i++) {
+                if (shelf->cached[i])
+                        bin_remove(shelf->blocks[i].bin, &shelf->blocks[i]);
+        }
+        for (unsigned i = 0; i < N_BLOCKS; i++)
+                bin_unref(shelf->blocks[i].bin);
+        for (unsigned i = 0; i < SIZE_N_CLASSES; i++)
+                ck_assert(TAILQ_EMPTY(&shelf->bins.classes[i]));
+        free(shelf);
+}
+
+/* The smallest size that serves, or 0. */
+static uint64_t best_size(const struct shelf *shelf, uint64_t n_bytes, uint32_t properties)
+{
+        uint64_t best = 0;
+
+        for (unsigned i = 0; i < N_BLOCKS; i++) {
+                const struct bin *bin = shelf->blocks[i].bin;
+
+                if (!shelf->cached[i] || bin->properties != properties)
+                        continue;
+                if (bin->n_bytes < n_bytes || (bin->n_bytes - n_bytes) * 8 > n_bytes)
+                        continue;
+                if (!best || bin->n_bytes < best)
+                        best = bin->n_bytes;
+        }
+        return best;
+}
+
+static void compare_all_sizes(const struct shelf *shelf)
+{
+        for (uint64_t n = 1; n <= 66; n++) {
+                for (uint32_t properties = 0; properties <= 4; properties += 4) {
+                        struct bin *bin = bins_find(&shelf->bins, n * 2 * MIB, properties);
+
+                        ck_assert_uint_eq(bin ? bin->n_bytes : 0,
+                                          best_size(shelf, n * 2 * MIB, properties));
+                        ck_assert(!bin || bin->properties == properties);
+                }
+        }
+}
+
+START_TEST(smallest_that_serves_is_found)
+{
+        struct shelf *shelf = shelf_new();
+
+        for (unsigned step = 0; step < 500; step++) {
+                unsigned i = (unsigned)random() % N_BLOCKS;
+
+                if (shelf->cached[i])
+                        bin_remove(shelf->blocks[i].bin, &shelf->blocks[i]);
+                else
+                        bin_put(shelf->blocks[i].bin, &shelf->blocks[i]);
+                shelf->cached[i] = !shelf->cached[i];
+                compare_all_sizes(shelf);
+        }
+        shelf_free(shelf);
+}
+END_TEST
+
+START_TEST(equal_sizes_share_a_bin)
+{
+        struct bins *bins = calloc(1, sizeof(*bins));
+        struct bin *first, *second, *other;
+
+        ck_assert_ptr_nonnull(bins);
+        bins_init(bins);
+        ck_assert_int_eq(bins_ref(bins, 2 * MIB, 0, &first), 0);
+        ck_assert_int_eq(bins_ref(bins, 2 * MIB, 0, &second), 0);
+        ck_assert_int_eq(bins_ref(bins, 2 * MIB, 2, &other), 0);
+        ck_assert_ptr_eq(first, second);
+        ck_assert_ptr_ne(first, other);
+        ck_assert_uint_eq(first->n_refs, 2);
+        bin_unref(first);
+        bin_unref(second);
+        bin_unref(other);
+        free(bins);
+}
+END_TEST
+
+START_TEST(limit_is_an_eighth_more)
+{
+        ck_assert_uint_eq(bins_limit(16 * MIB), 18 * MIB);
+        ck_assert_uint_eq(bins_limit(2 * MIB), 2 * MIB + 256 * KIB);
+        ck_assert_uint_eq(bins_limit(UINT64_MAX - 7), UINT64_MAX);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {smallest_that_serves_is_found, equal_sizes_share_a_bin,
+                                limit_is_an_eighth_more};
+
+        return run_tests("bins", tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,260 @@
+/* Clients that end, by two signs in either order, and what they leave behind. */
+#include "base/err.h"
+#include "tests/unit/policy_world.h"
+
+enum sign { SIGN_EOF, SIGN_DEAD };
+
+static bool tell(struct world *world, struct client *client, enum sign sign)
+{
+        bool is_gone;
+
+        if (sign == SIGN_EOF)
+                is_gone = policy_client_eof(world->policy, client, world->now_ns);
+        else
+                is_gone = policy_client_dead(world->policy, client, world->now_ns);
+        policy_check(world->policy);
+        return is_gone;
+}
+
+static enum sign other(enum sign sign)
+{
+        return sign == SIGN_EOF ? SIGN_DEAD : SIGN_EOF;
+}
+
+static void end(struct world *world, struct client *client)
+{
+        ck_assert(!tell(world, client, SIGN_EOF));
+        ck_assert(tell(world, client, SIGN_DEAD));
+}
+
+static void busy_block_lingers(enum sign first)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        ck_assert(!tell(&world, a, first));
+        expect_totals(&world, 0, 0, 4 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        expect_release(&world, held.block);
+        /* The daemon has let go; the charge stays until both signs are there. */
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        ck_assert_uint_eq(figures(&world).charged, 4 * MIB);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        expect_idle(&world);
+        ck_assert(tell(&world, a, other(first)));
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 4 * MIB);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        world_free(&world);
+}
+
+START_TEST(busy_block_lingers_from_eof_to_death)
+{
+        busy_block_lingers(SIGN_EOF);
+}
+END_TEST
+
+START_TEST(busy_block_lingers_from_death_to_eof)
+{
+        busy_block_lingers(SIGN_DEAD);
+}
+END_TEST
+
+START_TEST(release_may_come_after_both_signs)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        end(&world, a);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        ck_assert_uint_eq(figures(&world).charged, 0);
+        /* Now it is certain to come back, so that nobody need wait for others. */
+        ask(&world, b, 1, 4 * MIB, 0);
+        expect_release(&world, held.block);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(returned_block_stays_cached_and_is_mapped_until_both_signs)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
+
+        ck_assert(!tell(&world, a, SIGN_EOF));
+        expect_idle(&world);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        expect_release(&world, held.block);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        ck_assert(tell(&world, a, SIGN_DEAD));
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(cached_blocks_outlive_the_tenants_last_client)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b;
+        struct held held = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+
+        end(&world, a);
+        expect_idle(&world);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        b = join(&world, 1);
+        ask(&world, b, 1, 4 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held.block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(requests_are_withdrawn_without_an_answer)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, b, 4 * MIB);
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, a, 2, 6 * MIB, UINT64_MAX);
+        ask(&world, a, 3, 4 * MIB, 0);
+        ck_assert(!tell(&world, a, SIGN_EOF));
+        expect_idle(&world);
+        ck_assert_uint_eq(figures(&world).n_waiting, 0);
+        ck_assert(tell(&world, a, SIGN_DEAD));
+        give_back(&world, b, held.lease, RETURN_UNMAPPED);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(orders_that_name_the_client_are_withdrawn)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+
+        (void)cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+        ck_assert_int_eq(policy_free_all(world.policy, a, 1, SCOPE_TENANT, 1), 0);
+        ask(&world, a, 2, 4 * MIB, 0); /* a grant */
+        ask(&world, a, 3, 1, 0);       /* a refusal */
+        ask(&world, a, 4, 2 * MIB, 0); /* a block to be made */
+        ask(&world, b, 1, 2 * MIB, 0);
+        ck_assert(!tell(&world, a, SIGN_EOF));
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 2 * MIB);
+        ck_assert_uint_eq(client_charged(b, 0), 2 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_RELEASE).block), 4 * MIB);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(block_in_the_making_is_cached_for_the_tenant)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b;
+        struct block *block;
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        block = take(&world, ORDER_CREATE).block;
+        end(&world, a);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        created(&world, block, 0);
+        expect_idle(&world);
+        b = join(&world, 2);
+        ask(&world, b, 1, 4 * MIB, 0);
+        expect_release(&world, block);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(charge_goes_to_the_next_that_maps_it)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 1);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
+
+        ask(&world, b, 1, 4 * MIB, 0);
+        give_back(&world, b, expect_grant(&world, b, 1), RETURN_MAPPED);
+        ask(&world, c, 1, 4 * MIB, 0);
+        (void)expect_grant(&world, c, 1);
+        ck_assert(!tell(&world, c, SIGN_DEAD));
+        expect_release(&world, held.block);
+        ck_assert_uint_eq(client_charged(c, 0), 4 * MIB);
+        ck_assert(tell(&world, c, SIGN_EOF));
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        end(&world, b);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        unmap(&world, a, held.id);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(older_mapper_ends_without_moving_the_charge)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
+
+        ask(&world, b, 1, 4 * MIB, 0);
+        (void)expect_grant(&world, b, 1);
+        end(&world, a);
+        expect_totals(&world, 4 * MIB, 0, 0);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        end(&world, b);
+        expect_release(&world, held.block);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(shut_down_lets_go_of_what_nobody_leases)
+{
+        struct world world = world_new(12 * MIB);
+        struct client *a = join(&world, 1);
+        struct held cached = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+        struct held leased = hold(&world, a, 2 * MIB);
+        struct block *block;
+
+        ask(&world, a, 1, 6 * MIB, 0);
+        block = take(&world, ORDER_CREATE).block;
+        policy_cancel(world.policy, a, 1, 0);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        policy_shut_down(world.policy);
+        expect_release(&world, cached.block);
+        expect_idle(&world);
+        give_back(&world, a, leased.lease, RETURN_UNMAPPED);
+        expect_release(&world, leased.block);
+        created(&world, block, 0);
+        expect_release(&world, block);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                busy_block_lingers_from_eof_to_death,
+                busy_block_lingers_from_death_to_eof,
+                release_may_come_after_both_signs,
+                returned_block_stays_cached_and_is_mapped_until_both_signs,
+                cached_blocks_outlive_the_tenants_last_client,
+                requests_are_withdrawn_without_an_answer,
+                orders_that_name_the_client_are_withdrawn,
+                block_in_the_making_is_cached_for_the_tenant,
+                charge_goes_to_the_next_that_maps_it,
+                older_mapper_ends_without_moving_the_charge,
+                shut_down_lets_go_of_what_nobody_leases,
+        };
+
+        return run_tests("policy: end", tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,190 @@
+/* Giving the cache back to the driver. */
+#include "base/err.h"
+#include "tests/unit/policy_world.h"
+
+static void free_all(struct world *world, struct client *client, uint32_t serial,
+                     enum policy_scope scope, uint32_t pool)
+{
+        ck_assert_int_eq(policy_free_all(world->policy, client, serial, scope, pool), 0);
+        policy_check(world->policy);
+}
+
+static void expect_freed(struct world *world, const struct client *client, uint32_t serial,
+                         uint64_t n_bytes, uint64_t n_blocks)
+{
+        struct order order = take(world, ORDER_FREED);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_uint_eq(order.serial, serial);
+        ck_assert_uint_eq(order.n_bytes, n_bytes);
+        ck_assert_uint_eq(order.n_blocks, n_blocks);
+}
+
+START_TEST(nothing_cached_is_answered_at_once)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+
+        (void)cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
+        (void)hold(&world, a, 4 * MIB);
+        free_all(&world, a, 3, SCOPE_TENANT, POLICY_ALL_POOLS);
+        expect_freed(&world, a, 3, 0, 0);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(bad_scope_and_pool_are_named)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1);
+
+        ck_assert_int_eq(policy_free_all(world.policy, a, 1, SCOPE_TENANT, 2), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_free_all(world.policy, a, 1, (enum policy_scope)3, 0),
+                         GPUMEM_E_BAD_REQUEST);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(answer_comes_with_the_last_release)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held[2];
+
+        cache_several(&world, a, 4 * MIB, 2, held);
+        unmap(&world, a, held[0].id);
+        unmap(&world, a, held[1].id);
+        free_all(&world, a, 9, SCOPE_TENANT, 0);
+        expect_totals(&world, 0, 0, 8 * MIB);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[0].block);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[1].block);
+        released(&world, held[1].block);
+        expect_idle(&world);
+        released(&world, held[0].block);
+        expect_freed(&world, a, 9, 8 * MIB, 2);
+        ck_assert_uint_eq(figures(&world).n_releases, 2);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(scope_says_whose_and_pool_says_where)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held of_a = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+        struct held of_b = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
+        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 2 * MIB};
+        struct block *in_pinned;
+
+        ask_with(&world, b, &pinned);
+        in_pinned = take(&world, ORDER_CREATE).block;
+        created(&world, in_pinned, 0);
+        give_back(&world, b, expect_grant(&world, b, 1), RETURN_UNMAPPED);
+        free_all(&world, a, 1, SCOPE_TENANT, POLICY_ALL_POOLS);
+        expect_release(&world, of_a.block);
+        expect_freed(&world, a, 1, 4 * MIB, 1);
+        free_all(&world, a, 2, SCOPE_NODE, 1);
+        expect_release(&world, in_pinned);
+        expect_freed(&world, a, 2, 2 * MIB, 1);
+        free_all(&world, a, 3, SCOPE_NODE, POLICY_ALL_POOLS);
+        expect_release(&world, of_b.block);
+        expect_freed(&world, a, 3, 4 * MIB, 1);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(two_at_once_wait_for_their_own_blocks)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held first = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+        struct held second = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
+
+        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        free_all(&world, b, 2, SCOPE_NODE, 0);
+        free_all(&world, b, 3, SCOPE_NODE, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, first.block);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, second.block);
+        expect_freed(&world, b, 3, 0, 0);
+        released(&world, second.block);
+        expect_freed(&world, b, 2, 4 * MIB, 1);
+        expect_idle(&world);
+        released(&world, first.block);
+        expect_freed(&world, a, 1, 4 * MIB, 1);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(mapped_block_lingers_until_unmapped)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
+
+        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        expect_release(&world, held.block);
+        expect_freed(&world, a, 1, 4 * MIB, 1);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        ask(&world, b, 1, 4 * MIB, 0);
+        expect_refusal(&world, b, 1, GPUMEM_E_REFUSED);
+        ask(&world, b, 2, 4 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        unmap(&world, a, held.id);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        expect_totals(&world, 4 * MIB, 0, 0);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(unmapped_before_the_release_comes_back_with_it)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
+
+        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        unmap(&world, a, held.id);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        expect_release(&world, held.block);
+        expect_totals(&world, 0, 0, 0);
+        expect_freed(&world, a, 1, 4 * MIB, 1);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(asker_that_ends_is_not_answered)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+
+        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        ck_assert(!policy_client_eof(world.policy, a, 0));
+        ck_assert(policy_client_dead(world.policy, a, 0));
+        expect_release(&world, held.block);
+        expect_idle(&world);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                nothing_cached_is_answered_at_once,
+                bad_scope_and_pool_are_named,
+                answer_comes_with_the_last_release,
+                scope_says_whose_and_pool_says_where,
+                two_at_once_wait_for_their_own_blocks,
+                mapped_block_lingers_until_unmapped,
+                unmapped_before_the_release_comes_back_with_it,
+                asker_that_ends_is_not_answered,
+        };
+
+        return run_tests("policy: free all", tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,198 @@
+/* No memory: every call for it fails in turn, and the policy refuses and stays as it was. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "tests/unit/policy_world.h"
+
+/* The linker sends the executable's calls here. */
+void *__wrap_malloc(size_t n_bytes);
+void *__wrap_calloc(size_t n, size_t n_bytes);
+void *__wrap_realloc(void *old, size_t n_bytes);
+void *__real_malloc(size_t n_bytes);
+void *__real_calloc(size_t n, size_t n_bytes);
+void *__real_realloc(void *old, size_t n_bytes);
+
+/* Calls that succeed before the one that fails; below 0 none does. */
+static int n_before_failure = -1;
+
+static bool fails(void)
+{
+        return n_before_failure >= 0 && n_before_failure-- == 0;
+}
+
+void *__wrap_malloc(size_t n_bytes)
+{
+        return fails() ? NULL : __real_malloc(n_bytes);
+}
+
+void *__wrap_calloc(size_t n, size_t n_bytes)
+{
+        return fails() ? NULL : __real_calloc(n, n_bytes);
+}
+
+void *__wrap_realloc(void *old, size_t n_bytes)
+{
+        return fails() ? NULL : __real_realloc(old, n_bytes);
+}
+
+/* Whether a failure that was asked for has happened; none is to come in either case. */
+static bool failure_was_hit(void)
+{
+        bool was_hit = n_before_failure < 0;
+
+        n_before_failure = -1;
+        return was_hit;
+}
+
+START_TEST(every_failure_of_a_request_refuses_it)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        int n = 0;
+        bool was_hit;
+
+        do {
+                n_before_failure = n++;
+                ask(&world, client, 1, 4 * MIB, UINT64_MAX);
+                was_hit = failure_was_hit();
+                policy_check(world.policy);
+                if (!was_hit)
+                        break;
+                expect_refusal(&world, client, 1, -ENOMEM);
+                expect_idle(&world);
+                expect_totals(&world, 0, 0, 0);
+                ck_assert_uint_eq(client_charged(client, 0), 0);
+                ck_assert_uint_eq(figures(&world).n_waiting, 0);
+        } while (was_hit);
+        /* The request, the lease, its table and the table's buckets, the block, its bin. */
+        ck_assert_int_eq(n, 6 + 1);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        ck_assert_uint_eq(lease_slot(expect_grant(&world, client, 1)), 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(every_failure_of_a_client_leaves_nothing)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = NULL;
+        int r, n = 0;
+
+        do {
+                n_before_failure = n++;
+                r = policy_add_client(world.policy, 1, 10, NULL, &client);
+                if (failure_was_hit()) {
+                        ck_assert_int_eq(r, -ENOMEM);
+                        ck_assert_ptr_null(client);
+                }
+                policy_check(world.policy);
+        } while (r);
+        ck_assert_int_eq(policy_add_client(world.policy, 1, 0, NULL, &client), -EINVAL);
+        ck_assert_int_ge(n, 5);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(failures_of_pools_and_policies)
+{
+        struct world world = world_new(100 * MIB);
+        struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = 2 * MIB};
+        struct policy *other = NULL;
+        uint32_t id = 99;
+
+        for (int n = 0; n < 2; n++) {
+                n_before_failure = n;
+                ck_assert_int_eq(policy_add_pool(world.policy, &pool, &id), -ENOMEM);
+                ck_assert(failure_was_hit());
+                ck_assert_uint_eq(id, 99);
+        }
+        ck_assert_int_eq(policy_add_pool(world.policy, &pool, &id), 0);
+        ck_assert_uint_eq(id, 2);
+        n_before_failure = 0;
+        ck_assert_int_eq(policy_new(&other), -ENOMEM);
+        ck_assert_ptr_null(other);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(failure_of_free_all_keeps_the_cache)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+
+        (void)cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
+        n_before_failure = 0;
+        ck_assert_int_eq(policy_free_all(world.policy, client, 1, SCOPE_TENANT, 0), -ENOMEM);
+        expect_idle(&world);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(waiting_request_is_refused_when_its_turn_finds_no_memory)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, b, 8 * MIB);
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, a, 2, 6 * MIB, UINT64_MAX);
+        give_back(&world, b, held.lease, RETURN_UNMAPPED);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        n_before_failure = 0;
+        policy_released(world.policy, held.block, 0);
+        ck_assert(failure_was_hit());
+        expect_refusal(&world, a, 1, -ENOMEM);
+        /* The next one has the room that this one was meant to have. */
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 6 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(deeds_that_cannot_fail_need_no_memory)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, a, 8 * MIB);
+        struct order release;
+        int r, n_left;
+        bool was_gone[2];
+
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, b, 2, 4 * MIB, 2000);
+        /* Nothing is asserted before the end: that needs memory, too. */
+        n_before_failure = 0;
+        r = policy_return(world.policy, a, held.id, RETURN_UNMAPPED, 0);
+        policy_cancel(world.policy, b, 1, 0);
+        release = policy_next_order(world.policy);
+        policy_expire(world.policy, 2000);
+        was_gone[0] = policy_client_eof(world.policy, a, 0);
+        was_gone[1] = policy_client_dead(world.policy, a, 0);
+        policy_cancel(world.policy, b, 2, 0);
+        policy_released(world.policy, release.block, 0);
+        n_left = n_before_failure;
+        n_before_failure = -1;
+        ck_assert_int_eq(n_left, 0);
+        ck_assert_int_eq(r, 0);
+        ck_assert_int_eq(release.kind, ORDER_RELEASE);
+        ck_assert(!was_gone[0] && was_gone[1]);
+        expect_refusal(&world, b, 1, GPUMEM_E_CANCELLED);
+        expect_refusal(&world, b, 2, GPUMEM_E_CANCELLED);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                every_failure_of_a_request_refuses_it,
+                every_failure_of_a_client_leaves_nothing,
+                failures_of_pools_and_policies,
+                failure_of_free_all_keeps_the_cache,
+                waiting_request_is_refused_when_its_turn_finds_no_memory,
+                deeds_that_cannot_fail_need_no_memory,
+        };
+
+        return run_tests("policy: no memory", tests, ARRAY_SIZE(tests));
+}
