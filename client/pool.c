@@ -3,11 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM           1
-#define uthash_nonfatal_oom(object) ((object)->listed = false)
-#include <uthash.h>
-
 #include "base/err.h"
+#include "base/table.h"
 #include "client/blocks.h"
 #include "client/heap.h"
 #include "gpumem.h"
@@ -15,7 +12,6 @@
 struct stream_heap {
         struct stream_key key;
         struct heap heap;
-        bool listed;
         UT_hash_handle hh;
 };
 
@@ -44,9 +40,8 @@ static int find_or_make_heap(struct pool *pool, const struct stream_key *key,
                 if (!heap)
                         return -ENOMEM;
                 heap->key = *key;
-                heap->listed = true;
                 HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
-                if (!heap->listed) {
+                if (!heap->hh.tbl) {
                         free(heap);
                         return -ENOMEM;
                 }

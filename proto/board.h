@@ -36,5 +36,5 @@ static inline uint64_t board_bytes(uint32_t n_pools)
 
 static inline struct board_counters *board_counters(void *board, uint32_t pool)
 {
-        return (struct board_counters *)((char *)board + sizeof(struct board_header)) + pool;
+        return (struct board_counters *)((struct board_header *)board + 1) + pool;
 }

@@ -11,7 +11,7 @@
 
 #include "daemon/policy/order_queue.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/table.h"
+#include "base/table.h"
 
 struct block;
 struct client;

@@ -180,8 +180,10 @@ uint64_t daemon_figure(enum figure figure)
                          0);
         for (uint32_t i = 0; i < reply.stats_reply.n_rows; i++) {
                 const char *row = (const char *)rows + i * sizeof(struct stats_row);
+                uint64_t value;
 
-                sum += *(const uint64_t *)(row + figure_offsets[figure]);
+                memcpy(&value, row + figure_offsets[figure], sizeof(value));
+                sum += value;
         }
         free(rows);
         fdset_deinit(&fds);

@@ -1,4 +1,5 @@
 #include "tests/unit/policy_world.h"
+#include "tests/suite.h"
 
 #include <stdlib.h>
 
@@ -169,16 +170,9 @@ int run_tests(const char *name, const TTest *const *tests, unsigned n_tests)
 {
         Suite *suite = suite_create(name);
         TCase *tests_of_suite = tcase_create(name);
-        SRunner *runner;
-        int n_failed;
 
         for (unsigned i = 0; i < n_tests; i++)
                 tcase_add_test(tests_of_suite, tests[i]);
         suite_add_tcase(suite, tests_of_suite);
-        runner = srunner_create(suite);
-        srunner_set_tap(runner, "-");
-        srunner_run_all(runner, CK_SILENT);
-        n_failed = srunner_ntests_failed(runner);
-        srunner_free(runner);
-        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        return run_suite(suite);
 }

@@ -112,8 +112,7 @@ static struct frame legal_frame(const struct message *message)
         return frame;
 }
 
-static int decode(const struct frame *frame, size_t n_bytes, unsigned n_fds,
-                  enum proto_sender sender)
+static int decode(const void *frame, size_t n_bytes, unsigned n_fds, enum proto_sender sender)
 {
         struct proto_reason reason = {NULL, NULL};
         struct frame decoded;
@@ -154,10 +153,9 @@ START_TEST(every_cut_is_refused)
                                  GPUMEM_E_BAD_FRAME);
         }
         memcpy(longer, &frame, frame.n_bytes);
-        ((struct frame *)longer)->n_bytes = frame.n_bytes + 8;
-        ck_assert_int_eq(
-                decode((struct frame *)longer, frame.n_bytes + 8, frame.n_fds, messages[_i].sender),
-                GPUMEM_E_BAD_FRAME);
+        put((void *)longer, 0, 4, frame.n_bytes + 8);
+        ck_assert_int_eq(decode(longer, frame.n_bytes + 8, frame.n_fds, messages[_i].sender),
+                         GPUMEM_E_BAD_FRAME);
 }
 END_TEST
 
@@ -272,7 +270,7 @@ START_TEST(noise_is_decoded_or_refused)
                         exact[(unsigned)rand_r(&seed) % n_bytes] ^= (char)(1 << (unsigned)rand_r(
                                                                                         &seed) %
                                                                                         8);
-                (void)decode((const struct frame *)exact, n_bytes, frame.n_fds, message->sender);
+                (void)decode(exact, n_bytes, frame.n_fds, message->sender);
                 free(exact);
         }
 }
