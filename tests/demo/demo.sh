@@ -36,7 +36,7 @@ make_place 2 8GiB
 trap clear_place EXIT
 
 say "1. gpumemd starts. It owns two emulated GPUs of 8 GiB and up to 1.5 GiB of pinned memory."
-start_daemon --pinned-bytes 1536MiB
+start_daemon --device-bytes 3GiB --pinned-bytes 1408MiB
 gpumemctl stats
 fds_before=$(count_fds)
 driver_before=$(gpumem-replay --driver-count --devices 2 | xargs)

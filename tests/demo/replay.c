@@ -122,10 +122,16 @@ static int fail(const struct replay *replay, const char *what, uint64_t n_bytes,
         return result < 0 ? result : -EIO;
 }
 
+/* Programs allocate in patterns: ids are scattered, so that each device has its share of each size. */
+static unsigned device_of(uint32_t id, unsigned n_devices)
+{
+        return (id * UINT32_C(2654435761) >> 16) % n_devices;
+}
+
 static int replay_alloc(struct replay *replay, const struct trace_event *event)
 {
         const struct replay_options *options = replay->options;
-        unsigned device = event->id % options->n_devices;
+        unsigned device = device_of(event->id, options->n_devices);
         unsigned every = options->pinned_every;
         struct allocation *allocation = &replay->allocations[event->id];
         struct gpumem_request request = {
