@@ -133,9 +133,8 @@ int directory_init(struct directory *directory, const struct config *config,
         r = folder_open(config->directory, ret_reason, &directory->fd);
         if (r)
                 return r;
-        layout_fd = openat(directory->fd, "layout", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-                           0600);
-        if (layout_fd < 0 || flock(layout_fd, LOCK_EX) < 0)
+        r = store_file_open(directory->fd, "layout", &layout_fd);
+        if (r || flock(layout_fd, LOCK_EX) < 0)
                 return system_fault(ret_reason, "open and lock the layout in", config->directory);
         r = directory_fill(directory, config, layout_fd, ret_reason);
         /* Closing would not do: a child forked meanwhile has a copy of the fd. */

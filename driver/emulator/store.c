@@ -11,15 +11,35 @@
 #include "base/fdset.h"
 #include "driver/emulator/ranges.h"
 
-static int file_open(int directory_fd, const char *path, uint64_t n_bytes, int *ret_fd)
+int store_file_open(int directory_fd, const char *path, int *ret_fd)
 {
         CLEANUP(closep)
-        int fd = openat(directory_fd, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        struct stat st;
+        int fd = -1;
+        struct stat directory, file;
 
-        if (fd < 0 || fstat(fd, &st) < 0)
+        if (fstat(directory_fd, &directory) < 0)
                 return err_errno();
-        if ((uint64_t)st.st_size != n_bytes && ftruncate(fd, (off_t)n_bytes) < 0)
+        fd = openat(directory_fd, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 || fstat(fd, &file) < 0)
+                return err_errno();
+        if (file.st_uid == geteuid() && fchmod(fd, directory.st_mode & 0666) < 0)
+                return err_errno();
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+static int sized_file_open(int directory_fd, const char *path, uint64_t n_bytes, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct stat st;
+        int r;
+
+        r = store_file_open(directory_fd, path, &fd);
+        if (r)
+                return r;
+        if (fstat(fd, &st) < 0 ||
+            ((uint64_t)st.st_size != n_bytes && ftruncate(fd, (off_t)n_bytes) < 0))
                 return err_errno();
         *ret_fd = steal_fd(&fd);
         return 0;
@@ -32,7 +52,7 @@ static int control_open(struct store *store)
         int r;
 
         (void)snprintf(path, sizeof(path), "%s-ranges", store->path);
-        r = file_open(store->directory_fd, path, sizeof(struct ranges), &store->control_fd);
+        r = sized_file_open(store->directory_fd, path, sizeof(struct ranges), &store->control_fd);
         if (r)
                 return r;
         bytes = mmap(NULL, sizeof(struct ranges), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -58,7 +78,7 @@ int store_init(struct store *store, int directory_fd, const char *name, uint64_t
                                 .capacity = capacity,
                                 .reclaim_ms = reclaim_ms};
         (void)snprintf(store->path, sizeof(store->path), "%s", name);
-        r = file_open(directory_fd, name, capacity * RANGES_ADDRESS_FACTOR, &store->probe_fd);
+        r = sized_file_open(directory_fd, name, capacity * RANGES_ADDRESS_FACTOR, &store->probe_fd);
         if (!r && fstat(store->probe_fd, &st) < 0)
                 r = err_errno();
         if (!r)

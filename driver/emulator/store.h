@@ -43,6 +43,10 @@ struct store_hold {
         uint32_t flags;
 };
 
+/* A file of the directory, made if it is not there. Whoever may make files in the directory may use
+ * the machine: the file gets the directory's mode. */
+int store_file_open(int directory_fd, const char *path, int *ret_fd);
+
 /* Opens the two files `name` and `name`-ranges in the directory, whose fd stays the caller's and
  * open. Makes them if they are not there; only one process at a time may do that. */
 int store_init(struct store *store, int directory_fd, const char *name, uint64_t capacity,

@@ -1,0 +1,299 @@
+/* Host memory: registered, allocated, and seen by the device. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/contract/contract.h"
+
+#define INVALID CUDA_ERROR_INVALID_VALUE
+#define N_BYTES ((size_t)1 << 20)
+#define PAGE    4096
+#define FLAGS   (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
+
+static unsigned char *pages(size_t n_bytes)
+{
+        void *bytes = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                           0);
+
+        ck_assert_ptr_ne(bytes, MAP_FAILED);
+        return bytes;
+}
+
+static CUdeviceptr alloc(size_t n_bytes)
+{
+        CUdeviceptr address;
+
+        ck_ok(cu.cuMemAlloc(&address, n_bytes));
+        return address;
+}
+
+START_TEST(registered_memory_has_a_device_address)
+{
+        unsigned char *bytes = pages(N_BYTES);
+        CUdeviceptr address = 0;
+
+        (void)contract_context();
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_ok(cu.cuMemHostGetDevicePointer(&address, bytes, 0));
+        ck_assert_uint_eq(address, (uintptr_t)bytes);
+        ck_ok(cu.cuMemHostGetDevicePointer(&address, bytes + 100, 0));
+        ck_assert_uint_eq(address, (uintptr_t)bytes + 100);
+        ck_cuda(INVALID, cu.cuMemHostGetDevicePointer(&address, bytes, 1));
+        ck_ok(cu.cuMemHostUnregister(bytes));
+        ck_cuda(INVALID, cu.cuMemHostGetDevicePointer(&address, bytes, 0));
+}
+END_TEST
+
+START_TEST(memory_is_registered_once)
+{
+        unsigned char *bytes = pages(2 * N_BYTES);
+
+        (void)contract_context();
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_cuda(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_cuda(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                cu.cuMemHostRegister(bytes + N_BYTES - PAGE, N_BYTES, FLAGS));
+        ck_ok(cu.cuMemHostRegister(bytes + N_BYTES, N_BYTES, FLAGS));
+        ck_ok(cu.cuMemHostUnregister(bytes));
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+}
+END_TEST
+
+START_TEST(register_and_unregister_refuse)
+{
+        unsigned char *bytes = pages(N_BYTES), *gone = pages(N_BYTES);
+
+        (void)contract_context();
+        ck_assert_int_eq(munmap(gone, N_BYTES), 0);
+        ck_cuda(INVALID, cu.cuMemHostRegister(NULL, N_BYTES, FLAGS));
+        ck_cuda(INVALID, cu.cuMemHostRegister(bytes, 0, FLAGS));
+        ck_cuda(INVALID, cu.cuMemHostRegister(gone, N_BYTES, FLAGS));
+        ck_cuda(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cu.cuMemHostUnregister(bytes));
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_ok(cu.cuMemHostUnregister(bytes));
+        ck_cuda(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cu.cuMemHostUnregister(bytes));
+}
+END_TEST
+
+START_TEST(host_memory_is_allocated_and_freed)
+{
+        unsigned char local = 0;
+        CUdeviceptr address;
+        void *bytes = NULL;
+
+        (void)contract_context();
+        ck_ok(cu.cuMemHostAlloc(&bytes, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));
+        memset(bytes, 0x3C, N_BYTES);
+        ck_ok(cu.cuMemHostGetDevicePointer(&address, bytes, 0));
+        ck_assert_uint_eq(address, (uintptr_t)bytes);
+        ck_cuda(INVALID, cu.cuMemHostAlloc(&bytes, N_BYTES, 0x100));
+        ck_cuda(INVALID, cu.cuMemFreeHost(&local));
+        ck_ok(cu.cuMemFreeHost(bytes));
+        ck_cuda(INVALID, cu.cuMemFreeHost(bytes));
+}
+END_TEST
+
+START_TEST(attributes_of_host_memory)
+{
+        unsigned char *bytes = pages(N_BYTES);
+        unsigned int type = 0;
+        void *host = NULL;
+        CUdeviceptr address;
+        CUdeviceptr device = 0;
+
+        (void)contract_context();
+        address = (CUdeviceptr)(uintptr_t)bytes;
+        ck_cuda(INVALID,
+                cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_ok(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+        ck_assert_uint_eq(type, CU_MEMORYTYPE_HOST);
+        ck_ok(cu.cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, address + 8));
+        ck_assert_ptr_eq(host, bytes + 8);
+        ck_ok(cu.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address + 8));
+        ck_assert_uint_eq(device, address + 8);
+        ck_ok(cu.cuMemHostUnregister(bytes));
+}
+END_TEST
+
+START_TEST(host_memory_of_the_virtual_interface_is_host_memory)
+{
+        CUmemAllocationProp properties = contract_properties(CU_MEM_HANDLE_TYPE_NONE);
+        CUmemGenericAllocationHandle handle;
+        struct contract_block block;
+        unsigned int type = 0;
+
+        (void)contract_context();
+        properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+        ck_ok(cu.cuMemCreate(&handle, CONTRACT_GRANULE, &properties, 0));
+        block = contract_map(handle, CONTRACT_GRANULE);
+        ck_ok(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, block.address));
+        ck_assert_uint_eq(type, CU_MEMORYTYPE_HOST);
+}
+END_TEST
+
+START_TEST(a_pinned_source_is_read_when_the_copy_runs)
+{
+        unsigned char *bytes = pages(N_BYTES);
+        struct contract_gate gate;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        address = alloc(N_BYTES);
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        bytes[7] = 1;
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemcpyHtoDAsync(address, bytes, 4096, stream));
+        bytes[7] = 2;
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_assert_uint_eq(contract_read(address + 7), 2);
+}
+END_TEST
+
+START_TEST(a_small_pageable_source_is_read_by_the_call)
+{
+        unsigned char *bytes = malloc(4096);
+        struct contract_gate gate;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        address = alloc(N_BYTES);
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        memset(bytes, 1, 4096);
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemcpyHtoDAsync(address, bytes, 4096, stream));
+        memset(bytes, 2, 4096);
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_assert_uint_eq(contract_read(address + 7), 1);
+        free(bytes);
+}
+END_TEST
+
+START_TEST(copies_take_registered_memory_as_the_devices)
+{
+        unsigned char *bytes = pages(N_BYTES);
+        CUdeviceptr address, host;
+
+        (void)contract_context();
+        address = alloc(N_BYTES);
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_ok(cu.cuMemHostGetDevicePointer(&host, bytes, 0));
+        memset(bytes, 0x51, N_BYTES);
+        ck_ok(cu.cuMemcpyDtoD(address, host, N_BYTES));
+        ck_assert_uint_eq(contract_read(address + N_BYTES - 1), 0x51);
+        ck_ok(cu.cuMemsetD8(host + 3, 0x52, 2));
+        ck_ok(cu.cuCtxSynchronize());
+        ck_assert_uint_eq(bytes[2], 0x51);
+        ck_assert_uint_eq(bytes[3], 0x52);
+        ck_assert_uint_eq(bytes[5], 0x51);
+}
+END_TEST
+
+static void memfd_writer(int socket)
+{
+        int fd = contract_receive(socket, 'm');
+        void *bytes = mmap(NULL, N_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        CUdeviceptr address;
+
+        ck_assert_ptr_ne(bytes, MAP_FAILED);
+        (void)contract_context();
+        address = alloc(N_BYTES);
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_ok(cu.cuMemsetD8(address, 0x77, N_BYTES));
+        ck_ok(cu.cuMemcpyDtoH(bytes, address, N_BYTES));
+        contract_send(socket, 'w', -1);
+}
+
+START_TEST(two_processes_register_one_memfd)
+{
+        struct contract_peer other = contract_start(memfd_writer);
+        int fd = memfd_create("pinned", MFD_CLOEXEC);
+        CUdeviceptr address;
+        void *bytes;
+
+        ck_assert_int_eq(ftruncate(fd, (off_t)N_BYTES), 0);
+        bytes = mmap(NULL, N_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        ck_assert_ptr_ne(bytes, MAP_FAILED);
+        (void)contract_context();
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        contract_send(other.socket, 'm', fd);
+        (void)contract_receive(other.socket, 'w');
+        address = alloc(N_BYTES);
+        ck_ok(cu.cuMemcpyHtoD(address, bytes, N_BYTES));
+        ck_assert_uint_eq(contract_read(address + N_BYTES - 1), 0x77);
+        contract_finish(&other);
+}
+END_TEST
+
+START_TEST(a_stream_waits_for_a_word_and_writes_one)
+{
+        uint64_t *words = (void *)pages(PAGE);
+        CUdeviceptr address, memory;
+        CUstream stream;
+        int n_looks = 0;
+
+        (void)contract_context();
+        memory = alloc(4096);
+        ck_ok(cu.cuMemHostRegister(words, PAGE, FLAGS));
+        ck_ok(cu.cuMemHostGetDevicePointer(&address, words, 0));
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ck_ok(cu.cuStreamWaitValue64(stream, address, 5, CU_STREAM_WAIT_VALUE_GEQ));
+        ck_ok(cu.cuMemsetD8Async(memory, 0x66, 16, stream));
+        ck_ok(cu.cuStreamWriteValue64(stream, address + 8, 42, 0));
+        ck_cuda(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(stream));
+        ck_assert_uint_eq(__atomic_load_n(&words[1], __ATOMIC_ACQUIRE), 0);
+        __atomic_store_n(&words[0], 6, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&words[1], __ATOMIC_ACQUIRE) != 42)
+                contract_pause(&n_looks);
+        ck_assert_uint_eq(contract_read(memory), 0x66);
+        ck_cuda(INVALID, cu.cuStreamWaitValue64(stream, address + 4, 1, 0));
+}
+END_TEST
+
+START_TEST(unregister_waits_for_running_work)
+{
+        unsigned char *bytes = pages(N_BYTES);
+        struct contract_gate gate;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        address = alloc(N_BYTES);
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ck_ok(cu.cuMemsetD8(address, 0x29, N_BYTES));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, N_BYTES, stream));
+        contract_open(&gate);
+        ck_ok(cu.cuMemHostUnregister(bytes));
+        ck_assert_uint_eq(bytes[N_BYTES - 1], 0x29);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("host");
+        TCase *tcase = contract_case(suite, "registration");
+
+        tcase_add_test(tcase, registered_memory_has_a_device_address);
+        tcase_add_test(tcase, memory_is_registered_once);
+        tcase_add_test(tcase, register_and_unregister_refuse);
+        tcase_add_test(tcase, host_memory_is_allocated_and_freed);
+        tcase_add_test(tcase, attributes_of_host_memory);
+        tcase_add_test(tcase, host_memory_of_the_virtual_interface_is_host_memory);
+        tcase = contract_case(suite, "use");
+        tcase_add_test(tcase, a_pinned_source_is_read_when_the_copy_runs);
+        tcase_add_test(tcase, a_small_pageable_source_is_read_by_the_call);
+        tcase_add_test(tcase, copies_take_registered_memory_as_the_devices);
+        tcase_add_test(tcase, two_processes_register_one_memfd);
+        tcase_add_test(tcase, a_stream_waits_for_a_word_and_writes_one);
+        tcase_add_test(tcase, unregister_waits_for_running_work);
+        return contract_main(suite);
+}

@@ -1,0 +1,469 @@
+/* Devices, contexts, cuMemAlloc, copies that wait, and what the driver knows about addresses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "tests/contract/contract.h"
+
+#define GRANULE CONTRACT_GRANULE
+#define INVALID CUDA_ERROR_INVALID_VALUE
+#define LARGE   ((size_t)128 << 20)
+
+static CUdeviceptr alloc(size_t n_bytes)
+{
+        CUdeviceptr address;
+
+        ck_ok(cu.cuMemAlloc(&address, n_bytes));
+        return address;
+}
+
+START_TEST(version_is_known_before_init)
+{
+        int version = 0;
+
+        ck_ok(cu.cuDriverGetVersion(&version));
+        ck_assert_int_ge(version, 13000);
+        ck_cuda(INVALID, cu.cuDriverGetVersion(NULL));
+}
+END_TEST
+
+START_TEST(errors_have_names_and_texts)
+{
+        static const struct {
+                CUresult result;
+                const char *name;
+        } expected[] = {
+                {CUDA_SUCCESS, "CUDA_SUCCESS"},
+                {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+                {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+                {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+                {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+                {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+                {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"},
+                {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
+                {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                 "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
+                {CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"},
+        };
+        const char *text;
+
+        for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+                ck_ok(cu.cuGetErrorName(expected[i].result, &text));
+                ck_assert_str_eq(text, expected[i].name);
+                ck_ok(cu.cuGetErrorString(expected[i].result, &text));
+                ck_assert_uint_gt(strlen(text), 0);
+        }
+        ck_ok(cu.cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text));
+        ck_assert_str_eq(text, "out of memory");
+        ck_cuda(INVALID, cu.cuGetErrorName((CUresult)123456, &text));
+}
+END_TEST
+
+START_TEST(devices_are_counted_and_named)
+{
+        CUdevice device = -1;
+        CUuuid uuid = {0}, none = {0};
+        size_t n_bytes = 0;
+        char name[64] = "";
+        int n = 0;
+
+        contract_init();
+        ck_ok(cu.cuDeviceGetCount(&n));
+        ck_assert_int_gt(n, 0);
+        ck_ok(cu.cuDeviceGet(&device, n - 1));
+        ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuDeviceGet(&device, n));
+        ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuDeviceGet(&device, -1));
+        ck_ok(cu.cuDeviceGetName(name, sizeof(name), 0));
+        ck_assert_uint_gt(strlen(name), 0);
+        ck_ok(cu.cuDeviceGetUuid(&uuid, 0));
+        ck_assert_mem_ne(&uuid, &none, sizeof(uuid));
+        ck_ok(cu.cuDeviceTotalMem(&n_bytes, 0));
+        ck_assert_uint_ge(n_bytes, LARGE);
+}
+END_TEST
+
+START_TEST(the_device_can_what_is_needed)
+{
+        static const CUdevice_attribute needed[] = {
+                CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
+                CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+        };
+        int value;
+
+        contract_init();
+        for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
+                ck_ok(cu.cuDeviceGetAttribute(&value, needed[i], 0));
+                ck_assert_msg(value == 1, "attribute %d is %d", (int)needed[i], value);
+        }
+        ck_ok(cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+        ck_assert_int_eq(value, 9);
+        ck_ok(cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+        ck_assert_int_gt(value, 0);
+        ck_cuda(CUDA_ERROR_INVALID_DEVICE,
+                cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 999));
+        ck_cuda(INVALID, cu.cuDeviceGetAttribute(NULL, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0));
+}
+END_TEST
+
+START_TEST(calls_that_need_a_context_say_so)
+{
+        const CUresult none = CUDA_ERROR_INVALID_CONTEXT;
+        CUdeviceptr address;
+        CUstream stream;
+        CUevent event;
+        CUdevice device;
+        size_t n_free, n_total;
+        char bytes[8];
+        void *host;
+
+        contract_init();
+        ck_cuda(none, cu.cuCtxGetDevice(&device));
+        ck_cuda(none, cu.cuCtxSynchronize());
+        ck_cuda(none, cu.cuMemAlloc(&address, 4096));
+        ck_cuda(none, cu.cuMemGetInfo(&n_free, &n_total));
+        ck_cuda(none, cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ck_cuda(none, cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        ck_cuda(none, cu.cuMemHostAlloc(&host, 4096, 0));
+        ck_cuda(none, cu.cuMemHostRegister(bytes, sizeof(bytes), 0));
+        ck_cuda(none, cu.cuStreamSynchronize(NULL));
+        ck_cuda(none, cu.cuCtxPopCurrent(NULL));
+}
+END_TEST
+
+START_TEST(a_primary_context_is_one_and_counted)
+{
+        CUcontext first, second, current;
+        CUdevice device = -1;
+
+        first = contract_context();
+        ck_ok(cu.cuDevicePrimaryCtxRetain(&second, 0));
+        ck_assert_ptr_eq(first, second);
+        ck_ok(cu.cuDevicePrimaryCtxRelease(0));
+        ck_ok(cu.cuCtxSynchronize());
+        ck_ok(cu.cuCtxGetCurrent(&current));
+        ck_assert_ptr_eq(current, first);
+        ck_ok(cu.cuCtxGetDevice(&device));
+        ck_assert_int_eq(device, 0);
+        ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuDevicePrimaryCtxRetain(&second, 999));
+        ck_ok(cu.cuCtxSetCurrent(NULL));
+        ck_ok(cu.cuCtxGetCurrent(&current));
+        ck_assert_ptr_null(current);
+}
+END_TEST
+
+START_TEST(contexts_are_stacked_and_told_apart)
+{
+        CUcontext primary = contract_context(), created, popped;
+        unsigned long long first = 0, second = 0;
+
+        ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
+        ck_assert_ptr_ne(primary, created);
+        ck_ok(cu.cuCtxGetId(primary, &first));
+        ck_ok(cu.cuCtxGetId(created, &second));
+        ck_assert_uint_ne(first, second);
+        ck_ok(cu.cuCtxPopCurrent(&popped));
+        ck_assert_ptr_eq(popped, created);
+        ck_ok(cu.cuCtxGetCurrent(&popped));
+        ck_assert_ptr_eq(popped, primary);
+        ck_ok(cu.cuCtxPushCurrent(created));
+        ck_ok(cu.cuCtxGetId(NULL, &first));
+        ck_assert_uint_eq(first, second);
+        ck_ok(cu.cuCtxDestroy(created));
+        ck_ok(cu.cuCtxGetCurrent(&popped));
+        ck_assert_ptr_eq(popped, primary);
+}
+END_TEST
+
+START_TEST(memory_of_a_context_ends_with_it)
+{
+        CUcontext created;
+        size_t n_before, n_held;
+
+        (void)contract_context();
+        ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
+        n_before = contract_free_bytes();
+        (void)alloc(LARGE);
+        n_held = contract_free_bytes();
+        ck_assert_uint_le(n_held, n_before - LARGE);
+        ck_ok(cu.cuCtxDestroy(created));
+        ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
+}
+END_TEST
+
+START_TEST(alloc_takes_and_free_returns)
+{
+        size_t n_before, n_held;
+        CUdeviceptr address;
+
+        (void)contract_context();
+        n_before = contract_free_bytes();
+        address = alloc(LARGE);
+        ck_assert_uint_eq(address % 512, 0);
+        n_held = contract_free_bytes();
+        ck_assert_uint_le(n_held, n_before - LARGE);
+        ck_ok(cu.cuMemFree(address));
+        ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
+}
+END_TEST
+
+START_TEST(alloc_and_free_refuse)
+{
+        size_t n_total;
+        CUdeviceptr address = 77;
+
+        (void)contract_context();
+        ck_ok(cu.cuDeviceTotalMem(&n_total, 0));
+        ck_cuda(INVALID, cu.cuMemAlloc(&address, 0));
+        ck_cuda(INVALID, cu.cuMemAlloc(NULL, 4096));
+        ck_cuda(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc(&address, n_total + 1));
+        ck_assert_uint_eq(address, 77);
+        address = alloc(GRANULE);
+        ck_cuda(INVALID, cu.cuMemFree(address + 512));
+        ck_ok(cu.cuMemFree(address));
+        ck_cuda(INVALID, cu.cuMemFree(address));
+}
+END_TEST
+
+START_TEST(allocated_memory_is_not_the_virtual_interface_s)
+{
+        struct contract_block block;
+        CUdeviceptr address;
+
+        (void)contract_context();
+        address = alloc(GRANULE);
+        ck_cuda(INVALID, cu.cuMemUnmap(address, GRANULE));
+        ck_cuda(INVALID, cu.cuMemAddressFree(address, GRANULE));
+        block = contract_map(contract_create(GRANULE, CU_MEM_HANDLE_TYPE_NONE), GRANULE);
+        ck_cuda(INVALID, cu.cuMemFree(block.address));
+        contract_write(block.address, 1);
+        contract_write(address, 1);
+}
+END_TEST
+
+START_TEST(memory_allocated_again_is_zero)
+{
+        enum { TRIES = 4 };
+
+        (void)contract_context();
+        for (int i = 0; i < TRIES; i++) {
+                CUdeviceptr address = alloc(GRANULE);
+                unsigned char bytes[4096];
+
+                ck_ok(cu.cuMemcpyDtoH(bytes, address + GRANULE / 2, sizeof(bytes)));
+                for (size_t j = 0; j < sizeof(bytes); j++)
+                        ck_assert_uint_eq(bytes[j], 0);
+                ck_ok(cu.cuMemsetD8(address, 0xCD, GRANULE));
+                ck_ok(cu.cuMemFree(address));
+        }
+}
+END_TEST
+
+START_TEST(bytes_go_there_and_back)
+{
+        unsigned char out[100000], in[sizeof(out)];
+        CUdeviceptr first, second;
+
+        (void)contract_context();
+        first = alloc(sizeof(out));
+        second = alloc(sizeof(out));
+        for (size_t i = 0; i < sizeof(out); i++)
+                out[i] = (unsigned char)(i * 31 + i / 256);
+        ck_ok(cu.cuMemcpyHtoD(first, out, sizeof(out)));
+        ck_ok(cu.cuMemcpyDtoD(second, first, sizeof(out)));
+        ck_ok(cu.cuMemcpyDtoH(in, second, sizeof(in)));
+        ck_assert_mem_eq(in, out, sizeof(out));
+        /* Part of it, moved by one byte. */
+        ck_ok(cu.cuMemcpyDtoD(second + 1, first, 1000));
+        ck_ok(cu.cuMemcpyDtoH(in, second, 1001));
+        ck_assert_uint_eq(in[0], out[0]);
+        ck_assert_mem_eq(in + 1, out, 1000);
+}
+END_TEST
+
+START_TEST(one_copy_knows_both_sides)
+{
+        unsigned char out[512], in[512] = {0};
+        CUdeviceptr address;
+
+        (void)contract_context();
+        address = alloc(sizeof(out));
+        memset(out, 0x6E, sizeof(out));
+        ck_ok(cu.cuMemcpy(address, (CUdeviceptr)(uintptr_t)out, sizeof(out)));
+        ck_ok(cu.cuMemcpy((CUdeviceptr)(uintptr_t)in, address, sizeof(in)));
+        ck_assert_mem_eq(in, out, sizeof(out));
+}
+END_TEST
+
+START_TEST(nothing_is_copied_for_zero_bytes)
+{
+        unsigned char byte = 3;
+        CUdeviceptr address;
+
+        (void)contract_context();
+        address = alloc(4096);
+        contract_write(address, 9);
+        ck_ok(cu.cuMemcpyHtoD(address, &byte, 0));
+        ck_ok(cu.cuMemsetD8(address, 7, 0));
+        ck_assert_uint_eq(contract_read(address), 9);
+}
+END_TEST
+
+START_TEST(memset_fills_bytes_and_words)
+{
+        uint32_t words[1024];
+        CUdeviceptr address;
+
+        (void)contract_context();
+        address = alloc(sizeof(words));
+        ck_ok(cu.cuMemsetD8(address, 0x12, sizeof(words)));
+        ck_ok(cu.cuMemsetD32(address + 4, 0xA1B2C3D4, 1022));
+        ck_ok(cu.cuMemcpyDtoH(words, address, sizeof(words)));
+        ck_assert_uint_eq(words[0], 0x12121212);
+        ck_assert_uint_eq(words[1], 0xA1B2C3D4);
+        ck_assert_uint_eq(words[1022], 0xA1B2C3D4);
+        ck_assert_uint_eq(words[1023], 0x12121212);
+        ck_ok(cu.cuMemsetD8(address + 1, 0x99, 5));
+        ck_ok(cu.cuMemcpyDtoH(words, address, sizeof(words)));
+        ck_assert_uint_eq(words[0], 0x99999912);
+        ck_assert_uint_eq(words[1], 0xA1B29999);
+        ck_cuda(INVALID, cu.cuMemsetD32(address + 2, 1, 1));
+}
+END_TEST
+
+START_TEST(an_address_range_is_that_of_the_allocation)
+{
+        CUdeviceptr address, base = 0;
+        size_t n_bytes = 0;
+        int local;
+
+        (void)contract_context();
+        address = alloc(LARGE);
+        ck_ok(cu.cuMemGetAddressRange(&base, &n_bytes, address + 12345));
+        ck_assert_uint_eq(base, address);
+        ck_assert_uint_eq(n_bytes, LARGE);
+        ck_ok(cu.cuMemGetAddressRange(NULL, &n_bytes, address));
+        ck_cuda(CUDA_ERROR_NOT_FOUND,
+                cu.cuMemGetAddressRange(&base, &n_bytes, (CUdeviceptr)(uintptr_t)&local));
+}
+END_TEST
+
+START_TEST(attributes_of_allocated_memory)
+{
+        CUcontext context = contract_context(), found_context = NULL;
+        CUdeviceptr address = alloc(LARGE), base = 0;
+        unsigned int type = 0;
+        unsigned char capable = 0, mapped = 0;
+        size_t n_bytes = 0;
+        void *host = NULL;
+        int device = -1;
+
+        ck_ok(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 5));
+        ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
+        ck_ok(cu.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
+        ck_assert_int_eq(device, 0);
+        ck_ok(cu.cuPointerGetAttribute(&found_context, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+        ck_assert_ptr_eq(found_context, context);
+        ck_ok(cu.cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + 5));
+        ck_assert_uint_eq(base, address);
+        ck_ok(cu.cuPointerGetAttribute(&n_bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address));
+        ck_assert_uint_eq(n_bytes, LARGE);
+        ck_ok(cu.cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address + 5));
+        ck_assert_uint_eq(base, address + 5);
+        ck_ok(cu.cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                       address));
+        ck_assert_uint_eq(capable, 1);
+        ck_ok(cu.cuPointerGetAttribute(&mapped, CU_POINTER_ATTRIBUTE_MAPPED, address));
+        ck_assert_uint_eq(mapped, 1);
+        ck_cuda(INVALID,
+                cu.cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, address));
+}
+END_TEST
+
+START_TEST(attributes_of_mapped_memory)
+{
+        const CUmemAllocationHandleType fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        struct contract_block block;
+        unsigned long long types = 0;
+        unsigned int type = 0;
+        unsigned char flag = 9;
+        int device = -1;
+
+        (void)contract_context();
+        block = contract_map(contract_create(GRANULE, fd), GRANULE);
+        ck_ok(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, block.address));
+        ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
+        ck_ok(cu.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                       block.address));
+        ck_assert_int_eq(device, 0);
+        ck_ok(cu.cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+                                       block.address));
+        ck_assert_uint_eq(types, fd);
+        ck_ok(cu.cuPointerGetAttribute(&flag, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                       block.address));
+        ck_assert_uint_eq(flag, 0);
+        ck_ok(cu.cuPointerGetAttribute(&flag, CU_POINTER_ATTRIBUTE_MAPPED, block.address));
+        ck_assert_uint_eq(flag, 1);
+}
+END_TEST
+
+START_TEST(unknown_pointers_have_no_attributes)
+{
+        CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+        unsigned int type = 7;
+        size_t n_bytes = 7;
+        void *answers[] = {&type, &n_bytes};
+        CUdeviceptr unknown, address;
+
+        (void)contract_context();
+        unknown = (CUdeviceptr)(uintptr_t)&type;
+        ck_cuda(INVALID,
+                cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, unknown));
+        ck_ok(cu.cuPointerGetAttributes(2, wanted, answers, unknown));
+        ck_assert_uint_eq(type, 0);
+        ck_assert_uint_eq(n_bytes, 0);
+        address = alloc(LARGE);
+        ck_ok(cu.cuPointerGetAttributes(2, wanted, answers, address));
+        ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
+        ck_assert_uint_eq(n_bytes, LARGE);
+        ck_ok(cu.cuMemFree(address));
+        ck_cuda(INVALID,
+                cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("memory");
+        TCase *tcase = contract_case(suite, "devices");
+
+        tcase_add_test(tcase, version_is_known_before_init);
+        tcase_add_test(tcase, errors_have_names_and_texts);
+        tcase_add_test(tcase, devices_are_counted_and_named);
+        tcase_add_test(tcase, the_device_can_what_is_needed);
+        tcase_add_test(tcase, calls_that_need_a_context_say_so);
+        tcase_add_test(tcase, a_primary_context_is_one_and_counted);
+        tcase_add_test(tcase, contexts_are_stacked_and_told_apart);
+        tcase_add_test(tcase, memory_of_a_context_ends_with_it);
+        tcase = contract_case(suite, "memory");
+        tcase_add_test(tcase, alloc_takes_and_free_returns);
+        tcase_add_test(tcase, alloc_and_free_refuse);
+        tcase_add_test(tcase, allocated_memory_is_not_the_virtual_interface_s);
+        tcase_add_test(tcase, memory_allocated_again_is_zero);
+        tcase_add_test(tcase, bytes_go_there_and_back);
+        tcase_add_test(tcase, one_copy_knows_both_sides);
+        tcase_add_test(tcase, nothing_is_copied_for_zero_bytes);
+        tcase_add_test(tcase, memset_fills_bytes_and_words);
+        tcase_add_test(tcase, an_address_range_is_that_of_the_allocation);
+        tcase_add_test(tcase, attributes_of_allocated_memory);
+        tcase_add_test(tcase, attributes_of_mapped_memory);
+        tcase_add_test(tcase, unknown_pointers_have_no_attributes);
+        return contract_main(suite);
+}

@@ -1,0 +1,477 @@
+/* Streams and events. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/contract/contract.h"
+
+#define INVALID   CUDA_ERROR_INVALID_VALUE
+#define NOT_READY CUDA_ERROR_NOT_READY
+#define N_BYTES   ((size_t)1 << 16)
+
+static CUstream stream_new(unsigned flags)
+{
+        CUstream stream;
+
+        ck_ok(cu.cuStreamCreate(&stream, flags));
+        return stream;
+}
+
+static CUevent event_new(unsigned flags)
+{
+        CUevent event;
+
+        ck_ok(cu.cuEventCreate(&event, flags));
+        return event;
+}
+
+static CUdeviceptr alloc(void)
+{
+        CUdeviceptr address;
+
+        ck_ok(cu.cuMemAlloc(&address, N_BYTES));
+        return address;
+}
+
+/* Pinned, so that copies are asynchronous. */
+static unsigned char *pinned(void)
+{
+        void *bytes;
+
+        ck_ok(cu.cuMemHostAlloc(&bytes, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));
+        memset(bytes, 0, N_BYTES);
+        return bytes;
+}
+
+START_TEST(a_stream_runs_in_order)
+{
+        unsigned char *bytes;
+        struct contract_gate gate;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        address = alloc();
+        bytes = pinned();
+        contract_hold(stream, &gate);
+        for (unsigned i = 1; i <= 50; i++) {
+                ck_ok(cu.cuMemsetD8Async(address, (unsigned char)i, N_BYTES, stream));
+                ck_ok(cu.cuMemcpyDtoHAsync(bytes + i, address + 100, 1, stream));
+        }
+        ck_assert_uint_eq(bytes[1], 0);
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        for (unsigned i = 1; i <= 50; i++)
+                ck_assert_uint_eq(bytes[i], i);
+}
+END_TEST
+
+START_TEST(a_query_tells_whether_work_is_left)
+{
+        struct contract_gate gate;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        ck_ok(cu.cuStreamQuery(stream));
+        contract_hold(stream, &gate);
+        ck_cuda(NOT_READY, cu.cuStreamQuery(stream));
+        contract_await(&gate);
+        ck_cuda(NOT_READY, cu.cuStreamQuery(stream));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_ok(cu.cuStreamQuery(stream));
+}
+END_TEST
+
+START_TEST(streams_do_not_wait_for_each_other)
+{
+        struct contract_gate gate;
+        CUstream held, free_one;
+        CUdeviceptr address;
+
+        (void)contract_context();
+        held = stream_new(CU_STREAM_NON_BLOCKING);
+        free_one = stream_new(CU_STREAM_NON_BLOCKING);
+        address = alloc();
+        contract_hold(held, &gate);
+        ck_ok(cu.cuMemsetD8Async(address, 5, N_BYTES, free_one));
+        ck_ok(cu.cuStreamSynchronize(free_one));
+        ck_cuda(NOT_READY, cu.cuStreamQuery(held));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(held));
+}
+END_TEST
+
+START_TEST(a_context_synchronises_all_its_streams)
+{
+        struct contract_gate gates[3];
+        unsigned char *bytes;
+        CUdeviceptr address;
+        CUstream streams[3];
+
+        (void)contract_context();
+        address = alloc();
+        bytes = pinned();
+        ck_ok(cu.cuMemsetD8(address, 0x2D, N_BYTES));
+        for (int i = 0; i < 3; i++) {
+                streams[i] = stream_new(i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+                contract_hold(streams[i], &gates[i]);
+                ck_ok(cu.cuMemcpyDtoHAsync(bytes + i, address, 1, streams[i]));
+        }
+        for (int i = 0; i < 3; i++)
+                contract_open(&gates[i]);
+        ck_ok(cu.cuCtxSynchronize());
+        for (int i = 0; i < 3; i++)
+                ck_assert_uint_eq(bytes[i], 0x2D);
+}
+END_TEST
+
+START_TEST(a_destroyed_stream_finishes_its_work)
+{
+        struct contract_gate gate;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        address = alloc();
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemsetD8Async(address, 0x61, N_BYTES, stream));
+        ck_ok(cu.cuStreamDestroy(stream));
+        contract_open(&gate);
+        ck_ok(cu.cuCtxSynchronize());
+        ck_assert_uint_eq(contract_read(address), 0x61);
+}
+END_TEST
+
+START_TEST(ids_are_not_used_again)
+{
+        enum { N = 32 };
+        unsigned long long ids[N];
+        CUcontext context = contract_context(), found;
+
+        for (int i = 0; i < N; i++) {
+                CUstream stream = stream_new(CU_STREAM_NON_BLOCKING);
+
+                ck_ok(cu.cuStreamGetId(stream, &ids[i]));
+                ck_ok(cu.cuStreamGetCtx(stream, &found));
+                ck_assert_ptr_eq(found, context);
+                for (int j = 0; j < i; j++)
+                        ck_assert_uint_ne(ids[i], ids[j]);
+                ck_ok(cu.cuStreamDestroy(stream));
+        }
+}
+END_TEST
+
+START_TEST(the_default_stream_has_an_id)
+{
+        unsigned long long named = 1, null = 2, other;
+        CUcontext context = contract_context(), found;
+
+        ck_ok(cu.cuStreamGetId(NULL, &null));
+        ck_ok(cu.cuStreamGetId(CU_STREAM_LEGACY, &named));
+        ck_assert_uint_eq(named, null);
+        ck_ok(cu.cuStreamGetId(stream_new(CU_STREAM_NON_BLOCKING), &other));
+        ck_assert_uint_ne(other, null);
+        ck_ok(cu.cuStreamGetId(CU_STREAM_PER_THREAD, &other));
+        ck_assert_uint_ne(other, null);
+        ck_ok(cu.cuStreamGetCtx(NULL, &found));
+        ck_assert_ptr_eq(found, context);
+}
+END_TEST
+
+START_TEST(the_default_stream_waits_for_blocking_ones)
+{
+        struct contract_gate gate;
+        unsigned char *bytes;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_DEFAULT);
+        address = alloc();
+        bytes = pinned();
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemsetD8Async(address, 0x41, N_BYTES, stream));
+        ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, NULL));
+        ck_cuda(NOT_READY, cu.cuStreamQuery(NULL));
+        ck_assert_uint_eq(bytes[0], 0);
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(NULL));
+        ck_assert_uint_eq(bytes[0], 0x41);
+}
+END_TEST
+
+START_TEST(blocking_streams_wait_for_the_default_one)
+{
+        struct contract_gate gate;
+        unsigned char *bytes;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_DEFAULT);
+        address = alloc();
+        bytes = pinned();
+        contract_hold(NULL, &gate);
+        ck_ok(cu.cuMemsetD8Async(address, 0x42, N_BYTES, CU_STREAM_LEGACY));
+        ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, stream));
+        ck_cuda(NOT_READY, cu.cuStreamQuery(stream));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_assert_uint_eq(bytes[0], 0x42);
+}
+END_TEST
+
+START_TEST(other_streams_are_not_bound_to_the_default_one)
+{
+        struct contract_gate gate;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        address = alloc();
+        contract_hold(NULL, &gate);
+        ck_ok(cu.cuMemsetD8Async(address, 0x43, N_BYTES, stream));
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_cuda(NOT_READY, cu.cuStreamQuery(CU_STREAM_LEGACY));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(NULL));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuStreamSynchronize(NULL));
+        ck_cuda(NOT_READY, cu.cuStreamQuery(stream));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+}
+END_TEST
+
+static void *other_thread(void *argument)
+{
+        ck_ok(cu.cuCtxSetCurrent(argument));
+        ck_ok(cu.cuStreamQuery(CU_STREAM_PER_THREAD));
+        return NULL;
+}
+
+START_TEST(the_per_thread_stream_is_the_threads_own)
+{
+        CUcontext context = contract_context();
+        struct contract_gate gate;
+        pthread_t thread;
+
+        contract_hold(CU_STREAM_PER_THREAD, &gate);
+        ck_cuda(NOT_READY, cu.cuStreamQuery(CU_STREAM_PER_THREAD));
+        ck_assert_int_eq(pthread_create(&thread, NULL, other_thread, context), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(CU_STREAM_PER_THREAD));
+}
+END_TEST
+
+START_TEST(an_event_passes_with_the_work_before_it)
+{
+        struct contract_gate gate;
+        CUstream stream;
+        CUevent event;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        event = event_new(CU_EVENT_DISABLE_TIMING);
+        ck_ok(cu.cuEventQuery(event));
+        ck_ok(cu.cuEventSynchronize(event));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuEventRecord(event, stream));
+        ck_cuda(NOT_READY, cu.cuEventQuery(event));
+        contract_open(&gate);
+        ck_ok(cu.cuEventSynchronize(event));
+        ck_ok(cu.cuEventQuery(event));
+        /* Recorded again, it stands for the new place. */
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuEventQuery(event));
+        ck_ok(cu.cuEventRecord(event, stream));
+        ck_cuda(NOT_READY, cu.cuEventQuery(event));
+        contract_open(&gate);
+        ck_ok(cu.cuEventSynchronize(event));
+        ck_ok(cu.cuEventDestroy(event));
+}
+END_TEST
+
+START_TEST(an_event_outlives_its_stream)
+{
+        struct contract_gate gate;
+        CUstream stream;
+        CUevent event;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        event = event_new(CU_EVENT_DISABLE_TIMING);
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuEventRecord(event, stream));
+        ck_ok(cu.cuStreamDestroy(stream));
+        ck_cuda(NOT_READY, cu.cuEventQuery(event));
+        contract_open(&gate);
+        ck_ok(cu.cuEventSynchronize(event));
+        ck_ok(cu.cuEventQuery(event));
+}
+END_TEST
+
+START_TEST(a_stream_waits_for_an_event)
+{
+        struct contract_gate gate;
+        unsigned char *bytes;
+        CUstream first, second;
+        CUdeviceptr address;
+        CUevent event;
+
+        (void)contract_context();
+        first = stream_new(CU_STREAM_NON_BLOCKING);
+        second = stream_new(CU_STREAM_NON_BLOCKING);
+        event = event_new(CU_EVENT_DISABLE_TIMING);
+        address = alloc();
+        bytes = pinned();
+        ck_ok(cu.cuStreamWaitEvent(second, event, 0));
+        contract_hold(first, &gate);
+        ck_ok(cu.cuMemsetD8Async(address, 0x71, N_BYTES, first));
+        ck_ok(cu.cuEventRecord(event, first));
+        ck_ok(cu.cuStreamWaitEvent(second, event, 0));
+        /* The wait is for what was recorded when it was called. */
+        ck_ok(cu.cuEventDestroy(event));
+        ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, second));
+        ck_cuda(NOT_READY, cu.cuStreamQuery(second));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(second));
+        ck_assert_uint_eq(bytes[0], 0x71);
+}
+END_TEST
+
+START_TEST(events_measure_time)
+{
+        struct contract_gate gate;
+        CUevent start, end;
+        CUstream stream;
+        float ms = -1;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        start = event_new(CU_EVENT_DEFAULT);
+        end = event_new(CU_EVENT_DEFAULT);
+        ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));
+        ck_ok(cu.cuEventRecord(start, stream));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuEventRecord(end, stream));
+        ck_ok(cu.cuEventSynchronize(start));
+        ck_cuda(NOT_READY, cu.cuEventElapsedTime(&ms, start, end));
+        contract_open(&gate);
+        ck_ok(cu.cuEventSynchronize(end));
+        ck_ok(cu.cuEventElapsedTime(&ms, start, end));
+        ck_assert_float_gt(ms, 0);
+        ck_ok(cu.cuEventDestroy(end));
+        end = event_new(CU_EVENT_DISABLE_TIMING);
+        ck_ok(cu.cuEventRecord(end, stream));
+        ck_ok(cu.cuEventSynchronize(end));
+        ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));
+}
+END_TEST
+
+START_TEST(streams_and_events_refuse_flags)
+{
+        CUstream stream;
+        CUevent event;
+
+        (void)contract_context();
+        ck_cuda(INVALID, cu.cuStreamCreate(&stream, 0x100));
+        ck_cuda(INVALID, cu.cuStreamCreate(NULL, 0));
+        ck_cuda(INVALID, cu.cuEventCreate(&event, 0x100));
+        ck_cuda(INVALID, cu.cuEventCreate(&event, CU_EVENT_INTERPROCESS));
+        ck_cuda(INVALID, cu.cuEventCreate(NULL, 0));
+        ck_ok(cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -1));
+        ck_ok(cu.cuStreamDestroy(stream));
+}
+END_TEST
+
+START_TEST(no_stream_captures)
+{
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+
+        (void)contract_context();
+        ck_ok(cu.cuStreamIsCapturing(stream_new(CU_STREAM_NON_BLOCKING), &status));
+        ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_NONE);
+        status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        ck_ok(cu.cuStreamIsCapturing(NULL, &status));
+        ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_NONE);
+}
+END_TEST
+
+static void call_the_driver(void *argument)
+{
+        CUdeviceptr address;
+
+        *(CUresult *)argument = cu.cuMemAlloc(&address, 4096);
+}
+
+START_TEST(a_host_function_may_not_call_the_driver)
+{
+        CUresult result = CUDA_SUCCESS;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        ck_ok(cu.cuLaunchHostFunc(stream, call_the_driver, &result));
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_cuda(CUDA_ERROR_NOT_PERMITTED, result);
+        ck_cuda(INVALID, cu.cuLaunchHostFunc(stream, NULL, NULL));
+}
+END_TEST
+
+START_TEST(one_copy_of_any_kind_is_ordered_too)
+{
+        struct contract_gate gate;
+        unsigned char *bytes;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        address = alloc();
+        bytes = pinned();
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemsetD32Async(address, 0x0A0B0C0D, N_BYTES / 4, stream));
+        ck_ok(cu.cuMemcpyDtoDAsync(address + 1, address + 4, 1, stream));
+        ck_ok(cu.cuMemcpyAsync((CUdeviceptr)(uintptr_t)bytes, address, 4, stream));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_assert_uint_eq(bytes[0], 0x0D);
+        ck_assert_uint_eq(bytes[1], 0x0D);
+        ck_assert_uint_eq(bytes[2], 0x0B);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("stream");
+        TCase *tcase = contract_case(suite, "streams");
+
+        tcase_add_test(tcase, a_stream_runs_in_order);
+        tcase_add_test(tcase, a_query_tells_whether_work_is_left);
+        tcase_add_test(tcase, streams_do_not_wait_for_each_other);
+        tcase_add_test(tcase, a_context_synchronises_all_its_streams);
+        tcase_add_test(tcase, a_destroyed_stream_finishes_its_work);
+        tcase_add_test(tcase, ids_are_not_used_again);
+        tcase_add_test(tcase, the_default_stream_has_an_id);
+        tcase_add_test(tcase, the_default_stream_waits_for_blocking_ones);
+        tcase_add_test(tcase, blocking_streams_wait_for_the_default_one);
+        tcase_add_test(tcase, other_streams_are_not_bound_to_the_default_one);
+        tcase_add_test(tcase, the_per_thread_stream_is_the_threads_own);
+        tcase_add_test(tcase, streams_and_events_refuse_flags);
+        tcase_add_test(tcase, no_stream_captures);
+        tcase_add_test(tcase, a_host_function_may_not_call_the_driver);
+        tcase_add_test(tcase, one_copy_of_any_kind_is_ordered_too);
+        tcase = contract_case(suite, "events");
+        tcase_add_test(tcase, an_event_passes_with_the_work_before_it);
+        tcase_add_test(tcase, an_event_outlives_its_stream);
+        tcase_add_test(tcase, a_stream_waits_for_an_event);
+        tcase_add_test(tcase, events_measure_time);
+        return contract_main(suite);
+}

@@ -1,0 +1,726 @@
+/* Handles, exports, imports, reservations and mappings. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/contract/contract.h"
+
+#define FD      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+#define NONE    CU_MEM_HANDLE_TYPE_NONE
+#define GRANULE CONTRACT_GRANULE
+#define INVALID CUDA_ERROR_INVALID_VALUE
+#define LARGE   ((size_t)256 << 20)
+
+static void import_refused(int fd)
+{
+        CUmemGenericAllocationHandle handle;
+
+        ck_cuda(INVALID, cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, FD));
+}
+
+START_TEST(nothing_works_before_init)
+{
+        CUmemAllocationProp properties = contract_properties(NONE);
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr address;
+        int n;
+
+        ck_cuda(CUDA_ERROR_NOT_INITIALIZED, cu.cuDeviceGetCount(&n));
+        ck_cuda(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
+        ck_cuda(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemAddressReserve(&address, GRANULE, 0, 0, 0));
+        ck_cuda(INVALID, cu.cuInit(1));
+}
+END_TEST
+
+START_TEST(everything_works_without_a_context)
+{
+        struct contract_block block;
+        CUcontext current;
+        int fd;
+
+        contract_init();
+        block = contract_map(contract_create(GRANULE, FD), GRANULE);
+        fd = contract_export(block.handle);
+        ck_ok(cu.cuMemRelease(contract_import(fd)));
+        contract_unmap(&block);
+        ck_ok(cu.cuMemRelease(block.handle));
+        ck_ok(cu.cuCtxGetCurrent(&current));
+        ck_assert_ptr_null(current);
+}
+END_TEST
+
+START_TEST(granularity_is_two_mebibytes)
+{
+        CUmemAllocationProp properties = contract_properties(NONE);
+        size_t minimum = 0, recommended = 0;
+
+        contract_init();
+        for (int i = 0; i < 2; i++) {
+                ck_ok(cu.cuMemGetAllocationGranularity(&minimum, &properties,
+                                                       CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+                ck_ok(cu.cuMemGetAllocationGranularity(&recommended, &properties,
+                                                       CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+                ck_assert_uint_eq(minimum, GRANULE);
+                ck_assert_uint_eq(recommended, GRANULE);
+                properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+        }
+}
+END_TEST
+
+START_TEST(a_handle_is_mapped_whole)
+{
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr address;
+
+        contract_init();
+        handle = contract_create(2 * GRANULE, NONE);
+        ck_ok(cu.cuMemAddressReserve(&address, 2 * GRANULE, 0, 0, 0));
+        ck_cuda(CUDA_ERROR_NOT_SUPPORTED, cu.cuMemMap(address, GRANULE, 0, handle, 0));
+        ck_cuda(CUDA_ERROR_NOT_SUPPORTED, cu.cuMemMap(address, GRANULE, GRANULE, handle, 0));
+        ck_ok(cu.cuMemMap(address, 2 * GRANULE, 0, handle, 0));
+}
+END_TEST
+
+/* Makes a block with a byte in it, hands its fd over, and lives until it is killed. */
+static void creator(int socket)
+{
+        struct contract_block block;
+
+        (void)contract_context();
+        block = contract_map(contract_create(LARGE, FD), LARGE);
+        contract_write(block.address, 0x5A);
+        contract_send(socket, 'c', contract_export(block.handle));
+        (void)contract_receive(socket, 'x');
+}
+
+/* Gets a fd, reads the byte behind it, writes another. */
+static void reader(int socket)
+{
+        int fd = contract_receive(socket, 'r');
+        struct contract_block block;
+
+        (void)contract_context();
+        block = contract_map(contract_import(fd), LARGE);
+        ck_assert_uint_eq(contract_read(block.address), 0x5A);
+        contract_write(block.address + 1, 0x5B);
+        contract_send(socket, 'd', -1);
+}
+
+static void await_free_bytes(size_t n_bytes)
+{
+        int n_looks = 0;
+
+        while (contract_free_bytes() < n_bytes)
+                contract_pause(&n_looks);
+}
+
+START_TEST(a_fd_alone_keeps_the_memory)
+{
+        struct contract_peer owner = contract_start(creator);
+        struct contract_peer other = contract_start(reader);
+        int fd = contract_receive(owner.socket, 'c');
+        size_t n_held;
+
+        contract_kill(&owner);
+        contract_send(other.socket, 'r', fd);
+        (void)contract_receive(other.socket, 'd');
+        contract_finish(&other);
+        (void)contract_context();
+        n_held = contract_free_bytes();
+        (void)close(fd);
+        await_free_bytes(n_held + LARGE / 2);
+}
+END_TEST
+
+START_TEST(memory_returns_with_its_last_reference)
+{
+        struct contract_block block;
+        size_t n_before, n_held;
+        int fd;
+
+        (void)contract_context();
+        n_before = contract_free_bytes();
+        block = contract_map(contract_create(LARGE, FD), LARGE);
+        fd = contract_export(block.handle);
+        n_held = contract_free_bytes();
+        ck_assert_uint_le(n_held, n_before - LARGE);
+        ck_ok(cu.cuMemRelease(block.handle));
+        ck_assert_uint_eq(contract_free_bytes(), n_held);
+        ck_assert_int_eq(close(fd), 0);
+        ck_assert_uint_eq(contract_free_bytes(), n_held);
+        contract_write(block.address, 1);
+        contract_unmap(&block);
+        ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
+}
+END_TEST
+
+START_TEST(closing_the_last_fd_returns_memory)
+{
+        CUmemGenericAllocationHandle handle;
+        size_t n_held;
+        int fd;
+
+        (void)contract_context();
+        handle = contract_create(LARGE, FD);
+        fd = contract_export(handle);
+        ck_ok(cu.cuMemRelease(handle));
+        n_held = contract_free_bytes();
+        ck_assert_int_eq(close(fd), 0);
+        ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
+}
+END_TEST
+
+START_TEST(a_fd_is_imported_repeatedly)
+{
+        struct contract_block first, second;
+        int fd;
+
+        (void)contract_context();
+        fd = contract_export(contract_create(GRANULE, FD));
+        first = contract_map(contract_import(fd), GRANULE);
+        second = contract_map(contract_import(fd), GRANULE);
+        contract_write(first.address, 0x11);
+        ck_assert_uint_eq(contract_read(second.address), 0x11);
+        ck_ok(cu.cuMemRelease(first.handle));
+        contract_unmap(&first);
+        ck_assert_uint_eq(contract_read(second.address), 0x11);
+}
+END_TEST
+
+START_TEST(several_processes_import_one_fd)
+{
+        struct contract_peer owner = contract_start(creator);
+        struct contract_peer readers[3];
+        int fd;
+
+        for (int i = 0; i < 3; i++)
+                readers[i] = contract_start(reader);
+        fd = contract_receive(owner.socket, 'c');
+        for (int i = 0; i < 3; i++)
+                contract_send(readers[i].socket, 'r', fd);
+        for (int i = 0; i < 3; i++) {
+                (void)contract_receive(readers[i].socket, 'd');
+                contract_finish(&readers[i]);
+        }
+        contract_kill(&owner);
+}
+END_TEST
+
+static void foreign_reader(int socket)
+{
+        ck_assert_int_eq(setresgid(65534, 65534, 65534), 0);
+        ck_assert_int_eq(setresuid(65534, 65534, 65534), 0);
+        reader(socket);
+}
+
+/* Started by root only. */
+START_TEST(another_user_imports_a_fd)
+{
+        struct contract_peer owner = contract_start(creator);
+        struct contract_peer other = contract_start(foreign_reader);
+
+        contract_send(other.socket, 'r', contract_receive(owner.socket, 'c'));
+        (void)contract_receive(other.socket, 'd');
+        contract_finish(&other);
+        contract_kill(&owner);
+}
+END_TEST
+
+START_TEST(an_imported_handle_is_not_exported)
+{
+        CUmemGenericAllocationHandle imported;
+        int fd, again;
+
+        contract_init();
+        fd = contract_export(contract_create(GRANULE, FD));
+        imported = contract_import(fd);
+        ck_cuda(INVALID, cu.cuMemExportToShareableHandle(&again, imported, FD, 0));
+        ck_ok(cu.cuMemRelease(imported));
+}
+END_TEST
+
+START_TEST(a_mapping_outlives_the_killed_owner)
+{
+        struct contract_peer owner = contract_start(creator);
+        int fd = contract_receive(owner.socket, 'c');
+        struct contract_block block;
+
+        (void)contract_context();
+        block = contract_map(contract_import(fd), LARGE);
+        (void)close(fd);
+        ck_ok(cu.cuMemRelease(block.handle));
+        contract_kill(&owner);
+        ck_assert_uint_eq(contract_read(block.address), 0x5A);
+        contract_write(block.address + LARGE - 1, 0x33);
+        ck_assert_uint_eq(contract_read(block.address + LARGE - 1), 0x33);
+}
+END_TEST
+
+START_TEST(a_killed_process_leaves_no_memory_in_use)
+{
+        struct contract_peer holder = contract_start(creator);
+        int fd = contract_receive(holder.socket, 'c');
+        size_t n_held;
+
+        (void)close(fd);
+        (void)contract_context();
+        n_held = contract_free_bytes();
+        contract_kill(&holder);
+        await_free_bytes(n_held + LARGE);
+}
+END_TEST
+
+START_TEST(new_memory_is_zero)
+{
+        enum { TRIES = 4 };
+
+        (void)contract_context();
+        for (int i = 0; i < TRIES; i++) {
+                struct contract_block block = contract_map(contract_create(GRANULE, NONE), GRANULE);
+                unsigned char bytes[4096];
+
+                ck_ok(cu.cuMemcpyDtoH(bytes, block.address + GRANULE - sizeof(bytes),
+                                      sizeof(bytes)));
+                for (size_t j = 0; j < sizeof(bytes); j++)
+                        ck_assert_uint_eq(bytes[j], 0);
+                ck_ok(cu.cuMemsetD8(block.address, 0xAB, GRANULE));
+                ck_assert_uint_eq(contract_read(block.address + GRANULE - 1), 0xAB);
+                contract_unmap(&block);
+                ck_ok(cu.cuMemRelease(block.handle));
+        }
+}
+END_TEST
+
+static void host_reader(int socket)
+{
+        int fd = contract_receive(socket, 'h');
+        CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0},
+                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr address;
+
+        contract_init();
+        handle = contract_import(fd);
+        ck_ok(cu.cuMemAddressReserve(&address, GRANULE, 0, 0, 0));
+        ck_ok(cu.cuMemMap(address, GRANULE, 0, handle, 0));
+        ck_ok(cu.cuMemSetAccess(address, GRANULE, &access, 1));
+        ck_assert_str_eq((const char *)(uintptr_t)address, "from the device");
+        memcpy((char *)(uintptr_t)address, "from the CPU", 13);
+        contract_send(socket, 'd', -1);
+}
+
+START_TEST(host_memory_is_exported_and_read_by_the_cpu)
+{
+        struct contract_peer other = contract_start(host_reader);
+        CUmemAllocationProp properties = contract_properties(FD);
+        struct contract_block block;
+        CUmemGenericAllocationHandle handle;
+        char text[16];
+
+        (void)contract_context();
+        properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+        ck_ok(cu.cuMemCreate(&handle, GRANULE, &properties, 0));
+        block = contract_map(handle, GRANULE);
+        ck_ok(cu.cuMemcpyHtoD(block.address, "from the device", sizeof("from the device")));
+        contract_send(other.socket, 'h', contract_export(handle));
+        (void)contract_receive(other.socket, 'd');
+        ck_ok(cu.cuMemcpyDtoH(text, block.address, sizeof(text)));
+        ck_assert_str_eq(text, "from the CPU");
+        contract_finish(&other);
+}
+END_TEST
+
+START_TEST(exportable_memory_of_location_host_is_refused)
+{
+        CUmemAllocationProp properties = contract_properties(FD);
+        CUmemGenericAllocationHandle handle;
+
+        contract_init();
+        properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
+        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
+}
+END_TEST
+
+START_TEST(an_exported_fd_is_closed_on_exec)
+{
+        int fd;
+
+        contract_init();
+        fd = contract_export(contract_create(GRANULE, FD));
+        ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+}
+END_TEST
+
+START_TEST(create_refuses)
+{
+        CUmemAllocationProp properties = contract_properties(FD);
+        CUmemGenericAllocationHandle handle = 77;
+
+        contract_init();
+        ck_cuda(INVALID, cu.cuMemCreate(&handle, 0, &properties, 0));
+        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE + 4096, &properties, 0));
+        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, &properties, 1));
+        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, NULL, 0));
+        ck_cuda(INVALID, cu.cuMemCreate(NULL, GRANULE, &properties, 0));
+        properties.location.id = 999;
+        ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
+        properties = contract_properties(FD);
+        properties.type = CU_MEM_ALLOCATION_TYPE_INVALID;
+        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
+        ck_assert_uint_eq(handle, 77);
+}
+END_TEST
+
+START_TEST(create_beyond_the_device_is_out_of_memory)
+{
+        CUmemAllocationProp properties = contract_properties(NONE);
+        CUmemGenericAllocationHandle handle;
+        size_t n_total;
+
+        contract_init();
+        ck_ok(cu.cuDeviceTotalMem(&n_total, 0));
+        n_total = (n_total / GRANULE + 1) * GRANULE;
+        ck_cuda(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemCreate(&handle, n_total, &properties, 0));
+        ck_ok(cu.cuMemRelease(contract_create(GRANULE, NONE)));
+}
+END_TEST
+
+START_TEST(export_refuses)
+{
+        CUmemGenericAllocationHandle handle;
+        int fd = -5;
+
+        contract_init();
+        handle = contract_create(GRANULE, NONE);
+        ck_cuda(INVALID, cu.cuMemExportToShareableHandle(&fd, handle, FD, 0));
+        ck_cuda(INVALID, cu.cuMemExportToShareableHandle(&fd, handle + 1, FD, 0));
+        ck_ok(cu.cuMemRelease(handle));
+        handle = contract_create(GRANULE, FD);
+        ck_cuda(INVALID, cu.cuMemExportToShareableHandle(&fd, handle, FD, 1));
+        ck_cuda(INVALID, cu.cuMemExportToShareableHandle(NULL, handle, FD, 0));
+        ck_assert_int_eq(fd, -5);
+}
+END_TEST
+
+START_TEST(import_refuses_what_is_no_memory)
+{
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        contract_init();
+        import_refused(null);
+        import_refused(1000000);
+}
+END_TEST
+
+START_TEST(release_refuses_unknown_handles)
+{
+        CUmemGenericAllocationHandle handle;
+
+        contract_init();
+        handle = contract_create(GRANULE, NONE);
+        ck_ok(cu.cuMemRelease(handle));
+        ck_cuda(INVALID, cu.cuMemRelease(handle));
+        ck_cuda(INVALID, cu.cuMemRelease(0));
+}
+END_TEST
+
+START_TEST(reserve_refuses)
+{
+        CUdeviceptr address = 77;
+
+        contract_init();
+        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, 0, 0, 0, 0));
+        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, GRANULE + 1, 0, 0, 0));
+        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, GRANULE, 3 * GRANULE, 0, 0));
+        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, GRANULE, 0, 0, 8));
+        ck_assert_uint_eq(address, 77);
+}
+END_TEST
+
+START_TEST(reservations_are_aligned_and_apart)
+{
+        CUdeviceptr first, second;
+
+        contract_init();
+        ck_ok(cu.cuMemAddressReserve(&first, 8 * GRANULE, 32 * GRANULE, 0, 0));
+        ck_ok(cu.cuMemAddressReserve(&second, 8 * GRANULE, 0, 0, 0));
+        ck_assert_uint_eq(first % (32 * GRANULE), 0);
+        ck_assert_uint_eq(second % GRANULE, 0);
+        ck_assert(first + 8 * GRANULE <= second || second + 8 * GRANULE <= first);
+}
+END_TEST
+
+START_TEST(an_address_is_freed_whole_and_empty)
+{
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr address;
+
+        contract_init();
+        handle = contract_create(GRANULE, NONE);
+        ck_ok(cu.cuMemAddressReserve(&address, 2 * GRANULE, 0, 0, 0));
+        ck_cuda(INVALID, cu.cuMemAddressFree(address, GRANULE));
+        ck_cuda(INVALID, cu.cuMemAddressFree(address + GRANULE, GRANULE));
+        ck_ok(cu.cuMemMap(address + GRANULE, GRANULE, 0, handle, 0));
+        ck_cuda(INVALID, cu.cuMemAddressFree(address, 2 * GRANULE));
+        ck_ok(cu.cuMemUnmap(address + GRANULE, GRANULE));
+        ck_ok(cu.cuMemAddressFree(address, 2 * GRANULE));
+        ck_cuda(INVALID, cu.cuMemAddressFree(address, 2 * GRANULE));
+}
+END_TEST
+
+START_TEST(map_refuses)
+{
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr address;
+
+        contract_init();
+        handle = contract_create(GRANULE, NONE);
+        ck_ok(cu.cuMemAddressReserve(&address, 2 * GRANULE, 0, 0, 0));
+        ck_cuda(INVALID, cu.cuMemMap(address + 4096, GRANULE, 0, handle, 0));
+        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE / 2, 0, handle, 0));
+        ck_cuda(INVALID, cu.cuMemMap(address, 2 * GRANULE, 0, handle, 0));
+        ck_cuda(INVALID, cu.cuMemMap(address + 2 * GRANULE, GRANULE, 0, handle, 0));
+        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE, 0, handle, 1));
+        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE, 0, 0, 0));
+        ck_ok(cu.cuMemMap(address, GRANULE, 0, handle, 0));
+        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE, 0, handle, 0));
+}
+END_TEST
+
+START_TEST(unmap_refuses_parts_and_gaps)
+{
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr address;
+
+        contract_init();
+        handle = contract_create(2 * GRANULE, NONE);
+        ck_ok(cu.cuMemAddressReserve(&address, 4 * GRANULE, 0, 0, 0));
+        ck_ok(cu.cuMemMap(address, 2 * GRANULE, 0, handle, 0));
+        ck_cuda(INVALID, cu.cuMemUnmap(address, GRANULE));
+        ck_cuda(INVALID, cu.cuMemUnmap(address + GRANULE, GRANULE));
+        ck_cuda(INVALID, cu.cuMemUnmap(address + 2 * GRANULE, GRANULE));
+        ck_cuda(INVALID, cu.cuMemUnmap(address, 4 * GRANULE));
+        ck_ok(cu.cuMemUnmap(address, 2 * GRANULE));
+        ck_cuda(INVALID, cu.cuMemUnmap(address, 2 * GRANULE));
+}
+END_TEST
+
+START_TEST(set_access_refuses)
+{
+        CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 999},
+                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        struct contract_block block;
+        CUdeviceptr empty;
+
+        contract_init();
+        ck_ok(cu.cuMemAddressReserve(&empty, GRANULE, 0, 0, 0));
+        ck_cuda(INVALID, contract_set_access(empty, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READ));
+        block = contract_map(contract_create(GRANULE, NONE), GRANULE);
+        ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuMemSetAccess(block.address, GRANULE, &access, 1));
+        ck_cuda(INVALID, cu.cuMemSetAccess(block.address, GRANULE, NULL, 1));
+}
+END_TEST
+
+START_TEST(access_is_what_was_set)
+{
+        CUmemLocation device = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+        struct contract_block block;
+        unsigned long long flags;
+
+        contract_init();
+        block = contract_map(contract_create(GRANULE, NONE), GRANULE);
+        ck_ok(cu.cuMemGetAccess(&flags, &device, block.address));
+        ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        ck_ok(contract_set_access(block.address, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+        ck_ok(cu.cuMemGetAccess(&flags, &device, block.address));
+        ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
+END_TEST
+
+START_TEST(a_mapping_keeps_the_memory_without_a_handle)
+{
+        CUmemGenericAllocationHandle again;
+        struct contract_block block;
+        int fd;
+
+        (void)contract_context();
+        block = contract_map(contract_create(GRANULE, FD), GRANULE);
+        contract_write(block.address, 0x44);
+        ck_ok(cu.cuMemRelease(block.handle));
+        ck_assert_uint_eq(contract_read(block.address), 0x44);
+        ck_ok(cu.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)block.address));
+        fd = contract_export(again);
+        ck_assert_int_ge(fd, 0);
+        ck_ok(cu.cuMemRelease(again));
+        ck_cuda(INVALID, cu.cuMemRelease(again));
+        ck_assert_uint_eq(contract_read(block.address), 0x44);
+}
+END_TEST
+
+START_TEST(retaining_counts)
+{
+        CUmemGenericAllocationHandle again;
+        struct contract_block block;
+
+        contract_init();
+        block = contract_map(contract_create(GRANULE, FD), GRANULE);
+        ck_ok(cu.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(block.address + 1)));
+        ck_assert_uint_eq(again, block.handle);
+        ck_ok(cu.cuMemRelease(again));
+        ck_ok(cu.cuMemRelease(again));
+        ck_cuda(INVALID, cu.cuMemRelease(again));
+        contract_unmap(&block);
+        ck_cuda(INVALID, cu.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)block.address));
+}
+END_TEST
+
+START_TEST(properties_are_those_of_the_creation)
+{
+        CUmemAllocationProp wanted = contract_properties(FD), found;
+        CUmemGenericAllocationHandle handle;
+
+        contract_init();
+        wanted.allocFlags.gpuDirectRDMACapable = 1;
+        ck_ok(cu.cuMemCreate(&handle, GRANULE, &wanted, 0));
+        ck_ok(cu.cuMemGetAllocationPropertiesFromHandle(&found, handle));
+        ck_assert_int_eq(found.type, wanted.type);
+        ck_assert_int_eq(found.location.type, wanted.location.type);
+        ck_assert_int_eq(found.location.id, wanted.location.id);
+        ck_assert_int_eq(found.requestedHandleTypes, wanted.requestedHandleTypes);
+        ck_assert_int_eq(found.allocFlags.gpuDirectRDMACapable, 1);
+        ck_cuda(INVALID, cu.cuMemGetAllocationPropertiesFromHandle(&found, 0));
+}
+END_TEST
+
+START_TEST(one_handle_has_two_addresses)
+{
+        struct contract_block first, second;
+
+        (void)contract_context();
+        first = contract_map(contract_create(GRANULE, NONE), GRANULE);
+        second = contract_map(first.handle, GRANULE);
+        ck_assert_uint_ne(first.address, second.address);
+        contract_write(first.address + 9, 0x21);
+        ck_assert_uint_eq(contract_read(second.address + 9), 0x21);
+        contract_unmap(&first);
+        ck_assert_uint_eq(contract_read(second.address + 9), 0x21);
+}
+END_TEST
+
+START_TEST(handles_are_stitched_into_one_range)
+{
+        unsigned char out[4096], in[4096];
+        CUdeviceptr address;
+
+        (void)contract_context();
+        ck_ok(cu.cuMemAddressReserve(&address, 3 * GRANULE, 0, 0, 0));
+        for (size_t i = 0; i < 3; i++)
+                ck_ok(cu.cuMemMap(address + i * GRANULE, GRANULE, 0, contract_create(GRANULE, NONE),
+                                  0));
+        ck_ok(contract_set_access(address, 3 * GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+        for (size_t i = 0; i < sizeof(out); i++)
+                out[i] = (unsigned char)(i * 7);
+        ck_ok(cu.cuMemcpyHtoD(address + GRANULE - 1000, out, sizeof(out)));
+        ck_ok(cu.cuMemcpyDtoD(address + 2 * GRANULE - 2000, address + GRANULE - 1000, sizeof(out)));
+        ck_ok(cu.cuMemcpyDtoH(in, address + 2 * GRANULE - 2000, sizeof(in)));
+        ck_assert_mem_eq(in, out, sizeof(in));
+        ck_ok(cu.cuMemUnmap(address, 3 * GRANULE));
+        ck_ok(cu.cuMemAddressFree(address, 3 * GRANULE));
+}
+END_TEST
+
+START_TEST(an_address_is_mapped_again)
+{
+        struct contract_block block;
+
+        (void)contract_context();
+        block = contract_map(contract_create(GRANULE, NONE), GRANULE);
+        contract_write(block.address, 0x10);
+        ck_ok(cu.cuMemUnmap(block.address, GRANULE));
+        ck_ok(cu.cuMemMap(block.address, GRANULE, 0, contract_create(GRANULE, NONE), 0));
+        ck_ok(contract_set_access(block.address, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+        ck_assert_uint_eq(contract_read(block.address), 0);
+        ck_ok(cu.cuMemUnmap(block.address, GRANULE));
+        ck_ok(cu.cuMemMap(block.address, GRANULE, 0, block.handle, 0));
+        ck_ok(contract_set_access(block.address, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+        ck_assert_uint_eq(contract_read(block.address), 0x10);
+}
+END_TEST
+
+START_TEST(a_forked_child_has_no_driver)
+{
+        CUmemAllocationProp properties = contract_properties(NONE);
+        CUmemGenericAllocationHandle handle;
+        int status, wrong = 0;
+        pid_t child;
+
+        contract_init();
+        child = fork();
+        if (child == 0) {
+                wrong += cu.cuMemCreate(&handle, GRANULE, &properties, 0) !=
+                         CUDA_ERROR_NOT_INITIALIZED;
+                wrong += cu.cuInit(0) != CUDA_ERROR_NOT_INITIALIZED;
+                _exit(wrong);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+static void add_errors(TCase *tcase)
+{
+        tcase_add_test(tcase, create_refuses);
+        tcase_add_test(tcase, create_beyond_the_device_is_out_of_memory);
+        tcase_add_test(tcase, export_refuses);
+        tcase_add_test(tcase, import_refuses_what_is_no_memory);
+        tcase_add_test(tcase, release_refuses_unknown_handles);
+        tcase_add_test(tcase, reserve_refuses);
+        tcase_add_test(tcase, an_address_is_freed_whole_and_empty);
+        tcase_add_test(tcase, map_refuses);
+        tcase_add_test(tcase, unmap_refuses_parts_and_gaps);
+        tcase_add_test(tcase, set_access_refuses);
+}
+
+static void add_sharing(TCase *tcase)
+{
+        tcase_add_test(tcase, a_fd_alone_keeps_the_memory);
+        tcase_add_test(tcase, memory_returns_with_its_last_reference);
+        tcase_add_test(tcase, closing_the_last_fd_returns_memory);
+        tcase_add_test(tcase, a_fd_is_imported_repeatedly);
+        tcase_add_test(tcase, several_processes_import_one_fd);
+        if (geteuid() == 0)
+                tcase_add_test(tcase, another_user_imports_a_fd);
+        tcase_add_test(tcase, an_imported_handle_is_not_exported);
+        tcase_add_test(tcase, a_mapping_outlives_the_killed_owner);
+        tcase_add_test(tcase, a_killed_process_leaves_no_memory_in_use);
+        tcase_add_test(tcase, host_memory_is_exported_and_read_by_the_cpu);
+        tcase_add_test(tcase, exportable_memory_of_location_host_is_refused);
+        tcase_add_test(tcase, an_exported_fd_is_closed_on_exec);
+        tcase_add_test(tcase, a_forked_child_has_no_driver);
+}
+
+int main(void)
+{
+        Suite *suite = suite_create("vmm");
+        TCase *tcase = contract_case(suite, "mapping");
+
+        tcase_add_test(tcase, nothing_works_before_init);
+        tcase_add_test(tcase, everything_works_without_a_context);
+        tcase_add_test(tcase, granularity_is_two_mebibytes);
+        tcase_add_test(tcase, a_handle_is_mapped_whole);
+        tcase_add_test(tcase, new_memory_is_zero);
+        tcase_add_test(tcase, reservations_are_aligned_and_apart);
+        tcase_add_test(tcase, access_is_what_was_set);
+        tcase_add_test(tcase, a_mapping_keeps_the_memory_without_a_handle);
+        tcase_add_test(tcase, retaining_counts);
+        tcase_add_test(tcase, properties_are_those_of_the_creation);
+        tcase_add_test(tcase, one_handle_has_two_addresses);
+        tcase_add_test(tcase, handles_are_stitched_into_one_range);
+        tcase_add_test(tcase, an_address_is_mapped_again);
+        add_sharing(contract_case(suite, "sharing"));
+        add_errors(contract_case(suite, "errors"));
+        return contract_main(suite);
+}
