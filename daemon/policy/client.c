@@ -48,15 +48,21 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
         return 0;
 }
 
-/* A lease in use when its client ends: what the client may still do to the block is unknown, so
- * nobody is given it again. */
+/* What a client that ends may still do to a block in use is unknown, so nobody is given it again;
+ * but one that it was not even told of is as good as ever. */
 static void drop_lease(struct lease *lease)
 {
-        order_withdraw(&lease->order);
+        struct block *block = lease->block;
+
         if (lease->state != LEASE_BUSY)
                 return;
         lease_end_use(lease);
-        block_let_go(lease->block);
+        if (order_is_queued(&lease->order)) {
+                lease_free(lease);
+                block_give_up(block);
+        } else {
+                block_let_go(block);
+        }
 }
 
 void client_drop(struct client *client)

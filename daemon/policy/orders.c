@@ -10,8 +10,13 @@
 static struct order of_block(enum order_kind kind, struct order_node *node)
 {
         struct block *block = CONTAINER_OF(node, struct block, order);
+        struct order order = {.kind = kind, .pool = block_pool(block), .block = block};
 
-        return (struct order){.kind = kind, .pool = block_pool(block), .block = block};
+        if (block->request) {
+                order.client = block->request->client;
+                order.serial = block->request->refusal.serial;
+        }
+        return order;
 }
 
 static struct order of_lease(struct order_node *node)

@@ -53,7 +53,7 @@ enum order_kind {
 
 struct order {
         enum order_kind kind;
-        struct client *client; /* whom to answer; NULL in CREATE and RELEASE */
+        struct client *client; /* whose request it is, with `serial`; NULL in RELEASE */
         uint32_t pool;         /* the block's; else as it was asked for, which may not exist */
         uint32_t serial;
         struct block *block;

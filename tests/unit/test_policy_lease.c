@@ -15,7 +15,8 @@ START_TEST(new_block_is_charged_from_the_order_on)
         order = take(&world, ORDER_CREATE);
         ck_assert_uint_eq(order.pool, 0);
         ck_assert_uint_eq(block_bytes(order.block), 10 * MIB);
-        ck_assert_ptr_null(order.client);
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_uint_eq(order.serial, 7);
         expect_idle(&world);
         created(&world, order.block, 0);
         ck_assert_ptr_eq(block_backing(order.block), &world);
