@@ -35,7 +35,7 @@ equal() {
 make_place 2 8GiB
 trap clear_place EXIT
 
-say "1. gpumemd starts. It owns two emulated GPUs of 8 GiB and up to 1.5 GiB of pinned memory."
+say "1. gpumemd starts. It may take 3 GiB of each of two emulated GPUs, and 1.375 GiB of pinned memory."
 start_daemon --device-bytes 3GiB --pinned-bytes 1408MiB
 gpumemctl stats
 fds_before=$(count_fds)
