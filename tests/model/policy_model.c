@@ -1,0 +1,148 @@
+/* Objects of the model, and the questions about them. */
+#include "tests/model/policy_model.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+
+void model_init(struct model *model, enum model_kind kind)
+{
+        static const uint64_t sizes[MODEL_N_POOLS] = {96 * MIB, 40 * MIB, 257 * MIB};
+
+        *model = (struct model){.kind = kind, .now_ns = 1000, .settled = true};
+        LIST_INIT(&model->clients);
+        LIST_INIT(&model->blocks);
+        TAILQ_INIT(&model->requests);
+        LIST_INIT(&model->free_alls);
+        ck_assert_int_eq(policy_new(&model->policy), 0);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
+                struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = sizes[i]};
+                uint32_t id;
+
+                ck_assert_int_eq(policy_add_pool(model->policy, &pool, &id), 0);
+                model->pools[i].max_bytes = sizes[i];
+        }
+}
+
+void model_deinit(struct model *model)
+{
+        must(model, LIST_EMPTY(&model->clients) && LIST_EMPTY(&model->blocks));
+        must(model, TAILQ_EMPTY(&model->requests) && LIST_EMPTY(&model->free_alls));
+        model->policy = policy_free(model->policy);
+}
+
+bool model_is_mapped(const struct model_block *block)
+{
+        return !TAILQ_EMPTY(&block->leases);
+}
+
+bool model_serves(const struct model_block *block, const struct model_request *request)
+{
+        uint64_t n_bytes = request->ask.n_bytes;
+
+        return block->pool == request->ask.pool && block->uid == request->client->uid &&
+               block->properties == request->ask.properties && block->n_bytes >= n_bytes &&
+               (block->n_bytes - n_bytes) * 8 <= n_bytes;
+}
+
+bool model_speaks(const struct model_client *client)
+{
+        return !client->eof && !client->dead;
+}
+
+uint64_t model_room(const struct model *model, uint32_t pool)
+{
+        const struct model_block *block;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (block, &model->blocks, link)
+                n_bytes += block->pool == pool ? block->n_bytes : 0;
+        must(model, n_bytes <= model->pools[pool].max_bytes);
+        return model->pools[pool].max_bytes - n_bytes;
+}
+
+uint64_t model_evictable(const struct model *model, uint32_t pool)
+{
+        const struct model_block *block;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool == pool && block->state == MODEL_CACHED && !model_is_mapped(block))
+                        n_bytes += block->n_bytes;
+        }
+        return n_bytes;
+}
+
+uint64_t model_incoming(const struct model *model, uint32_t pool)
+{
+        const struct model_block *block;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool != pool || model_is_mapped(block))
+                        continue;
+                if (block->state == MODEL_RELEASING || block->state == MODEL_STOCKING)
+                        n_bytes += block->n_bytes;
+        }
+        return n_bytes;
+}
+
+unsigned model_n_unanswered(const struct model *model, const struct model_client *client)
+{
+        const struct model_request *request;
+        unsigned n = 0;
+
+        TAILQ_FOREACH (request, &model->requests, link)
+                n += request->client == client;
+        return n;
+}
+
+unsigned model_n_queued(const struct model *model, uint32_t pool)
+{
+        const struct model_request *request;
+        unsigned n = 0;
+
+        TAILQ_FOREACH (request, &model->requests, link)
+                n += request->ask.pool == pool && !request->block;
+        return n;
+}
+
+void model_cache(struct model *model, struct model_block *block)
+{
+        block->request = NULL;
+        if (block->properties & POLICY_SHAREABLE || model->closing) {
+                block->state = MODEL_RELEASING;
+                return;
+        }
+        block->state = MODEL_CACHED;
+        block->cached_at = ++model->n_cachings;
+}
+
+void model_make_for_nobody(struct model *model, struct model_request *request)
+{
+        struct model_block *block = steal_ptr(request->block);
+
+        if (!block)
+                return;
+        block->request = NULL;
+        if (block->state == MODEL_MAKING)
+                block->state = MODEL_STOCKING;
+        else
+                model_cache(model, block);
+}
+
+void model_forget_block(struct model *model, struct model_block *block)
+{
+        must(model, !model_is_mapped(block) && !block->free_all);
+        if (block->request)
+                block->request->block = NULL;
+        LIST_REMOVE(block, link);
+        free(block);
+}
+
+void model_forget_request(struct model *model, struct model_request *request)
+{
+        must(model, !request->block);
+        TAILQ_REMOVE(&model->requests, request, link);
+        free(request);
+}

@@ -1,0 +1,175 @@
+/* What must hold of a policy, kept in plain lists from nothing but its public interface: every call
+ * that a test makes and every order that it takes goes through here, is written down, and is
+ * compared. Nothing is looked up in an index and no total is kept: all is searched and summed.
+ *
+ * With EXACT all orders are taken after every event, as a server does: then also choices are
+ * checked (which block, in which order, whether in time). With LAZY orders are left standing while
+ * other things happen; then who holds what, and the sums whenever no order is left. */
+#pragma once
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/size.h"
+#include "daemon/policy/policy.h"
+#include "gpumem.h"
+
+#define MODEL_N_POOLS 3
+
+#define must(model, condition)                                                   \
+        do {                                                                     \
+                if (!(condition))                                                \
+                        ck_abort_msg("step %lu: %s", (model)->step, #condition); \
+        } while (0)
+
+enum model_kind { MODEL_EXACT, MODEL_LAZY };
+
+enum model_state {
+        MODEL_MAKING,   /* the worker makes it for `request` */
+        MODEL_STOCKING, /* the worker makes it, but nobody waits for it any more */
+        MODEL_MADE,     /* made for `request`, which is to be told */
+        MODEL_HELD,
+        MODEL_CACHED,
+        MODEL_RELEASING,
+        MODEL_LINGERING,
+};
+
+struct model_block {
+        struct block *block;
+        uint64_t id;
+        uint32_t pool;
+        uint32_t uid;
+        uint64_t n_bytes;
+        uint32_t properties;
+        enum model_state state;
+        struct model_request *request;
+        struct model_free_all *free_all;
+        uint64_t cached_at;
+        bool release_ordered;
+        bool evicted; /* since the last comparison, for room */
+        enum order_kind job;
+        TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
+        TAILQ_HEAD(model_mappings, model_lease) leases; /* granted last is first */
+        LIST_ENTRY(model_block) link;
+};
+
+struct model_lease {
+        uint64_t id;
+        uint32_t slot;
+        bool busy;
+        struct model_client *client;
+        struct model_block *block;
+        TAILQ_ENTRY(model_lease) block_link;
+        LIST_ENTRY(model_lease) client_link;
+};
+
+struct model_request {
+        struct model_client *client;
+        struct policy_ask ask;
+        bool may_wait;
+        bool cancelled;
+        bool predicted; /* `outcome` is known: 0 stands for "not refused at once" */
+        int outcome;
+        bool room_was_there; /* when it was asked, in `step` */
+        unsigned long step;
+        bool device_full;
+        uint64_t n_backs;
+        int failure; /* of the driver, which it must be refused with */
+        struct model_block *block;
+        TAILQ_ENTRY(model_request) link;
+};
+
+struct model_free_all {
+        struct model_client *client;
+        uint32_t serial;
+        uint64_t n_bytes;
+        uint64_t n_blocks;
+        uint64_t n_unreleased;
+        LIST_ENTRY(model_free_all) link;
+};
+
+struct model_client {
+        struct client *client;
+        uint32_t uid;
+        uint32_t n_slots;
+        bool eof;
+        bool dead;
+        LIST_HEAD(model_client_leases, model_lease) leases;
+        LIST_ENTRY(model_client) link;
+};
+
+struct model_pool {
+        uint64_t max_bytes;
+        uint64_t n_backs;
+        uint64_t n_jobs; /* at the worker */
+        uint64_t n_creates;
+        uint64_t n_releases;
+        uint64_t n_refusals;
+        uint64_t n_grants_from_cache;
+        struct model_block *evicted_last; /* since the last comparison; in EXACT only */
+};
+
+struct model {
+        struct policy *policy;
+        enum model_kind kind;
+        unsigned long step;
+        uint64_t now_ns;
+        bool settled; /* no order is left */
+        bool closing;
+        struct model_pool pools[MODEL_N_POOLS];
+        LIST_HEAD(model_clients, model_client) clients;
+        LIST_HEAD(model_blocks, model_block) blocks;
+        TAILQ_HEAD(model_requests, model_request) requests; /* unanswered; asked first is first */
+        LIST_HEAD(model_free_alls, model_free_all) free_alls;
+        uint64_t last_lease_id;
+        uint64_t last_block_id;
+        uint32_t last_serial;
+        uint64_t n_cachings;
+        uint64_t n_grants;
+};
+
+void model_init(struct model *model, enum model_kind kind);
+void model_deinit(struct model *model);
+
+/* Events: each calls the policy and writes down what it must lead to. */
+struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots);
+void model_eof(struct model *model, struct model_client *client);
+void model_dead(struct model *model, struct model_client *client);
+void model_ask(struct model *model, struct model_client *client, const struct policy_ask *ask);
+void model_cancel(struct model *model, struct model_request *request);
+void model_return(struct model *model, struct model_lease *lease, enum return_kind kind);
+void model_unmap(struct model *model, struct model_lease *lease);
+void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
+                    uint32_t pool);
+void model_created(struct model *model, struct model_block *block, int result);
+void model_released(struct model *model, struct model_block *block);
+void model_expire(struct model *model);
+void model_shut_down(struct model *model);
+
+/* Takes one order and checks it against what may be. The block of CREATE and RELEASE is returned in
+ * ret_block. ORDER_NONE: the policy has settled. */
+enum order_kind model_take(struct model *model, struct model_block **ret_block);
+
+/* Compares everything that can be seen; for a policy that has settled. */
+void model_compare(struct model *model);
+
+/* The questions that the rules are made of. */
+bool model_is_mapped(const struct model_block *block);
+bool model_serves(const struct model_block *block, const struct model_request *request);
+bool model_speaks(const struct model_client *client);
+uint64_t model_room(const struct model *model, uint32_t pool);
+/* Of cached blocks that nobody maps; and of blocks that come back, or are made for the cache. */
+uint64_t model_evictable(const struct model *model, uint32_t pool);
+uint64_t model_incoming(const struct model *model, uint32_t pool);
+unsigned model_n_unanswered(const struct model *model, const struct model_client *client);
+/* Unanswered requests for which no block is being made. */
+unsigned model_n_queued(const struct model *model, uint32_t pool);
+
+/* What several events and orders lead to. */
+void model_cache(struct model *model, struct model_block *block);
+/* The request has gone: the worker makes its block in vain, or has. */
+void model_make_for_nobody(struct model *model, struct model_request *request);
+void model_forget_block(struct model *model, struct model_block *block);
+void model_forget_request(struct model *model, struct model_request *request);

@@ -1,0 +1,219 @@
+/* Sums, charges and the absence of needless waiting, once no order is left. */
+#include "base/err.h"
+#include "tests/model/policy_model.h"
+
+static void compare_figures(struct model *model, uint32_t pool)
+{
+        const struct model_pool *expected = &model->pools[pool];
+        const struct model_block *block;
+        const struct model_request *request;
+        struct pool_figures figures, sum = {0};
+
+        must(model, policy_pool_figures(model->policy, pool, &figures) == 0);
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool != pool)
+                        continue;
+                sum.n_blocks++;
+                sum.n_leases += block->state == MODEL_HELD;
+                if (block->state == MODEL_MAKING || block->state == MODEL_HELD)
+                        sum.leased += block->n_bytes;
+                else if (block->state == MODEL_STOCKING || block->state == MODEL_CACHED)
+                        sum.cached += block->n_bytes;
+                else
+                        sum.lingering += block->n_bytes;
+                must(model, block->state != MODEL_MADE);
+                must(model, block->state != MODEL_RELEASING || block->release_ordered);
+        }
+        TAILQ_FOREACH (request, &model->requests, link)
+                sum.n_waiting += request->ask.pool == pool;
+        must(model, figures.max == expected->max_bytes);
+        must(model, figures.leased == sum.leased);
+        must(model, figures.cached == sum.cached);
+        must(model, figures.lingering == sum.lingering);
+        must(model, figures.reserved == sum.leased + sum.cached + sum.lingering);
+        must(model, figures.reserved <= figures.reserved_peak);
+        must(model, figures.reserved_peak <= expected->max_bytes);
+        must(model, figures.n_blocks == sum.n_blocks && figures.n_leases == sum.n_leases);
+        must(model, figures.n_waiting == sum.n_waiting);
+        must(model, figures.n_creates == expected->n_creates);
+        must(model, figures.n_releases == expected->n_releases);
+        if (model->kind == MODEL_LAZY)
+                return;
+        must(model, figures.n_refusals == expected->n_refusals);
+        must(model, figures.n_grants_from_cache == expected->n_grants_from_cache);
+}
+
+/* Who pays for the block: the one it is made for, its holder, or who may still map it. */
+static const struct model_client *payer(const struct model_block *block)
+{
+        switch (block->state) {
+        case MODEL_MAKING:
+                return block->request->client;
+        case MODEL_HELD:
+        case MODEL_RELEASING:
+        case MODEL_LINGERING:
+                return model_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
+        case MODEL_STOCKING:
+        case MODEL_MADE:
+        case MODEL_CACHED:
+                break;
+        }
+        return NULL;
+}
+
+static void compare_charges(struct model *model, uint32_t pool)
+{
+        const struct model_client *client;
+        const struct model_block *block;
+        struct pool_figures figures;
+        uint64_t n_charged_bytes = 0;
+
+        LIST_FOREACH (client, &model->clients, link) {
+                uint64_t n_bytes = 0;
+
+                LIST_FOREACH (block, &model->blocks, link)
+                        n_bytes += block->pool == pool && payer(block) == client ? block->n_bytes
+                                                                                 : 0;
+                must(model, client_charged(client->client, pool) == n_bytes);
+                n_charged_bytes += n_bytes;
+        }
+        must(model, policy_pool_figures(model->policy, pool, &figures) == 0);
+        must(model, figures.charged == n_charged_bytes);
+}
+
+/* No cached block lies about that serves somebody who waits. */
+static void check_cache_is_used(struct model *model, const struct model_request *request)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link)
+                must(model, block->state != MODEL_CACHED || !model_serves(block, request));
+}
+
+/* The first in a queue gets what room there is, and what can be made. With the worker idle nothing
+ * is on its way, so it is in want of others' deeds. */
+static void check_first_must_wait(struct model *model, const struct model_request *request)
+{
+        uint32_t pool = request->ask.pool;
+        uint64_t n_bytes = model_room(model, pool) + model_evictable(model, pool);
+
+        if (request->device_full && request->n_backs == model->pools[pool].n_backs)
+                must(model, model_evictable(model, pool) == 0);
+        else
+                must(model, request->ask.n_bytes > n_bytes);
+}
+
+static void check_waiting(struct model *model)
+{
+        uint64_t earliest_ns = policy_next_deadline(model->policy), expected_ns = UINT64_MAX;
+        bool has_first[MODEL_N_POOLS] = {false};
+        bool is_idle = true;
+        const struct model_request *request;
+
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                is_idle = is_idle && model->pools[i].n_jobs == 0;
+        TAILQ_FOREACH (request, &model->requests, link) {
+                uint32_t pool = request->ask.pool;
+
+                must(model, !request->cancelled && !request->failure);
+                must(model, !request->predicted || !request->outcome);
+                if (request->block)
+                        continue;
+                check_cache_is_used(model, request);
+                if (request->ask.deadline_ns < expected_ns)
+                        expected_ns = request->ask.deadline_ns;
+                if (model->pools[pool].n_jobs)
+                        continue;
+                must(model, request->ask.deadline_ns > model->now_ns);
+                if (model->kind == MODEL_EXACT && !has_first[pool])
+                        check_first_must_wait(model, request);
+                has_first[pool] = true;
+        }
+        must(model, earliest_ns >= expected_ns && earliest_ns > model->now_ns);
+        must(model, !is_idle || earliest_ns == expected_ns);
+}
+
+/* What was let go was the oldest of its tenant and kind. */
+static void check_oldest_went(struct model *model, const struct model_block *evicted)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state != MODEL_CACHED || block->pool != evicted->pool ||
+                    block->uid != evicted->uid ||
+                    model_is_mapped(block) != model_is_mapped(evicted))
+                        continue;
+                must(model, block->cached_at > evicted->cached_at);
+        }
+}
+
+/* With one request in the queue it is known whom the room is for: its own tenant's blocks went
+ * before those of others, of others' the oldest, and none too many. */
+static void check_order_of_tenants(struct model *model, const struct model_block *evicted,
+                                   const struct model_request *asker)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state != MODEL_CACHED || block->pool != evicted->pool ||
+                    model_is_mapped(block) != model_is_mapped(evicted))
+                        continue;
+                if (evicted->uid == asker->client->uid)
+                        continue;
+                must(model, block->uid != asker->client->uid);
+                must(model, block->cached_at > evicted->cached_at);
+        }
+}
+
+static void check_no_waste(struct model *model, const struct model_block *last,
+                           const struct model_request *asker)
+{
+        uint64_t n_bytes = model_room(model, last->pool) + model_incoming(model, last->pool);
+
+        if (!asker->device_full && !model_is_mapped(last))
+                must(model, n_bytes - last->n_bytes < asker->ask.n_bytes);
+}
+
+static const struct model_request *first_in_queue(const struct model *model, uint32_t pool)
+{
+        const struct model_request *request;
+
+        TAILQ_FOREACH (request, &model->requests, link) {
+                if (request->ask.pool == pool && !request->block)
+                        return request;
+        }
+        return NULL;
+}
+
+static void check_evictions(struct model *model)
+{
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                const struct model_request *asker = first_in_queue(model, block->pool);
+
+                if (!block->evicted)
+                        continue;
+                block->evicted = false;
+                if (model->kind == MODEL_LAZY)
+                        continue;
+                must(model, asker);
+                check_oldest_went(model, block);
+                if (model_n_queued(model, block->pool) > 1)
+                        continue;
+                check_order_of_tenants(model, block, asker);
+                if (block == model->pools[block->pool].evicted_last)
+                        check_no_waste(model, block, asker);
+        }
+}
+
+void model_compare(struct model *model)
+{
+        must(model, model->settled);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
+                compare_figures(model, i);
+                compare_charges(model, i);
+        }
+        check_waiting(model);
+        check_evictions(model);
+}

@@ -1,0 +1,298 @@
+/* What happens to the policy, and what it must lead to. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "tests/model/policy_model.h"
+
+static void happened(struct model *model)
+{
+        model->settled = false;
+}
+
+struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots)
+{
+        struct model_client *client = calloc(1, sizeof(*client));
+
+        must(model, client);
+        client->uid = uid;
+        client->n_slots = n_slots;
+        LIST_INIT(&client->leases);
+        must(model, policy_add_client(model->policy, uid, n_slots, client, &client->client) == 0);
+        must(model, client_owner(client->client) == client);
+        LIST_INSERT_HEAD(&model->clients, client, link);
+        return client;
+}
+
+static void end_mapping(struct model *model, struct model_lease *lease)
+{
+        struct model_block *block = lease->block;
+
+        TAILQ_REMOVE(&block->leases, lease, block_link);
+        LIST_REMOVE(lease, client_link);
+        free(lease);
+        if (block->state == MODEL_LINGERING && !model_is_mapped(block)) {
+                model->pools[block->pool].n_backs++;
+                model_forget_block(model, block);
+        }
+}
+
+static void drop(struct model *model, struct model_client *client)
+{
+        struct model_request *request, *next_request;
+        struct model_free_all *free_all, *next_free_all;
+        struct model_block *block;
+        struct model_lease *lease;
+
+        for (request = TAILQ_FIRST(&model->requests); request; request = next_request) {
+                next_request = TAILQ_NEXT(request, link);
+                if (request->client != client)
+                        continue;
+                model_make_for_nobody(model, request);
+                model_forget_request(model, request);
+        }
+        for (free_all = LIST_FIRST(&model->free_alls); free_all; free_all = next_free_all) {
+                next_free_all = LIST_NEXT(free_all, link);
+                if (free_all->client != client)
+                        continue;
+                LIST_FOREACH (block, &model->blocks, link)
+                        block->free_all = block->free_all == free_all ? NULL : block->free_all;
+                LIST_REMOVE(free_all, link);
+                free(free_all);
+        }
+        LIST_FOREACH (lease, &client->leases, client_link) {
+                if (lease->busy)
+                        lease->block->state = MODEL_RELEASING;
+                lease->busy = false;
+        }
+}
+
+static void take_sign(struct model *model, struct model_client *client, bool is_last, bool is_gone)
+{
+        must(model, is_gone == is_last);
+        happened(model);
+        if (!is_last) {
+                drop(model, client);
+                return;
+        }
+        while (!LIST_EMPTY(&client->leases))
+                end_mapping(model, LIST_FIRST(&client->leases));
+        LIST_REMOVE(client, link);
+        free(client);
+}
+
+void model_eof(struct model *model, struct model_client *client)
+{
+        bool is_gone = policy_client_eof(model->policy, client->client, model->now_ns);
+
+        client->eof = true;
+        take_sign(model, client, client->dead, is_gone);
+}
+
+void model_dead(struct model *model, struct model_client *client)
+{
+        bool is_gone = policy_client_dead(model->policy, client->client, model->now_ns);
+
+        client->dead = true;
+        take_sign(model, client, client->eof, is_gone);
+}
+
+static unsigned n_taken_slots(const struct model *model, const struct model_client *client)
+{
+        unsigned n = model_n_unanswered(model, client);
+        const struct model_lease *lease;
+
+        LIST_FOREACH (lease, &client->leases, client_link)
+                n++;
+        return n;
+}
+
+static bool is_duplicate(const struct model *model, const struct model_client *client,
+                         uint32_t serial)
+{
+        const struct model_request *request;
+
+        TAILQ_FOREACH (request, &model->requests, link) {
+                if (request->client == client && request->ask.serial == serial)
+                        return true;
+        }
+        return false;
+}
+
+/* The outcome of a request that is refused for what it is; 0 for none. */
+static int predict(const struct model *model, const struct model_client *client,
+                   const struct policy_ask *ask)
+{
+        if (ask->pool >= MODEL_N_POOLS)
+                return GPUMEM_E_NO_POOL;
+        if (ask->n_bytes == 0 || ask->n_bytes % (2 * MIB) != 0)
+                return GPUMEM_E_BAD_REQUEST;
+        if (ask->n_bytes > model->pools[ask->pool].max_bytes)
+                return GPUMEM_E_TOO_LARGE;
+        if (model_n_unanswered(model, client) >= 64)
+                return GPUMEM_E_TOO_MANY;
+        if (n_taken_slots(model, client) >= client->n_slots)
+                return GPUMEM_E_TOO_MANY;
+        return is_duplicate(model, client, ask->serial) ? GPUMEM_E_BAD_REQUEST : 0;
+}
+
+static bool room_is_there(const struct model *model, const struct policy_ask *ask)
+{
+        uint64_t n_bytes;
+
+        if (ask->pool >= MODEL_N_POOLS || model_n_queued(model, ask->pool) > 0)
+                return false;
+        n_bytes = model_room(model, ask->pool) + model_evictable(model, ask->pool) +
+                  model_incoming(model, ask->pool);
+        return ask->n_bytes <= n_bytes;
+}
+
+void model_ask(struct model *model, struct model_client *client, const struct policy_ask *ask)
+{
+        struct model_request *request = calloc(1, sizeof(*request));
+
+        must(model, request);
+        *request = (struct model_request){
+                .client = client,
+                .ask = *ask,
+                .may_wait = ask->deadline_ns > model->now_ns,
+                .predicted = model->settled,
+                .outcome = predict(model, client, ask),
+                .step = model->step,
+                .room_was_there = model->kind == MODEL_EXACT && room_is_there(model, ask),
+        };
+        TAILQ_INSERT_TAIL(&model->requests, request, link);
+        policy_lease(model->policy, client->client, ask, model->now_ns);
+        happened(model);
+}
+
+void model_cancel(struct model *model, struct model_request *request)
+{
+        request->cancelled = true;
+        if (model->settled)
+                model_make_for_nobody(model, request);
+        policy_cancel(model->policy, request->client->client, request->ask.serial, model->now_ns);
+        happened(model);
+}
+
+void model_return(struct model *model, struct model_lease *lease, enum return_kind kind)
+{
+        struct model_client *client = lease->client;
+        struct model_block *block = lease->block;
+        int r = policy_return(model->policy, client->client, lease->id, kind, model->now_ns);
+
+        happened(model);
+        if (!lease->busy) {
+                must(model, r == GPUMEM_E_NO_LEASE);
+                return;
+        }
+        must(model, r == 0);
+        lease->busy = false;
+        if (kind == RETURN_UNMAPPED)
+                end_mapping(model, lease);
+        model_cache(model, block);
+}
+
+void model_unmap(struct model *model, struct model_lease *lease)
+{
+        int r = policy_unmapped(model->policy, lease->client->client, lease->id, model->now_ns);
+
+        happened(model);
+        must(model, r == (lease->busy ? GPUMEM_E_NO_LEASE : 0));
+        if (!lease->busy)
+                end_mapping(model, lease);
+}
+
+void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
+                    uint32_t pool)
+{
+        struct model_free_all *free_all = calloc(1, sizeof(*free_all));
+        struct model_block *block;
+
+        must(model, free_all && model->settled);
+        free_all->client = client;
+        free_all->serial = ++model->last_serial;
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state != MODEL_CACHED)
+                        continue;
+                if (scope == SCOPE_TENANT && block->uid != client->uid)
+                        continue;
+                if (pool != POLICY_ALL_POOLS && pool != block->pool)
+                        continue;
+                block->state = MODEL_RELEASING;
+                block->free_all = free_all;
+                free_all->n_bytes += block->n_bytes;
+                free_all->n_blocks++;
+        }
+        free_all->n_unreleased = free_all->n_blocks;
+        LIST_INSERT_HEAD(&model->free_alls, free_all, link);
+        must(model,
+             policy_free_all(model->policy, client->client, free_all->serial, scope, pool) == 0);
+        happened(model);
+}
+
+static void could_not_create(struct model *model, struct model_block *block, int result)
+{
+        struct model_request *request = block->request;
+
+        if (request && result == GPUMEM_E_DEVICE_FULL)
+                request->device_full = true;
+        else if (request)
+                request->failure = result;
+        model_forget_block(model, block);
+}
+
+void model_created(struct model *model, struct model_block *block, int result)
+{
+        struct block *name = block->block;
+
+        model->pools[block->pool].n_jobs--;
+        if (result) {
+                could_not_create(model, block, result);
+        } else {
+                model->pools[block->pool].n_creates++;
+                if (block->state == MODEL_STOCKING)
+                        model_cache(model, block);
+                else
+                        block->state = MODEL_MADE;
+        }
+        policy_created(model->policy, name, result, result ? NULL : block, model->now_ns);
+        happened(model);
+}
+
+void model_released(struct model *model, struct model_block *block)
+{
+        struct block *name = block->block;
+
+        model->pools[block->pool].n_jobs--;
+        model->pools[block->pool].n_releases++;
+        if (block->free_all)
+                block->free_all->n_unreleased--;
+        block->free_all = NULL;
+        if (model_is_mapped(block)) {
+                block->state = MODEL_LINGERING;
+        } else {
+                model->pools[block->pool].n_backs++;
+                model_forget_block(model, block);
+        }
+        policy_released(model->policy, name, model->now_ns);
+        happened(model);
+}
+
+void model_expire(struct model *model)
+{
+        policy_expire(model->policy, model->now_ns);
+        happened(model);
+}
+
+void model_shut_down(struct model *model)
+{
+        struct model_block *block;
+
+        model->closing = true;
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state == MODEL_CACHED)
+                        block->state = MODEL_RELEASING;
+        }
+        policy_shut_down(model->policy);
+        happened(model);
+}

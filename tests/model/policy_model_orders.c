@@ -1,0 +1,296 @@
+/* Each order that is taken, against what may be ordered. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "tests/model/policy_model.h"
+
+static struct model_client *client_of(const struct model *model, const struct order *order)
+{
+        struct model_client *client;
+
+        LIST_FOREACH (client, &model->clients, link) {
+                if (client->client == order->client)
+                        return client;
+        }
+        must(model, !"an order names a client that is gone");
+        return NULL;
+}
+
+static bool is_refused_for_what_it_is(const struct order *order)
+{
+        return order->kind == ORDER_REFUSE &&
+               (order->outcome == GPUMEM_E_NO_POOL || order->outcome == GPUMEM_E_BAD_REQUEST ||
+                order->outcome == GPUMEM_E_TOO_LARGE || order->outcome == GPUMEM_E_TOO_MANY);
+}
+
+/* A serial alone does not tell a request from one that is refused for having the same serial. */
+static bool may_answer(const struct order *order, const struct model_request *request)
+{
+        if (request->ask.serial != order->serial)
+                return false;
+        if (!request->predicted)
+                return true;
+        return is_refused_for_what_it_is(order) ? request->outcome == order->outcome
+                                                : request->outcome == 0;
+}
+
+static struct model_request *request_of(const struct model *model, const struct order *order)
+{
+        struct model_client *client = client_of(model, order);
+        struct model_request *request;
+
+        must(model, model_speaks(client));
+        TAILQ_FOREACH (request, &model->requests, link) {
+                if (request->client == client && may_answer(order, request))
+                        break;
+        }
+        must(model, request);
+        must(model, order->pool == request->ask.pool);
+        return request;
+}
+
+static struct model_block *block_of(const struct model *model, const struct order *order)
+{
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->block == order->block)
+                        break;
+        }
+        must(model, block);
+        must(model, block_id(order->block) == block->id);
+        must(model, block_pool(order->block) == block->pool && order->pool == block->pool);
+        must(model, block_bytes(order->block) == block->n_bytes);
+        must(model, block_properties(order->block) == block->properties);
+        return block;
+}
+
+/* Room goes in the order of asking. */
+static void check_first_in_queue(const struct model *model, const struct model_request *request)
+{
+        const struct model_request *older;
+
+        TAILQ_FOREACH (older, &model->requests, link) {
+                if (older == request)
+                        return;
+                must(model, older->ask.pool != request->ask.pool || older->block);
+        }
+}
+
+static struct model_block *take_create(struct model *model, const struct order *order)
+{
+        struct model_request *request = request_of(model, order);
+        struct model_block *block = calloc(1, sizeof(*block));
+
+        must(model, block && !request->block && !request->cancelled && !request->failure);
+        must(model, block_id(order->block) > model->last_block_id);
+        must(model, block_bytes(order->block) == request->ask.n_bytes);
+        must(model, block_properties(order->block) == request->ask.properties);
+        must(model, !block_backing(order->block));
+        if (model->kind == MODEL_EXACT)
+                check_first_in_queue(model, request);
+        *block = (struct model_block){
+                .block = order->block,
+                .id = block_id(order->block),
+                .pool = request->ask.pool,
+                .uid = request->client->uid,
+                .n_bytes = request->ask.n_bytes,
+                .properties = request->ask.properties,
+                .state = MODEL_MAKING,
+                .request = request,
+        };
+        TAILQ_INIT(&block->leases);
+        LIST_INSERT_HEAD(&model->blocks, block, link);
+        model->last_block_id = block->id;
+        model->pools[block->pool].n_jobs++;
+        request->block = block;
+        request->n_backs = model->pools[block->pool].n_backs;
+        return block_of(model, order);
+}
+
+static struct model_block *take_release(struct model *model, const struct order *order)
+{
+        struct model_block *block = block_of(model, order);
+
+        must(model, !order->client && block_backing(order->block) == block);
+        must(model, !block->release_ordered);
+        if (block->state == MODEL_CACHED) {
+                block->state = MODEL_RELEASING;
+                block->evicted = true;
+                if (model->kind == MODEL_EXACT)
+                        model->pools[block->pool].evicted_last = block;
+        }
+        must(model, block->state == MODEL_RELEASING);
+        block->release_ordered = true;
+        model->pools[block->pool].n_jobs++;
+        return block;
+}
+
+static bool maps(const struct model_client *client, const struct model_block *block)
+{
+        const struct model_lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->client == client)
+                        return true;
+        }
+        return false;
+}
+
+/* The smallest that serves; of these one that the client maps; of these the one cached last. */
+static bool is_better(const struct model_client *client, const struct model_block *a,
+                      const struct model_block *b)
+{
+        if (a->n_bytes != b->n_bytes)
+                return a->n_bytes < b->n_bytes;
+        if (maps(client, a) != maps(client, b))
+                return maps(client, a);
+        return a->cached_at > b->cached_at;
+}
+
+static void check_choice(const struct model *model, const struct model_request *request,
+                         const struct model_block *chosen)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block == chosen || block->state != MODEL_CACHED ||
+                    !model_serves(block, request))
+                        continue;
+                must(model, !is_better(request->client, block, chosen));
+        }
+}
+
+static void check_lease(const struct model *model, const struct model_client *client,
+                        const struct lease *lease)
+{
+        const struct model_lease *other;
+
+        must(model, lease_id(lease) != 0 && lease_id(lease) >> 56 == 0);
+        must(model, lease_slot(lease) < client->n_slots);
+        LIST_FOREACH (other, &client->leases, client_link)
+                must(model, other->slot != lease_slot(lease) && other->id != lease_id(lease));
+}
+
+static void add_lease(struct model *model, struct model_client *client, struct model_block *block,
+                      const struct lease *name)
+{
+        struct model_lease *lease = calloc(1, sizeof(*lease));
+
+        must(model, lease);
+        check_lease(model, client, name);
+        *lease = (struct model_lease){.id = lease_id(name),
+                                      .slot = lease_slot(name),
+                                      .busy = true,
+                                      .client = client,
+                                      .block = block};
+        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        LIST_INSERT_HEAD(&client->leases, lease, client_link);
+}
+
+static void take_grant(struct model *model, const struct order *order)
+{
+        struct model_request *request = request_of(model, order);
+        struct model_block *block = block_of(model, order);
+
+        must(model, block->uid == request->client->uid);
+        must(model, model_serves(block, request));
+        must(model, !request->failure);
+        must(model, model->kind == MODEL_LAZY || !request->cancelled);
+        must(model, block_backing(order->block) == block);
+        if (block->state == MODEL_CACHED) {
+                must(model, !request->block);
+                if (model->kind == MODEL_EXACT)
+                        check_choice(model, request, block);
+                model->pools[block->pool].n_grants_from_cache++;
+        } else {
+                must(model, block->state == MODEL_MADE && block->request == request);
+        }
+        block->state = MODEL_HELD;
+        block->request = NULL;
+        request->block = NULL;
+        add_lease(model, request->client, block, order->lease);
+        model_forget_request(model, request);
+        model->n_grants++;
+}
+
+static void check_late(const struct model *model, const struct model_request *request, int outcome)
+{
+        must(model, request->ask.deadline_ns <= model->now_ns);
+        if (outcome == GPUMEM_E_DEVICE_FULL) {
+                must(model, request->device_full);
+        } else {
+                must(model, outcome == (request->may_wait ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED));
+                must(model, !request->device_full);
+        }
+        must(model, !request->room_was_there || request->step != model->step ||
+                            outcome != GPUMEM_E_REFUSED);
+}
+
+static void take_refusal(struct model *model, const struct order *order)
+{
+        struct model_request *request = request_of(model, order);
+        int outcome = order->outcome;
+
+        must(model, outcome != 0);
+        if (is_refused_for_what_it_is(order)) {
+                must(model, !request->block);
+                model_forget_request(model, request);
+                return;
+        }
+        if (outcome == GPUMEM_E_CANCELLED) {
+                must(model, request->cancelled);
+                model_make_for_nobody(model, request);
+        } else {
+                if (request->failure)
+                        must(model, outcome == request->failure);
+                else
+                        check_late(model, request, outcome);
+                model->pools[request->ask.pool].n_refusals++;
+        }
+        model_forget_request(model, request);
+}
+
+static void take_freed(struct model *model, const struct order *order)
+{
+        struct model_client *client = client_of(model, order);
+        struct model_free_all *free_all;
+
+        LIST_FOREACH (free_all, &model->free_alls, link) {
+                if (free_all->client == client && free_all->serial == order->serial)
+                        break;
+        }
+        must(model, free_all);
+        must(model, free_all->n_unreleased == 0);
+        must(model, order->n_bytes == free_all->n_bytes);
+        must(model, order->n_blocks == free_all->n_blocks);
+        LIST_REMOVE(free_all, link);
+        free(free_all);
+}
+
+enum order_kind model_take(struct model *model, struct model_block **ret_block)
+{
+        struct order order = policy_next_order(model->policy);
+
+        switch (order.kind) {
+        case ORDER_CREATE:
+                *ret_block = take_create(model, &order);
+                break;
+        case ORDER_RELEASE:
+                *ret_block = take_release(model, &order);
+                break;
+        case ORDER_GRANT:
+                take_grant(model, &order);
+                break;
+        case ORDER_REFUSE:
+                take_refusal(model, &order);
+                break;
+        case ORDER_FREED:
+                take_freed(model, &order);
+                break;
+        case ORDER_NONE:
+                model->settled = true;
+                break;
+        }
+        return order.kind;
+}

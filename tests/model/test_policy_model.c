@@ -1,0 +1,356 @@
+/* Random deeds of several clients of several tenants in several pools, with workers that take their
+ * time, against the model. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "tests/model/policy_model.h"
+#include "tests/model/policy_worker.h"
+#include "tests/model/random.h"
+
+#define N_UIDS        3
+#define MAX_N_CLIENTS 8
+
+struct play {
+        struct model model;
+        struct worker worker;
+        struct random random;
+};
+
+static uint64_t from_environment(const char *name, uint64_t fallback)
+{
+        const char *text = getenv(name);
+
+        return text ? strtoull(text, NULL, 0) : fallback;
+}
+
+static uint64_t seed(void)
+{
+        return from_environment("GPUMEM_TEST_SEED", 20240229);
+}
+
+static unsigned long n_steps(void)
+{
+        return from_environment("GPUMEM_TEST_STEPS", 100000);
+}
+
+static uint64_t below(struct play *play, uint64_t n)
+{
+        return random_below(&play->random, n);
+}
+
+static bool one_in(struct play *play, uint64_t n)
+{
+        return below(play, n) == 0;
+}
+
+static enum order_kind take_one(struct play *play)
+{
+        struct model_block *block = NULL;
+        enum order_kind kind = model_take(&play->model, &block);
+
+        if (kind == ORDER_CREATE || kind == ORDER_RELEASE)
+                worker_add(&play->worker, block, kind);
+        return kind;
+}
+
+static void settle(struct play *play)
+{
+        while (take_one(play) != ORDER_NONE)
+                continue;
+}
+
+static struct model_client *any_client(struct play *play)
+{
+        struct model_client *client;
+        uint64_t n = 0;
+
+        LIST_FOREACH (client, &play->model.clients, link)
+                n++;
+        if (!n)
+                return NULL;
+        n = below(play, n);
+        LIST_FOREACH (client, &play->model.clients, link) {
+                if (n-- == 0)
+                        break;
+        }
+        return client;
+}
+
+static struct model_client *any_speaker(struct play *play)
+{
+        struct model_client *client = any_client(play);
+
+        return client && model_speaks(client) ? client : NULL;
+}
+
+static struct model_lease *any_lease(struct play *play)
+{
+        struct model_client *client = any_speaker(play);
+        struct model_lease *lease;
+        uint64_t n = 0;
+
+        if (!client || LIST_EMPTY(&client->leases))
+                return NULL;
+        LIST_FOREACH (lease, &client->leases, client_link)
+                n++;
+        n = below(play, n);
+        LIST_FOREACH (lease, &client->leases, client_link) {
+                if (n-- == 0)
+                        break;
+        }
+        return lease;
+}
+
+static void join(struct play *play)
+{
+        static const uint32_t slots[] = {6, 24, 100};
+        struct model_client *client;
+        unsigned n = 0;
+
+        LIST_FOREACH (client, &play->model.clients, link)
+                n++;
+        if (n < MAX_N_CLIENTS)
+                (void)model_join(&play->model, (uint32_t)below(play, N_UIDS),
+                                 slots[below(play, ARRAY_SIZE(slots))]);
+}
+
+static void end_someone(struct play *play)
+{
+        struct model_client *client = any_client(play);
+
+        if (!client)
+                return;
+        if (!client->eof && (client->dead || one_in(play, 2)))
+                model_eof(&play->model, client);
+        else
+                model_dead(&play->model, client);
+}
+
+static uint64_t any_deadline(struct play *play)
+{
+        switch (below(play, 4)) {
+        case 0:
+                return 0;
+        case 1:
+                return UINT64_MAX;
+        default:
+                return play->model.now_ns + below(play, 300);
+        }
+}
+
+/* Serials are used twice only on purpose, and then it must be known what is unanswered. */
+static uint32_t any_serial(struct play *play, const struct model_client *client)
+{
+        struct model_request *request = TAILQ_FIRST(&play->model.requests);
+
+        if (request && request->client == client && request->predicted && play->model.settled &&
+            one_in(play, 10))
+                return request->ask.serial;
+        return ++play->model.last_serial;
+}
+
+static void ask(struct play *play)
+{
+        static const uint32_t properties[] = {0, 0, 0, 0, 0, 0, 4, POLICY_SHAREABLE};
+        struct model_client *client = any_speaker(play);
+        struct policy_ask ask;
+
+        if (!client)
+                return;
+        ask = (struct policy_ask){
+                .pool = (uint32_t)below(play, MODEL_N_POOLS),
+                .serial = any_serial(play, client),
+                .n_bytes = 2 * MIB * (1 + below(play, one_in(play, 8) ? 24 : 10)),
+                .properties = properties[below(play, ARRAY_SIZE(properties))],
+                .deadline_ns = any_deadline(play),
+        };
+        if (one_in(play, 60))
+                ask.pool += MODEL_N_POOLS;
+        if (one_in(play, 60))
+                ask.n_bytes = below(play, 300) * MIB;
+        model_ask(&play->model, client, &ask);
+}
+
+static void return_one(struct play *play)
+{
+        struct model_lease *lease = any_lease(play);
+
+        if (lease)
+                model_return(&play->model, lease,
+                             one_in(play, 2) ? RETURN_MAPPED : RETURN_UNMAPPED);
+}
+
+static void unmap_one(struct play *play)
+{
+        struct model_lease *lease = any_lease(play);
+
+        if (lease)
+                model_unmap(&play->model, lease);
+}
+
+static void cancel_one(struct play *play)
+{
+        struct model_request *request = TAILQ_FIRST(&play->model.requests);
+        uint64_t n = below(play, 4);
+
+        while (request && n--)
+                request = TAILQ_NEXT(request, link);
+        if (request && !request->cancelled && !request->failure &&
+            !(request->predicted && request->outcome))
+                model_cancel(&play->model, request);
+}
+
+static void free_all(struct play *play)
+{
+        struct model_client *client = any_speaker(play);
+        uint32_t pool = (uint32_t)below(play, MODEL_N_POOLS + 1);
+
+        if (!client)
+                return;
+        settle(play);
+        model_free_all(&play->model, client, one_in(play, 3) ? SCOPE_NODE : SCOPE_TENANT,
+                       pool == MODEL_N_POOLS ? POLICY_ALL_POOLS : pool);
+}
+
+static void work(struct play *play)
+{
+        (void)worker_do_one(&play->worker, &play->model, &play->random,
+                            (uint32_t)below(play, MODEL_N_POOLS));
+}
+
+static void pass_time(struct play *play)
+{
+        play->model.now_ns += below(play, 40);
+        model_expire(&play->model);
+}
+
+static void change_strangers(struct play *play)
+{
+        worker_change_strangers(&play->worker, &play->model, &play->random);
+}
+
+static void do_something(struct play *play)
+{
+        static const struct {
+                unsigned weight;
+                void (*deed)(struct play *play);
+        } deeds[] = {
+                {300, ask},    {250, return_one},     {100, unmap_one}, {40, cancel_one},
+                {400, work},   {60, pass_time},       {15, join},       {14, end_someone},
+                {6, free_all}, {5, change_strangers},
+        };
+        uint64_t n_weights = 0, n;
+        unsigned i;
+
+        for (i = 0; i < ARRAY_SIZE(deeds); i++)
+                n_weights += deeds[i].weight;
+        n = below(play, n_weights);
+        for (i = 0; n >= deeds[i].weight; i++)
+                n -= deeds[i].weight;
+        deeds[i].deed(play);
+}
+
+static void step(struct play *play)
+{
+        play->model.step++;
+        do_something(play);
+        if (play->model.kind == MODEL_EXACT || one_in(play, 8))
+                settle(play);
+        else if (one_in(play, 2))
+                (void)take_one(play);
+        policy_check(play->model.policy);
+        if (play->model.settled)
+                model_compare(&play->model);
+}
+
+static void work_off(struct play *play)
+{
+        bool was_busy;
+
+        do {
+                was_busy = false;
+                settle(play);
+                model_compare(&play->model);
+                for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                        was_busy |= worker_do_one(&play->worker, &play->model, &play->random, i);
+                policy_check(play->model.policy);
+        } while (was_busy);
+}
+
+static void expect_nothing(const struct model *model, uint32_t pool)
+{
+        struct pool_figures figures;
+
+        must(model, policy_pool_figures(model->policy, pool, &figures) == 0);
+        must(model, figures.charged == 0 && figures.leased == 0 && figures.lingering == 0);
+        must(model, figures.n_waiting == 0);
+        must(model, !model->closing || (figures.reserved == 0 && figures.n_blocks == 0));
+}
+
+/* Everybody leaves: nothing is charged and nothing lingers; then the daemon ends: nothing is left. */
+static void end(struct play *play)
+{
+        while (!LIST_EMPTY(&play->model.clients)) {
+                end_someone(play);
+                settle(play);
+                policy_check(play->model.policy);
+        }
+        work_off(play);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                expect_nothing(&play->model, i);
+        model_shut_down(&play->model);
+        work_off(play);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                expect_nothing(&play->model, i);
+        must(&play->model, policy_next_deadline(play->model.policy) == UINT64_MAX);
+}
+
+static void run(enum model_kind kind, unsigned long n)
+{
+        struct play play = {.random = {.state = seed() + kind}};
+
+        model_init(&play.model, kind);
+        worker_init(&play.worker);
+        for (unsigned long i = 0; i < n; i++)
+                step(&play);
+        /* A play in which next to nobody got anything would prove nothing. */
+        must(&play.model, play.model.n_grants > n / 20);
+        end(&play);
+        model_deinit(&play.model);
+}
+
+START_TEST(orders_taken_at_once)
+{
+        run(MODEL_EXACT, n_steps());
+}
+END_TEST
+
+START_TEST(orders_left_standing)
+{
+        run(MODEL_LAZY, n_steps());
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("policy: model");
+        TCase *tests = tcase_create("random");
+        SRunner *runner;
+        int n_failed;
+
+        printf("# GPUMEM_TEST_SEED=%" PRIu64 " GPUMEM_TEST_STEPS=%lu\n", seed(), n_steps());
+        (void)fflush(stdout);
+        /* The build system's limit is the only one: a slow machine is not an error. */
+        tcase_set_timeout(tests, 0);
+        tcase_add_test(tests, orders_taken_at_once);
+        tcase_add_test(tests, orders_left_standing);
+        suite_add_tcase(suite, tests);
+        runner = srunner_create(suite);
+        srunner_set_tap(runner, "-");
+        srunner_run_all(runner, CK_SILENT);
+        n_failed = srunner_ntests_failed(runner);
+        srunner_free(runner);
+        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
