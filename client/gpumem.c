@@ -272,29 +272,35 @@ static int find_allocation(struct gpumem_client *client, const void *pointer,
         return GPUMEM_E_NOT_OURS;
 }
 
-static int wait_for_context(const struct gpumem_client *client, const struct stream_key *key)
+/* Nothing that runs on a device uses it any more. */
+static int free_unordered(struct pool *pool, void *pointer)
 {
-        /* Memory of no context was never in a stream's hands. */
-        if (!client->has_cuda || !key->context)
-                return 0;
-        return stream_synchronize_context(&client->cuda, key->context);
+        struct emptied emptied;
+        int r = pool_free(pool, pointer, &emptied);
+
+        if (!r && emptied.address)
+                pool_retire(pool, &emptied);
+        return r;
 }
 
-/* The memory goes back to the heap of the stream that it was allocated for. A free in that stream's
- * order needs no waiting before; any other does. */
+/* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
+ * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
+ * always: its next owner writes with the CPU, which no stream holds up. */
 static int free_in_order(struct gpumem_client *client, struct pool *pool,
                          const struct stream_key *key, void *pointer, void *stream)
 {
-        struct emptied emptied;
         struct stream_key free_key = {.context = 0};
-        bool same_order;
+        struct emptied emptied;
+        bool same_stream;
         int ordinal, r;
 
-        r = key->context ? stream_identify(&client->cuda, stream, &free_key, &ordinal) : 0;
+        if (!key->context)
+                return free_unordered(pool, pointer);
+        r = stream_identify(&client->cuda, stream, &free_key, &ordinal);
         if (r)
                 return r;
-        same_order = memcmp(key, &free_key, sizeof(*key)) == 0;
-        if (!same_order)
+        same_stream = memcmp(key, &free_key, sizeof(*key)) == 0;
+        if (!same_stream || pool->memory.kind == GPUMEM_PINNED)
                 r = stream_synchronize(&client->cuda, stream);
         if (!r)
                 r = pool_free(pool, pointer, &emptied);
@@ -302,8 +308,8 @@ static int free_in_order(struct gpumem_client *client, struct pool *pool,
                 return r;
         /* Earlier frees of the block's other allocations were in the heap's stream, which may be
          * gone by now: its context waits for what it had. */
-        r = same_order && key->context ? stream_synchronize(&client->cuda, stream)
-                                       : wait_for_context(client, key);
+        r = same_stream ? stream_synchronize(&client->cuda, stream)
+                        : stream_synchronize_context(&client->cuda, key->context);
         if (!r)
                 pool_retire(pool, &emptied);
         return r;
@@ -325,7 +331,6 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
 
 int gpumem_free_sync(struct gpumem_client *client, void *pointer)
 {
-        struct emptied emptied;
         struct stream_key key;
         struct pool *pool;
         int r;
@@ -335,13 +340,10 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = find_allocation(client, pointer, &pool, &key);
-        if (!r)
-                r = wait_for_context(client, &key);
-        if (!r)
-                r = pool_free(pool, pointer, &emptied);
-        if (!r && emptied.address)
-                pool_retire(pool, &emptied);
-        return r;
+        /* Memory of no context was never in a stream's hands. */
+        if (!r && key.context)
+                r = stream_synchronize_context(&client->cuda, key.context);
+        return r ? r : free_unordered(pool, pointer);
 }
 
 static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)

@@ -85,9 +85,13 @@ GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_re
                             void **ret_pointer);
 
 /* Ends an allocation. `stream` is alive and orders the free: work that uses the memory was
- * enqueued there, or is ordered before this point of it. When a block becomes empty by this free,
- * the call waits for the stream and gives the block back. NULL pointers are legal.
- * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _FORKED. */
+ * enqueued there, or is ordered before this point of it. Device memory freed in the stream that it
+ * was allocated for can be had again there at once. In three cases the call waits for the stream
+ * first: the memory is pinned, it was allocated for another stream, or its block becomes empty and
+ * goes back to the daemon. NULL pointers are legal.
+ * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _NO_CONTEXT (a default stream without a current
+ * context; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed), -EIO (the GPU's
+ * work failed: the allocation is ended, its block stays with the client). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
 /* The same for a caller who has no stream: waits for all work of the device first. */

@@ -135,9 +135,26 @@ int gpu_copy_to_device(struct gpu *gpu, void *to, const void *staged, uint64_t n
                               n_bytes, gpu->stream));
 }
 
-int gpu_copy_to_host(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes)
+static int copy_to_host(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes,
+                        CUstream stream)
 {
         return told(CUDA_CALL(&gpu->cuda, cuMemcpyDtoHAsync, staged, (CUdeviceptr)(uintptr_t)from,
+                              n_bytes, stream));
+}
+
+int gpu_copy_to_host(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes)
+{
+        return copy_to_host(gpu, staged, from, n_bytes, gpu->stream);
+}
+
+int gpu_copy_to_host_by_default(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes)
+{
+        return copy_to_host(gpu, staged, from, n_bytes, NULL);
+}
+
+int gpu_fill(struct gpu *gpu, void *to, unsigned char byte, uint64_t n_bytes)
+{
+        return told(CUDA_CALL(&gpu->cuda, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)to, byte,
                               n_bytes, gpu->stream));
 }
 

@@ -28,6 +28,11 @@ int gpu_restart(struct gpu *gpu);
 int gpu_copy_to_device(struct gpu *gpu, void *to, const void *staged, uint64_t n_bytes);
 int gpu_copy_to_host(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes);
 
+int gpu_fill(struct gpu *gpu, void *to, unsigned char byte, uint64_t n_bytes);
+
+/* Enqueued in the default stream, which knows nothing of the other. */
+int gpu_copy_to_host_by_default(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes);
+
 int gpu_synchronize(struct gpu *gpu);
 
 /* The driver's own count of the device's memory. */

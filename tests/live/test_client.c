@@ -21,16 +21,26 @@ static unsigned n_daemon_fds, n_own_fds;
 static struct gpu *gpus[2];
 static struct gpumem_client *client;
 
-static void start(void)
+static void start_on(const char *emulator)
 {
         static const char *const options[] = {"--pinned-bytes", "64MiB", NULL};
 
-        daemon_start(&gpumemd, "devices=2,bytes=256MiB", options);
+        daemon_start(&gpumemd, emulator, options);
         ck_assert_int_eq(gpu_new(1, &gpus[1]), 0);
         ck_assert_int_eq(gpu_new(0, &gpus[0]), 0);
         n_daemon_fds = daemon_quiet_fds(&gpumemd);
         n_own_fds = own_fds();
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_on("devices=2,bytes=256MiB");
+}
+
+static void start_on_slow_device(void)
+{
+        start_on("devices=2,bytes=256MiB,copy_delay_us=20000");
 }
 
 static void stop(void)
@@ -192,6 +202,56 @@ START_TEST(memory_is_freed_in_any_streams_order)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
         ck_assert_int_eq(gpumem_free(client, NULL, NULL), 0);
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
+}
+END_TEST
+
+/* A copy out of pinned memory is on its way when the memory is freed and had again: what the CPU
+ * writes there next must not come before the copy. `other` keeps the block from becoming empty. */
+START_TEST(pinned_memory_is_had_again_after_its_copies)
+{
+        struct gpumem_request request = pinned(64 * KIB), target = on_device(0, 64 * KIB);
+        unsigned char *to = must_alloc(&target), *other = must_alloc(&request);
+        unsigned char *from = must_alloc(&request), *again;
+
+        memset(from, 1, request.n_bytes);
+        ck_assert_int_eq(gpu_copy_to_device(gpus[0], to, from, request.n_bytes), 0);
+        must_free(&request, from);
+        again = must_alloc(&request);
+        ck_assert_ptr_eq(again, from);
+        memset(again, 2, request.n_bytes);
+        ck_assert_int_eq(gpu_copy_to_host(gpus[0], other, to, request.n_bytes), 0);
+        ck_assert_int_eq(gpu_synchronize(gpus[0]), 0);
+        for (uint64_t i = 0; i < request.n_bytes; i++)
+                ck_assert_uint_eq(other[i], 1);
+        must_free(&request, again);
+        must_free(&request, other);
+        must_free(&target, to);
+}
+END_TEST
+
+/* Work of another stream still uses device memory that is freed in that stream's order: its
+ * allocation stream must not have it before. */
+START_TEST(device_memory_is_had_again_after_another_streams_work)
+{
+        struct gpumem_request request = on_device(0, 64 * KIB), host = pinned(64 * KIB);
+        unsigned char *staged = must_alloc(&host), *keeper = must_alloc(&request), *from, *again;
+
+        from = must_alloc(&request);
+        memset(staged, 7, host.n_bytes);
+        ck_assert_int_eq(gpu_copy_to_device(gpus[0], from, staged, host.n_bytes), 0);
+        ck_assert_int_eq(gpu_synchronize(gpus[0]), 0);
+        memset(staged, 0, host.n_bytes);
+        ck_assert_int_eq(gpu_copy_to_host_by_default(gpus[0], staged, from, host.n_bytes), 0);
+        ck_assert_int_eq(gpumem_free(client, from, NULL), 0);
+        again = must_alloc(&request);
+        ck_assert_ptr_eq(again, from);
+        ck_assert_int_eq(gpu_fill(gpus[0], again, 9, host.n_bytes), 0);
+        ck_assert_int_eq(gpu_synchronize(gpus[0]), 0);
+        for (uint64_t i = 0; i < host.n_bytes; i++)
+                ck_assert_uint_eq(staged[i], 7);
+        must_free(&request, again);
+        must_free(&request, keeper);
+        must_free(&host, staged);
 }
 END_TEST
 
@@ -484,17 +544,22 @@ static void add_served(TCase *tests)
 int main(void)
 {
         Suite *suite = suite_create("client");
-        TCase *served = tcase_create("served"), *lost = tcase_create("lost");
-        TCase *alone = tcase_create("alone");
+        TCase *served = tcase_create("served"), *slow = tcase_create("slow");
+        TCase *lost = tcase_create("lost"), *alone = tcase_create("alone");
 
         tcase_set_timeout(served, 60);
         tcase_set_timeout(lost, 60);
         tcase_add_checked_fixture(served, start, stop);
         add_served(served);
+        tcase_set_timeout(slow, 60);
+        tcase_add_checked_fixture(slow, start_on_slow_device, stop);
+        tcase_add_test(slow, pinned_memory_is_had_again_after_its_copies);
+        tcase_add_test(slow, device_memory_is_had_again_after_another_streams_work);
         tcase_add_checked_fixture(lost, start, NULL);
         tcase_add_test(lost, allocations_outlive_the_daemon);
         tcase_add_test(alone, nobody_to_connect_to);
         suite_add_tcase(suite, served);
+        suite_add_tcase(suite, slow);
         suite_add_tcase(suite, lost);
         suite_add_tcase(suite, alone);
         return run_suite(suite);
