@@ -77,3 +77,8 @@ void *block_backing(const struct block *block)
 {
         return block->backing;
 }
+
+bool client_maps_anything(const struct client *client)
+{
+        return client->leases != NULL;
+}

@@ -161,5 +161,8 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool,
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
 
+/* May a block be mapped by this client: one that it leases, has given back, or was let go of? */
+bool client_maps_anything(const struct client *client);
+
 /* Derives every total and every link anew and asserts them. */
 void policy_check(const struct policy *policy);

@@ -67,24 +67,15 @@ static void close_handles(struct session *session)
         uv_close((uv_handle_t *)&session->pidfd_poll, on_pidfd_closed);
 }
 
-static bool nothing_charged(const struct session *session)
-{
-        for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
-                if (client_charged(session->client, pool))
-                        return false;
-        }
-        return true;
-}
-
-/* The first sign for a session in READY: the connection is over. A client that is charged nothing
- * has nothing to wait for. */
+/* The first sign for a session in READY: the connection is over. A client that maps nothing has
+ * nothing to be waited for. */
 static void leave(struct session *session)
 {
         struct server *server = session->server;
         uint64_t now_ns = server_now_ns(server);
 
         (void)policy_client_eof(server->policy, session->client, now_ns);
-        if (nothing_charged(session)) {
+        if (!client_maps_anything(session->client)) {
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 close_handles(session);
         } else {

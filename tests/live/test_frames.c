@@ -421,6 +421,35 @@ START_TEST(a_charge_ends_with_connection_and_process)
 }
 END_TEST
 
+/* Given back but still mapped: the process may go on using it after its connection has ended. */
+START_TEST(a_mapping_outlives_its_connection)
+{
+        int ends[2], fd;
+        char byte;
+        pid_t pid;
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        pid = fork();
+        if (pid == 0) {
+                fd = connect_ready();
+                give_back(fd, take_lease(fd, 8 * MIB), 0, 3);
+                closep(&fd);
+                (void)read(ends[1], &byte, 1);
+                _exit(0);
+        }
+        daemon_await(FIGURE_cached, 8 * MIB);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 8 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        ck_assert_int_eq(write(ends[0], "x", 1), 1);
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        daemon_await(FIGURE_charged, 0);
+        daemon_await(FIGURE_reserved, 0);
+        closep(&ends[0]);
+        closep(&ends[1]);
+}
+END_TEST
+
 /* The other way round: the process is dead, a forked child of it holds the connection. */
 START_TEST(a_child_that_holds_the_connection_holds_the_charge)
 {
@@ -511,6 +540,7 @@ int main(void)
         tcase_add_test(tests, a_waiting_lease_gets_what_comes_free);
         tcase_add_test(tests, a_waiting_lease_is_refused_in_time);
         tcase_add_test(tests, a_charge_ends_with_connection_and_process);
+        tcase_add_test(tests, a_mapping_outlives_its_connection);
         tcase_add_test(tests, a_child_that_holds_the_connection_holds_the_charge);
         tcase_add_test(tests, a_client_that_never_reads_harms_nobody);
         tcase_add_test(tests, noise_never_harms_others);
