@@ -97,5 +97,9 @@ void contract_hold(CUstream stream, struct contract_gate *gate);
 void contract_await(const struct contract_gate *gate);
 void contract_open(struct contract_gate *gate);
 
+/* Opens the gate from another thread, a while after the caller is likely to be in its next call:
+ * for calls that must not return before. */
+void contract_open_later(struct contract_gate *gate);
+
 /* Between two looks at something that is not there yet; fails the test when patience is over. */
 void contract_pause(int *n_looks);

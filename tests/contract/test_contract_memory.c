@@ -213,6 +213,24 @@ START_TEST(alloc_takes_and_free_returns)
 }
 END_TEST
 
+START_TEST(free_waits_for_all_work_of_the_context)
+{
+        struct contract_gate gate;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        address = alloc(LARGE);
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemsetD8Async(address, 1, LARGE / 8, stream));
+        contract_await(&gate);
+        contract_open_later(&gate);
+        ck_ok(cu.cuMemFree(address));
+        ck_ok(cu.cuStreamQuery(stream));
+}
+END_TEST
+
 START_TEST(alloc_and_free_refuse)
 {
         size_t n_total;
@@ -454,6 +472,7 @@ int main(void)
         tcase_add_test(tcase, memory_of_a_context_ends_with_it);
         tcase = contract_case(suite, "memory");
         tcase_add_test(tcase, alloc_takes_and_free_returns);
+        tcase_add_test(tcase, free_waits_for_all_work_of_the_context);
         tcase_add_test(tcase, alloc_and_free_refuse);
         tcase_add_test(tcase, allocated_memory_is_not_the_virtual_interface_s);
         tcase_add_test(tcase, memory_allocated_again_is_zero);

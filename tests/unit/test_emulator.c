@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,85 @@ START_TEST(capacity_is_exact_between_processes)
         ck_assert_uint_eq(used(), 0);
         contract_send(other.socket, 'x', -1);
         contract_finish(&other);
+}
+END_TEST
+
+/* Takes memory, marks it, finds its mark again, lets it go; many times. */
+static void busy(int socket)
+{
+        (void)contract_receive(socket, 'b');
+        (void)contract_context();
+        for (int i = 0; i < 200; i++) {
+                size_t n_bytes = GRANULE * (size_t)(1 + i % 7);
+                struct contract_block block = contract_map(contract_create(n_bytes, FD), n_bytes);
+                uint32_t mark = (uint32_t)getpid(), found = 0;
+
+                ck_ok(cu.cuMemcpyDtoH(&found, block.address + n_bytes - 4, 4));
+                ck_assert_uint_eq(found, 0);
+                ck_ok(cu.cuMemsetD32(block.address, mark, n_bytes / 4));
+                ck_ok(cu.cuMemcpyDtoH(&found, block.address + n_bytes - 4, 4));
+                ck_assert_uint_eq(found, mark);
+                contract_unmap(&block);
+                ck_ok(cu.cuMemRelease(block.handle));
+        }
+}
+
+START_TEST(processes_take_memory_at_once)
+{
+        enum { N = 4 };
+        struct contract_peer peers[N];
+
+        for (int i = 0; i < N; i++)
+                peers[i] = contract_start(busy);
+        for (int i = 0; i < N; i++)
+                contract_send(peers[i].socket, 'b', -1);
+        for (int i = 0; i < N; i++)
+                contract_finish(&peers[i]);
+        (void)contract_context();
+        ck_assert_uint_eq(used(), 0);
+}
+END_TEST
+
+static void *busy_thread(void *context)
+{
+        ck_ok(cu.cuCtxSetCurrent(context));
+        for (int i = 0; i < 100; i++) {
+                struct contract_block block = contract_map(contract_create(GRANULE, FD), GRANULE);
+                CUdeviceptr address;
+                CUstream stream;
+                CUevent event;
+                uint32_t found;
+
+                ck_ok(cu.cuMemAlloc(&address, GRANULE));
+                ck_ok(cu.cuStreamCreate(&stream, i % 2 ? CU_STREAM_NON_BLOCKING : 0));
+                ck_ok(cu.cuEventCreate(&event, 0));
+                ck_ok(cu.cuMemsetD32Async(address, (uint32_t)i, 1024, stream));
+                ck_ok(cu.cuEventRecord(event, stream));
+                ck_ok(cu.cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0));
+                ck_ok(cu.cuMemcpyDtoDAsync(block.address, address, 4096, CU_STREAM_PER_THREAD));
+                ck_ok(cu.cuStreamSynchronize(CU_STREAM_PER_THREAD));
+                ck_ok(cu.cuMemcpyDtoH(&found, block.address + 4092, 4));
+                ck_assert_uint_eq(found, i);
+                ck_ok(cu.cuEventDestroy(event));
+                ck_ok(cu.cuStreamDestroy(stream));
+                ck_ok(cu.cuMemFree(address));
+                contract_unmap(&block);
+                ck_ok(cu.cuMemRelease(block.handle));
+        }
+        return NULL;
+}
+
+START_TEST(threads_use_everything_at_once)
+{
+        enum { N = 4 };
+        CUcontext context = contract_context();
+        pthread_t threads[N];
+
+        for (int i = 0; i < N; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, busy_thread, context), 0);
+        for (int i = 0; i < N; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert_uint_eq(used(), 0);
 }
 END_TEST
 
@@ -412,6 +492,8 @@ int main(void)
         TCase *tcase = contract_case(suite, "capacity");
 
         tcase_add_test(tcase, capacity_is_exact_between_processes);
+        tcase_add_test(tcase, processes_take_memory_at_once);
+        tcase_add_test(tcase, threads_use_everything_at_once);
         tcase_add_test(tcase, free_bytes_in_pieces_are_as_good_as_in_one);
         tcase_add_test(tcase, memory_is_refused_only_when_bytes_are_lacking);
         tcase_add_test(tcase, a_primary_context_costs_what_is_configured);
