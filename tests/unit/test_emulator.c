@@ -106,7 +106,7 @@ static void busy(int socket)
 {
         (void)contract_receive(socket, 'b');
         (void)contract_context();
-        for (int i = 0; i < 200; i++) {
+        for (int i = 0; i < 50; i++) {
                 size_t n_bytes = GRANULE * (size_t)(1 + i % 7);
                 struct contract_block block = contract_map(contract_create(n_bytes, FD), n_bytes);
                 uint32_t mark = (uint32_t)getpid(), found = 0;
