@@ -190,6 +190,25 @@ START_TEST(a_fd_is_imported_repeatedly)
 }
 END_TEST
 
+START_TEST(every_fd_brings_its_own_memory)
+{
+        enum { N = 4 };
+        int fds[N];
+
+        (void)contract_context();
+        for (unsigned char i = 0; i < N; i++) {
+                struct contract_block block = contract_map(contract_create(GRANULE, FD), GRANULE);
+
+                contract_write(block.address, (unsigned char)(i + 1));
+                fds[i] = contract_export(block.handle);
+        }
+        for (unsigned char i = N; i > 0; i--)
+                ck_assert_uint_eq(
+                        contract_read(contract_map(contract_import(fds[i - 1]), GRANULE).address),
+                        i);
+}
+END_TEST
+
 START_TEST(several_processes_import_one_fd)
 {
         struct contract_peer owner = contract_start(creator);
@@ -690,6 +709,7 @@ static void add_sharing(TCase *tcase)
         tcase_add_test(tcase, memory_returns_with_its_last_reference);
         tcase_add_test(tcase, closing_the_last_fd_returns_memory);
         tcase_add_test(tcase, a_fd_is_imported_repeatedly);
+        tcase_add_test(tcase, every_fd_brings_its_own_memory);
         tcase_add_test(tcase, several_processes_import_one_fd);
         if (geteuid() == 0)
                 tcase_add_test(tcase, another_user_imports_a_fd);

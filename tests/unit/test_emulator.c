@@ -106,14 +106,14 @@ static void busy(int socket)
 {
         (void)contract_receive(socket, 'b');
         (void)contract_context();
-        for (int i = 0; i < 50; i++) {
+        for (int i = 0; i < 500; i++) {
                 size_t n_bytes = GRANULE * (size_t)(1 + i % 7);
                 struct contract_block block = contract_map(contract_create(n_bytes, FD), n_bytes);
                 uint32_t mark = (uint32_t)getpid(), found = 0;
 
                 ck_ok(cu.cuMemcpyDtoH(&found, block.address + n_bytes - 4, 4));
                 ck_assert_uint_eq(found, 0);
-                ck_ok(cu.cuMemsetD32(block.address, mark, n_bytes / 4));
+                ck_ok(cu.cuMemsetD32(block.address + n_bytes - 4, mark, 1));
                 ck_ok(cu.cuMemcpyDtoH(&found, block.address + n_bytes - 4, 4));
                 ck_assert_uint_eq(found, mark);
                 contract_unmap(&block);
