@@ -86,6 +86,43 @@ START_TEST(a_dead_process_s_memory_is_found_by_who_needs_it)
 }
 END_TEST
 
+/* Takes and lets go without end, and says so every time. */
+static void restless(int socket)
+{
+        contract_init();
+        for (size_t i = 0;; i++) {
+                CUmemGenericAllocationHandle handles[3];
+
+                for (size_t j = 0; j < 3; j++)
+                        ck_ok(create(2 * MIB * (1 + (i + j) % 5), &handles[j]));
+                for (size_t j = 0; j < 3; j++)
+                        ck_ok(cu.cuMemRelease(handles[j]));
+                contract_send(socket, 'r', -1);
+        }
+}
+
+START_TEST(death_at_any_moment_loses_nothing)
+{
+        enum { ROUNDS = 40 };
+        struct contract_peer peers[ROUNDS];
+        CUmemGenericAllocationHandle handle;
+        int n_looks = 0;
+
+        contract_configure("bytes=1GiB,reclaim_ms=0");
+        for (int i = 0; i < ROUNDS; i++) {
+                peers[i] = contract_start(restless);
+                for (int j = 0; j <= i; j++)
+                        (void)contract_receive(peers[i].socket, 'r');
+                contract_kill(&peers[i]);
+        }
+        (void)contract_context();
+        while (used())
+                contract_pause(&n_looks);
+        ck_ok(create(TOTAL, &handle));
+        ck_assert_uint_eq(used(), TOTAL);
+}
+END_TEST
+
 START_TEST(memory_goes_on_while_another_holds_it)
 {
         struct contract_peer dead;
@@ -271,6 +308,7 @@ int main(void)
 
         tcase_add_test(tcase, a_killed_process_s_memory_comes_back_after_the_delay);
         tcase_add_test(tcase, a_dead_process_s_memory_is_found_by_who_needs_it);
+        tcase_add_test(tcase, death_at_any_moment_loses_nothing);
         tcase_add_test(tcase, memory_goes_on_while_another_holds_it);
         tcase_add_test(tcase, a_fd_in_flight_keeps_the_memory);
         tcase_add_test(tcase, a_mapping_of_the_file_alone_keeps_the_memory);
