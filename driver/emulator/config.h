@@ -1,5 +1,10 @@
 /* What GPUMEM_EMULATOR says, as numbers: the options of this process, read once by cuInit.
- * Pure but for the look at /dev/shm that finds the default directory. */
+ * Pure but for the look at /dev/shm that finds the default directory.
+ *
+ * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0", each
+ * optional. bytes is the capacity of every device. Processes with the same dir share the machine;
+ * the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The
+ * file system behind it must hold what is really written, or the writer gets SIGBUS. */
 #pragma once
 
 #include <limits.h>
@@ -20,7 +25,7 @@ struct config {
         char directory[PATH_MAX];
 };
 
-/* `text` is "devices=2,bytes=16GiB,..."; NULL and "" give the defaults. -EINVAL: something in it
+/* NULL and "" give the defaults. -EINVAL: something in it
  * is wrong, and `ret_reason` says what, and what is allowed. */
 int config_read(const char *text, struct config *ret_config, char ret_reason[CONFIG_REASON_MAX]);
 

@@ -3,12 +3,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,10 +19,12 @@
 #define NAME_OF(call)  NAME_OF_(call)
 #define NAME_OF_(call) #call
 #define PAUSE_US       2000
+#define LATER_US       20000
+#define ROOM_MIN       ((unsigned long)2 << 30)
 
 struct contract_calls cu;
 
-static char root[] = "/tmp/gpumem-contract-XXXXXX";
+static char root[64]; /* under which every test has its machine */
 
 static void *symbol(void *library, const char *name)
 {
@@ -80,12 +84,23 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
         return remove(path);
 }
 
+/* Memory is best kept in memory, if there is room for it. */
+static int root_make(void)
+{
+        struct statvfs fs;
+        int has_room = statvfs("/dev/shm", &fs) == 0 && fs.f_bavail * fs.f_frsize >= ROOM_MIN;
+
+        (void)snprintf(root, sizeof(root), "%s/gpumem-contract-XXXXXX",
+                       has_room ? "/dev/shm" : "/tmp");
+        return mkdtemp(root) && chmod(root, 0755) == 0 ? 0 : -1;
+}
+
 int contract_main(Suite *suite)
 {
         SRunner *runner = srunner_create(suite);
         int n_failed;
 
-        if (!mkdtemp(root) || chmod(root, 0755) < 0)
+        if (root_make() < 0)
                 return EXIT_FAILURE;
         srunner_set_tap(runner, "-");
         srunner_run_all(runner, CK_SILENT);
@@ -294,6 +309,21 @@ void contract_await(const struct contract_gate *gate)
 void contract_open(struct contract_gate *gate)
 {
         __atomic_store_n(&gate->opened, 1, __ATOMIC_RELEASE);
+}
+
+static void *open_later(void *gate)
+{
+        (void)usleep(LATER_US);
+        contract_open(gate);
+        return NULL;
+}
+
+void contract_open_later(struct contract_gate *gate)
+{
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, open_later, gate), 0);
+        ck_assert_int_eq(pthread_detach(thread), 0);
 }
 
 void contract_pause(int *n_looks)

@@ -271,8 +271,10 @@ START_TEST(unregister_waits_for_running_work)
         ck_ok(cu.cuMemsetD8(address, 0x29, N_BYTES));
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, N_BYTES, stream));
-        contract_open(&gate);
+        contract_await(&gate);
+        contract_open_later(&gate);
         ck_ok(cu.cuMemHostUnregister(bytes));
+        ck_ok(cu.cuStreamQuery(stream));
         ck_assert_uint_eq(bytes[N_BYTES - 1], 0x29);
 }
 END_TEST

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "tests/contract/contract.h"
 
 #define INVALID   CUDA_ERROR_INVALID_VALUE
@@ -85,6 +86,8 @@ START_TEST(a_query_tells_whether_work_is_left)
 }
 END_TEST
 
+static const unsigned kinds[] = {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT};
+
 START_TEST(streams_do_not_wait_for_each_other)
 {
         struct contract_gate gate;
@@ -92,8 +95,8 @@ START_TEST(streams_do_not_wait_for_each_other)
         CUdeviceptr address;
 
         (void)contract_context();
-        held = stream_new(CU_STREAM_NON_BLOCKING);
-        free_one = stream_new(CU_STREAM_NON_BLOCKING);
+        held = stream_new(kinds[_i]);
+        free_one = stream_new(kinds[_i]);
         address = alloc();
         contract_hold(held, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 5, N_BYTES, free_one));
@@ -455,7 +458,7 @@ int main(void)
 
         tcase_add_test(tcase, a_stream_runs_in_order);
         tcase_add_test(tcase, a_query_tells_whether_work_is_left);
-        tcase_add_test(tcase, streams_do_not_wait_for_each_other);
+        tcase_add_loop_test(tcase, streams_do_not_wait_for_each_other, 0, ARRAY_SIZE(kinds));
         tcase_add_test(tcase, a_context_synchronises_all_its_streams);
         tcase_add_test(tcase, a_destroyed_stream_finishes_its_work);
         tcase_add_test(tcase, ids_are_not_used_again);

@@ -1,15 +1,8 @@
-/* The emulated driver's memory: exact capacity between processes, and what death leaves behind. */
-#include <fcntl.h>
+/* The emulated driver's capacity: exact between processes, and never fragmented. */
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/contract/contract.h"
@@ -31,26 +24,6 @@ static CUresult create(size_t n_bytes, CUmemGenericAllocationHandle *ret_handle)
         CUmemAllocationProp properties = contract_properties(FD);
 
         return cu.cuMemCreate(ret_handle, n_bytes, &properties, 0);
-}
-
-static int64_t now_ms(void)
-{
-        struct timespec now;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Holds a block with a byte in it until it is killed; hands out a fd of it. */
-static void holder(int socket)
-{
-        struct contract_block block;
-
-        (void)contract_context();
-        block = contract_map(contract_create(BLOCK, FD), BLOCK);
-        contract_write(block.address, 0x7E);
-        contract_send(socket, 'h', contract_export(block.handle));
-        (void)contract_receive(socket, 'x');
 }
 
 /* Does as it is told: takes half of the device, lets it go. */
@@ -97,6 +70,85 @@ START_TEST(capacity_is_exact_between_processes)
         ck_assert_uint_eq(used(), 0);
         contract_send(other.socket, 'x', -1);
         contract_finish(&other);
+}
+END_TEST
+
+/* Takes memory, marks it, finds its mark again, lets it go; many times. */
+static void busy(int socket)
+{
+        (void)contract_receive(socket, 'b');
+        (void)contract_context();
+        for (int i = 0; i < 500; i++) {
+                size_t n_bytes = GRANULE * (size_t)(1 + i % 7);
+                struct contract_block block = contract_map(contract_create(n_bytes, FD), n_bytes);
+                uint32_t mark = (uint32_t)getpid(), found = 0;
+
+                ck_ok(cu.cuMemcpyDtoH(&found, block.address + n_bytes - 4, 4));
+                ck_assert_uint_eq(found, 0);
+                ck_ok(cu.cuMemsetD32(block.address + n_bytes - 4, mark, 1));
+                ck_ok(cu.cuMemcpyDtoH(&found, block.address + n_bytes - 4, 4));
+                ck_assert_uint_eq(found, mark);
+                contract_unmap(&block);
+                ck_ok(cu.cuMemRelease(block.handle));
+        }
+}
+
+START_TEST(processes_take_memory_at_once)
+{
+        enum { N = 4 };
+        struct contract_peer peers[N];
+
+        for (int i = 0; i < N; i++)
+                peers[i] = contract_start(busy);
+        for (int i = 0; i < N; i++)
+                contract_send(peers[i].socket, 'b', -1);
+        for (int i = 0; i < N; i++)
+                contract_finish(&peers[i]);
+        (void)contract_context();
+        ck_assert_uint_eq(used(), 0);
+}
+END_TEST
+
+static void *busy_thread(void *context)
+{
+        ck_ok(cu.cuCtxSetCurrent(context));
+        for (int i = 0; i < 100; i++) {
+                struct contract_block block = contract_map(contract_create(GRANULE, FD), GRANULE);
+                CUdeviceptr address;
+                CUstream stream;
+                CUevent event;
+                uint32_t found;
+
+                ck_ok(cu.cuMemAlloc(&address, GRANULE));
+                ck_ok(cu.cuStreamCreate(&stream, i % 2 ? CU_STREAM_NON_BLOCKING : 0));
+                ck_ok(cu.cuEventCreate(&event, 0));
+                ck_ok(cu.cuMemsetD32Async(address, (uint32_t)i, 1024, stream));
+                ck_ok(cu.cuEventRecord(event, stream));
+                ck_ok(cu.cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0));
+                ck_ok(cu.cuMemcpyDtoDAsync(block.address, address, 4096, CU_STREAM_PER_THREAD));
+                ck_ok(cu.cuStreamSynchronize(CU_STREAM_PER_THREAD));
+                ck_ok(cu.cuMemcpyDtoH(&found, block.address + 4092, 4));
+                ck_assert_uint_eq(found, i);
+                ck_ok(cu.cuEventDestroy(event));
+                ck_ok(cu.cuStreamDestroy(stream));
+                ck_ok(cu.cuMemFree(address));
+                contract_unmap(&block);
+                ck_ok(cu.cuMemRelease(block.handle));
+        }
+        return NULL;
+}
+
+START_TEST(threads_use_everything_at_once)
+{
+        enum { N = 4 };
+        CUcontext context = contract_context();
+        pthread_t threads[N];
+
+        for (int i = 0; i < N; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, busy_thread, context), 0);
+        for (int i = 0; i < N; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert_uint_eq(used(), 0);
 }
 END_TEST
 
@@ -166,220 +218,6 @@ START_TEST(memory_is_refused_only_when_bytes_are_lacking)
 }
 END_TEST
 
-START_TEST(a_killed_process_s_memory_comes_back_after_the_delay)
-{
-        struct contract_peer dead;
-        CUmemGenericAllocationHandle handle;
-        int64_t seen_at;
-        int n_looks = 0;
-
-        contract_configure("bytes=1GiB,reclaim_ms=300");
-        dead = contract_start(holder);
-        (void)close(contract_receive(dead.socket, 'h'));
-        (void)contract_context();
-        contract_kill(&dead);
-        seen_at = now_ms();
-        ck_assert_uint_eq(used(), BLOCK);
-        ck_cuda(CUDA_ERROR_OUT_OF_MEMORY, create(TOTAL, &handle));
-        while (used())
-                contract_pause(&n_looks);
-        ck_assert_int_ge(now_ms() - seen_at, 299);
-        ck_ok(create(TOTAL, &handle));
-}
-END_TEST
-
-START_TEST(a_dead_process_s_memory_is_found_by_who_needs_it)
-{
-        struct contract_peer dead;
-        CUmemGenericAllocationHandle handle;
-
-        contract_configure("bytes=1GiB,reclaim_ms=0");
-        dead = contract_start(holder);
-        (void)close(contract_receive(dead.socket, 'h'));
-        (void)contract_context();
-        contract_kill(&dead);
-        ck_ok(create(TOTAL, &handle));
-}
-END_TEST
-
-START_TEST(memory_goes_on_while_another_holds_it)
-{
-        struct contract_peer dead;
-        struct contract_block block;
-        int fd;
-
-        contract_configure("bytes=1GiB,reclaim_ms=0");
-        dead = contract_start(holder);
-        fd = contract_receive(dead.socket, 'h');
-        (void)contract_context();
-        block = contract_map(contract_import(fd), BLOCK);
-        (void)close(fd);
-        contract_kill(&dead);
-        ck_assert_uint_eq(used(), BLOCK);
-        ck_assert_uint_eq(contract_read(block.address), 0x7E);
-        contract_unmap(&block);
-        ck_assert_uint_eq(used(), BLOCK);
-        /* The last reference, given up explicitly. */
-        ck_ok(cu.cuMemRelease(block.handle));
-        ck_assert_uint_eq(used(), 0);
-}
-END_TEST
-
-START_TEST(a_fd_in_flight_keeps_the_memory)
-{
-        struct pollfd arrival = {.events = POLLIN};
-        struct contract_peer dead;
-        struct contract_block block;
-        int fd;
-
-        contract_configure("bytes=1GiB,reclaim_ms=0");
-        dead = contract_start(holder);
-        (void)contract_context();
-        arrival.fd = dead.socket;
-        ck_assert_int_eq(poll(&arrival, 1, CONTRACT_PATIENCE_MS), 1);
-        ck_assert_int_eq(kill(dead.pid, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(dead.pid, NULL, 0), dead.pid);
-        ck_assert_uint_eq(used(), BLOCK);
-        ck_assert_uint_eq(used(), BLOCK);
-        fd = contract_receive(dead.socket, 'h');
-        block = contract_map(contract_import(fd), BLOCK);
-        ck_assert_uint_eq(contract_read(block.address), 0x7E);
-        contract_unmap(&block);
-        ck_ok(cu.cuMemRelease(block.handle));
-        ck_assert_uint_eq(used(), BLOCK);
-        (void)close(fd);
-        ck_assert_uint_eq(used(), 0);
-}
-END_TEST
-
-START_TEST(a_mapping_of_the_file_alone_keeps_the_memory)
-{
-        CUmemGenericAllocationHandle handle;
-        void *bytes;
-        int fd;
-
-        contract_configure("bytes=1GiB,reclaim_ms=0");
-        (void)contract_context();
-        handle = contract_create(BLOCK, FD);
-        fd = contract_export(handle);
-        bytes = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, lseek(fd, 0, SEEK_CUR));
-        ck_assert_ptr_ne(bytes, MAP_FAILED);
-        ck_assert_int_eq(close(fd), 0);
-        ck_ok(cu.cuMemRelease(handle));
-        ck_assert_uint_eq(used(), BLOCK);
-        ck_assert_int_eq(munmap(bytes, 4096), 0);
-        ck_assert_uint_eq(used(), 0);
-}
-END_TEST
-
-/* A process with memory, and a forked child that outlives it. */
-static void parent_of_a_child(int socket)
-{
-        (void)contract_context();
-        (void)contract_map(contract_create(BLOCK, FD), BLOCK);
-        if (fork() == 0) {
-                contract_send(socket, 'c', -1);
-                (void)contract_receive(socket, 'x');
-                _exit(EXIT_SUCCESS);
-        }
-        (void)pause();
-}
-
-START_TEST(a_forked_child_keeps_its_killed_parent_s_memory)
-{
-        struct contract_peer parent;
-        int n_looks = 0;
-
-        contract_configure("bytes=1GiB,reclaim_ms=0");
-        parent = contract_start(parent_of_a_child);
-        (void)contract_receive(parent.socket, 'c');
-        (void)contract_context();
-        ck_assert_int_eq(kill(parent.pid, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(parent.pid, NULL, 0), parent.pid);
-        ck_assert_uint_eq(used(), BLOCK);
-        contract_send(parent.socket, 'x', -1);
-        while (used())
-                contract_pause(&n_looks);
-}
-END_TEST
-
-START_TEST(a_forked_child_does_not_keep_what_is_released)
-{
-        struct contract_block block;
-        CUdeviceptr address;
-        pid_t child;
-
-        (void)contract_context();
-        block = contract_map(contract_create(BLOCK, NONE), BLOCK);
-        ck_ok(cu.cuMemAlloc(&address, BLOCK));
-        child = fork();
-        if (child == 0) {
-                (void)pause();
-                _exit(EXIT_SUCCESS);
-        }
-        contract_unmap(&block);
-        ck_ok(cu.cuMemRelease(block.handle));
-        ck_assert_uint_eq(used(), BLOCK);
-        ck_ok(cu.cuMemFree(address));
-        ck_assert_uint_eq(used(), 0);
-        ck_assert_int_eq(kill(child, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(child, NULL, 0), child);
-}
-END_TEST
-
-static const char *directory(void)
-{
-        return strstr(getenv("GPUMEM_EMULATOR"), "dir=") + strlen("dir=");
-}
-
-static void import_refused(int fd)
-{
-        CUmemGenericAllocationHandle handle;
-
-        ck_cuda(CUDA_ERROR_INVALID_VALUE,
-                cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, FD));
-}
-
-START_TEST(a_file_of_the_machine_is_no_memory_without_its_lock)
-{
-        CUmemGenericAllocationHandle handle;
-        char path[512];
-        int fd;
-
-        contract_init();
-        handle = contract_create(BLOCK, FD);
-        (void)snprintf(path, sizeof(path), "%s/device-0", directory());
-        fd = open(path, O_RDWR | O_CLOEXEC);
-        ck_assert_int_ge(fd, 0);
-        import_refused(fd);
-        ck_ok(cu.cuMemRelease(handle));
-        import_refused(fd);
-        (void)snprintf(path, sizeof(path), "%s/layout", directory());
-        fd = open(path, O_RDWR | O_CLOEXEC);
-        ck_assert_int_ge(fd, 0);
-        import_refused(fd);
-}
-END_TEST
-
-/* Holds memory of another machine. */
-static void stranger(int socket)
-{
-        contract_configure("bytes=1GiB,devices=2");
-        holder(socket);
-}
-
-START_TEST(memory_of_another_machine_is_refused)
-{
-        struct contract_peer other = contract_start(stranger);
-        int fd = contract_receive(other.socket, 'h');
-
-        (void)contract_context();
-        import_refused(fd);
-        ck_assert_uint_eq(used(), 0);
-        contract_kill(&other);
-}
-END_TEST
-
 START_TEST(a_primary_context_costs_what_is_configured)
 {
         contract_configure("bytes=1GiB,ctx_bytes=64MiB");
@@ -412,20 +250,11 @@ int main(void)
         TCase *tcase = contract_case(suite, "capacity");
 
         tcase_add_test(tcase, capacity_is_exact_between_processes);
+        tcase_add_test(tcase, processes_take_memory_at_once);
+        tcase_add_test(tcase, threads_use_everything_at_once);
         tcase_add_test(tcase, free_bytes_in_pieces_are_as_good_as_in_one);
         tcase_add_test(tcase, memory_is_refused_only_when_bytes_are_lacking);
         tcase_add_test(tcase, a_primary_context_costs_what_is_configured);
         tcase_add_test(tcase, releasing_a_primary_context_frees_its_memory);
-        tcase = contract_case(suite, "death");
-        tcase_add_test(tcase, a_killed_process_s_memory_comes_back_after_the_delay);
-        tcase_add_test(tcase, a_dead_process_s_memory_is_found_by_who_needs_it);
-        tcase_add_test(tcase, memory_goes_on_while_another_holds_it);
-        tcase_add_test(tcase, a_fd_in_flight_keeps_the_memory);
-        tcase_add_test(tcase, a_mapping_of_the_file_alone_keeps_the_memory);
-        tcase_add_test(tcase, a_forked_child_keeps_its_killed_parent_s_memory);
-        tcase_add_test(tcase, a_forked_child_does_not_keep_what_is_released);
-        tcase = contract_case(suite, "strangers");
-        tcase_add_test(tcase, a_file_of_the_machine_is_no_memory_without_its_lock);
-        tcase_add_test(tcase, memory_of_another_machine_is_refused);
         return contract_main(suite);
 }

@@ -275,6 +275,22 @@ START_TEST(memory_reused_too_early_is_overwritten)
 }
 END_TEST
 
+START_TEST(synchronising_the_default_stream_waits_for_blocking_ones)
+{
+        struct contract_gate gate;
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_new(CU_STREAM_DEFAULT);
+        contract_hold(stream, &gate);
+        ck_cuda(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(NULL));
+        contract_await(&gate);
+        contract_open_later(&gate);
+        ck_ok(cu.cuStreamSynchronize(NULL));
+        ck_ok(cu.cuStreamQuery(stream));
+}
+END_TEST
+
 START_TEST(stream_handles_are_used_again_at_once)
 {
         unsigned long long first_id, second_id;
@@ -402,6 +418,7 @@ int main(void)
         tcase = contract_case(suite, "order");
         tcase_add_test(tcase, a_wrong_order_gives_wrong_bytes);
         tcase_add_test(tcase, memory_reused_too_early_is_overwritten);
+        tcase_add_test(tcase, synchronising_the_default_stream_waits_for_blocking_ones);
         tcase = contract_case(suite, "handles");
         tcase_add_test(tcase, stream_handles_are_used_again_at_once);
         tcase_add_test(tcase, stale_and_invented_handles_are_found_out);
