@@ -91,6 +91,8 @@ static void recount(struct block *block, const struct totals *before)
         assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes);
         if (totals_reserved(&pool->totals) > pool->reserved_peak)
                 pool->reserved_peak = totals_reserved(&pool->totals);
+        if (totals_reserved(&block->holding->totals) > block->holding->reserved_peak)
+                block->holding->reserved_peak = totals_reserved(&block->holding->totals);
 }
 
 static void set_state(struct block *block, enum block_state state)
@@ -100,6 +102,7 @@ static void set_state(struct block *block, enum block_state state)
         assert(legal_next[block->state] & BIT(state));
         block_count(block, &before);
         block->state = state;
+        block->since_ns = block_its_pool(block)->policy->now_ns;
         recount(block, &before);
 }
 
@@ -147,6 +150,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
                 return -ENOMEM;
         }
         block->id = ++holding->pool->policy->last_block_id;
+        block->made_ns = holding->pool->policy->now_ns;
         block->holding = holding;
         (void)tenant_ref(holding->tenant);
         TAILQ_INIT(&block->leases);

@@ -87,7 +87,9 @@ static void check_holding(const struct holding *holding)
                 n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
         }
         assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
+        n_charged_bytes += check_declared(holding->pool, holding->tenant);
         assert(n_charged_bytes == holding->charged);
+        assert(totals_reserved(&totals) <= holding->reserved_peak);
         check_bins(holding);
         check_oldest_first(holding);
 }
@@ -162,14 +164,20 @@ static uint32_t check_requests(const struct client *client)
 
 static void check_charges(const struct client *client)
 {
+        uint64_t n_declared_bytes = 0;
+
         for (uint32_t i = 0; i < client->policy->n_pools; i++) {
                 const struct block *block;
-                uint64_t n_bytes = 0;
+                const struct charge *declared = &client->declared[i];
+                uint64_t n_bytes = declared->n_bytes;
 
+                assert(declared->client == (declared->n_bytes ? client : NULL));
+                n_declared_bytes += declared->n_bytes;
                 LIST_FOREACH (block, &client->policy->pools[i]->blocks, pool_link)
                         n_bytes += block->charge.client == client ? block->bin->n_bytes : 0;
                 assert(n_bytes == client->charged[i]);
         }
+        assert(n_declared_bytes <= client->n_held_bytes);
 }
 
 static void check_dropped(const struct client *client)
