@@ -17,7 +17,7 @@ int report_failure(const char *what, int result)
         return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
 }
 
-static int print_json(json_t *take_value)
+int print_json(struct json_t *take_value)
 {
         int r = -1;
 

@@ -15,14 +15,17 @@ static const char help_text[] =
         "Looks at a running gpumemd.\n"
         "\n"
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
+        "  clients, blocks, tenants\n"
+        "                 who holds what; only root and the daemon's user see that of others\n"
+        "  reset-peaks    the peaks of stats and tenants begin anew\n"
         "  free-all       gives cached blocks back to the driver\n"
         "\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --json         for programs: sizes in bytes\n"
-        "  --pool ID      free-all: this pool only\n"
-        "  --tenant       free-all: the caller's own blocks only; default: every tenant's, which\n"
-        "                 only root and the daemon's own user may do\n"
+        "  --pool ID      free-all, blocks, reset-peaks: this pool only\n"
+        "  --tenant       free-all, reset-peaks: the caller's own only; default: every tenant's,\n"
+        "                 which only root and the daemon's own user may do\n"
         "  --help, --version\n"
         "\n"
         "Exit status: 0 done, 1 refused or failed, 2 wrong option or command, 3 no daemon.\n";
@@ -51,6 +54,10 @@ static const struct {
         int (*run)(struct link *link, const struct arguments *arguments);
 } commands[] = {
         {"stats", command_stats},
+        {"clients", command_clients},
+        {"blocks", command_blocks},
+        {"tenants", command_tenants},
+        {"reset-peaks", command_reset_peaks},
         {"free-all", command_free_all},
 };
 
@@ -107,7 +114,7 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
 static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
 {
         if (optind + 1 != argc) {
-                (void)fprintf(stderr, "gpumemctl: one command is needed: stats or free-all\n");
+                (void)fprintf(stderr, "gpumemctl: one command is needed; see gpumemctl --help\n");
                 return PARSED_WRONG;
         }
         for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
@@ -116,9 +123,7 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
                         return PARSED_RUN;
                 }
         }
-        (void)fprintf(stderr,
-                      "gpumemctl: there is no command \"%s\"; there are stats and "
-                      "free-all\n",
+        (void)fprintf(stderr, "gpumemctl: there is no command \"%s\"; see gpumemctl --help\n",
                       argv[optind]);
         return PARSED_WRONG;
 }

@@ -58,10 +58,18 @@ ok "stats names each pool" said 0 "Emulated GPU 1" gpumemctl stats
 ok "stats shows the limit" said 0 "512.00 MiB" gpumemctl stats
 columns_line_up() {
         # Every row ends in the same column as the heading.
-        gpumemctl stats | awk 'NR == 1 { n = length } length != n { exit 1 }'
+        gpumemctl "$1" | awk 'NR == 1 { n = length } length != n { exit 1 }'
 }
-ok "the table lines up" columns_line_up
-ok "the JSON is JSON" sh -c 'gpumemctl stats --json | python3 -m json.tool'
+for command in stats tenants blocks; do
+        ok "the table of $command lines up" columns_line_up $command
+done
+for command in stats clients blocks tenants reset-peaks; do
+        ok "the JSON of $command is JSON" sh -c "gpumemctl $command --json | python3 -m json.tool"
+done
+ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
+ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
+ok "blocks of an unknown pool" said 1 "no pool" gpumemctl --pool 77 blocks
+ok "reset-peaks of an unknown pool" said 1 "no pool" gpumemctl --pool 77 reset-peaks
 ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
 ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
 ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
