@@ -13,12 +13,14 @@ struct half {
         uint64_t hits, misses, waiting;
 };
 
-#define EACH_FIGURE(FIGURE)                                                          \
-        FIGURE(leased)                                                               \
-        FIGURE(charged)                                                              \
-        FIGURE(lingering) FIGURE(declared) FIGURE(requested) FIGURE(requested_peak)  \
-                FIGURE(allocated) FIGURE(allocated_peak) FIGURE(hits) FIGURE(misses) \
-                        FIGURE(waiting)
+#define EACH_FIGURE(FIGURE)    \
+        FIGURE(leased)         \
+        FIGURE(charged)        \
+        FIGURE(lingering)      \
+        FIGURE(declared)       \
+        FIGURE(requested)      \
+        FIGURE(requested_peak) \
+        FIGURE(allocated) FIGURE(allocated_peak) FIGURE(hits) FIGURE(misses) FIGURE(waiting)
 
 /* Adds a half to the fields of its kind. */
 static void add_half(struct client_row *row, uint32_t kind, const struct half *half)
