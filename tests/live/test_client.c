@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "base/size.h"
+#include "driver/vmm.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
@@ -361,6 +363,55 @@ START_TEST(a_full_pool_refuses_in_time)
 }
 END_TEST
 
+struct releaser {
+        struct cuda *cuda;
+        uint64_t handle;
+        int fd;
+};
+
+/* Once the request waits, having been tried and refused by the driver. */
+static void *release_later(void *argument)
+{
+        struct releaser *releaser = argument;
+
+        daemon_await(FIGURE_waiting, 1);
+        sleep_ms(50);
+        closep(&releaser->fd);
+        ck_assert_int_eq(vmm_release(releaser->cuda, releaser->handle), 0);
+        return NULL;
+}
+
+/* The pool has room, but somebody outside of it holds the device's memory, and lets go of it without
+ * a word to the daemon. */
+START_TEST(a_full_device_is_tried_again)
+{
+        struct gpumem_request request = on_device(0, 128 * MIB);
+        char reason[CUDA_REASON_MAX];
+        struct cuda cuda;
+        uint64_t handle;
+        void *pointer;
+        int fd;
+
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        ck_assert_int_eq(vmm_create(&cuda, 0, 200 * MIB, &handle, &fd), 0);
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DEVICE_FULL);
+        request.wait_ms = 30;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DEVICE_FULL);
+        closep(&fd);
+        ck_assert_int_eq(vmm_release(&cuda, handle), 0);
+        ck_assert_int_eq(vmm_create(&cuda, 0, 200 * MIB, &handle, &fd), 0);
+        {
+                struct releaser releaser = {&cuda, handle, fd};
+                pthread_t thread;
+
+                ck_assert_int_eq(pthread_create(&thread, NULL, release_later, &releaser), 0);
+                request.wait_ms = 20000;
+                must_free(&request, must_alloc(&request));
+                ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        }
+}
+END_TEST
+
 struct giver {
         struct gpumem_request request;
         unsigned char *all;
@@ -534,6 +585,7 @@ static void add_served(TCase *tests)
         tcase_add_test(tests, what_is_not_allocated_is_not_freed);
         tcase_add_test(tests, without_a_context_there_is_no_device_memory);
         tcase_add_test(tests, a_full_pool_refuses_in_time);
+        tcase_add_test(tests, a_full_device_is_tried_again);
         tcase_add_test(tests, a_waiting_thread_holds_no_other_up);
         tcase_add_test(tests, threads_share_a_client);
         tcase_add_test(tests, a_forked_child_has_no_client);
