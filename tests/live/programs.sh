@@ -10,7 +10,7 @@ build=$(cd "$1" && pwd)
 . "$source_folder/tests/tap.sh"
 
 make_place 2 1GiB
-trap clear_place EXIT
+last_device=$(gpumem-replay --list-devices | tail -n 1)
 
 # said STATUS PART COMMAND...: the command exits so and says so.
 said() {
@@ -72,14 +72,18 @@ ok "gpumemctl: no pool" said 2 '"x" is no pool' gpumemctl --pool x free-all
 start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
 ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
 ok "the first one goes on" gpumemctl stats
-ok "stats names each pool" said 0 "Emulated GPU 1" gpumemctl stats
+ok "stats names each pool" said 0 "${last_device%,*}" gpumemctl stats
 ok "stats shows the limit" said 0 "512.00 MiB" gpumemctl stats
 columns_line_up() {
         # Every row ends in the same column as the heading.
         gpumemctl stats | awk 'NR == 1 { n = length } length != n { exit 1 }'
 }
 ok "the table lines up" columns_line_up
-ok "the JSON is JSON" sh -c 'gpumemctl stats --json | python3 -m json.tool'
+if command -v python3 >/dev/null; then
+        ok "the JSON is JSON" sh -c 'gpumemctl stats --json | python3 -m json.tool'
+else
+        skip "the JSON is JSON" "no python3 to read it"
+fi
 ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
 ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
 ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json

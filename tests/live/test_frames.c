@@ -21,22 +21,6 @@
 static struct daemon gpumemd;
 static unsigned n_fds_before;
 
-static void start(void)
-{
-        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
-        n_fds_before = daemon_quiet_fds(&gpumemd);
-}
-
-/* Whatever a test did, the daemon serves on and has nothing of it left. */
-static void stop(void)
-{
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
-        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
-        daemon_stop(&gpumemd);
-}
-
 static int connect_raw(void)
 {
         struct sockaddr_un address;
@@ -141,6 +125,31 @@ static void give_back(int fd, uint64_t lease, uint32_t flags, uint32_t serial)
         frame.return_lease.lease = lease;
         frame.return_lease.flags = flags;
         send_frame(fd, &frame, MESSAGE_RETURN, serial);
+}
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+        int fd;
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        /* A driver opens files of its own at its first work. */
+        fd = connect_ready();
+        give_back(fd, take_lease(fd, 2 * MIB), PROTO_RETURN_UNMAPPED, 2);
+        closep(&fd);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+/* Whatever a test did, the daemon serves on and has nothing of it left. */
+static void stop(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
+        daemon_stop(&gpumemd);
 }
 
 /* Frames that are no frames: after each the connection ends, with a reason. */
