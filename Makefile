@@ -4,7 +4,7 @@ export JOBS ?= $(shell nproc)
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup test demo format clean help
+.PHONY: build setup test demo gpu-bundle format clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -20,11 +20,14 @@ test: setup ## build three times, run the suite in two, end with "N passed, N fa
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build
 
+gpu-bundle: setup ## make gpu-bundle/, which checks a machine with a GPU: gpu-bundle/run all
+	@.ci/gpu-bundle
+
 format: setup ## lay out the code as .clang-format says
 	@python3 tests/style/format.py --write .
 
 clean: ## remove the build folders
-	rm -rf build build-asan build-clang
+	rm -rf build build-asan build-clang build-bundle gpu-bundle
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile
