@@ -59,17 +59,12 @@ static const struct {
         int (*run)(struct link *link, const struct arguments *arguments);
         unsigned narrowing; /* those that it takes */
 } commands[] = {
-<<<<<<< HEAD
-        {"stats", command_stats},
-        {"clients", command_clients},
-        {"blocks", command_blocks},
-        {"tenants", command_tenants},
-        {"reset-peaks", command_reset_peaks},
-        {"free-all", command_free_all},
-=======
         {"stats", command_stats, NARROWS_NOTHING},
+        {"clients", command_clients, NARROWS_NOTHING},
+        {"blocks", command_blocks, NARROWS_POOL},
+        {"tenants", command_tenants, NARROWS_NOTHING},
+        {"reset-peaks", command_reset_peaks, NARROWS_POOL | NARROWS_TENANT},
         {"free-all", command_free_all, NARROWS_POOL | NARROWS_TENANT},
->>>>>>> main
 };
 
 struct invocation {
