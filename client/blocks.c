@@ -1,10 +1,12 @@
 #include "client/blocks.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "client/refusal.h"
 #include "gpumem.h"
 
 /* Twice the pool, so that fragmented addresses do not matter; less where the system allows less. */
@@ -53,14 +55,15 @@ static void give_address(struct pool *pool, const struct leased *leased)
 }
 
 /* When nobody is there to take it back, the daemon is gone and so is the lease. */
-static void say_returned(struct pool *pool, uint64_t lease)
+static void say_returned(struct pool *pool, const struct leased *leased)
 {
         struct frame frame = FRAME_NULL;
 
-        frame.return_lease.lease = lease;
+        if (!bind_unmapped(pool, leased->connection, leased->n_bytes))
+                return;
+        frame.return_lease.lease = leased->lease;
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        if (link_send(pool->link, &frame, MESSAGE_RETURN))
-                log_debug("lease %llu: the daemon is gone", (unsigned long long)lease);
+        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_RETURN);
 }
 
 /* A block is a little larger than asked for at most, or the daemon is not what it should be. */
@@ -72,26 +75,65 @@ static int check_answer(const struct message_leased *answer, uint64_t n_bytes)
         return 0;
 }
 
-static int ask(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms,
-               struct message_leased *ret_answer, int *ret_fd)
+static int ask_on(struct pool *pool, const struct connection *connection, uint64_t n_bytes,
+                  uint32_t wait_ms, struct leased *leased, int *ret_fd)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
+        struct frame request = FRAME_NULL, reply = FRAME_NULL;
         int r;
 
         request.lease.n_bytes = n_bytes;
-        request.lease.pool = pool->row.id;
         request.lease.wait_ms = wait_ms;
-        r = link_call(pool->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        r = bind_find(pool, connection->serial, &request.lease.pool);
+        if (!r)
+                r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
+                              &fds);
+        if (r && reply.kind == MESSAGE_ERROR)
+                refusal_hear(r, reply.error.text);
+        if (!r)
+                r = check_answer(&reply.leased, n_bytes);
+        if (!r)
+                r = bind_lease(pool, connection->serial, reply.leased.n_bytes);
         if (r)
                 return r;
-        r = check_answer(&reply.leased, n_bytes);
-        if (r)
-                return r;
-        *ret_answer = reply.leased;
+        leased->lease = reply.leased.lease;
+        leased->block = reply.leased.block;
+        leased->n_bytes = reply.leased.n_bytes;
+        leased->connection = connection->serial;
         *ret_fd = fdset_steal(&fds, 0);
         return 0;
+}
+
+static uint64_t now_ms(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+/* A daemon that is lost before it has answered is asked once more when it is back, as far as there
+ * is time left. */
+static int ask(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased *leased,
+               int *ret_fd)
+{
+        uint64_t deadline_ms = wait_ms ? now_ms() + wait_ms : 0;
+        int r = GPUMEM_E_DISCONNECTED;
+
+        for (unsigned i = 0; i < 2 && r == GPUMEM_E_DISCONNECTED; i++) {
+                uint64_t at_ms = i && wait_ms ? now_ms() : 0;
+                struct connection *connection;
+
+                if (at_ms)
+                        wait_ms = at_ms < deadline_ms ? (uint32_t)(deadline_ms - at_ms) : 0;
+                r = uplink_acquire(pool->uplink, &connection);
+                if (r)
+                        return r;
+                r = ask_on(pool, connection, n_bytes, wait_ms, leased, ret_fd);
+                uplink_release(pool->uplink, connection, r);
+        }
+        return r;
 }
 
 static int place(struct pool *pool, struct leased *leased, int take_fd)
@@ -113,18 +155,15 @@ static int place(struct pool *pool, struct leased *leased, int take_fd)
 int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased **ret_leased)
 {
         struct leased *leased = calloc(1, sizeof(*leased));
-        struct message_leased answer;
         int fd, r;
 
         if (!leased)
                 return -ENOMEM;
-        r = ask(pool, n_bytes, wait_ms, &answer, &fd);
+        r = ask(pool, n_bytes, wait_ms, leased, &fd);
         if (!r) {
-                leased->lease = answer.lease;
-                leased->n_bytes = answer.n_bytes;
                 r = place(pool, leased, fd);
                 if (r)
-                        say_returned(pool, answer.lease);
+                        say_returned(pool, leased);
         }
         if (r) {
                 free(leased);
@@ -144,6 +183,6 @@ void leased_free(struct pool *pool, struct leased *leased)
                 return;
         }
         give_address(pool, leased);
-        say_returned(pool, leased->lease);
+        say_returned(pool, leased);
         free(leased);
 }

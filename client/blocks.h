@@ -7,6 +7,8 @@
 /* A leased block, mapped in the arena. */
 struct leased {
         uint64_t lease;
+        uint64_t block;      /* as the daemon names it */
+        uint64_t connection; /* serial of the one that it was leased on */
         uint64_t address;
         uint64_t n_bytes;
         uint64_t n_uses; /* allocations ever cut from it */

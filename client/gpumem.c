@@ -3,32 +3,55 @@
 #include "gpumem.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/random.h>
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/memfd.h"
+#include "client/client.h"
 #include "client/fork.h"
-#include "client/link.h"
-#include "client/pool.h"
-#include "client/rows.h"
-#include "driver/device.h"
+#include "client/refusal.h"
 
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
 
 struct gpumem_client {
+        uint64_t number;
         struct fork_guard fork_guard;
-        struct link *link;
+        struct events events;
+        struct uplink uplink;
         struct cuda cuda;
         bool has_cuda;
-        struct pool *pools;
-        uint32_t n_pools;
-        void *board;
-        size_t n_board_bytes;
+        struct pool *pools; /* room for all that may ever be seen */
+        _Atomic uint32_t n_pools;
 };
+
+int client_check(const struct gpumem_client *client)
+{
+        return fork_guard_check(&client->fork_guard);
+}
+
+struct pool *client_pool(struct gpumem_client *client, uint32_t index)
+{
+        return index < client->n_pools ? &client->pools[index] : NULL;
+}
+
+struct events *client_events(struct gpumem_client *client)
+{
+        return &client->events;
+}
+
+uint64_t client_number(const struct gpumem_client *client)
+{
+        return client->number;
+}
+
+int check_struct(size_t n_their_bytes, size_t n_our_bytes)
+{
+        return n_their_bytes <= sizeof(size_t) || n_their_bytes > n_our_bytes ? -EINVAL : 0;
+}
 
 /* A caller's struct of any version, as ours: fields that it lacks are 0. */
 static int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
@@ -56,81 +79,63 @@ static void load_driver(struct gpumem_client *client, const char *library)
                 log_debug("pinned memory only: %s", reason);
 }
 
-static int map_board(struct gpumem_client *client, const struct message_welcome *welcome, int fd)
+static struct pool_set pool_set(struct gpumem_client *client)
 {
-        int r;
-
-        if (welcome->n_board_bytes < board_bytes(welcome->n_pools))
-                return -EPROTO;
-        r = memfd_check(fd, welcome->n_board_bytes);
-        if (!r)
-                r = memfd_map_shared(fd, welcome->n_board_bytes, &client->board);
-        if (r)
-                return r;
-        client->n_board_bytes = welcome->n_board_bytes;
-        return madvise(client->board, client->n_board_bytes, MADV_DONTFORK) < 0 ? err_errno() : 0;
+        return (struct pool_set){.pools = client->pools,
+                                 .n_pools = &client->n_pools,
+                                 .cuda = client->has_cuda ? &client->cuda : NULL,
+                                 .uplink = &client->uplink};
 }
 
-/* Devices are known by their UUID: the daemon's order is not this process's. */
-static struct memory memory_of(const struct gpumem_client *client, const struct pool_row *row)
+static uint64_t leave(void *owner)
 {
-        struct memory memory = {.kind = (enum gpumem_kind)row->kind,
-                                .cuda = client->has_cuda ? &client->cuda : NULL,
-                                .ordinal = -1};
-        struct device device;
+        struct pool_set set = pool_set(owner);
 
-        if (row->kind == GPUMEM_DEVICE && client->has_cuda &&
-            device_find(&client->cuda, row->uuid, &device) == 0)
-                memory.ordinal = device.ordinal;
-        return memory;
+        return bind_leave(&set);
 }
 
-static int add_pools(struct gpumem_client *client, const struct message_welcome *welcome, int fd)
+static int meet(void *owner, struct connection *connection)
 {
-        CLEANUP(freep)
-        void *sent = NULL;
-        struct pool_row *rows;
-        int r;
+        struct gpumem_client *client = owner;
+        struct pool_set set = pool_set(client);
 
-        r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*rows), &sent);
-        if (r)
-                return r;
-        rows = sent;
-        client->pools = calloc(welcome->n_pools, sizeof(*client->pools));
-        if (!client->pools)
-                return -ENOMEM;
-        for (uint32_t i = 0; i < welcome->n_pools; i++) {
-                struct memory memory = memory_of(client, &rows[i]);
+        fork_guard_set_socket(&client->fork_guard, link_socket(connection->link));
+        return bind_meet(&set, connection);
+}
 
-                if (rows[i].id != i)
-                        return -EPROTO;
-                pool_init(&client->pools[i], &rows[i], &memory, client->link,
-                          board_counters(client->board, i));
-                client->n_pools++;
-        }
-        return 0;
+static void declare(void *owner)
+{
+        struct pool_set set = pool_set(owner);
+
+        bind_declare(&set);
+}
+
+static const struct uplink_owner uplink_owner = {leave, meet, declare};
+
+/* Refusals of threads are known by it. */
+static int draw_number(uint64_t *ret_number)
+{
+        return getrandom(ret_number, sizeof(*ret_number), 0) < 0 ? err_errno() : 0;
 }
 
 static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
         const char *program = options->program ? options->program : program_invocation_short_name;
-        struct message_welcome welcome;
         int r;
 
-        r = link_new(options->socket_path, program, &client->link, &welcome, &fds);
+        client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
+        r = client->pools ? draw_number(&client->number) : -ENOMEM;
+        if (!r)
+                r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
+                                &uplink_owner, client);
         if (r)
                 return r;
         /* Before the driver is loaded, which takes long: a fork meanwhile must close the socket. */
-        r = fork_guard_init(&client->fork_guard, link_socket(client->link));
+        r = fork_guard_init(&client->fork_guard, link_socket(client->uplink.connection->link));
         if (r)
                 return r;
         load_driver(client, options->cuda_library);
-        r = map_board(client, &welcome, fds.fds[0]);
-        if (!r)
-                r = add_pools(client, &welcome, fds.fds[1]);
-        return r;
+        return meet(client, client->uplink.connection);
 }
 
 int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)
@@ -147,6 +152,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         client = calloc(1, sizeof(*client));
         if (!client)
                 return -ENOMEM;
+        events_init(&client->events);
         r = open_client(client, &ours);
         if (r) {
                 gpumem_disconnect(client);
@@ -159,7 +165,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
 /* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
 void gpumem_disconnect(struct gpumem_client *client)
 {
-        if (!client)
+        if (!client || events_in_callback())
                 return;
         if (client->fork_guard.here && fork_guard_check(&client->fork_guard)) {
                 free(client->pools);
@@ -169,10 +175,9 @@ void gpumem_disconnect(struct gpumem_client *client)
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
         free(client->pools);
-        if (client->board)
-                (void)munmap(client->board, client->n_board_bytes);
         fork_guard_deinit(&client->fork_guard);
-        link_free(client->link);
+        uplink_deinit(&client->uplink);
+        events_deinit(&client->events);
         free(client);
 }
 
@@ -250,6 +255,20 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         return pool_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
 }
 
+static void note_refusal(struct gpumem_client *client, int code,
+                         const struct gpumem_request *request)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_REFUSED,
+                                     .result = code,
+                                     .memory = request->kind,
+                                     .place = request->place,
+                                     .n_bytes = request->n_bytes};
+
+        refusal_keep(client->number, code, request);
+        (void)snprintf(event.text, sizeof(event.text), "%s", refusal_text());
+        events_note(&client->events, &event);
+}
+
 int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                  void **ret_pointer)
 {
@@ -259,7 +278,13 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = take_struct(request, request->struct_size, &ours, sizeof(ours));
-        return r ? r : alloc(client, &ours, ret_pointer);
+        if (r)
+                return r;
+        r = alloc(client, &ours, ret_pointer);
+        if (refusal_is_one(r))
+                note_refusal(client, r, &ours);
+        events_tell(&client->events);
+        return r;
 }
 
 static int find_allocation(struct gpumem_client *client, const void *pointer,
@@ -328,7 +353,11 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = find_allocation(client, pointer, &pool, &key);
-        return r ? r : free_in_order(client, pool, &key, pointer, stream);
+        if (r)
+                return r;
+        r = free_in_order(client, pool, &key, pointer, stream);
+        events_tell(&client->events);
+        return r;
 }
 
 int gpumem_free_sync(struct gpumem_client *client, void *pointer)
@@ -344,14 +373,19 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
                 r = find_allocation(client, pointer, &pool, &key);
         if (!r && client->has_cuda)
                 r = stream_synchronize_contexts(&client->cuda, key.context);
-        return r ? r : free_unordered(pool, pointer);
+        if (r)
+                return r;
+        r = free_unordered(pool, pointer);
+        events_tell(&client->events);
+        return r;
 }
 
 static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
 {
-        const struct board_counters *counters = pool->counters;
+        const struct board_counters *counters;
 
         pthread_mutex_lock(&pool->lock);
+        counters = pool->counters;
         *ret_stats = (struct gpumem_stats){
                 .n_requested_bytes = atomic_load(&counters->requested),
                 .n_requested_peak_bytes = atomic_load(&counters->requested_peak),
@@ -377,8 +411,9 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
-        if (n_bytes <= sizeof(size_t) || n_bytes > sizeof(stats))
-                return -EINVAL;
+        r = check_struct(n_bytes, sizeof(stats));
+        if (r)
+                return r;
         if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
                 return GPUMEM_E_BAD_REQUEST;
         pool = pool_at(client, kind, place);
@@ -387,6 +422,23 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
         read_stats(pool, &stats);
         stats.struct_size = n_bytes;
         memcpy(ret_stats, &stats, n_bytes);
+        return 0;
+}
+
+int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+{
+        struct pool *pool;
+        int r;
+
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        pool = pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        pool_reset_peaks(pool);
         return 0;
 }
 
@@ -405,7 +457,9 @@ int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope
                 return GPUMEM_E_BAD_REQUEST;
         request.free_all_blocks.scope = (uint32_t)scope;
         request.free_all_blocks.pool = PROTO_ALL_POOLS;
-        r = link_call(client->link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
+        r = uplink_call(&client->uplink, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
+                        &fds);
+        events_tell(&client->events);
         if (r)
                 return r;
         if (ret_freed_bytes)

@@ -122,6 +122,8 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
 
 static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
 {
+        unsigned wrong;
+
         if (optind + 1 != argc) {
                 (void)fprintf(stderr, "gpumemctl: one command is needed; see gpumemctl --help\n");
                 return PARSED_WRONG;
@@ -129,9 +131,10 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
         for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
                 if (strcmp(argv[optind], commands[i].name) != 0)
                         continue;
-                if (invocation->narrowing & ~commands[i].narrowing) {
-                        (void)fprintf(stderr, "gpumemctl: %s takes no --pool and no --tenant\n",
-                                      commands[i].name);
+                wrong = invocation->narrowing & ~commands[i].narrowing;
+                if (wrong) {
+                        (void)fprintf(stderr, "gpumemctl: %s takes no %s\n", commands[i].name,
+                                      wrong & NARROWS_POOL ? "--pool" : "--tenant");
                         return PARSED_WRONG;
                 }
                 invocation->run = commands[i].run;

@@ -97,6 +97,7 @@ ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --j
 ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
 ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
 ok "free-all of an unknown pool" said 1 "no pool" gpumemctl free-all --pool 77
+ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
 ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'
 
