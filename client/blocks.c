@@ -86,6 +86,8 @@ static int ask_on(struct pool *pool, const struct connection *connection, uint64
         request.lease.n_bytes = n_bytes;
         request.lease.wait_ms = wait_ms;
         r = bind_find(pool, connection->serial, &request.lease.pool);
+        if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))
+                return GPUMEM_E_DISCONNECTED;
         if (!r)
                 r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
                               &fds);

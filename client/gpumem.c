@@ -250,6 +250,10 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         if (r)
                 return r;
         pool = pool_at(client, request->kind, place);
+        if (!pool) {
+                uplink_renew(&client->uplink);
+                pool = pool_at(client, request->kind, place);
+        }
         if (!pool)
                 return GPUMEM_E_NO_POOL;
         return pool_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);

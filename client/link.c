@@ -1,5 +1,6 @@
 #include "client/link.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -288,4 +289,11 @@ struct link *link_free(struct link *link)
 int link_socket(const struct link *link)
 {
         return link->socket;
+}
+
+bool link_is_over(const struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket, .events = POLLRDHUP};
+
+        return poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }

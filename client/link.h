@@ -5,6 +5,7 @@
  * GPUMEM_E_DISCONNECTED. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/fdset.h"
@@ -29,6 +30,9 @@ int link_open(const char *socket_path, const struct link_hello *hello, struct li
 
 /* The socket, which stays the link's. */
 int link_socket(const struct link *link);
+
+/* Has the daemon gone, whether or not a call has met with that? */
+bool link_is_over(const struct link *link);
 
 /* Says BYE and closes. No other thread is in a call. NULL is legal; returns NULL. */
 struct link *link_free(struct link *link);

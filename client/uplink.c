@@ -141,6 +141,19 @@ void uplink_release(struct uplink *uplink, struct connection *take_connection, i
         connection_unref(take_connection);
 }
 
+void uplink_renew(struct uplink *uplink)
+{
+        struct connection *connection;
+        bool is_over;
+
+        if (uplink_acquire(uplink, &connection))
+                return;
+        is_over = link_is_over(connection->link);
+        uplink_release(uplink, connection, is_over ? GPUMEM_E_DISCONNECTED : 0);
+        if (is_over && uplink_acquire(uplink, &connection) == 0)
+                uplink_release(uplink, connection, 0);
+}
+
 int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind kind,
                 enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds)
 {

@@ -47,6 +47,9 @@ void uplink_deinit(struct uplink *uplink);
 /* A reference to the present connection, made if the last one is lost. */
 int uplink_acquire(struct uplink *uplink, struct connection **ret_connection);
 
+/* Connects anew if the daemon has gone unnoticed: for one who misses what the next may have. */
+void uplink_renew(struct uplink *uplink);
+
 /* Gives it back after a call on it that had this result. */
 void uplink_release(struct uplink *uplink, struct connection *take_connection, int result);
 

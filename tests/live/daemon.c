@@ -140,6 +140,18 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
         await_socket(daemon);
 }
 
+void daemon_restart(struct daemon *daemon, const char *visible, const char *const *options)
+{
+        daemon->pid = fork();
+        ck_assert_int_ge(daemon->pid, 0);
+        if (daemon->pid == 0) {
+                if (visible)
+                        (void)setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+                run_daemon(options);
+        }
+        await_socket(daemon);
+}
+
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *walk)
 {
         (void)st;
