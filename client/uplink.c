@@ -92,6 +92,7 @@ static int reconnect(struct uplink *uplink)
 static int connect_as_one(struct uplink *uplink)
 {
         uint64_t attempt = uplink->n_attempts;
+        int r;
 
         if (uplink->connecting) {
                 while (uplink->lost && uplink->n_attempts == attempt)
@@ -100,12 +101,13 @@ static int connect_as_one(struct uplink *uplink)
         }
         uplink->connecting = true;
         pthread_mutex_unlock(&uplink->lock);
-        uplink->last_result = reconnect(uplink);
+        r = reconnect(uplink);
         pthread_mutex_lock(&uplink->lock);
+        uplink->last_result = r;
         uplink->connecting = false;
         uplink->n_attempts++;
         pthread_cond_broadcast(&uplink->news);
-        return uplink->last_result;
+        return r;
 }
 
 int uplink_acquire(struct uplink *uplink, struct connection **ret_connection)
