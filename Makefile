@@ -4,7 +4,7 @@ export JOBS ?= $(shell nproc)
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup test demo format clean help
+.PHONY: build setup test demo format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -23,8 +23,11 @@ demo: build ## build, then tell the story of tests/demo
 format: setup ## lay out the code as .clang-format says
 	@python3 tests/style/format.py --write .
 
+protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
+	@python3 tests/style/protocol.py --write build/proto/protocol-tables proto/PROTOCOL.md
+
 clean: ## remove the build folders
-	rm -rf build build-asan build-clang
+	rm -rf build build-asan build-clang build-tsan
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile
