@@ -14,7 +14,7 @@ build: setup ## compile everything into build/ (the default)
 setup: ## install the Debian packages that are missing, if any
 	@.ci/setup
 
-test: setup ## build three times, run the suite in two, end with "N passed, N failed"
+test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
 	@.ci/test
 
 demo: build ## build, then tell the story of tests/demo
