@@ -180,6 +180,25 @@ def check_protocol(report):
         report.case(f'protocol: {what}, written anew', differ(as_lists in left, False))
 
 
+def check_testing(report):
+    head, rows = '| input | test |\n|---|---|\n', 'every row names tests that are there'
+    files = {'tests/live/test_a.c': 'START_TEST(one)\nEND_TEST\nSTART_TEST(lost)\nadd(one);\n',
+             'tests/live/b.sh': 'ok "two: words" true\n'}
+    for what, cell, expected in [
+            ('tests that are there', '`a: one`, `b: two: words`', []),
+            ('no such case', '`a: one`, `a: on`', [rows]),
+            ('no such case of a script', '`b: two`', [rows]),
+            ('a case that is not run', '`a: lost`', [rows]),
+            ('no such program', '`c: one`', [rows]),
+            ('no test', 'by hand', [rows]),
+            ('words besides', '`a: one` and more', [rows])]:
+        tree = files | {'TESTING.md': f'{head}| x | {cell} |\n'}
+        failed = failed_cases(STYLE / 'testing.py', tree)
+        report.case(f'testing: {what}', differ(failed, expected))
+    report.case('testing: no rows', differ(
+        failed_cases(STYLE / 'testing.py', files | {'TESTING.md': head}), ['TESTING.md has rows']))
+
+
 def main():
     report = tap.Report()
     check_includes(report)
@@ -188,6 +207,7 @@ def main():
     check_symbols(report, *sys.argv[1:])
     check_exports(report, *sys.argv[1:])
     check_protocol(report)
+    check_testing(report)
     return report.finish()
 
 
