@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "proto/board.h"
 #include "proto/proto.h"
 
@@ -140,6 +141,10 @@ static void print_member(size_t *offset, size_t at, size_t n_bytes, const char *
 
 #define MEMBER(type, member, text) \
         print_member(&offset, offsetof(type, member), sizeof(((type *)0)->member), #member, text)
+
+/* Words of the document that stand outside its tables. */
+static_assert(PROTO_VERSION == 1 && sizeof(struct frame) == 144 && FDSET_MAX == 4,
+              "PROTOCOL.md says so");
 
 static void print_header(void)
 {
