@@ -42,6 +42,9 @@ ok "gpumemd: no driver: how to go on" said 3 "on the emulated driver: gpumemd --
         gpumemd --cuda-library /nonexistent.so
 ok "gpumemd: a library that is no driver" said 3 "libm.so.6 has no cuInit" \
         gpumemd --cuda-library libm.so.6
+ok "gpumemd: an option without its value" said 2 "requires an argument" gpumemd --socket
+ok "gpumemd: an emulator's option that is none" said 3 "'colour' is unknown; allowed are devices" \
+        env GPUMEM_EMULATOR=colour=red gpumemd
 ok "gpumemd: no folder for the socket" said 1 "make its folder" gpumemd --socket "$place/no/s"
 ok "gpumemd: a path too long" said 1 "longer than 107 bytes" \
         gpumemd --socket "$place/$(printf '%0110d' 0)"
@@ -65,6 +68,9 @@ ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other
 ok "gpumemctl: no daemon" said 3 "at $GPUMEM_SOCKET: the daemon cannot be reached" \
         gpumemctl stats
 ok "gpumemctl: no command" said 2 "one command is needed" gpumemctl
+ok "gpumemctl: two commands" said 2 "one command is needed" gpumemctl stats free-all
+ok "gpumemctl: a path too long" said 1 "File name too long" \
+        gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
 ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
 ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
 ok "gpumemctl: no pool" said 2 '"x" is no pool' gpumemctl --pool x free-all

@@ -507,6 +507,11 @@ static void *churn(void *argument)
                         must_free(&request, held[slot]);
                 request.n_bytes = 1 + (unsigned)rand_r(&seed) % (MIB / 2);
                 held[slot] = must_alloc(&request);
+                if (round % 50 == 0) {
+                        (void)stats_of(GPUMEM_DEVICE, request.place);
+                        ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, NULL),
+                                         0);
+                }
         }
         for (unsigned slot = 0; slot < 16; slot++)
                 must_free(&request, held[slot]);
