@@ -10,10 +10,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "client/client.h"
 #include "client/fork.h"
 #include "client/link.h"
 #include "client/pool.h"
 #include "client/rows.h"
+#include "client/shared.h"
 #include "driver/device.h"
 
 /* The kernel's own bound. */
@@ -30,8 +32,27 @@ struct gpumem_client {
         size_t n_board_bytes;
 };
 
-/* A caller's struct of any version, as ours: fields that it lacks are 0. */
-static int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
+int client_check(const struct gpumem_client *client)
+{
+        return fork_guard_check(&client->fork_guard);
+}
+
+struct link *client_link(struct gpumem_client *client)
+{
+        return client->link;
+}
+
+const struct cuda *client_cuda(const struct gpumem_client *client)
+{
+        return client->has_cuda ? &client->cuda : NULL;
+}
+
+struct pool *client_pool(struct gpumem_client *client, uint32_t id)
+{
+        return id < client->n_pools ? &client->pools[id] : NULL;
+}
+
+int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
 {
         const char *bytes = theirs;
 
@@ -234,7 +255,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
 
         if (request->n_bytes == 0)
                 return GPUMEM_E_BAD_REQUEST;
-        if (request->flags)
+        if (request->flags & ~GPUMEM_SHAREABLE)
                 return GPUMEM_E_UNSUPPORTED;
         if (request->kind == GPUMEM_DEVICE)
                 r = place_device(client, request, &key, &place);
@@ -247,6 +268,8 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         pool = pool_at(client, request->kind, place);
         if (!pool)
                 return GPUMEM_E_NO_POOL;
+        if (request->flags & GPUMEM_SHAREABLE)
+                return shared_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
         return pool_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
 }
 
@@ -328,6 +351,8 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = find_allocation(client, pointer, &pool, &key);
+        if (r == GPUMEM_E_NOT_OURS)
+                return client_free_shared(client, pointer, stream);
         return r ? r : free_in_order(client, pool, &key, pointer, stream);
 }
 
@@ -342,6 +367,8 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = find_allocation(client, pointer, &pool, &key);
+        if (r == GPUMEM_E_NOT_OURS)
+                return client_free_shared_sync(client, pointer);
         if (!r && client->has_cuda)
                 r = stream_synchronize_contexts(&client->cuda, key.context);
         return r ? r : free_unordered(pool, pointer);

@@ -19,13 +19,15 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_BOARD_MAX (UINT64_C(1) << 30)
 #define PROTO_LEASE_MAX ((UINT64_C(1) << 56) - 1)
 
-/* LEASE properties: fixed when the block is made. None is served yet. */
+/* LEASE properties: fixed when the block is made. RDMA and fabric are not served yet. */
 #define PROTO_PROPERTY_SHAREABLE UINT32_C(1)
 #define PROTO_PROPERTY_RDMA      UINT32_C(2)
 #define PROTO_PROPERTY_FABRIC    UINT32_C(4)
 #define PROTO_PROPERTIES         UINT32_C(7)
 
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
+
+#define PROTO_SHARE_GRANT UINT32_C(1)
 
 #define PROTO_SCOPE_TENANT 1
 #define PROTO_SCOPE_NODE   2

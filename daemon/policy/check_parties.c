@@ -81,10 +81,10 @@ static void check_holding(const struct holding *holding)
         uint64_t n_charged_bytes = 0;
 
         LIST_FOREACH (block, &holding->pool->blocks, pool_link) {
-                if (block->holding != holding)
-                        continue;
-                block_count(block, &totals);
-                n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
+                if (block->charge.client && block->charge.client->tenant == holding->tenant)
+                        n_charged_bytes += block->bin->n_bytes;
+                if (block->holding == holding)
+                        block_count(block, &totals);
         }
         assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
         assert(n_charged_bytes == holding->charged);

@@ -60,6 +60,8 @@ static void drop_lease(struct lease *lease)
         if (order_is_queued(&lease->order)) {
                 lease_free(lease);
                 block_give_up(block);
+        } else if (block->n_busy) {
+                block_pass_on(block);
         } else {
                 block_let_go(block);
         }

@@ -53,6 +53,11 @@ uint32_t lease_slot(const struct lease *lease)
         return lease->slot;
 }
 
+struct block *lease_block(const struct lease *lease)
+{
+        return lease->block;
+}
+
 uint64_t block_id(const struct block *block)
 {
         return block->id;

@@ -106,6 +106,38 @@ enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
+/* What names a shared block to those who may attach it. The server draws the bits. */
+#define POLICY_TOKEN_BYTES 16
+struct policy_token {
+        uint8_t bytes[POLICY_TOKEN_BYTES];
+};
+
+#define POLICY_NO_UID UINT32_MAX
+
+struct policy_share {
+        struct policy_token token;
+        uint64_t n_bytes; /* of the allocation in the block, told to those who attach */
+        uint32_t
+                granted_uid; /* whose tenant may attach besides the block's own; or POLICY_NO_UID */
+};
+
+/* Lets others attach the block of a lease, until policy_unshare or until nobody leases it any more.
+ * GPUMEM_E_NO_LEASE; GPUMEM_E_NOT_SHAREABLE for a block that was not asked for with
+ * POLICY_SHAREABLE, and for an attached one; GPUMEM_E_BAD_REQUEST for more bytes than it has;
+ * GPUMEM_E_TOO_MANY tokens of one block; -EEXIST for a token that is in use; -ENOMEM. */
+int policy_share(struct policy *policy, struct client *client, uint64_t lease_id,
+                 const struct policy_share *share);
+
+/* A lease on a shared block, at once and without an order. The first of its holders is charged for
+ * it; when that lease ends the next one is, and when the last one ends it is let go.
+ * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_TOO_MANY, -ENOMEM. */
+int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
+                  struct lease **ret_lease, uint64_t *ret_n_bytes);
+
+/* Nobody attaches by this token any more; who has attached keeps the lease. For every client of the
+ * block's tenant. GPUMEM_E_NO_TOKEN as above. */
+int policy_unshare(struct policy *policy, struct client *client, const struct policy_token *token);
+
 /* What became of ORDER_CREATE: 0 with the block's backing, GPUMEM_E_DEVICE_FULL, or another
  * failure, which refuses the request. */
 void policy_created(struct policy *policy, struct block *block, int result, void *backing,
@@ -134,6 +166,7 @@ void policy_shut_down(struct policy *policy);
 void *client_owner(const struct client *client);
 uint64_t lease_id(const struct lease *lease);
 uint32_t lease_slot(const struct lease *lease);
+struct block *lease_block(const struct lease *lease); /* of a lease that was granted */
 uint64_t block_id(const struct block *block);
 uint32_t block_pool(const struct block *block);
 uint64_t block_bytes(const struct block *block);
@@ -150,7 +183,7 @@ struct pool_figures {
         uint64_t reserved_peak;
         uint64_t charged; /* to clients: leased, and lingering that a client may still map */
         uint64_t n_blocks;
-        uint64_t n_leases;  /* busy or idle */
+        uint64_t n_leases;  /* busy or idle; several of a shared block */
         uint64_t n_waiting; /* requests */
         uint64_t n_grants_from_cache;
         uint64_t n_creates;

@@ -21,7 +21,7 @@ struct pool {
         struct totals totals;
         uint64_t charged;
         uint64_t reserved_peak;
-        uint64_t n_leases; /* busy */
+        uint64_t n_leases; /* busy; several of a shared block */
 
         LIST_HEAD(pool_blocks, block) blocks;
         TAILQ_HEAD(pool_cached, block) cached; /* of all tenants; the one cached first is first */

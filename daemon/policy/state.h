@@ -9,6 +9,7 @@
 
 struct client;
 struct pool;
+struct share;
 struct tenant;
 
 struct policy {
@@ -19,4 +20,5 @@ struct policy {
         LIST_HEAD(policy_clients, client) clients;
         uint64_t last_lease_id;
         uint64_t last_block_id;
+        struct share *shares; /* table by token */
 };

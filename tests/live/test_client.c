@@ -318,7 +318,7 @@ START_TEST(bad_requests_are_told_apart)
         EXPECT(n_bytes, 257 * MIB, GPUMEM_E_TOO_LARGE)
         EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST)
         EXPECT(place, 1000, GPUMEM_E_NO_POOL)
-        EXPECT(flags, 1, GPUMEM_E_UNSUPPORTED)
+        EXPECT(flags, 2, GPUMEM_E_UNSUPPORTED)
         EXPECT(struct_size, 0, -EINVAL)
         EXPECT(struct_size, 4, -EINVAL)
 #undef EXPECT

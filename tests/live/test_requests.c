@@ -64,12 +64,12 @@ static int free_all(struct link *link, uint32_t scope, uint32_t pool)
         return link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
 }
 
-START_TEST(properties_are_not_served_yet)
+START_TEST(rdma_and_fabric_are_not_served_yet)
 {
         struct link *link = connect_link();
         uint64_t lease;
 
-        for (uint32_t bit = 1; bit & PROTO_PROPERTIES; bit <<= 1)
+        for (uint32_t bit = PROTO_PROPERTY_RDMA; bit & PROTO_PROPERTIES; bit <<= 1)
                 ck_assert_int_eq(take_lease(link, bit, &lease), GPUMEM_E_UNSUPPORTED);
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
         link_free(link);
@@ -177,7 +177,7 @@ int main(void)
 
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, properties_are_not_served_yet);
+        tcase_add_test(tests, rdma_and_fabric_are_not_served_yet);
         tcase_add_test(tests, pools_that_are_not_there_are_not_freed);
         tcase_add_test(tests, bad_questions_about_figures_are_told_apart);
         if (geteuid() == 0) {
