@@ -48,6 +48,7 @@ static void end_link(struct link *link)
         struct waiter *waiter;
 
         link->dead = true;
+        (void)shutdown(link->socket, SHUT_RDWR);
         while ((waiter = LIST_FIRST(&link->waiters)))
                 answer(waiter, GPUMEM_E_DISCONNECTED);
 }
@@ -124,14 +125,18 @@ static uint32_t draw_serial(struct link *link)
         return link->last_serial;
 }
 
-static void enlist(struct link *link, struct waiter *waiter)
+/* What a dead link cannot answer is not asked: the daemon would lease a block to nobody. */
+static int enlist(struct link *link, struct waiter *waiter)
 {
+        bool dead;
+
         pthread_mutex_lock(&link->lock);
         waiter->serial = draw_serial(link);
-        LIST_INSERT_HEAD(&link->waiters, waiter, link);
-        if (link->dead)
-                answer(waiter, GPUMEM_E_DISCONNECTED);
+        dead = link->dead;
+        if (!dead)
+                LIST_INSERT_HEAD(&link->waiters, waiter, link);
         pthread_mutex_unlock(&link->lock);
+        return dead ? GPUMEM_E_DISCONNECTED : 0;
 }
 
 static int await(struct link *link, struct waiter *waiter)
@@ -172,7 +177,10 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
 {
         struct waiter waiter = {.reply_kind = reply_kind, .reply = ret_reply, .fds = ret_fds};
 
-        enlist(link, &waiter);
+        int r = enlist(link, &waiter);
+
+        if (r)
+                return r;
         proto_seal(request, kind, waiter.serial, 0);
         if (transmit(link, request))
                 give_up(link);

@@ -1,12 +1,27 @@
 /* gpumemd: reads its options, loads the driver, serves. */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "base/log.h"
 #include "daemon/options.h"
 #include "daemon/server/server.h"
 
 enum exit_status { EXIT_USAGE = 2, EXIT_NO_DRIVER = 3 };
+
+/* Every block is a fd, and every client two: the usual 1024 would be a limit that nobody set. */
+static void raise_fd_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit))
+                return;
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit))
+                log_warning("the limit of open files could not be raised: blocks and clients are "
+                            "limited by it");
+}
 
 static int serve(const struct options *options, const struct cuda *cuda)
 {
@@ -43,10 +58,12 @@ int main(int argc, char **argv)
         }
         log_setup("gpumemd", options.log_level);
         (void)signal(SIGPIPE, SIG_IGN);
+        raise_fd_limit();
         if (cuda_load(options.cuda_library, &cuda, reason)) {
                 log_error("no usable CUDA driver: %s", reason);
-                log_error("without a GPU, start gpumemd on the emulated driver: gpumemd "
-                          "--cuda-library PATH/libcuda-emu.so");
+                if (!strstr(cuda_library_name(options.cuda_library), "libcuda-emu"))
+                        log_error("without a GPU, start gpumemd on the emulated driver: gpumemd "
+                                  "--cuda-library PATH/libcuda-emu.so");
                 return EXIT_NO_DRIVER;
         }
         return serve(&options, &cuda);

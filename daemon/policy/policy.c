@@ -231,6 +231,12 @@ void policy_released(struct policy *policy, struct block *block, uint64_t now_ns
         admission_serve(pool, now_ns);
 }
 
+void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns)
+{
+        policy->pools[pool]->n_backs++;
+        admission_serve(policy->pools[pool], now_ns);
+}
+
 void policy_expire(struct policy *policy, uint64_t now_ns)
 {
         serve_all(policy, now_ns);

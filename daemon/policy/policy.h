@@ -114,6 +114,10 @@ void policy_created(struct policy *policy, struct block *block, int result, void
 /* ORDER_RELEASE is carried out. `block` is gone, unless a client still maps it. */
 void policy_released(struct policy *policy, struct block *block, uint64_t now_ns);
 
+/* The driver may have got memory back that nobody told of: requests that it had none for are tried
+ * once more. */
+void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns);
+
 /* Refuses requests whose deadline has passed. */
 void policy_expire(struct policy *policy, uint64_t now_ns);
 

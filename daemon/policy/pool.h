@@ -29,7 +29,7 @@ struct pool {
 
         TAILQ_HEAD(pool_waiting, request) waiting; /* the one that asked first is first */
         uint64_t n_waiting;
-        uint64_t n_backs; /* times that bytes came back to the driver */
+        uint64_t n_backs; /* times that bytes came back to the driver, or may have */
 
         uint64_t n_grants_from_cache;
         uint64_t n_creates;

@@ -20,6 +20,7 @@ struct server_pool {
         struct pool_row row; /* what clients are told of it */
         struct worker *worker;
         unsigned n_jobs; /* submitted and not yet taken back */
+        bool is_full;    /* the driver had no memory for the last block, though the pool has room */
 };
 
 struct server {
@@ -31,6 +32,7 @@ struct server {
         int pools_fd; /* the rows of all pools, sealed */
         uv_async_t worker_wake;
         uv_timer_t deadline;
+        uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sigterm;
         uv_signal_t sigint;
         struct listener *listener;

@@ -9,6 +9,9 @@
 #include "daemon/server/session.h"
 #include "gpumem.h"
 
+/* Between tries of a driver that had no memory. */
+#define RETRY_MS 100
+
 static void submit(struct server *server, uint32_t pool, struct job *job)
 {
         server->pools[pool].n_jobs++;
@@ -156,12 +159,35 @@ void server_settle(struct server *server)
                 set_deadline(server);
 }
 
+/* A driver that is full gets memory back without a word: from processes outside of gpumemd, and late
+ * from ones that died. */
+static void on_retry(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, retry);
+
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                if (server->pools[i].is_full)
+                        policy_retry(server->policy, i, server_now_ns(server));
+                server->pools[i].is_full = false;
+        }
+        server_settle(server);
+}
+
+static void note_full(struct server *server, uint32_t pool)
+{
+        server->pools[pool].is_full = true;
+        if (!uv_is_active((uv_handle_t *)&server->retry))
+                (void)uv_timer_start(&server->retry, on_retry, RETRY_MS, 0);
+}
+
 static void created(struct server *server, struct backing_block *backing)
 {
         struct block *block = backing->job.owner;
         int r = backing->job.result;
 
-        if (r)
+        if (r == GPUMEM_E_DEVICE_FULL)
+                note_full(server, block_pool(block));
+        else if (r)
                 log_warning("%s: no block of %" PRIu64 " bytes: %s",
                             server->pools[block_pool(block)].row.name, backing->n_bytes,
                             backing->job.failure);

@@ -47,6 +47,7 @@ static void stop(struct server *server)
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
+        uv_close((uv_handle_t *)&server->retry, NULL);
         uv_close((uv_handle_t *)&server->sigterm, NULL);
         uv_close((uv_handle_t *)&server->sigint, NULL);
 }
@@ -79,6 +80,8 @@ static int open_handles(struct server *server)
         r = uv_async_init(&server->loop, &server->worker_wake, on_worker_wake);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->deadline);
+        if (!r)
+                r = uv_timer_init(&server->loop, &server->retry);
         return r ? r : open_signals(server);
 }
 

@@ -146,6 +146,7 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_expire(struct model *model);
+void model_retry(struct model *model, uint32_t pool);
 void model_shut_down(struct model *model);
 
 /* Takes one order and checks it against what may be. The block of CREATE and RELEASE is returned in

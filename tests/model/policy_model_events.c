@@ -284,6 +284,13 @@ void model_expire(struct model *model)
         happened(model);
 }
 
+void model_retry(struct model *model, uint32_t pool)
+{
+        model->pools[pool].n_backs++;
+        policy_retry(model->policy, pool, model->now_ns);
+        happened(model);
+}
+
 void model_shut_down(struct model *model)
 {
         struct model_block *block;

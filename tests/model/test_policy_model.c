@@ -226,6 +226,11 @@ static void pass_time(struct play *play)
         model_expire(&play->model);
 }
 
+static void retry(struct play *play)
+{
+        model_retry(&play->model, (uint32_t)below(play, MODEL_N_POOLS));
+}
+
 static void change_strangers(struct play *play)
 {
         worker_change_strangers(&play->worker, &play->model, &play->random);
@@ -239,7 +244,7 @@ static void do_something(struct play *play)
         } deeds[] = {
                 {300, ask},    {250, return_one},     {100, unmap_one}, {40, cancel_one},
                 {400, work},   {60, pass_time},       {15, join},       {14, end_someone},
-                {6, free_all}, {5, change_strangers},
+                {6, free_all}, {5, change_strangers}, {8, retry},
         };
         uint64_t n_weights = 0, n;
         unsigned i;
