@@ -355,27 +355,6 @@ START_TEST(foreign_leases_are_not_given_back)
 }
 END_TEST
 
-/* What has no answer has a serial too, so that an ERROR about it is not about the connection. */
-START_TEST(the_library_survives_an_error_that_nobody_waits_for)
-{
-        struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        struct message_welcome welcome;
-        struct link *link;
-
-        ck_assert_int_eq(link_new(NULL, "test", &link, &welcome, &fds), 0);
-        request.return_lease.lease = 12345;
-        ck_assert_int_eq(link_send(link, &request, MESSAGE_RETURN), 0);
-        request = (struct frame)FRAME_NULL;
-        ck_assert_int_eq(
-                link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &reply_fds),
-                0);
-        fdset_deinit(&reply_fds);
-        fdset_deinit(&fds);
-        link_free(link);
-}
-END_TEST
-
 /* Given back but still mapped: cached, and lingering once it has gone to the driver. */
 START_TEST(a_block_lingers_until_it_is_unmapped)
 {
@@ -604,7 +583,6 @@ int main(void)
         tcase_add_test(tests, an_unknown_kind_is_answered_and_no_more);
         tcase_add_test(tests, impossible_requests_are_refused);
         tcase_add_test(tests, foreign_leases_are_not_given_back);
-        tcase_add_test(tests, the_library_survives_an_error_that_nobody_waits_for);
         tcase_add_test(tests, a_block_lingers_until_it_is_unmapped);
         tcase_add_test(tests, a_waiting_lease_is_cancelled);
         tcase_add_test(tests, a_waiting_lease_gets_what_comes_free);
