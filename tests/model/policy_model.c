@@ -14,6 +14,7 @@ void model_init(struct model *model, enum model_kind kind)
         LIST_INIT(&model->blocks);
         TAILQ_INIT(&model->requests);
         LIST_INIT(&model->free_alls);
+        LIST_INIT(&model->shares);
         ck_assert_int_eq(policy_new(&model->policy), 0);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
                 struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = sizes[i]};
@@ -28,6 +29,7 @@ void model_deinit(struct model *model)
 {
         must(model, LIST_EMPTY(&model->clients) && LIST_EMPTY(&model->blocks));
         must(model, TAILQ_EMPTY(&model->requests) && LIST_EMPTY(&model->free_alls));
+        must(model, LIST_EMPTY(&model->shares));
         model->policy = policy_free(model->policy);
 }
 

@@ -59,6 +59,7 @@ struct model_lease {
         uint64_t id;
         uint32_t slot;
         bool busy;
+        bool attached;
         struct model_client *client;
         struct model_block *block;
         TAILQ_ENTRY(model_lease) block_link;
@@ -88,6 +89,12 @@ struct model_free_all {
         uint64_t n_blocks;
         uint64_t n_unreleased;
         LIST_ENTRY(model_free_all) link;
+};
+
+struct model_share {
+        struct policy_share terms;
+        struct model_block *block;
+        LIST_ENTRY(model_share) link;
 };
 
 struct model_client {
@@ -123,11 +130,13 @@ struct model {
         LIST_HEAD(model_blocks, model_block) blocks;
         TAILQ_HEAD(model_requests, model_request) requests; /* unanswered; asked first is first */
         LIST_HEAD(model_free_alls, model_free_all) free_alls;
+        LIST_HEAD(model_shares, model_share) shares;
         uint64_t last_lease_id;
         uint64_t last_block_id;
         uint32_t last_serial;
         uint64_t n_cachings;
         uint64_t n_grants;
+        uint64_t n_attached;
 };
 
 void model_init(struct model *model, enum model_kind kind);
@@ -146,6 +155,11 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_expire(struct model *model);
+void model_share(struct model *model, struct model_lease *lease, const struct policy_share *terms);
+void model_attach(struct model *model, struct model_client *client,
+                  const struct policy_token *token);
+void model_unshare(struct model *model, struct model_client *client,
+                   const struct policy_token *token);
 void model_retry(struct model *model, uint32_t pool);
 void model_shut_down(struct model *model);
 
@@ -165,11 +179,19 @@ uint64_t model_room(const struct model *model, uint32_t pool);
 uint64_t model_evictable(const struct model *model, uint32_t pool);
 uint64_t model_incoming(const struct model *model, uint32_t pool);
 unsigned model_n_unanswered(const struct model *model, const struct model_client *client);
+/* Leases that a client has, and those that it may be granted. */
+unsigned model_n_taken_slots(const struct model *model, const struct model_client *client);
+/* Who has had it longest of those who may use it; NULL: nobody may. */
+struct model_client *model_oldest_user(const struct model_block *block);
 /* Unanswered requests for which no block is being made. */
 unsigned model_n_queued(const struct model *model, uint32_t pool);
 
 /* What several events and orders lead to. */
 void model_cache(struct model *model, struct model_block *block);
+/* The lease is a mapping at most from now on; its tokens go with a block's last user. */
+void model_end_use(struct model *model, struct model_lease *lease);
+void model_add_lease(struct model *model, struct model_client *client, struct model_block *block,
+                     const struct lease *name);
 /* The request has gone: the worker makes its block in vain, or has. */
 void model_make_for_nobody(struct model *model, struct model_request *request);
 void model_forget_block(struct model *model, struct model_block *block);

@@ -2,6 +2,16 @@
 #include "base/err.h"
 #include "tests/model/policy_model.h"
 
+static uint64_t n_users(const struct model_block *block)
+{
+        const struct model_lease *lease;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link)
+                n += lease->busy;
+        return n;
+}
+
 static void compare_figures(struct model *model, uint32_t pool)
 {
         const struct model_pool *expected = &model->pools[pool];
@@ -14,7 +24,7 @@ static void compare_figures(struct model *model, uint32_t pool)
                 if (block->pool != pool)
                         continue;
                 sum.n_blocks++;
-                sum.n_leases += block->state == MODEL_HELD;
+                sum.n_leases += n_users(block);
                 if (block->state == MODEL_MAKING || block->state == MODEL_HELD)
                         sum.leased += block->n_bytes;
                 else if (block->state == MODEL_STOCKING || block->state == MODEL_CACHED)
@@ -43,13 +53,15 @@ static void compare_figures(struct model *model, uint32_t pool)
         must(model, figures.n_grants_from_cache == expected->n_grants_from_cache);
 }
 
-/* Who pays for the block: the one it is made for, its holder, or who may still map it. */
+/* Who pays for the block: the one it is made for, the one who holds it longest, or who may still map
+ * it. */
 static const struct model_client *payer(const struct model_block *block)
 {
         switch (block->state) {
         case MODEL_MAKING:
                 return block->request->client;
         case MODEL_HELD:
+                return model_oldest_user(block);
         case MODEL_RELEASING:
         case MODEL_LINGERING:
                 return model_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;

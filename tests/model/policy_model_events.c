@@ -60,9 +60,11 @@ static void drop(struct model *model, struct model_client *client)
                 free(free_all);
         }
         LIST_FOREACH (lease, &client->leases, client_link) {
-                if (lease->busy)
+                if (!lease->busy)
+                        continue;
+                model_end_use(model, lease);
+                if (!model_oldest_user(lease->block))
                         lease->block->state = MODEL_RELEASING;
-                lease->busy = false;
         }
 }
 
@@ -96,7 +98,7 @@ void model_dead(struct model *model, struct model_client *client)
         take_sign(model, client, client->eof, is_gone);
 }
 
-static unsigned n_taken_slots(const struct model *model, const struct model_client *client)
+unsigned model_n_taken_slots(const struct model *model, const struct model_client *client)
 {
         unsigned n = model_n_unanswered(model, client);
         const struct model_lease *lease;
@@ -130,7 +132,7 @@ static int predict(const struct model *model, const struct model_client *client,
                 return GPUMEM_E_TOO_LARGE;
         if (model_n_unanswered(model, client) >= 64)
                 return GPUMEM_E_TOO_MANY;
-        if (n_taken_slots(model, client) >= client->n_slots)
+        if (model_n_taken_slots(model, client) >= client->n_slots)
                 return GPUMEM_E_TOO_MANY;
         return is_duplicate(model, client, ask->serial) ? GPUMEM_E_BAD_REQUEST : 0;
 }
@@ -186,10 +188,11 @@ void model_return(struct model *model, struct model_lease *lease, enum return_ki
                 return;
         }
         must(model, r == 0);
-        lease->busy = false;
+        model_end_use(model, lease);
         if (kind == RETURN_UNMAPPED)
                 end_mapping(model, lease);
-        model_cache(model, block);
+        if (!model_oldest_user(block))
+                model_cache(model, block);
 }
 
 void model_unmap(struct model *model, struct model_lease *lease)

@@ -172,8 +172,8 @@ static void check_lease(const struct model *model, const struct model_client *cl
                 must(model, other->slot != lease_slot(lease) && other->id != lease_id(lease));
 }
 
-static void add_lease(struct model *model, struct model_client *client, struct model_block *block,
-                      const struct lease *name)
+void model_add_lease(struct model *model, struct model_client *client, struct model_block *block,
+                     const struct lease *name)
 {
         struct model_lease *lease = calloc(1, sizeof(*lease));
 
@@ -209,7 +209,7 @@ static void take_grant(struct model *model, const struct order *order)
         block->state = MODEL_HELD;
         block->request = NULL;
         request->block = NULL;
-        add_lease(model, request->client, block, order->lease);
+        model_add_lease(model, request->client, block, order->lease);
         model_forget_request(model, request);
         model->n_grants++;
 }
