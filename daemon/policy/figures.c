@@ -77,3 +77,18 @@ void *block_backing(const struct block *block)
 {
         return block->backing;
 }
+
+const struct limit_table *policy_limits(const struct policy *policy)
+{
+        return policy->limits;
+}
+
+const struct usage *client_usage(const struct client *client)
+{
+        return &client->usage;
+}
+
+const struct usage *client_tenant_usage(const struct client *client)
+{
+        return &client->tenant->usage;
+}
