@@ -135,12 +135,6 @@ static void serve_fresh(struct turn *turn, struct request *request)
         }
 }
 
-static void serve_from_cache(struct turn *turn, struct request *request, struct block *block)
-{
-        turn->pool->n_grants_from_cache++;
-        request_grant(request, block);
-}
-
 /* It holds up its own side only: whoever is under other limits goes on. */
 static void wait_for_limit(struct turn *turn, struct request *request, const struct limit_hit *hit)
 {
@@ -165,12 +159,14 @@ static void serve_one(struct turn *turn, struct request *request)
                 return;
         }
         block = find_cached(request);
-        if (block)
-                serve_from_cache(turn, request, block);
-        else if (request->n_bytes > turn->pool->settings.max_bytes)
+        if (block) {
+                turn->pool->n_grants_from_cache++;
+                request_grant(request, block);
+        } else if (request->n_bytes > turn->pool->settings.max_bytes) {
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
-        else
+        } else {
                 serve_fresh(turn, request);
+        }
 }
 
 static void walk(struct pool *pool, uint64_t now_ns)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/limits.h"
+#include "daemon/policy/limit_table.h"
 
 #define POLICY_ALL_POOLS UINT32_MAX
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/limits.h"
+#include "daemon/policy/limit_table.h"
 #include "daemon/policy/policy.h"
 
 struct client;

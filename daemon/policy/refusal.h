@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "daemon/policy/limits.h"
+#include "daemon/policy/limit_table.h"
 #include "daemon/policy/order_queue.h"
 
 struct client;

@@ -7,7 +7,7 @@
 #include <sys/queue.h>
 
 #include "daemon/policy/bins.h"
-#include "daemon/policy/limits.h"
+#include "daemon/policy/limit_table.h"
 #include "base/table.h"
 #include "daemon/policy/totals.h"
 

@@ -64,9 +64,7 @@ static int add_device(struct server *server, const struct server_options *option
         memcpy(row.uuid, device.uuid, sizeof(row.uuid));
         proto_put_text(row.name, sizeof(row.name), device.name);
         row.n_capacity_bytes = device.n_bytes;
-        row.n_max_bytes = options->n_device_bytes && options->n_device_bytes < device.n_bytes
-                                  ? options->n_device_bytes
-                                  : device.n_bytes;
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
         return add(server, backing, &row);
 }
@@ -82,12 +80,12 @@ static int add_pinned(struct server *server, const struct server_options *option
                 return r;
         proto_put_text(row.name, sizeof(row.name), "pinned memory");
         row.n_capacity_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-        row.n_max_bytes = options->n_pinned_bytes;
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = PINNED_GRANULARITY;
         return add(server, backing, &row);
 }
 
-/* The rows do not change while the daemon runs: one sealed copy serves everybody. */
+/* The rows change with their limits only: one sealed copy serves everybody until then. */
 static int publish(struct server *server)
 {
         CLEANUP(freep)
@@ -122,6 +120,17 @@ int pools_make(struct server *server, const struct server_options *options)
         }
         r = add_pinned(server, options);
         return r ? r : publish(server);
+}
+
+int pools_republish(struct server *server)
+{
+        CLEANUP(closep)
+        int before = steal_fd(&server->pools_fd);
+        int r = publish(server);
+
+        if (r)
+                server->pools_fd = steal_fd(&before);
+        return r;
 }
 
 void pools_free(struct server *server)

@@ -1,4 +1,4 @@
-#include "daemon/policy/limits.h"
+#include "daemon/policy/limit_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
