@@ -118,8 +118,15 @@ int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct lea
 
         if (!leased)
                 return -ENOMEM;
+        r = limit_take(pool, n_bytes);
+        if (r) {
+                free(leased);
+                return r;
+        }
+        leased->n_bytes = n_bytes;
         r = ask(pool, n_bytes, wait_ms, &answer, &fd);
         if (!r) {
+                limit_correct(pool, n_bytes, answer.n_bytes);
                 leased->lease = answer.lease;
                 leased->n_bytes = answer.n_bytes;
                 r = place(pool, leased, fd);
@@ -127,6 +134,7 @@ int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct lea
                         say_returned(pool, answer.lease);
         }
         if (r) {
+                limit_give(pool, leased->n_bytes);
                 free(leased);
                 return r;
         }
@@ -145,5 +153,6 @@ void leased_free(struct pool *pool, struct leased *leased)
         }
         give_address(pool, leased);
         say_returned(pool, leased->lease);
+        limit_give(pool, leased->n_bytes);
         free(leased);
 }

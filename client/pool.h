@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "client/arena.h"
+#include "client/limit.h"
 #include "client/link.h"
 #include "client/memory.h"
 #include "driver/stream.h"
@@ -26,6 +27,7 @@ struct pool {
         uint64_t n_reserved_bytes;
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
+        struct own_limit limit;
 };
 
 /* A block that has become empty, as it was when its last allocation was freed. */

@@ -62,6 +62,8 @@ static const char *find_pool_fault(const struct server *server,
 
 static const char *find_fault(const struct server *server, const struct message_set_limits *set)
 {
+        if (set->max > INT64_MAX && set->max < PROTO_LIMIT_INHERIT)
+                return "a limit is less than 2^63, or none";
         if (set->scope == PROTO_LIMIT_OF_POOL)
                 return find_pool_fault(server, set);
         if (set->kind == PROTO_LIMIT_RESERVED_BYTES)
