@@ -9,7 +9,6 @@
 #include "tests/model/policy_worker.h"
 #include "tests/model/random.h"
 
-#define N_UIDS        3
 #define MAX_N_CLIENTS 8
 
 struct play {
@@ -112,7 +111,7 @@ static void join(struct play *play)
         LIST_FOREACH (client, &play->model.clients, link)
                 n++;
         if (n < MAX_N_CLIENTS)
-                (void)model_join(&play->model, (uint32_t)below(play, N_UIDS),
+                (void)model_join(&play->model, (uint32_t)below(play, MODEL_N_UIDS),
                                  slots[below(play, ARRAY_SIZE(slots))]);
 }
 
@@ -231,15 +230,57 @@ static void change_strangers(struct play *play)
         worker_change_strangers(&play->worker, &play->model, &play->random);
 }
 
+/* Mostly wide enough to let something through. */
+static uint64_t any_max(struct play *play, unsigned kind)
+{
+        switch (below(play, 5)) {
+        case 0:
+                return LIMIT_NONE;
+        case 1:
+                return kind == LIMIT_LEASES ? below(play, 4) : below(play, 24) * MIB;
+        default:
+                return kind == LIMIT_LEASES ? 2 + below(play, 12) : (20 + below(play, 120)) * MIB;
+        }
+}
+
+static void change_limit(struct play *play)
+{
+        enum limit_scope scope = one_in(play, 2) ? LIMIT_OF_CLIENT : LIMIT_OF_TENANT;
+        unsigned kind = (unsigned)below(play, LIMIT_N_KINDS);
+        uint32_t uid = POLICY_EVERY_UID;
+        uint64_t max = any_max(play, kind);
+
+        if (one_in(play, 6)) {
+                model_clear_limits(&play->model);
+                return;
+        }
+        if (scope == LIMIT_OF_TENANT && one_in(play, 2)) {
+                uid = (uint32_t)below(play, MODEL_N_UIDS);
+                max = one_in(play, 3) ? LIMIT_INHERIT : max;
+        }
+        model_set_limit(&play->model, scope, uid, kind, max);
+}
+
+/* Lower, higher, or more than the driver has. */
+static void change_pool(struct play *play)
+{
+        uint32_t pool = (uint32_t)below(play, MODEL_N_POOLS);
+        uint64_t n_device_bytes = play->model.pools[pool].n_device_bytes;
+
+        model_set_pool_max(&play->model, pool,
+                           one_in(play, 2) ? n_device_bytes
+                                           : 2 * MIB + below(play, n_device_bytes * 5 / 4));
+}
+
 static void do_something(struct play *play)
 {
         static const struct {
                 unsigned weight;
                 void (*deed)(struct play *play);
         } deeds[] = {
-                {300, ask},    {250, return_one},     {100, unmap_one}, {40, cancel_one},
-                {400, work},   {60, pass_time},       {15, join},       {14, end_someone},
-                {6, free_all}, {5, change_strangers},
+                {300, ask},    {250, return_one},     {100, unmap_one},  {40, cancel_one},
+                {400, work},   {60, pass_time},       {15, join},        {14, end_someone},
+                {6, free_all}, {5, change_strangers}, {8, change_limit}, {6, change_pool},
         };
         uint64_t n_weights = 0, n;
         unsigned i;
@@ -296,6 +337,7 @@ static void end(struct play *play)
                 end_someone(play);
                 settle(play);
                 policy_check(play->model.policy);
+                model_compare(&play->model);
         }
         work_off(play);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
@@ -316,7 +358,8 @@ static void run(enum model_kind kind, unsigned long n)
         for (unsigned long i = 0; i < n; i++)
                 step(&play);
         /* A play in which next to nobody got anything would prove nothing. */
-        must(&play.model, play.model.n_grants > n / 20);
+        must(&play.model, play.model.n_grants > n / 30);
+        must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
         end(&play);
         model_deinit(&play.model);
 }
