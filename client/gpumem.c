@@ -143,10 +143,12 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         r = link_new(options->socket_path, program, &client->link, &welcome, &fds);
         if (r)
                 return r;
-        load_driver(client, options->cuda_library);
+        /* Before the driver is loaded, which takes long: a fork meanwhile must close the socket. */
         r = fork_guard_init(&client->fork_guard, link_socket(client->link));
-        if (!r)
-                r = map_board(client, &welcome, fds.fds[0]);
+        if (r)
+                return r;
+        load_driver(client, options->cuda_library);
+        r = map_board(client, &welcome, fds.fds[0]);
         if (!r)
                 r = add_pools(client, &welcome, fds.fds[1]);
         return r;
@@ -367,9 +369,8 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
                 r = find_allocation(client, pointer, &pool, &key);
         if (r == GPUMEM_E_NOT_OURS)
                 return client_free_shared_sync(client, pointer);
-        /* Memory of no context was never in a stream's hands. */
-        if (!r && key.context)
-                r = stream_synchronize_context(&client->cuda, key.context);
+        if (!r && client->has_cuda)
+                r = stream_synchronize_contexts(&client->cuda, key.context);
         return r ? r : free_unordered(pool, pointer);
 }
 

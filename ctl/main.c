@@ -1,4 +1,5 @@
 /* gpumemctl: a daemon's figures on one screen, and what an administrator does about them. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "ctl/commands.h"
 #include "gpumem.h"
+#include "proto/address.h"
 
 static const char help_text[] =
         "Usage: gpumemctl [OPTION]... COMMAND\n"
@@ -46,17 +48,22 @@ static const struct option long_options[] = {
         {NULL, 0, NULL, 0},
 };
 
+/* Options that only some commands take. */
+enum narrowing { NARROWS_NOTHING = 0, NARROWS_POOL = 1, NARROWS_TENANT = 2 };
+
 static const struct {
         const char *name;
         int (*run)(struct link *link, const struct arguments *arguments);
+        unsigned narrowing; /* those that it takes */
 } commands[] = {
-        {"stats", command_stats},
-        {"free-all", command_free_all},
+        {"stats", command_stats, NARROWS_NOTHING},
+        {"free-all", command_free_all, NARROWS_POOL | NARROWS_TENANT},
 };
 
 struct invocation {
         const char *socket_path;
         struct arguments arguments;
+        unsigned narrowing;
         int (*run)(struct link *link, const struct arguments *arguments);
 };
 
@@ -88,8 +95,10 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 invocation->arguments.output = OUTPUT_JSON;
                 return PARSED_RUN;
         case OPTION_POOL:
+                invocation->narrowing |= NARROWS_POOL;
                 return parse_pool(value, &invocation->arguments.pool);
         case OPTION_TENANT:
+                invocation->narrowing |= NARROWS_TENANT;
                 invocation->arguments.scope = PROTO_SCOPE_TENANT;
                 return PARSED_RUN;
         case OPTION_HELP:
@@ -111,10 +120,15 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
                 return PARSED_WRONG;
         }
         for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
-                if (strcmp(argv[optind], commands[i].name) == 0) {
-                        invocation->run = commands[i].run;
-                        return PARSED_RUN;
+                if (strcmp(argv[optind], commands[i].name) != 0)
+                        continue;
+                if (invocation->narrowing & ~commands[i].narrowing) {
+                        (void)fprintf(stderr, "gpumemctl: %s takes no --pool and no --tenant\n",
+                                      commands[i].name);
+                        return PARSED_WRONG;
                 }
+                invocation->run = commands[i].run;
+                return PARSED_RUN;
         }
         (void)fprintf(stderr,
                       "gpumemctl: there is no command \"%s\"; there are stats and "
@@ -136,6 +150,17 @@ static enum parsed parse(int argc, char **argv, struct invocation *invocation)
         return take_command(argc, argv, invocation);
 }
 
+static int report_no_connection(const char *socket_path, int result)
+{
+        struct sockaddr_un address;
+        char what[sizeof(address.sun_path) + 64] = "no connection to gpumemd";
+
+        if (address_to_connect(socket_path, &address) == 0)
+                (void)snprintf(what, sizeof(what), "no connection to gpumemd at %s",
+                               address.sun_path);
+        return report_failure(what, result);
+}
+
 static int run(const struct invocation *invocation)
 {
         CLEANUP(fdset_deinit)
@@ -146,7 +171,7 @@ static int run(const struct invocation *invocation)
 
         r = link_new(invocation->socket_path, "gpumemctl", &link, &welcome, &fds);
         if (r)
-                return report_failure("no connection to gpumemd", r);
+                return report_no_connection(invocation->socket_path, r);
         status = invocation->run(link, &invocation->arguments);
         link_free(link);
         return status;
@@ -170,7 +195,8 @@ int main(int argc, char **argv)
         case PARSED_WRONG:
                 break;
         }
-        if (fflush(stdout) && status == STATUS_OK)
-                return STATUS_FAILURE;
-        return status;
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return status;
+        (void)fprintf(stderr, "gpumemctl: the answer could not be written: %s\n", strerror(errno));
+        return status == STATUS_OK ? STATUS_FAILURE : status;
 }

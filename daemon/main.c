@@ -1,6 +1,7 @@
 /* gpumemd: reads its options, loads the driver, serves. */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
@@ -60,8 +61,9 @@ int main(int argc, char **argv)
         raise_fd_limit();
         if (cuda_load(options.cuda_library, &cuda, reason)) {
                 log_error("no usable CUDA driver: %s", reason);
-                log_error("without a GPU, start gpumemd on the emulated driver: gpumemd "
-                          "--cuda-library PATH/libcuda-emu.so");
+                if (!strstr(cuda_library_name(options.cuda_library), "libcuda-emu"))
+                        log_error("without a GPU, start gpumemd on the emulated driver: gpumemd "
+                                  "--cuda-library PATH/libcuda-emu.so");
                 return EXIT_NO_DRIVER;
         }
         return serve(&options, &cuda);

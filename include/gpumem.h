@@ -12,6 +12,9 @@
  * Ownership Memory from gpumem_alloc is the caller's until gpumem_free, also when the daemon goes
  *           away. A block whose process ends is never handed to anybody while GPU work may still
  *           use it.
+ * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
+ * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
+ *           mapped there, and the child connects anew if it needs to.
  * CUDA      Device memory needs a current context; the library makes none. It reaches the driver
  *           with dlopen (libcuda.so.1 or GPUMEM_CUDA_LIBRARY); <cuda.h> is not needed here. No CUDA
  *           function is called from a destructor or at exit. */
@@ -57,13 +60,14 @@ enum gpumem_kind {
  * aligned and made anew, and never becomes somebody else's. See gpumem_share. */
 #define GPUMEM_SHAREABLE UINT32_C(1)
 
-/* Leave a field 0 for its default. Set struct_size to sizeof(struct gpumem_request). */
+/* Set struct_size to sizeof(struct gpumem_request), kind and n_bytes; the others are well as 0. */
 struct gpumem_request {
         size_t struct_size;
         enum gpumem_kind kind;
         int32_t place;    /* device: CUDA ordinal in this process, or GPUMEM_NEAREST for the current
                            * context's; pinned: NUMA node, or GPUMEM_NEAREST */
-        void *stream;     /* CUstream or cudaStream_t that will use the memory; NULL: the default */
+        void *stream;     /* CUstream or cudaStream_t that will use the memory; NULL: the legacy
+                           * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
         uint32_t flags;   /* GPUMEM_SHAREABLE, or 0 */
         uint32_t wait_ms; /* how long to wait for memory that others hold; 0: not at all */
@@ -83,8 +87,10 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
 /* Memory for use in `stream`'s order. Aligned to 512 bytes or more; contents undefined. Bytes of
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags), _BAD_REQUEST (n_bytes 0, unknown kind),
- * _DISCONNECTED, _FORKED. */
+ * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes 0, unknown kind),
+ * _DISCONNECTED, _FORKED, -EINVAL (struct_size, no such stream), -E2BIG (fields of a later version
+ * that are not 0). _WRONG_STREAM also means that the current context, whose default stream NULL is,
+ * belongs to another device than `place`. */
 GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                             void **ret_pointer);
 
@@ -94,11 +100,13 @@ GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_re
  * first: the memory is pinned, it was allocated for another stream, or its block becomes empty and
  * goes back to the daemon. NULL pointers are legal.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing is
- * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed), -EIO (the GPU's
- * work failed: the allocation is ended, its block stays with the client). */
+ * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _UNSUPPORTED
+ * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed),
+ * -EIO (the GPU's work failed: the allocation is ended, its block stays with the client). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
-/* The same for a caller who has no stream: waits for all work of the device first. */
+/* The same for a caller who has no stream: waits for all work of the context in which the memory was
+ * allocated, and of the calling thread's current one. Work of other contexts must be over. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
 
 /* 128 random bits. Who knows them, and is meant by them, may attach what they were made for: a
