@@ -107,6 +107,9 @@ static int add(const struct pool_set *set, const struct connection *connection, 
         if (n_pools == PROTO_POOLS_MAX)
                 return -E2BIG;
         pool_init(&set->pools[n_pools], row, &memory, set->uplink);
+        if (row->kind == GPUMEM_DEVICE)
+                limit_set(&set->pools[n_pools],
+                          limit_of_fraction(set->fraction, row->n_capacity_bytes));
         meet(&set->pools[n_pools], connection, id);
         *set->n_pools = n_pools + 1;
         return 0;
@@ -204,7 +207,7 @@ bool bind_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes)
         else
                 pool->binding.n_held_bytes -= n_bytes;
         pthread_mutex_unlock(&pool->lock);
-        if (!is_leased)
+        if (!is_leased && n_bytes)
                 declare(pool);
         return is_leased;
 }

@@ -31,6 +31,7 @@ struct pool_set {
         _Atomic uint32_t *n_pools;
         const struct cuda *cuda; /* NULL: no driver */
         struct uplink *uplink;
+        double fraction; /* of each device's memory: the client's own limit at first */
 };
 
 /* No lease counts as one any more; the bytes that are still mapped. */

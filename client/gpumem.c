@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/fork.h"
 #include "client/refusal.h"
+#include "client/shared.h"
 
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
@@ -24,6 +25,7 @@ struct gpumem_client {
         struct uplink uplink;
         struct cuda cuda;
         bool has_cuda;
+        double fraction;    /* of each device's memory that GPUMEM_MEMORY_FRACTION allows */
         struct pool *pools; /* room for all that may ever be seen */
         _Atomic uint32_t n_pools;
 };
@@ -38,9 +40,31 @@ struct pool *client_pool(struct gpumem_client *client, uint32_t index)
         return index < client->n_pools ? &client->pools[index] : NULL;
 }
 
+struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, uint32_t id)
+{
+        struct pool *pool;
+        uint32_t here;
+
+        for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
+                if (bind_find(pool, connection, &here) == 0 && here == id)
+                        return pool;
+        }
+        return NULL;
+}
+
+struct uplink *client_uplink(struct gpumem_client *client)
+{
+        return &client->uplink;
+}
+
 struct events *client_events(struct gpumem_client *client)
 {
         return &client->events;
+}
+
+const struct cuda *client_cuda(const struct gpumem_client *client)
+{
+        return client->has_cuda ? &client->cuda : NULL;
 }
 
 uint64_t client_number(const struct gpumem_client *client)
@@ -53,8 +77,7 @@ int check_struct(size_t n_their_bytes, size_t n_our_bytes)
         return n_their_bytes <= sizeof(size_t) || n_their_bytes > n_our_bytes ? -EINVAL : 0;
 }
 
-/* A caller's struct of any version, as ours: fields that it lacks are 0. */
-static int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
+int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
 {
         const char *bytes = theirs;
 
@@ -84,7 +107,8 @@ static struct pool_set pool_set(struct gpumem_client *client)
         return (struct pool_set){.pools = client->pools,
                                  .n_pools = &client->n_pools,
                                  .cuda = client->has_cuda ? &client->cuda : NULL,
-                                 .uplink = &client->uplink};
+                                 .uplink = &client->uplink,
+                                 .fraction = client->fraction};
 }
 
 static uint64_t leave(void *owner)
@@ -125,6 +149,8 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
 
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? draw_number(&client->number) : -ENOMEM;
+        if (!r)
+                r = limit_read_fraction(&client->fraction);
         if (!r)
                 r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
                                 &uplink_owner, client);
@@ -181,8 +207,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         free(client);
 }
 
-/* The pool of a device of this process, or of a NUMA node. */
-static struct pool *pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
@@ -207,8 +232,8 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         if (r)
                 return r;
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
-                return pool_at(client, GPUMEM_DEVICE, request->place) ? GPUMEM_E_WRONG_STREAM
-                                                                      : GPUMEM_E_NO_POOL;
+                return client_pool_at(client, GPUMEM_DEVICE, request->place) ? GPUMEM_E_WRONG_STREAM
+                                                                             : GPUMEM_E_NO_POOL;
         *ret_place = ordinal;
         return 0;
 }
@@ -239,7 +264,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
 
         if (request->n_bytes == 0)
                 return GPUMEM_E_BAD_REQUEST;
-        if (request->flags)
+        if (request->flags & ~GPUMEM_SHAREABLE)
                 return GPUMEM_E_UNSUPPORTED;
         if (request->kind == GPUMEM_DEVICE)
                 r = place_device(client, request, &key, &place);
@@ -249,13 +274,15 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 r = GPUMEM_E_BAD_REQUEST;
         if (r)
                 return r;
-        pool = pool_at(client, request->kind, place);
+        pool = client_pool_at(client, request->kind, place);
         if (!pool) {
                 uplink_renew(&client->uplink);
-                pool = pool_at(client, request->kind, place);
+                pool = client_pool_at(client, request->kind, place);
         }
         if (!pool)
                 return GPUMEM_E_NO_POOL;
+        if (request->flags & GPUMEM_SHAREABLE)
+                return shared_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
         return pool_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
 }
 
@@ -355,13 +382,23 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         if (!pointer)
                 return 0;
         r = fork_guard_check(&client->fork_guard);
-        if (!r)
-                r = find_allocation(client, pointer, &pool, &key);
         if (r)
                 return r;
-        r = free_in_order(client, pool, &key, pointer, stream);
+        r = find_allocation(client, pointer, &pool, &key);
+        if (!r)
+                r = free_in_order(client, pool, &key, pointer, stream);
+        else
+                r = client_free_shared(client, pointer, stream);
         events_tell(&client->events);
         return r;
+}
+
+static int free_unordered_after_all(struct gpumem_client *client, struct pool *pool,
+                                    const struct stream_key *key, void *pointer)
+{
+        int r = client->has_cuda ? stream_synchronize_contexts(&client->cuda, key->context) : 0;
+
+        return r ? r : free_unordered(pool, pointer);
 }
 
 int gpumem_free_sync(struct gpumem_client *client, void *pointer)
@@ -373,77 +410,15 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         if (!pointer)
                 return 0;
         r = fork_guard_check(&client->fork_guard);
-        if (!r)
-                r = find_allocation(client, pointer, &pool, &key);
-        if (!r && client->has_cuda)
-                r = stream_synchronize_contexts(&client->cuda, key.context);
         if (r)
                 return r;
-        r = free_unordered(pool, pointer);
+        r = find_allocation(client, pointer, &pool, &key);
+        if (!r)
+                r = free_unordered_after_all(client, pool, &key, pointer);
+        else
+                r = client_free_shared_sync(client, pointer);
         events_tell(&client->events);
         return r;
-}
-
-static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
-{
-        const struct board_counters *counters;
-
-        pthread_mutex_lock(&pool->lock);
-        counters = pool->counters;
-        *ret_stats = (struct gpumem_stats){
-                .n_requested_bytes = atomic_load(&counters->requested),
-                .n_requested_peak_bytes = atomic_load(&counters->requested_peak),
-                .n_allocated_bytes = atomic_load(&counters->allocated),
-                .n_allocated_peak_bytes = atomic_load(&counters->allocated_peak),
-                .n_reserved_bytes = pool->n_reserved_bytes,
-                .n_reserved_peak_bytes = pool->n_reserved_peak_bytes,
-                .n_hits = atomic_load(&counters->hits),
-                .n_misses = atomic_load(&counters->misses),
-                .n_blocks = pool->n_blocks,
-        };
-        pthread_mutex_unlock(&pool->lock);
-}
-
-int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
-                     struct gpumem_stats *ret_stats)
-{
-        size_t n_bytes = ret_stats->struct_size;
-        struct gpumem_stats stats;
-        struct pool *pool;
-        int r;
-
-        r = fork_guard_check(&client->fork_guard);
-        if (r)
-                return r;
-        r = check_struct(n_bytes, sizeof(stats));
-        if (r)
-                return r;
-        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
-                return GPUMEM_E_BAD_REQUEST;
-        pool = pool_at(client, kind, place);
-        if (!pool)
-                return GPUMEM_E_NO_POOL;
-        read_stats(pool, &stats);
-        stats.struct_size = n_bytes;
-        memcpy(ret_stats, &stats, n_bytes);
-        return 0;
-}
-
-int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
-{
-        struct pool *pool;
-        int r;
-
-        r = fork_guard_check(&client->fork_guard);
-        if (r)
-                return r;
-        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
-                return GPUMEM_E_BAD_REQUEST;
-        pool = pool_at(client, kind, place);
-        if (!pool)
-                return GPUMEM_E_NO_POOL;
-        pool_reset_peaks(pool);
-        return 0;
 }
 
 int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
@@ -462,7 +437,7 @@ int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope
         request.free_all_blocks.scope = (uint32_t)scope;
         request.free_all_blocks.pool = PROTO_ALL_POOLS;
         r = uplink_call(&client->uplink, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
-                        &fds);
+                        &fds, NULL);
         events_tell(&client->events);
         if (r)
                 return r;

@@ -7,6 +7,7 @@
 #include "base/table.h"
 #include "client/blocks.h"
 #include "client/heap.h"
+#include "client/shared.h"
 #include "gpumem.h"
 
 struct stream_heap {
@@ -18,8 +19,10 @@ struct stream_heap {
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
                struct uplink *uplink)
 {
-        *pool = (struct pool){.row = *row, .memory = *memory, .uplink = uplink};
+        *pool = (struct pool){
+                .row = *row, .memory = *memory, .uplink = uplink, .limit = OWN_LIMIT_NULL};
         pool->counters = &pool->own_counters;
+        LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->declare_lock, NULL);
         pthread_mutex_init(&pool->lock, NULL);
 }
@@ -96,6 +99,34 @@ static void count_alloc(struct pool *pool, uint64_t n_requested, uint64_t n_allo
         atomic_fetch_add_explicit(hits_or_misses, 1, memory_order_relaxed);
 }
 
+/* What it asked for, in the heap's unit. */
+static uint64_t rounded(uint64_t n_bytes)
+{
+        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+}
+
+static void raise_reserved(struct pool *pool, uint64_t n_bytes)
+{
+        pool->n_blocks++;
+        pool->n_reserved_bytes += n_bytes;
+        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
+                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
+}
+
+void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        raise_reserved(pool, n_block_bytes);
+        count_alloc(pool, n_requested_bytes, rounded(n_requested_bytes), &pool->counters->misses);
+}
+
+void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        pool->n_blocks--;
+        pool->n_reserved_bytes -= n_block_bytes;
+        publish(pool, atomic_load(&pool->counters->requested) - n_requested_bytes,
+                atomic_load(&pool->counters->allocated) - rounded(n_requested_bytes));
+}
+
 /* Cuts from a hole that is there. GPUMEM_E_REFUSED: there is none. */
 static int cut(struct pool *pool, struct stream_heap *heap, uint64_t n_bytes,
                _Atomic uint64_t *hits_or_misses, void **ret_pointer)
@@ -109,7 +140,7 @@ static int cut(struct pool *pool, struct stream_heap *heap, uint64_t n_bytes,
                 return r;
         leased = arena_find(pool->arena, address);
         leased->n_uses++;
-        count_alloc(pool, n_bytes, (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1), hits_or_misses);
+        count_alloc(pool, n_bytes, rounded(n_bytes), hits_or_misses);
         *ret_pointer = (void *)(uintptr_t)address;
         return 0;
 }
@@ -194,10 +225,7 @@ static int attach(struct pool *pool, const struct stream_key *key, struct leased
                 return r;
         }
         leased->heap = heap;
-        pool->n_blocks++;
-        pool->n_reserved_bytes += leased->n_bytes;
-        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
-                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
+        raise_reserved(pool, leased->n_bytes);
         return 0;
 }
 
@@ -274,20 +302,12 @@ int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *re
         leased = block_of(pool, pointer);
         if (leased)
                 r = heap_find(&leased->heap->heap, (uint64_t)(uintptr_t)pointer, &allocation);
-        if (!r)
-                *ret_info = (struct gpumem_info){
-                        .struct_size = ret_info->struct_size,
-                        .kind = pool->memory.kind,
-                        .place = pool_place(pool),
-                        .base = (void *)(uintptr_t)allocation.start,
-                        .n_allocated_bytes = allocation.n_allocated_bytes,
-                        .n_requested_bytes = allocation.n_requested_bytes,
-                        .block_base = (void *)(uintptr_t)leased->address,
-                        .n_block_bytes = leased->n_bytes,
-                        .block = leased->block,
-                        .is_registered = leased->mapping == MAPPING_REGISTERED,
-                        .is_held = leased->connection != pool->binding.connection,
-                };
+        if (!r) {
+                leased_describe(pool, leased, ret_info);
+                ret_info->base = (void *)(uintptr_t)allocation.start;
+                ret_info->n_requested_bytes = allocation.n_requested_bytes;
+                ret_info->n_allocated_bytes = allocation.n_allocated_bytes;
+        }
         pthread_mutex_unlock(&pool->lock);
         return r;
 }
@@ -368,6 +388,7 @@ void pool_deinit(struct pool *pool)
         {
                 return_heap(pool, heap);
         }
+        shared_return_all(pool);
         if (pool->arena) {
                 pool->arena = arena_free(pool->arena);
                 memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);

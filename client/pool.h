@@ -4,14 +4,18 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "client/arena.h"
 #include "client/bind.h"
+#include "client/limit.h"
 #include "client/memory.h"
 #include "driver/stream.h"
 #include "proto/board.h"
 
+struct shared;
 struct stream_heap;
+LIST_HEAD(shared_list, shared);
 
 struct pool {
         struct pool_row row;
@@ -29,6 +33,8 @@ struct pool {
         uint64_t n_reserved_bytes;
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
+        struct shared_list shareds; /* allocations and attached memory with blocks of their own */
+        struct own_limit limit;
 };
 
 /* A block that has become empty, as it was when its last allocation was freed. */
@@ -62,6 +68,11 @@ void pool_reset_peaks(struct pool *pool);
 
 /* Ends an allocation whose last use is ordered before later work of its stream. */
 int pool_free(struct pool *pool, const void *pointer, struct emptied *ret_emptied);
+
+/* An allocation with a block of its own comes or goes; the caller has the lock. `n_requested_bytes`
+ * is what it was asked with. */
+void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
+void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
 
 /* Gives an emptied block back, after the work of its stream up to pool_free is over. One that has
  * been used since stays. */

@@ -4,6 +4,14 @@
 #include "base/err.h"
 #include "client/client.h"
 #include "client/refusal.h"
+#include "client/shared.h"
+
+static int describe_in(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+{
+        int r = pool_describe(pool, pointer, ret_info);
+
+        return r == GPUMEM_E_NOT_OURS ? shared_describe(pool, pointer, ret_info) : r;
+}
 
 int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gpumem_info *ret_info)
 {
@@ -17,7 +25,7 @@ int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gp
                 return r;
         r = GPUMEM_E_NOT_OURS;
         for (uint32_t i = 0; r == GPUMEM_E_NOT_OURS && (pool = client_pool(client, i)); i++)
-                r = pool_describe(pool, pointer, &info);
+                r = describe_in(pool, pointer, &info);
         if (!r)
                 memcpy(ret_info, &info, info.struct_size);
         return r;

@@ -157,7 +157,8 @@ void uplink_renew(struct uplink *uplink)
 }
 
 int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind kind,
-                enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds)
+                enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
+                uint64_t *ret_serial)
 {
         int r = GPUMEM_E_DISCONNECTED;
 
@@ -168,8 +169,27 @@ int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind 
                 if (r)
                         return r;
                 r = link_call(connection->link, request, kind, reply_kind, ret_reply, ret_fds);
+                if (!r && ret_serial)
+                        *ret_serial = connection->serial;
                 uplink_release(uplink, connection, r);
         }
+        return r;
+}
+
+int uplink_call_on(struct uplink *uplink, uint64_t serial, struct frame *request,
+                   enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
+                   struct fdset *ret_fds)
+{
+        struct connection *connection;
+        int r = uplink_acquire(uplink, &connection);
+
+        if (r)
+                return r;
+        if (connection->serial == serial)
+                r = link_call(connection->link, request, kind, reply_kind, ret_reply, ret_fds);
+        else
+                r = GPUMEM_E_OUTLIVED;
+        uplink_release(uplink, connection, r);
         return r;
 }
 

@@ -53,10 +53,18 @@ void uplink_renew(struct uplink *uplink);
 /* Gives it back after a call on it that had this result. */
 void uplink_release(struct uplink *uplink, struct connection *take_connection, int result);
 
-/* link_call on the present connection. If it turns out to be lost the request is made once more,
- * over the next: for requests that name no pool and no lease. */
+/* link_call on the present connection, whose serial ret_serial is (it may be NULL). If it turns out
+ * to be lost the request is made once more, over the next: for requests that name no pool and no
+ * lease. */
 int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind kind,
-                enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
+                enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
+                uint64_t *ret_serial);
+
+/* link_call on the connection of this serial, for requests that name a lease.
+ * GPUMEM_E_OUTLIVED when there is another by now. */
+int uplink_call_on(struct uplink *uplink, uint64_t serial, struct frame *request,
+                   enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
+                   struct fdset *ret_fds);
 
 /* link_send, if the connection of this serial is the present one; else nobody is there to hear it. */
 void uplink_send(struct uplink *uplink, uint64_t serial, struct frame *frame,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/link.h"
+#include "ctl/limits.h"
 
 enum exit_status {
         STATUS_OK = 0,
@@ -14,8 +15,10 @@ enum output { OUTPUT_TABLE, OUTPUT_JSON };
 
 struct arguments {
         enum output output;
-        uint32_t pool;  /* PROTO_ALL_POOLS: every one */
-        uint32_t scope; /* PROTO_SCOPE_TENANT or PROTO_SCOPE_NODE */
+        uint32_t pool;                                  /* PROTO_ALL_POOLS: every one */
+        uint32_t scope;                                 /* PROTO_SCOPE_TENANT or PROTO_SCOPE_NODE */
+        struct limit_change changes[LIMIT_CHANGES_MAX]; /* limits: in the order of --set */
+        unsigned n_changes;
 };
 
 int command_stats(struct link *link, const struct arguments *arguments);
@@ -28,7 +31,7 @@ int command_free_all(struct link *link, const struct arguments *arguments);
 /* Prints a value on stdout, or says on stderr that there was no memory for it (NULL is that too);
  * returns the exit status. */
 struct json_t;
-int print_json(struct json_t *take_value);
+int print_json_value(struct json_t *take_value);
 
 /* Says on stderr that `what` failed with this result; returns STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);

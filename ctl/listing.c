@@ -199,7 +199,7 @@ static int print_listing_json(const struct listing *listing, const struct listed
                 (void)json_array_append_new(
                         rows,
                         row_to_json(listing->list, listed->rows + n * listing->list->n_row_bytes));
-        return print_json(json_pack("{s:o}", listing->name, rows));
+        return print_json_value(json_pack("{s:o}", listing->name, rows));
 }
 
 /* The replies have one layout. */
@@ -277,5 +277,5 @@ int command_reset_peaks(struct link *link, const struct arguments *arguments)
         r = link_call(link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &fds);
         if (r)
                 return report_failure("reset-peaks", r);
-        return arguments->output == OUTPUT_JSON ? print_json(json_object()) : STATUS_OK;
+        return arguments->output == OUTPUT_JSON ? print_json_value(json_object()) : STATUS_OK;
 }

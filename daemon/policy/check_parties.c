@@ -9,6 +9,7 @@
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/state.h"
 
@@ -81,10 +82,10 @@ static void check_holding(const struct holding *holding)
         uint64_t n_charged_bytes = 0;
 
         LIST_FOREACH (block, &holding->pool->blocks, pool_link) {
-                if (block->holding != holding)
-                        continue;
-                block_count(block, &totals);
-                n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
+                if (block->charge.client && block->charge.client->tenant == holding->tenant)
+                        n_charged_bytes += block->bin->n_bytes;
+                if (block->holding == holding)
+                        block_count(block, &totals);
         }
         assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
         n_charged_bytes += check_declared(holding->pool, holding->tenant);
@@ -162,6 +163,39 @@ static uint32_t check_requests(const struct client *client)
         return n_unanswered;
 }
 
+static void add_usage(struct usage *usage, const struct charge *charge, const struct client *client,
+                      const struct tenant *tenant)
+{
+        if (charge->client && (charge->client == client || charge->client->tenant == tenant))
+                usage_add(usage, charge->pool->settings.kind, charge->n_bytes);
+}
+
+static struct usage derive_usage(const struct policy *policy, const struct client *client,
+                                 const struct tenant *tenant)
+{
+        struct usage usage = {{0}};
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                const struct client *declarer;
+                const struct block *block;
+
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link)
+                        add_usage(&usage, &block->charge, client, tenant);
+                LIST_FOREACH (declarer, &policy->clients, link)
+                        add_usage(&usage, &declarer->declared[i], client, tenant);
+        }
+        return usage;
+}
+
+static void check_usages(const struct client *client)
+{
+        struct usage own = derive_usage(client->policy, client, NULL);
+        struct usage tenants = derive_usage(client->policy, NULL, client->tenant);
+
+        assert(memcmp(&own, &client->usage, sizeof(own)) == 0);
+        assert(memcmp(&tenants, &client->tenant->usage, sizeof(tenants)) == 0);
+}
+
 static void check_charges(const struct client *client)
 {
         uint64_t n_declared_bytes = 0;
@@ -200,6 +234,7 @@ void check_clients(const struct policy *policy)
                 assert(client->policy == policy);
                 assert(check_requests(client) == n_asked);
                 check_charges(client);
+                check_usages(client);
                 if (client->eof || client->dead)
                         check_dropped(client);
         }

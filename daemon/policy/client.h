@@ -33,7 +33,9 @@ struct client {
         LIST_HEAD(client_free_alls, free_all) free_alls;
         uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
         struct charge *declared; /* one a pool */
-        struct refusal spare;    /* for a request that there was no memory for */
+        struct usage usage;
+        struct limited limited;
+        struct refusal spare; /* for a request that there was no memory for */
         LIST_ENTRY(client) link;
         uint64_t charged[]; /* one a pool */
 };

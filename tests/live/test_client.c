@@ -318,7 +318,7 @@ START_TEST(bad_requests_are_told_apart)
         EXPECT(n_bytes, 257 * MIB, GPUMEM_E_TOO_LARGE)
         EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST)
         EXPECT(place, 1000, GPUMEM_E_NO_POOL)
-        EXPECT(flags, 1, GPUMEM_E_UNSUPPORTED)
+        EXPECT(flags, 2, GPUMEM_E_UNSUPPORTED)
         EXPECT(struct_size, 0, -EINVAL)
         EXPECT(struct_size, 4, -EINVAL)
 #undef EXPECT
@@ -507,6 +507,11 @@ static void *churn(void *argument)
                         must_free(&request, held[slot]);
                 request.n_bytes = 1 + (unsigned)rand_r(&seed) % (MIB / 2);
                 held[slot] = must_alloc(&request);
+                if (round % 50 == 0) {
+                        (void)stats_of(GPUMEM_DEVICE, request.place);
+                        ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, NULL),
+                                         0);
+                }
         }
         for (unsigned slot = 0; slot < 16; slot++)
                 must_free(&request, held[slot]);

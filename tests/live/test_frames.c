@@ -283,6 +283,21 @@ START_TEST(a_wrong_magic_is_no_hello)
 }
 END_TEST
 
+START_TEST(a_client_of_a_later_version_is_welcome)
+{
+        struct frame hello = hello_frame();
+        int fd = connect_raw();
+
+        hello.hello.version = UINT32_MAX;
+        hello.hello.features = UINT64_MAX;
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        hello = expect(fd, MESSAGE_WELCOME);
+        ck_assert_uint_eq(hello.welcome.version, PROTO_VERSION);
+        ck_assert_uint_eq(hello.welcome.features, 0);
+        closep(&fd);
+}
+END_TEST
+
 START_TEST(an_unknown_kind_is_answered_and_no_more)
 {
         struct frame frame = FRAME_NULL;
@@ -564,6 +579,7 @@ int main(void)
         tcase_add_test(tests, the_first_frame_is_hello);
         tcase_add_test(tests, hello_comes_once);
         tcase_add_test(tests, a_wrong_magic_is_no_hello);
+        tcase_add_test(tests, a_client_of_a_later_version_is_welcome);
         tcase_add_test(tests, an_unknown_kind_is_answered_and_no_more);
         tcase_add_test(tests, impossible_requests_are_refused);
         tcase_add_test(tests, foreign_leases_are_not_given_back);

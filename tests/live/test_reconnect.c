@@ -377,6 +377,72 @@ START_TEST(a_device_that_comes_later_is_had)
 }
 END_TEST
 
+/* Its lease's number may be another's by now: nothing is shared by it. What was attached stays too,
+ * and is for its owner to declare. */
+START_TEST(what_was_shared_stays_and_is_shared_no_more)
+{
+        struct gpumem_request request = on_device(0, 4 * MIB);
+        struct gpumem_token token, other;
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+        uint64_t n_bytes;
+        unsigned char *own;
+        void *attached, *fresh;
+
+        request.flags = GPUMEM_SHAREABLE;
+        own = must_alloc(request);
+        ck_assert_int_eq(gpumem_share(client, own, NULL, &token), 0);
+        ck_assert_int_eq(gpumem_attach(client, &token, &attached, &n_bytes), 0);
+        fill(0, own, 0x77, 4096);
+        restart_daemon(NULL);
+        ck_assert_int_eq(gpumem_attach(client, &token, &fresh, &n_bytes), GPUMEM_E_NO_TOKEN);
+        fresh = must_alloc(request);
+        ck_assert_int_eq(gpumem_share(client, own, NULL, &other), GPUMEM_E_OUTLIVED);
+        ck_assert_int_eq(gpumem_share(client, fresh, NULL, &other), 0);
+        daemon_await(FIGURE_declared, 4 * MIB);
+        check_filled(0, attached, 0x77, 4096);
+        ck_assert_int_eq(gpumem_describe(client, (char *)attached + 4000, &info), 0);
+        ck_assert(info.base == attached && info.is_attached && info.is_held);
+        ck_assert_int_eq(gpumem_describe(client, fresh, &info), 0);
+        ck_assert(info.base == fresh && !info.is_attached && !info.is_held);
+        must_free(0, own);
+        daemon_await(FIGURE_declared, 0);
+        check_filled(0, attached, 0x77, 4096);
+        ck_assert_int_eq(gpumem_detach(client, attached, gpu_stream(gpus[0])), 0);
+        must_free(0, fresh);
+}
+END_TEST
+
+/* What is held counts against a limit that the next daemon sets. */
+START_TEST(what_is_held_is_within_limits)
+{
+        unsigned char *old = must_alloc(on_device(0, 8 * MIB)), *fresh;
+        struct frame request = FRAME_NULL, reply;
+        struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct link *link;
+        void *pointer;
+
+        restart_daemon(NULL);
+        request.set_limits = (struct message_set_limits){.scope = PROTO_LIMIT_OF_CLIENT,
+                                                         .holder = UINT32_MAX,
+                                                         .kind = PROTO_LIMIT_DEVICE_BYTES,
+                                                         .max = 12 * MIB};
+        ck_assert_int_eq(link_new(NULL, "limits", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply,
+                                   &reply_fds),
+                         0);
+        fresh = must_alloc(on_device(0, 2 * MIB));
+        daemon_await(FIGURE_charged, 10 * MIB);
+        ck_assert_int_eq(try_alloc(on_device(1, 4 * MIB), &pointer), GPUMEM_E_LIMIT);
+        must_free(0, old);
+        daemon_await(FIGURE_charged, 2 * MIB);
+        must_free(1, must_alloc(on_device(1, 4 * MIB)));
+        must_free(0, fresh);
+        fdset_deinit(&fds);
+        link_free(link);
+}
+END_TEST
+
 struct churner {
         unsigned seed;
         _Atomic bool *over;
@@ -446,6 +512,8 @@ int main(void)
         tcase_add_test(tests, of_many_threads_one_connects);
         tcase_add_test(tests, devices_are_known_by_what_they_are);
         tcase_add_test(tests, a_device_that_comes_later_is_had);
+        tcase_add_test(tests, what_was_shared_stays_and_is_shared_no_more);
+        tcase_add_test(tests, what_is_held_is_within_limits);
         tcase_add_test(tests, daemons_may_go_at_any_moment);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
