@@ -132,6 +132,9 @@ int bind_meet(const struct pool_set *set, const struct connection *connection)
                 if (!is_known(set, n_known, &connection->rows[id]))
                         r = add(set, connection, id);
         }
+        /* Nobody may write to the board of a connection that is given up. */
+        for (uint32_t i = 0; r && i < *set->n_pools; i++)
+                miss(&set->pools[i], connection);
         return r;
 }
 

@@ -122,9 +122,11 @@ static int meet(void *owner, struct connection *connection)
 {
         struct gpumem_client *client = owner;
         struct pool_set set = pool_set(client);
+        int r = bind_meet(&set, connection);
 
-        fork_guard_set_socket(&client->fork_guard, link_socket(connection->link));
-        return bind_meet(&set, connection);
+        if (!r)
+                fork_guard_set_socket(&client->fork_guard, link_socket(connection->link));
+        return r;
 }
 
 static void declare(void *owner)
