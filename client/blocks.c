@@ -138,8 +138,15 @@ static int lease_block(struct pool *pool, uint64_t n_bytes, uint32_t properties,
 
         if (!leased)
                 return -ENOMEM;
+        r = limit_take(pool, n_bytes);
+        if (r) {
+                free(leased);
+                return r;
+        }
+        leased->n_bytes = n_bytes;
         r = ask(pool, n_bytes, properties, wait_ms, &answer, &fd);
         if (!r) {
+                limit_correct(pool, n_bytes, answer.n_bytes);
                 leased->lease = answer.lease;
                 leased->n_bytes = answer.n_bytes;
                 r = place(pool, leased, fd);
@@ -147,6 +154,7 @@ static int lease_block(struct pool *pool, uint64_t n_bytes, uint32_t properties,
                         say_returned(pool, answer.lease);
         }
         if (r) {
+                limit_give(pool, leased->n_bytes);
                 free(leased);
                 return r;
         }
@@ -200,5 +208,8 @@ void leased_free(struct pool *pool, struct leased *leased)
         }
         give_address(pool, leased);
         say_over(pool, leased);
+        /* What another process leased is within that one's limit. */
+        if (!leased->is_attached)
+                limit_give(pool, leased->n_bytes);
         free(leased);
 }

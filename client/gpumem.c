@@ -106,13 +106,23 @@ static struct memory memory_of(const struct gpumem_client *client, const struct 
         return memory;
 }
 
+static void limit_pool(struct pool *pool, double fraction)
+{
+        if (pool->row.kind == GPUMEM_DEVICE)
+                limit_set(pool, limit_of_fraction(fraction, pool->row.n_capacity_bytes));
+}
+
 static int add_pools(struct gpumem_client *client, const struct message_welcome *welcome, int fd)
 {
         CLEANUP(freep)
         void *sent = NULL;
         struct pool_row *rows;
+        double fraction;
         int r;
 
+        r = limit_read_fraction(&fraction);
+        if (r)
+                return r;
         r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*rows), &sent);
         if (r)
                 return r;
@@ -127,6 +137,7 @@ static int add_pools(struct gpumem_client *client, const struct message_welcome 
                         return -EPROTO;
                 pool_init(&client->pools[i], &rows[i], &memory, client->link,
                           board_counters(client->board, i));
+                limit_pool(&client->pools[i], fraction);
                 client->n_pools++;
         }
         return 0;
@@ -414,6 +425,24 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
         read_stats(pool, &stats);
         stats.struct_size = n_bytes;
         memcpy(ret_stats, &stats, n_bytes);
+        return 0;
+}
+
+int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                     uint64_t n_bytes)
+{
+        struct pool *pool;
+        int r;
+
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        pool = pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        limit_set(pool, n_bytes);
         return 0;
 }
 

@@ -32,6 +32,7 @@ struct link {
         pthread_cond_t news;       /* an answer came, or the reader's place is free */
         LIST_HEAD(, waiter) waiters;
         uint32_t last_serial;
+        char refusal[LINK_REFUSAL_MAX];
         bool reading; /* one of the waiters is in wire_receive */
         bool dead;
 };
@@ -76,6 +77,7 @@ static void take_answer(struct link *link, const struct frame *frame, struct fds
         if (!waiter)
                 return;
         if (frame->kind == MESSAGE_ERROR) {
+                memcpy(link->refusal, frame->error.text, sizeof(link->refusal));
                 answer(waiter, (int)frame->error.code);
         } else if (frame->kind == waiter->reply_kind) {
                 *waiter->reply = *frame;
@@ -196,6 +198,13 @@ int link_send(struct link *link, struct frame *frame, enum message_kind kind)
         pthread_mutex_unlock(&link->lock);
         proto_seal(frame, kind, serial, 0);
         return transmit(link, frame);
+}
+
+void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX])
+{
+        pthread_mutex_lock(&link->lock);
+        memcpy(text, link->refusal, sizeof(link->refusal));
+        pthread_mutex_unlock(&link->lock);
 }
 
 static int open_socket(const char *socket_path, int *ret_socket)

@@ -19,7 +19,11 @@ struct stream_heap {
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
                struct link *link, struct board_counters *counters)
 {
-        *pool = (struct pool){.row = *row, .memory = *memory, .link = link, .counters = counters};
+        *pool = (struct pool){.row = *row,
+                              .memory = *memory,
+                              .link = link,
+                              .counters = counters,
+                              .limit = OWN_LIMIT_NULL};
         LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->lock, NULL);
 }

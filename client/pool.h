@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include "client/arena.h"
+#include "client/limit.h"
 #include "client/link.h"
 #include "client/memory.h"
 #include "driver/stream.h"
@@ -30,6 +31,7 @@ struct pool {
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
         struct shared_list shareds; /* allocations and attached memory with blocks of their own */
+        struct own_limit limit;
 };
 
 /* A block that has become empty, as it was when its last allocation was freed. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static const char help_text[] =
         "\n"
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
         "  free-all       gives cached blocks back to the driver\n"
+        "  limits         what clients, tenants and pools may have; see gpumemctl limits --help\n"
         "\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
@@ -34,6 +36,7 @@ enum option_id {
         OPTION_JSON,
         OPTION_POOL,
         OPTION_TENANT,
+        OPTION_SET,
         OPTION_HELP,
         OPTION_VERSION,
 };
@@ -43,6 +46,7 @@ static const struct option long_options[] = {
         {"json", no_argument, NULL, OPTION_JSON},
         {"pool", required_argument, NULL, OPTION_POOL},
         {"tenant", no_argument, NULL, OPTION_TENANT},
+        {"set", required_argument, NULL, OPTION_SET},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
         {NULL, 0, NULL, 0},
@@ -54,14 +58,17 @@ enum narrowing { NARROWS_NOTHING = 0, NARROWS_POOL = 1, NARROWS_TENANT = 2 };
 static const struct {
         const char *name;
         int (*run)(struct link *link, const struct arguments *arguments);
+        const char *help;
         unsigned narrowing; /* those that it takes */
 } commands[] = {
-        {"stats", command_stats, NARROWS_NOTHING},
-        {"free-all", command_free_all, NARROWS_POOL | NARROWS_TENANT},
+        {"stats", command_stats, help_text, NARROWS_NOTHING},
+        {"free-all", command_free_all, help_text, NARROWS_POOL | NARROWS_TENANT},
+        {"limits", command_limits, limits_help_text, NARROWS_NOTHING},
 };
 
 struct invocation {
         const char *socket_path;
+        bool wants_help;
         struct arguments arguments;
         unsigned narrowing;
         int (*run)(struct link *link, const struct arguments *arguments);
@@ -85,6 +92,19 @@ static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
         return PARSED_RUN;
 }
 
+static enum parsed add_change(const char *text, struct arguments *arguments)
+{
+        if (arguments->n_changes == LIMIT_CHANGES_MAX) {
+                (void)fprintf(stderr, "gpumemctl: --set: %d at a time are allowed\n",
+                              LIMIT_CHANGES_MAX);
+                return PARSED_WRONG;
+        }
+        if (limit_change_parse(text, &arguments->changes[arguments->n_changes]))
+                return PARSED_WRONG;
+        arguments->n_changes++;
+        return PARSED_RUN;
+}
+
 static enum parsed take_option(int id, const char *value, struct invocation *invocation)
 {
         switch (id) {
@@ -101,9 +121,11 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 invocation->narrowing |= NARROWS_TENANT;
                 invocation->arguments.scope = PROTO_SCOPE_TENANT;
                 return PARSED_RUN;
+        case OPTION_SET:
+                return add_change(value, &invocation->arguments);
         case OPTION_HELP:
-                (void)fputs(help_text, stdout);
-                return PARSED_DONE;
+                invocation->wants_help = true;
+                return PARSED_RUN;
         case OPTION_VERSION:
                 (void)puts("gpumemctl " PROJECT_VERSION);
                 return PARSED_DONE;
@@ -113,10 +135,24 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
         }
 }
 
+/* The command's own help if there is one command, and it has some. */
+static enum parsed show_help(int argc, char **argv)
+{
+        const char *text = help_text;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
+                if (optind + 1 == argc && strcmp(argv[optind], commands[i].name) == 0)
+                        text = commands[i].help;
+        }
+        (void)fputs(text, stdout);
+        return PARSED_DONE;
+}
+
 static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
 {
         if (optind + 1 != argc) {
-                (void)fprintf(stderr, "gpumemctl: one command is needed: stats or free-all\n");
+                (void)fprintf(stderr,
+                              "gpumemctl: one command is needed: stats, free-all or limits\n");
                 return PARSED_WRONG;
         }
         for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
@@ -128,11 +164,14 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
                         return PARSED_WRONG;
                 }
                 invocation->run = commands[i].run;
-                return PARSED_RUN;
+                if (!invocation->arguments.n_changes || invocation->run == command_limits)
+                        return PARSED_RUN;
+                (void)fprintf(stderr, "gpumemctl: --set: only limits can be set\n");
+                return PARSED_WRONG;
         }
         (void)fprintf(stderr,
-                      "gpumemctl: there is no command \"%s\"; there are stats and "
-                      "free-all\n",
+                      "gpumemctl: there is no command \"%s\"; there are stats, "
+                      "free-all and limits\n",
                       argv[optind]);
         return PARSED_WRONG;
 }
@@ -147,6 +186,8 @@ static enum parsed parse(int argc, char **argv, struct invocation *invocation)
                 if (parsed != PARSED_RUN)
                         return parsed;
         }
+        if (invocation->wants_help)
+                return show_help(argc, argv);
         return take_command(argc, argv, invocation);
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/size.h"
 
@@ -14,20 +13,23 @@ static const char help_text[] =
         "Owns this machine's cached GPU memory and pinned host memory, and leases blocks of it to\n"
         "programs that use libgpumem-client.\n"
         "\n"
+        "  --config FILE        JSON, see docs/gpumemd.conf.example; default:\n"
+        "                       /etc/gpumemd/gpumemd.conf, if it is there. Options go before it.\n"
+        "  --check-config FILE  only says what is wrong with it\n"
         "  --socket PATH        where to listen; default: $GPUMEM_SOCKET, for root\n"
         "                       /run/gpumemd/gpumemd.sock, else\n"
         "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --cuda-library FILE  CUDA driver to load; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
-        "  --pinned-bytes SIZE  most for the pinned pool; default: a quarter of the machine's "
-        "memory\n"
+        "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of the memory\n"
         "  --log LEVEL          error, warning, info or debug; default: $GPUMEM_LOG, then info\n"
         "  --help, --version\n"
         "\n"
-        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB. SIGTERM and SIGINT end the daemon in order;\n"
-        "memory that programs hold stays valid.\n"
-        "Exit status: 0 ended in order, 1 failure, 2 wrong option, 3 no CUDA driver.\n";
+        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB. SIGHUP reads the configuration again. "
+        "SIGTERM\n"
+        "and SIGINT end the daemon in order; memory that programs hold stays valid.\n"
+        "Exit status: 0 ended in order, 1 failure, 2 wrong option or file, 3 no CUDA driver.\n";
 
 enum option_id {
         OPTION_SOCKET = 1,
@@ -35,6 +37,8 @@ enum option_id {
         OPTION_DEVICE_BYTES,
         OPTION_PINNED_BYTES,
         OPTION_LOG,
+        OPTION_CONFIG,
+        OPTION_CHECK_CONFIG,
         OPTION_HELP,
         OPTION_VERSION,
 };
@@ -45,6 +49,8 @@ static const struct option long_options[] = {
         {"device-bytes", required_argument, NULL, OPTION_DEVICE_BYTES},
         {"pinned-bytes", required_argument, NULL, OPTION_PINNED_BYTES},
         {"log", required_argument, NULL, OPTION_LOG},
+        {"config", required_argument, NULL, OPTION_CONFIG},
+        {"check-config", required_argument, NULL, OPTION_CHECK_CONFIG},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
         {NULL, 0, NULL, 0},
@@ -96,6 +102,13 @@ static enum options_outcome take(int id, const char *value, struct options *opti
                 break;
         case OPTION_LOG:
                 r = parse_level("--log", value, &options->log_level);
+                options->says_log_level = true;
+                break;
+        case OPTION_CONFIG:
+                options->config_path = value;
+                break;
+        case OPTION_CHECK_CONFIG:
+                options->check_path = value;
                 break;
         case OPTION_HELP:
                 (void)fputs(help_text, stdout);
@@ -110,17 +123,10 @@ static enum options_outcome take(int id, const char *value, struct options *opti
         return r ? OPTIONS_WRONG : OPTIONS_RUN;
 }
 
-static uint64_t default_pinned_bytes(void)
-{
-        uint64_t n_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-        return n_bytes / 4 / (2 * MIB) * (2 * MIB);
-}
-
 enum options_outcome options_parse(int argc, char **argv, struct options *ret_options)
 {
         const char *level = secure_getenv("GPUMEM_LOG");
-        struct options options = {.log_level = LOG_INFO, .n_pinned_bytes = default_pinned_bytes()};
+        struct options options = {.log_level = LOG_INFO, .says_log_level = level && *level};
         enum options_outcome outcome;
         int id;
 

@@ -1,6 +1,7 @@
 /* The command line of gpumemd. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -9,8 +10,11 @@ struct options {
         const char *socket_path;  /* NULL: default */
         const char *cuda_library; /* NULL: default */
         uint64_t n_device_bytes;  /* 0: the device's size */
-        uint64_t n_pinned_bytes;
+        uint64_t n_pinned_bytes;  /* 0: default */
         enum log_level log_level;
+        bool says_log_level;     /* --log or GPUMEM_LOG was given */
+        const char *config_path; /* NULL: default, which need not be there */
+        const char *check_path;  /* --check-config: only look at this file */
 };
 
 enum options_outcome {

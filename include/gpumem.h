@@ -75,8 +75,11 @@ struct gpumem_request {
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
  * client serves pinned memory.
+ * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
+ * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * -EINVAL (struct_size), other -errno. `options` may be NULL. */
+ * GPUMEM_E_BAD_REQUEST (GPUMEM_MEMORY_FRACTION), -EINVAL (struct_size), other -errno. `options` may
+ * be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
 
@@ -184,6 +187,15 @@ struct gpumem_stats {
  * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 struct gpumem_stats *ret_stats);
+
+#define GPUMEM_NO_LIMIT UINT64_MAX
+
+/* The client's own limit: blocks that would take what it has reserved in this pool beyond n_bytes are
+ * not asked for, and gpumem_alloc gives GPUMEM_E_LIMIT. What is reserved already stays. A block may
+ * be an eighth larger than asked for, and pass the limit by that. The daemon's limits hold besides.
+ * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED. */
+GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                                uint64_t n_bytes);
 
 enum gpumem_scope {
         GPUMEM_SCOPE_TENANT = 1, /* blocks cached for the caller's tenant */

@@ -35,6 +35,21 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 
 #define PROTO_NOTICE_SHUTTING_DOWN 1
 
+/* Whose a limit is. */
+#define PROTO_LIMIT_OF_CLIENT 1
+#define PROTO_LIMIT_OF_TENANT 2
+#define PROTO_LIMIT_OF_POOL   3
+#define PROTO_LIMIT_OF_EACH   UINT32_MAX /* for a holder */
+
+/* What a limit is about. */
+#define PROTO_LIMIT_DEVICE_BYTES   1 /* charged */
+#define PROTO_LIMIT_PINNED_BYTES   2
+#define PROTO_LIMIT_LEASES         3
+#define PROTO_LIMIT_RESERVED_BYTES 4 /* of a pool, and only of a pool */
+
+#define PROTO_LIMIT_NONE    UINT64_MAX
+#define PROTO_LIMIT_INHERIT (UINT64_MAX - 1)
+
 enum proto_sender { FROM_CLIENT, FROM_DAEMON };
 
 enum message_kind {
@@ -106,6 +121,18 @@ struct stats_row {
 #include "proto/stats.def"
 #undef STAT
 };
+
+/* A row of LIMITS_REPLY: a limit in force. */
+struct limit_row {
+        uint32_t scope;  /* PROTO_LIMIT_OF_* */
+        uint32_t kind;   /* PROTO_LIMIT_*_BYTES or PROTO_LIMIT_LEASES */
+        uint32_t holder; /* client: pid; tenant: uid; pool: id; PROTO_LIMIT_OF_EACH: a default */
+        uint32_t reserved;
+        uint64_t used; /* by the holder, charged; of a pool: reserved; of a default: 0 */
+        uint64_t max;
+        char name[64]; /* client: its program; pool: its name; else empty */
+};
+static_assert(sizeof(struct limit_row) == 96, "wire sizes are frozen");
 
 /* Why bytes were not taken for a frame: static text. */
 struct proto_reason {

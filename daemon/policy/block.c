@@ -89,7 +89,8 @@ static void recount(struct block *block, const struct totals *before)
         block_count(block, &after);
         replace(&pool->totals, before, &after);
         replace(&block->holding->totals, before, &after);
-        assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes);
+        assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
+               totals_reserved(&after) <= totals_reserved(before));
         if (totals_reserved(&pool->totals) > pool->reserved_peak)
                 pool->reserved_peak = totals_reserved(&pool->totals);
 }
@@ -238,7 +239,8 @@ void block_pass_on(struct block *block)
 
 void block_give_up(struct block *block)
 {
-        if (block->bin->properties & POLICY_SHAREABLE || block_its_pool(block)->closing) {
+        if (block->bin->properties & POLICY_SHAREABLE || block_its_pool(block)->closing ||
+            pool_excess(block_its_pool(block))) {
                 block_let_go(block);
                 return;
         }

@@ -124,7 +124,7 @@ static void check_pool(const struct pool *pool)
                 n_leases += block->n_busy;
         }
         assert(memcmp(&totals, &pool->totals, sizeof(totals)) == 0);
-        assert(totals_reserved(&totals) <= pool->settings.max_bytes);
+        assert(!pool_excess(pool) || TAILQ_EMPTY(&pool->cached));
         assert(totals_reserved(&totals) <= pool->reserved_peak);
         assert(n_charged_bytes == pool->charged && n_leases == pool->n_leases);
         check_cached(pool);

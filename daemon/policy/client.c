@@ -100,5 +100,6 @@ void client_refuse_spare(struct client *client, const struct policy_ask *ask, in
         client->spare.pool = ask->pool;
         client->spare.serial = ask->serial;
         client->spare.outcome = outcome;
+        client->spare.n_bytes = ask->n_bytes;
         order_push(&client->policy->orders, &client->spare.order, ORDER_REFUSE);
 }

@@ -87,3 +87,18 @@ bool client_maps_anything(const struct client *client)
 {
         return client->leases != NULL;
 }
+
+const struct limit_table *policy_limits(const struct policy *policy)
+{
+        return policy->limits;
+}
+
+const struct usage *client_usage(const struct client *client)
+{
+        return &client->usage;
+}
+
+const struct usage *client_tenant_usage(const struct client *client)
+{
+        return &client->tenant->usage;
+}

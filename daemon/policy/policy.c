@@ -45,6 +45,7 @@ struct policy *policy_free(struct policy *policy)
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 discard_pool(policy->pools[i]);
         assert(!policy->tenants && !policy->shares && TAILQ_EMPTY(&policy->orders.nodes));
+        limit_table_free(policy->limits);
         free(policy->pools);
         free(policy);
         return NULL;

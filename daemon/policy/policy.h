@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/policy/limit_table.h"
+
 #define POLICY_ALL_POOLS UINT32_MAX
 
 /* A property: the block may be mapped by several clients, so it is never cached. */
@@ -30,7 +32,7 @@ enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
 
 struct policy_pool {
         enum policy_kind kind;
-        uint64_t max_bytes; /* reserved never passes it */
+        uint64_t max_bytes; /* nothing is made that would take reserved beyond it */
 };
 
 struct policy_ask {
@@ -59,8 +61,9 @@ struct order {
         struct block *block;
         struct lease *lease;
         int outcome;
-        uint64_t n_bytes;
+        uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
         uint64_t n_blocks;
+        struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };
 
 int policy_new(struct policy **ret_policy);
@@ -156,6 +159,25 @@ void policy_expire(struct policy *policy, uint64_t now_ns);
 /* The earliest deadline of a waiting request; UINT64_MAX when none waits. */
 uint64_t policy_next_deadline(const struct policy *policy);
 
+/* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.
+ * What is held already stays, though it be more. Waiting requests that can never be served are
+ * refused. */
+void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns);
+
+/* Changes one limit: each client's, or each tenant's, or that of the tenant `uid`. LIMIT_INHERIT is
+ * the same as LIMIT_NONE without a uid. GPUMEM_E_BAD_REQUEST: clients have no limits by uid;
+ * -ENOMEM changes nothing. */
+#define POLICY_EVERY_UID UINT32_MAX
+int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid,
+                     enum limit_kind kind, uint64_t max, uint64_t now_ns);
+
+/* The table in force, or NULL. */
+const struct limit_table *policy_limits(const struct policy *policy);
+
+/* The most that a pool may reserve from now on. Cached blocks beyond it are let go; leases stay.
+ * GPUMEM_E_NO_POOL. */
+int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);
+
 /* Takes the next order; ORDER_NONE when there is none. */
 struct order policy_next_order(struct policy *policy);
 
@@ -200,6 +222,10 @@ uint64_t client_charged(const struct client *client, uint32_t pool);
 
 /* May a block be mapped by this client: one that it leases, has given back, or was let go of? */
 bool client_maps_anything(const struct client *client);
+
+/* What the client, and what its tenant with it, is charged over all pools. */
+const struct usage *client_usage(const struct client *client);
+const struct usage *client_tenant_usage(const struct client *client);
 
 /* Derives every total and every link anew and asserts them. */
 void policy_check(const struct policy *policy);

@@ -35,6 +35,16 @@ struct server {
         uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sigterm;
         uv_signal_t sigint;
+        uv_signal_t sighup;
+        void (*on_hangup)(struct server *server, void *argument);
+        void *hangup_argument;
+        struct {
+                uv_work_t request;
+                bool busy;
+                void (*work)(void *argument);
+                void (*done)(struct server *server, void *argument);
+                void *argument;
+        } aside;
         struct listener *listener;
         struct session_list sessions;
         bool settling;
@@ -56,6 +66,17 @@ void server_close_later(struct server *server, uint32_t pool, struct job *job, v
 struct server_options;
 int pools_make(struct server *server, const struct server_options *options);
 void pools_free(struct server *server);
+
+/* Makes the rows that clients are told of anew; on failure the old ones stay. */
+int pools_republish(struct server *server);
+
+/* apply.c. The limit holds also when the rows could not be made anew: the result says so. */
+int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes);
+int server_open_hangup(struct server *server, const struct server_options *options);
+
+/* Says in the log which rules have no effect on this machine. */
+struct settings;
+void server_check_rules(const struct server *server, const struct settings *settings);
 
 /* A sealed memfd with a row of figures for each pool. */
 int stats_make(struct server *server, int *ret_fd);

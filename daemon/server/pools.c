@@ -48,21 +48,6 @@ static int add(struct server *server, struct backing *take_backing, struct pool_
         return 0;
 }
 
-/* The most that a pool may take: what was asked for, as far as it is there. */
-static uint64_t limit(const struct pool_row *row, uint64_t n_asked_bytes)
-{
-        char asked[SIZE_TEXT_MAX], capacity[SIZE_TEXT_MAX];
-
-        if (!n_asked_bytes || n_asked_bytes == row->n_capacity_bytes)
-                return row->n_capacity_bytes;
-        if (n_asked_bytes < row->n_capacity_bytes)
-                return n_asked_bytes;
-        log_warning("%s: there are %s only, not %s", row->name,
-                    size_format(row->n_capacity_bytes, capacity),
-                    size_format(n_asked_bytes, asked));
-        return row->n_capacity_bytes;
-}
-
 static int add_device(struct server *server, const struct server_options *options, int ordinal)
 {
         struct pool_row row = {.kind = GPUMEM_DEVICE, .place = (uint32_t)ordinal};
@@ -79,7 +64,7 @@ static int add_device(struct server *server, const struct server_options *option
         memcpy(row.uuid, device.uuid, sizeof(row.uuid));
         proto_put_text(row.name, sizeof(row.name), device.name);
         row.n_capacity_bytes = device.n_bytes;
-        row.n_max_bytes = limit(&row, options->n_device_bytes);
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
         return add(server, backing, &row);
 }
@@ -95,12 +80,12 @@ static int add_pinned(struct server *server, const struct server_options *option
                 return r;
         proto_put_text(row.name, sizeof(row.name), "pinned memory");
         row.n_capacity_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-        row.n_max_bytes = limit(&row, options->n_pinned_bytes);
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = PINNED_GRANULARITY;
         return add(server, backing, &row);
 }
 
-/* The rows do not change while the daemon runs: one sealed copy serves everybody. */
+/* The rows change with their limits only: one sealed copy serves everybody until then. */
 static int publish(struct server *server)
 {
         CLEANUP(freep)
@@ -135,6 +120,17 @@ int pools_make(struct server *server, const struct server_options *options)
         }
         r = add_pinned(server, options);
         return r ? r : publish(server);
+}
+
+int pools_republish(struct server *server)
+{
+        CLEANUP(closep)
+        int before = steal_fd(&server->pools_fd);
+        int r = publish(server);
+
+        if (r)
+                server->pools_fd = steal_fd(&before);
+        return r;
 }
 
 void pools_free(struct server *server)

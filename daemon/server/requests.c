@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/server/limit_requests.h"
 #include "daemon/server/session.h"
 #include "daemon/server/share.h"
 #include "gpumem.h"
@@ -204,6 +205,12 @@ static void take_request(struct session *session, const struct frame *frame)
         case MESSAGE_UNSHARE:
                 session_take_unshare(session, frame);
                 break;
+        case MESSAGE_LIMITS:
+                limits_take_list(session, frame);
+                break;
+        case MESSAGE_SET_LIMITS:
+                limits_take_set(session, frame);
+                break;
         case MESSAGE_HELLO:
                 refuse(session, frame, GPUMEM_E_BAD_FRAME, "a second HELLO");
                 session_end_connection(session);
@@ -216,6 +223,8 @@ static void take_request(struct session *session, const struct frame *frame)
         case MESSAGE_SHARED:
         case MESSAGE_ATTACHED:
         case MESSAGE_UNSHARED:
+        case MESSAGE_LIMITS_REPLY:
+        case MESSAGE_LIMITS_SET:
         case MESSAGE_ERROR:
         case MESSAGE_NOTICE:
                 assert(!"proto_decode lets no message of ours through");

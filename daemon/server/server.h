@@ -4,24 +4,40 @@
  * runs on that thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/server/settings.h"
 #include "driver/cuda.h"
 
 struct server;
 
 struct server_options {
-        const char *socket_path; /* NULL: where proto/address.h says */
-        const struct cuda *cuda; /* outlives the server */
-        uint64_t n_device_bytes; /* most for each device's pool; 0: the device's size */
-        uint64_t n_pinned_bytes; /* most for the pinned pool */
+        const char *socket_path;   /* NULL: where proto/address.h says */
+        const struct cuda *cuda;   /* outlives the server */
+        struct settings *settings; /* the limits are taken out of it, the rest is read */
+        /* SIGHUP came; NULL: it is ignored. On the loop. */
+        void (*on_hangup)(struct server *server, void *argument);
+        void *hangup_argument;
 };
 
 /* Makes the pools and the socket. Failures are logged with what to do about them. */
 int server_new(const struct server_options *options, struct server **ret_server);
 
+/* Brings other settings into force: what is held beyond a new limit stays. The limits are taken out
+ * of `settings`. */
+int server_apply(struct server *server, struct settings *settings);
+
 /* Serves until a signal ends it; 0 after an orderly end. */
 int server_run(struct server *server);
+
+/* Has `work` called on another thread, and `done` on the loop after that, also when the server ends
+ * meanwhile: then before server_free returns. One at a time; -EBUSY. */
+int server_do_aside(struct server *server, void (*work)(void *argument),
+                    void (*done)(struct server *server, void *argument), void *argument);
+
+/* It ends: nothing is to be changed any more. */
+bool server_is_stopping(const struct server *server);
 
 /* NULL is legal; returns NULL. */
 struct server *server_free(struct server *server);

@@ -16,7 +16,9 @@
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 
-#define MODEL_N_POOLS 3
+#define MODEL_N_POOLS     3
+#define MODEL_PINNED_POOL 2 /* the others are devices */
+#define MODEL_N_UIDS      3
 
 #define must(model, condition)                                                   \
         do {                                                                     \
@@ -103,12 +105,18 @@ struct model_client {
         uint32_t n_slots;
         bool eof;
         bool dead;
+        bool waits_for_limit; /* within model_held() */
         LIST_HEAD(model_client_leases, model_lease) leases;
         LIST_ENTRY(model_client) link;
 };
 
 struct model_pool {
+        uint64_t n_device_bytes; /* what the driver has */
         uint64_t max_bytes;
+        uint64_t max_since;     /* highest limit since the last comparison */
+        uint64_t last_reserved; /* at that */
+        bool was_trimmed;       /* since then, so that blocks went for nobody's sake */
+        bool was_limited;       /* or for one that was refused in the end */
         uint64_t n_backs;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
@@ -125,7 +133,12 @@ struct model {
         uint64_t now_ns;
         bool settled; /* no order is left */
         bool closing;
+        bool unserved; /* free_all has charged mappers since the queues were walked last */
         struct model_pool pools[MODEL_N_POOLS];
+        uint64_t client_max[LIMIT_N_KINDS];
+        uint64_t tenant_max[LIMIT_N_KINDS];
+        uint64_t uid_max[MODEL_N_UIDS][LIMIT_N_KINDS];
+        uint64_t n_limit_refusals;
         LIST_HEAD(model_clients, model_client) clients;
         LIST_HEAD(model_blocks, model_block) blocks;
         TAILQ_HEAD(model_requests, model_request) requests; /* unanswered; asked first is first */
@@ -162,6 +175,10 @@ void model_unshare(struct model *model, struct model_client *client,
                    const struct policy_token *token);
 void model_retry(struct model *model, uint32_t pool);
 void model_shut_down(struct model *model);
+void model_set_limit(struct model *model, enum limit_scope scope, uint32_t uid, unsigned kind,
+                     uint64_t max);
+void model_clear_limits(struct model *model);
+void model_set_pool_max(struct model *model, uint32_t pool, uint64_t max_bytes);
 
 /* Takes one order and checks it against what may be. The block of CREATE and RELEASE is returned in
  * ret_block. ORDER_NONE: the policy has settled. */
@@ -174,6 +191,7 @@ void model_compare(struct model *model);
 bool model_is_mapped(const struct model_block *block);
 bool model_serves(const struct model_block *block, const struct model_request *request);
 bool model_speaks(const struct model_client *client);
+uint64_t model_reserved(const struct model *model, uint32_t pool);
 uint64_t model_room(const struct model *model, uint32_t pool);
 /* Of cached blocks that nobody maps; and of blocks that come back, or are made for the cache. */
 uint64_t model_evictable(const struct model *model, uint32_t pool);
@@ -183,6 +201,17 @@ unsigned model_n_unanswered(const struct model *model, const struct model_client
 unsigned model_n_taken_slots(const struct model *model, const struct model_client *client);
 /* Who has had it longest of those who may use it; NULL: nobody may. */
 struct model_client *model_oldest_user(const struct model_block *block);
+/* What is leased or cached beyond the pool's limit. */
+uint64_t model_excess(const struct model *model, uint32_t pool);
+/* Who pays for the block: the one it is made for, its holder, or who may still map it. */
+const struct model_client *model_payer(const struct model_block *block);
+/* Whose limit n_bytes more would pass; 0 for nobody's. */
+enum limit_scope model_limit(const struct model *model, const struct model_client *client,
+                             uint32_t pool, uint64_t n_bytes);
+/* Whose limit the request waits for, itself or behind another; 0 for nobody's. */
+enum limit_scope model_held(const struct model *model, const struct model_request *request);
+/* It passes a limit all by itself. */
+bool model_can_never_be(const struct model *model, const struct model_request *request);
 /* Unanswered requests for which no block is being made. */
 unsigned model_n_queued(const struct model *model, uint32_t pool);
 

@@ -9,6 +9,12 @@ static void happened(struct model *model)
         model->settled = false;
 }
 
+static void happened_and_served(struct model *model)
+{
+        happened(model);
+        model->unserved = false;
+}
+
 struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots)
 {
         struct model_client *client = calloc(1, sizeof(*client));
@@ -143,9 +149,9 @@ static bool room_is_there(const struct model *model, const struct policy_ask *as
 
         if (ask->pool >= MODEL_N_POOLS || model_n_queued(model, ask->pool) > 0)
                 return false;
-        n_bytes = model_room(model, ask->pool) + model_evictable(model, ask->pool) +
+        n_bytes = model->pools[ask->pool].max_bytes + model_evictable(model, ask->pool) +
                   model_incoming(model, ask->pool);
-        return ask->n_bytes <= n_bytes;
+        return ask->n_bytes + model_reserved(model, ask->pool) <= n_bytes;
 }
 
 void model_ask(struct model *model, struct model_client *client, const struct policy_ask *ask)
@@ -164,7 +170,7 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         };
         TAILQ_INSERT_TAIL(&model->requests, request, link);
         policy_lease(model->policy, client->client, ask, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_cancel(struct model *model, struct model_request *request)
@@ -231,6 +237,7 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
         must(model,
              policy_free_all(model->policy, client->client, free_all->serial, scope, pool) == 0);
         happened(model);
+        model->unserved = true;
 }
 
 static void could_not_create(struct model *model, struct model_block *block, int result)
@@ -259,7 +266,7 @@ void model_created(struct model *model, struct model_block *block, int result)
                         block->state = MODEL_MADE;
         }
         policy_created(model->policy, name, result, result ? NULL : block, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_released(struct model *model, struct model_block *block)
@@ -278,13 +285,13 @@ void model_released(struct model *model, struct model_block *block)
                 model_forget_block(model, block);
         }
         policy_released(model->policy, name, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_expire(struct model *model)
 {
         policy_expire(model->policy, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_retry(struct model *model, uint32_t pool)

@@ -9,7 +9,6 @@
 #include "tests/model/policy_worker.h"
 #include "tests/model/random.h"
 
-#define N_UIDS        3
 #define MAX_N_CLIENTS 8
 
 /* What clients ask for: in SHARING every second block can be shared, else every eighth. */
@@ -116,7 +115,7 @@ static void join(struct play *play)
         LIST_FOREACH (client, &play->model.clients, link)
                 n++;
         if (n < MAX_N_CLIENTS)
-                (void)model_join(&play->model, (uint32_t)below(play, N_UIDS),
+                (void)model_join(&play->model, (uint32_t)below(play, MODEL_N_UIDS),
                                  slots[below(play, ARRAY_SIZE(slots))]);
 }
 
@@ -215,7 +214,7 @@ static void share_one(struct play *play)
                 terms.token = old->terms.token;
         terms.n_bytes = below(play, lease->block->n_bytes + lease->block->n_bytes / 16);
         if (one_in(play, 2))
-                terms.granted_uid = (uint32_t)below(play, N_UIDS);
+                terms.granted_uid = (uint32_t)below(play, MODEL_N_UIDS);
         model_share(&play->model, lease, &terms);
 }
 
@@ -299,6 +298,48 @@ static void change_strangers(struct play *play)
         worker_change_strangers(&play->worker, &play->model, &play->random);
 }
 
+/* Mostly wide enough to let something through. */
+static uint64_t any_max(struct play *play, unsigned kind)
+{
+        switch (below(play, 5)) {
+        case 0:
+                return LIMIT_NONE;
+        case 1:
+                return kind == LIMIT_LEASES ? below(play, 4) : below(play, 24) * MIB;
+        default:
+                return kind == LIMIT_LEASES ? 2 + below(play, 12) : (20 + below(play, 120)) * MIB;
+        }
+}
+
+static void change_limit(struct play *play)
+{
+        enum limit_scope scope = one_in(play, 2) ? LIMIT_OF_CLIENT : LIMIT_OF_TENANT;
+        unsigned kind = (unsigned)below(play, LIMIT_N_KINDS);
+        uint32_t uid = POLICY_EVERY_UID;
+        uint64_t max = any_max(play, kind);
+
+        if (one_in(play, 6)) {
+                model_clear_limits(&play->model);
+                return;
+        }
+        if (scope == LIMIT_OF_TENANT && one_in(play, 2)) {
+                uid = (uint32_t)below(play, MODEL_N_UIDS);
+                max = one_in(play, 3) ? LIMIT_INHERIT : max;
+        }
+        model_set_limit(&play->model, scope, uid, kind, max);
+}
+
+/* Lower, higher, or more than the driver has. */
+static void change_pool(struct play *play)
+{
+        uint32_t pool = (uint32_t)below(play, MODEL_N_POOLS);
+        uint64_t n_device_bytes = play->model.pools[pool].n_device_bytes;
+
+        model_set_pool_max(&play->model, pool,
+                           one_in(play, 2) ? n_device_bytes
+                                           : 2 * MIB + below(play, n_device_bytes * 5 / 4));
+}
+
 static void do_something(struct play *play)
 {
         static const struct {
@@ -309,7 +350,8 @@ static void do_something(struct play *play)
                 {{40, 10}, cancel_one},     {{400, 400}, work},      {{60, 30}, pass_time},
                 {{15, 15}, join},           {{14, 6}, end_someone},  {{6, 6}, free_all},
                 {{5, 5}, change_strangers}, {{8, 8}, retry},         {{10, 60}, share_one},
-                {{10, 120}, attach_one},    {{2, 6}, unshare_one},
+                {{10, 120}, attach_one},    {{2, 6}, unshare_one},   {{8, 8}, change_limit},
+                {{6, 6}, change_pool},
         };
         uint64_t n_weights = 0, n;
         unsigned i;
@@ -387,8 +429,9 @@ static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
         for (unsigned long i = 0; i < n; i++)
                 step(&play);
         /* A play in which next to nobody got anything would prove nothing. */
-        must(&play.model, play.model.n_grants > n / (play_kind == PLAY_SHARING ? 100 : 25));
+        must(&play.model, play.model.n_grants > n / (play_kind == PLAY_SHARING ? 100 : 30));
         must(&play.model, play_kind == PLAY_MIXED || play.model.n_attached > n / 100);
+        must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
         end(&play);
         model_deinit(&play.model);
 }

@@ -1,0 +1,115 @@
+/* Settings that come into force while the daemon runs, and the signal that asks for them. */
+#include <signal.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "daemon/server/core.h"
+#include "daemon/server/server.h"
+
+int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes)
+{
+        char text[SIZE_TEXT_MAX];
+        int r;
+
+        server->pools[pool].row.n_max_bytes = max_bytes;
+        r = policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
+        if (r)
+                return err_fold(r);
+        log_info("pool %u: %s, at most %s", pool, server->pools[pool].row.name,
+                 size_format(max_bytes, text));
+        return pools_republish(server);
+}
+
+static bool names_any(const struct server *server, const struct pool_rule *rule)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                if (settings_rule_names(rule, &server->pools[i].row))
+                        return true;
+        }
+        return false;
+}
+
+void server_check_rules(const struct server *server, const struct settings *settings)
+{
+        for (size_t i = 0; i < settings->n_rules; i++) {
+                if (!names_any(server, &settings->rules[i]))
+                        log_warning("pools[%zu] of the configuration names nothing that this "
+                                    "machine has; it has no effect",
+                                    i);
+        }
+}
+
+int server_apply(struct server *server, struct settings *settings)
+{
+        int r = 0;
+
+        server_check_rules(server, settings);
+        for (uint32_t i = 0; i < server->n_pools && !r; i++) {
+                uint64_t max_bytes = settings_pool_max(settings, &server->pools[i].row);
+
+                if (max_bytes != server->pools[i].row.n_max_bytes)
+                        r = server_set_pool_max(server, i, max_bytes);
+        }
+        policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
+        server_settle(server);
+        return r;
+}
+
+static void on_hangup(uv_signal_t *signal, int number)
+{
+        struct server *server = signal->data;
+
+        (void)number;
+        if (!server->stopping && server->on_hangup)
+                server->on_hangup(server, server->hangup_argument);
+}
+
+int server_open_hangup(struct server *server, const struct server_options *options)
+{
+        int r;
+
+        r = uv_signal_init(&server->loop, &server->sighup);
+        if (r)
+                return r;
+        server->sighup.data = server;
+        server->on_hangup = options->on_hangup;
+        server->hangup_argument = options->hangup_argument;
+        return uv_signal_start(&server->sighup, on_hangup, SIGHUP);
+}
+
+static void on_aside(uv_work_t *request)
+{
+        struct server *server = CONTAINER_OF(request, struct server, aside.request);
+
+        server->aside.work(server->aside.argument);
+}
+
+static void on_aside_done(uv_work_t *request, int status)
+{
+        struct server *server = CONTAINER_OF(request, struct server, aside.request);
+
+        (void)status;
+        server->aside.busy = false;
+        server->aside.done(server, server->aside.argument);
+}
+
+int server_do_aside(struct server *server, void (*work)(void *argument),
+                    void (*done)(struct server *server, void *argument), void *argument)
+{
+        int r;
+
+        if (server->aside.busy)
+                return -EBUSY;
+        server->aside.work = work;
+        server->aside.done = done;
+        server->aside.argument = argument;
+        r = uv_queue_work(&server->loop, &server->aside.request, on_aside, on_aside_done);
+        server->aside.busy = r == 0;
+        return r;
+}
+
+bool server_is_stopping(const struct server *server)
+{
+        return server->stopping;
+}
