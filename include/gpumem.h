@@ -148,7 +148,8 @@ GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
  * device memory needs a driver that sees the device. The pointer is given to gpumem_detach in the
  * end, not to gpumem_free. The bytes are the owner's allocation: gpumem_get_stats counts them there.
  * Errors: GPUMEM_E_NO_TOKEN (unknown, withdrawn, or not for this user), _NO_DRIVER, _NO_POOL (the
- * device is not visible here), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
+ * device is not visible here), _LIMIT (the daemon's, for what the caller would be charged if it were
+ * the last holder), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
 GPUMEM_API int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
                              void **ret_pointer, uint64_t *ret_n_bytes);
 
