@@ -105,7 +105,8 @@ GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_re
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing is
  * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _UNSUPPORTED
  * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed),
- * -EIO (the GPU's work failed: the allocation is ended, its block stays with the client). */
+ * -EIO (the GPU's work failed: the allocation is ended, its block stays with the client; one with
+ * GPUMEM_SHAREABLE is not freed). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
 /* The same for a caller who has no stream: waits for all work of the context in which the memory was
@@ -147,13 +148,14 @@ GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
  * device memory needs a driver that sees the device. The pointer is given to gpumem_detach in the
  * end, not to gpumem_free. The bytes are the owner's allocation: gpumem_get_stats counts them there.
  * Errors: GPUMEM_E_NO_TOKEN (unknown, withdrawn, or not for this user), _NO_DRIVER, _NO_POOL (the
- * device is not visible here), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
+ * device is not visible here), _LIMIT (the daemon's, for what the caller would be charged if it were
+ * the last holder), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
 GPUMEM_API int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
                              void **ret_pointer, uint64_t *ret_n_bytes);
 
-/* Ends what gpumem_attach began. Waits for `stream`, in whose order the last use is; memory that was
- * attached with no context current is not waited for. NULL pointers are legal.
- * Errors: as gpumem_free; GPUMEM_E_NOT_ATTACHED (the pointer is to be freed). */
+/* Ends what gpumem_attach began. Waits for `stream`, in whose order the last use is. NULL pointers are
+ * legal. Errors, with which nothing is detached: as gpumem_free; GPUMEM_E_NOT_ATTACHED (the pointer
+ * is to be freed). */
 GPUMEM_API int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream);
 
 /* Nobody attaches by this token any more; who has attached keeps the memory. Every process of the

@@ -208,6 +208,9 @@ const struct model_client *model_payer(const struct model_block *block);
 /* Whose limit n_bytes more would pass; 0 for nobody's. */
 enum limit_scope model_limit(const struct model *model, const struct model_client *client,
                              uint32_t pool, uint64_t n_bytes);
+/* Whether a client must not join in on a block that another one pays for. */
+bool model_bars(const struct model *model, const struct model_client *client,
+                const struct model_block *block);
 /* Whose limit the request waits for, itself or behind another; 0 for nobody's. */
 enum limit_scope model_held(const struct model *model, const struct model_request *request);
 /* It passes a limit all by itself. */
