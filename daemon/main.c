@@ -29,6 +29,7 @@ static int serve(const struct options *options, const struct cuda *cuda)
                 .cuda = cuda,
                 .n_device_bytes = options->n_device_bytes,
                 .n_pinned_bytes = options->n_pinned_bytes,
+                .pinned_backing = options->pinned_backing,
         };
         struct server *server;
         int r;

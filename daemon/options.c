@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/size.h"
 
@@ -20,8 +19,11 @@ static const char help_text[] =
         "  --cuda-library FILE  CUDA driver to load; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
-        "  --pinned-bytes SIZE  most for the pinned pool; default: a quarter of the machine's "
-        "memory\n"
+        "  --pinned-bytes SIZE  most for the pinned pool of each NUMA node; default: a quarter of "
+        "its\n"
+        "                       memory\n"
+        "  --pinned-backing WAY memfd: any program may use it; vmm: made by the CUDA driver, for\n"
+        "                       programs that all use CUDA; default: memfd\n"
         "  --log LEVEL          error, warning, info or debug; default: $GPUMEM_LOG, then info\n"
         "  --help, --version\n"
         "\n"
@@ -34,6 +36,7 @@ enum option_id {
         OPTION_CUDA_LIBRARY,
         OPTION_DEVICE_BYTES,
         OPTION_PINNED_BYTES,
+        OPTION_PINNED_BACKING,
         OPTION_LOG,
         OPTION_HELP,
         OPTION_VERSION,
@@ -44,6 +47,7 @@ static const struct option long_options[] = {
         {"cuda-library", required_argument, NULL, OPTION_CUDA_LIBRARY},
         {"device-bytes", required_argument, NULL, OPTION_DEVICE_BYTES},
         {"pinned-bytes", required_argument, NULL, OPTION_PINNED_BYTES},
+        {"pinned-backing", required_argument, NULL, OPTION_PINNED_BACKING},
         {"log", required_argument, NULL, OPTION_LOG},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -77,6 +81,22 @@ static int parse_level(const char *name, const char *text, enum log_level *ret_l
         return r;
 }
 
+static int parse_backing(const char *text, enum pinned_backing *ret_backing)
+{
+        if (strcmp(text, "memfd") == 0) {
+                *ret_backing = PINNED_MEMFD;
+        } else if (strcmp(text, "vmm") == 0) {
+                *ret_backing = PINNED_VMM;
+        } else {
+                (void)fprintf(stderr,
+                              "gpumemd: --pinned-backing: \"%s\" is no backing; allowed are memfd, "
+                              "vmm\n",
+                              text);
+                return -EINVAL;
+        }
+        return 0;
+}
+
 static enum options_outcome take(int id, const char *value, struct options *options)
 {
         int r = 0;
@@ -94,6 +114,9 @@ static enum options_outcome take(int id, const char *value, struct options *opti
         case OPTION_PINNED_BYTES:
                 r = parse_size("pinned-bytes", value, &options->n_pinned_bytes);
                 break;
+        case OPTION_PINNED_BACKING:
+                r = parse_backing(value, &options->pinned_backing);
+                break;
         case OPTION_LOG:
                 r = parse_level("--log", value, &options->log_level);
                 break;
@@ -110,17 +133,10 @@ static enum options_outcome take(int id, const char *value, struct options *opti
         return r ? OPTIONS_WRONG : OPTIONS_RUN;
 }
 
-static uint64_t default_pinned_bytes(void)
-{
-        uint64_t n_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-        return n_bytes / 4 / (2 * MIB) * (2 * MIB);
-}
-
 enum options_outcome options_parse(int argc, char **argv, struct options *ret_options)
 {
         const char *level = secure_getenv("GPUMEM_LOG");
-        struct options options = {.log_level = LOG_INFO, .n_pinned_bytes = default_pinned_bytes()};
+        struct options options = {.log_level = LOG_INFO};
         enum options_outcome outcome;
         int id;
 

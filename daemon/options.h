@@ -4,13 +4,15 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "daemon/server/server.h"
 
 struct options {
         const char *socket_path;  /* NULL: default */
         const char *cuda_library; /* NULL: default */
         uint64_t n_device_bytes;  /* 0: the device's size */
-        uint64_t n_pinned_bytes;
+        uint64_t n_pinned_bytes;  /* 0: a quarter of each node's memory */
         enum log_level log_level;
+        enum pinned_backing pinned_backing;
 };
 
 enum options_outcome {

@@ -216,7 +216,8 @@ void block_lease(struct block *block, struct lease *lease)
 
 void block_give_up(struct block *block)
 {
-        if (block->bin->properties & POLICY_SHAREABLE || block_its_pool(block)->closing) {
+        if (block->bin->properties & POLICY_SHAREABLE || block->spoiled ||
+            block_its_pool(block)->closing) {
                 block_let_go(block);
                 return;
         }

@@ -10,11 +10,17 @@
 
 struct server;
 
+enum pinned_backing {
+        PINNED_MEMFD, /* shared memory that clients register with the driver */
+        PINNED_VMM,   /* exportable memory of the driver */
+};
+
 struct server_options {
         const char *socket_path; /* NULL: where proto/address.h says */
         const struct cuda *cuda; /* outlives the server */
         uint64_t n_device_bytes; /* most for each device's pool; 0: the device's size */
-        uint64_t n_pinned_bytes; /* most for the pinned pool */
+        uint64_t n_pinned_bytes; /* most for each pinned pool; 0: a quarter of its node's memory */
+        enum pinned_backing pinned_backing;
 };
 
 /* Makes the pools and the socket. Failures are logged with what to do about them. */
