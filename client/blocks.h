@@ -12,6 +12,7 @@ struct leased {
         uint64_t n_uses; /* allocations ever cut from it */
         enum mapping mapping;
         struct stream_heap *heap; /* whose block it is */
+        uint64_t context;         /* of MAPPING_REGISTERED: where that was done */
 };
 
 /* Leases a block of at least n_bytes and maps it. */

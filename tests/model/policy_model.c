@@ -110,7 +110,7 @@ unsigned model_n_queued(const struct model *model, uint32_t pool)
 void model_cache(struct model *model, struct model_block *block)
 {
         block->request = NULL;
-        if (block->properties & POLICY_SHAREABLE || model->closing) {
+        if (block->properties & POLICY_SHAREABLE || block->spoiled || model->closing) {
                 block->state = MODEL_RELEASING;
                 return;
         }

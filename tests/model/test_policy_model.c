@@ -214,6 +214,16 @@ static void free_all(struct play *play)
                        pool == MODEL_N_POOLS ? POLICY_ALL_POOLS : pool);
 }
 
+static void spoil_one(struct play *play)
+{
+        struct model_lease *lease = any_lease(play);
+
+        if (!lease)
+                return;
+        settle(play);
+        model_spoil(&play->model, lease);
+}
+
 static void work(struct play *play)
 {
         (void)worker_do_one(&play->worker, &play->model, &play->random,
@@ -244,7 +254,7 @@ static void do_something(struct play *play)
         } deeds[] = {
                 {300, ask},    {250, return_one},     {100, unmap_one}, {40, cancel_one},
                 {400, work},   {60, pass_time},       {15, join},       {14, end_someone},
-                {6, free_all}, {5, change_strangers}, {8, retry},
+                {6, free_all}, {5, change_strangers}, {8, retry},       {10, spoil_one},
         };
         uint64_t n_weights = 0, n;
         unsigned i;
