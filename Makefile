@@ -4,7 +4,7 @@ export JOBS ?= $(shell nproc)
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup test demo format clean help
+.PHONY: build setup test demo gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -14,17 +14,23 @@ build: setup ## compile everything into build/ (the default)
 setup: ## install the Debian packages that are missing, if any
 	@.ci/setup
 
-test: setup ## build three times, run the suite in two, end with "N passed, N failed"
+test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
 	@.ci/test
 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build
 
+gpu-bundle: setup ## make gpu-bundle/, which checks a machine with a GPU: gpu-bundle/run all
+	@.ci/gpu-bundle
+
 format: setup ## lay out the code as .clang-format says
 	@python3 tests/style/format.py --write .
 
+protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
+	@python3 tests/style/protocol.py --write build/proto/protocol-tables proto/PROTOCOL.md
+
 clean: ## remove the build folders
-	rm -rf build build-asan build-clang
+	rm -rf build build-asan build-clang build-tsan build-bundle gpu-bundle
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile

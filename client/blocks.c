@@ -64,6 +64,24 @@ static void say_returned(struct pool *pool, uint64_t lease)
                 log_debug("lease %llu: the daemon is gone", (unsigned long long)lease);
 }
 
+static void say_detached(struct pool *pool, uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.detach.lease = lease;
+        frame.detach.flags = PROTO_RETURN_UNMAPPED;
+        if (link_send(pool->link, &frame, MESSAGE_DETACH))
+                log_debug("lease %llu: the daemon is gone", (unsigned long long)lease);
+}
+
+static void say_over(struct pool *pool, const struct leased *leased)
+{
+        if (leased->is_attached)
+                say_detached(pool, leased->lease);
+        else
+                say_returned(pool, leased->lease);
+}
+
 /* A block is a little larger than asked for at most, or the daemon is not what it should be. */
 static int check_answer(const struct message_leased *answer, uint64_t n_bytes)
 {
@@ -73,7 +91,7 @@ static int check_answer(const struct message_leased *answer, uint64_t n_bytes)
         return 0;
 }
 
-static int ask(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms,
+static int ask(struct pool *pool, uint64_t n_bytes, uint32_t properties, uint32_t wait_ms,
                struct message_leased *ret_answer, int *ret_fd)
 {
         CLEANUP(fdset_deinit)
@@ -83,6 +101,7 @@ static int ask(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms,
 
         request.lease.n_bytes = n_bytes;
         request.lease.pool = pool->row.id;
+        request.lease.properties = properties;
         request.lease.wait_ms = wait_ms;
         r = link_call(pool->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
         if (r)
@@ -114,7 +133,8 @@ static int place(struct pool *pool, struct leased *leased, int take_fd)
         return r;
 }
 
-int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased **ret_leased)
+static int lease_block(struct pool *pool, uint64_t n_bytes, uint32_t properties, uint32_t wait_ms,
+                       struct leased **ret_leased)
 {
         struct leased *leased = calloc(1, sizeof(*leased));
         struct message_leased answer;
@@ -122,8 +142,15 @@ int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct lea
 
         if (!leased)
                 return -ENOMEM;
-        r = ask(pool, n_bytes, wait_ms, &answer, &fd);
+        r = limit_take(pool, n_bytes);
+        if (r) {
+                free(leased);
+                return r;
+        }
+        leased->n_bytes = n_bytes;
+        r = ask(pool, n_bytes, properties, wait_ms, &answer, &fd);
         if (!r) {
+                limit_correct(pool, n_bytes, answer.n_bytes);
                 leased->lease = answer.lease;
                 leased->n_bytes = answer.n_bytes;
                 r = place(pool, leased, fd);
@@ -131,6 +158,42 @@ int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct lea
                         say_returned(pool, answer.lease);
         }
         if (r) {
+                limit_give(pool, leased->n_bytes);
+                free(leased);
+                return r;
+        }
+        *ret_leased = leased;
+        return 0;
+}
+
+int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased **ret_leased)
+{
+        return lease_block(pool, n_bytes, 0, wait_ms, ret_leased);
+}
+
+int leased_new_shareable(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms,
+                         struct leased **ret_leased)
+{
+        return lease_block(pool, n_bytes, PROTO_PROPERTY_SHAREABLE, wait_ms, ret_leased);
+}
+
+int leased_attach(struct pool *pool, const struct message_attached *answer, int take_fd,
+                  struct leased **ret_leased)
+{
+        CLEANUP(closep)
+        int fd = take_fd;
+        struct leased *leased = calloc(1, sizeof(*leased));
+        int r = -ENOMEM;
+
+        if (leased) {
+                leased->lease = answer->lease;
+                leased->n_bytes = answer->n_block_bytes;
+                leased->is_attached = true;
+                r = answer->n_block_bytes % ARENA_GRANULE ? -EPROTO
+                                                          : place(pool, leased, steal_fd(&fd));
+        }
+        if (r) {
+                say_detached(pool, answer->lease);
                 free(leased);
                 return r;
         }
@@ -150,6 +213,7 @@ void leased_free(struct pool *pool, struct leased *leased)
                 return;
         }
         give_address(pool, leased);
-        say_returned(pool, leased->lease);
+        say_over(pool, leased);
+        limit_give(pool, leased->n_bytes);
         free(leased);
 }

@@ -11,12 +11,23 @@ struct leased {
         uint64_t n_bytes;
         uint64_t n_uses; /* allocations ever cut from it */
         enum mapping mapping;
-        struct stream_heap *heap; /* whose block it is */
+        struct stream_heap *heap; /* whose block it is; NULL: it is one allocation */
+        struct shared *shared;    /* that allocation */
+        bool is_attached;         /* another client's lease came first */
         uint64_t context;         /* of MAPPING_REGISTERED: where that was done */
 };
 
 /* Leases a block of at least n_bytes and maps it. */
 int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased **ret_leased);
+
+/* The same for a block that may be shared: made anew, exactly n_bytes. */
+int leased_new_shareable(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms,
+                         struct leased **ret_leased);
+
+/* Maps the block of an ATTACH's answer, and gives the lease back when that fails. The fd is
+ * consumed. */
+int leased_attach(struct pool *pool, const struct message_attached *answer, int take_fd,
+                  struct leased **ret_leased);
 
 /* Unmaps it and gives it back. A mapping that the driver does not take away keeps its lease: a block
  * that is still reachable must not be anybody else's. */

@@ -10,12 +10,13 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "client/client.h"
 #include "client/fork.h"
 #include "client/link.h"
 #include "client/nearest.h"
 #include "client/pool.h"
-#include "client/registration.h"
 #include "client/rows.h"
+#include "client/shared.h"
 #include "driver/device.h"
 
 /* The kernel's own bound. */
@@ -35,8 +36,27 @@ struct gpumem_client {
         size_t n_board_bytes;
 };
 
-/* A caller's struct of any version, as ours: fields that it lacks are 0. */
-static int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
+int client_check(const struct gpumem_client *client)
+{
+        return fork_guard_check(&client->fork_guard);
+}
+
+struct link *client_link(struct gpumem_client *client)
+{
+        return client->link;
+}
+
+const struct cuda *client_cuda(const struct gpumem_client *client)
+{
+        return client->has_cuda ? &client->cuda : NULL;
+}
+
+struct pool *client_pool(struct gpumem_client *client, uint32_t id)
+{
+        return id < client->n_pools ? &client->pools[id] : NULL;
+}
+
+int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
 {
         const char *bytes = theirs;
 
@@ -93,13 +113,23 @@ static struct memory memory_of(const struct gpumem_client *client, const struct 
         return memory;
 }
 
+static void limit_pool(struct pool *pool, double fraction)
+{
+        if (pool->row.kind == GPUMEM_DEVICE)
+                limit_set(pool, limit_of_fraction(fraction, pool->row.n_capacity_bytes));
+}
+
 static int add_pools(struct gpumem_client *client, const struct message_welcome *welcome, int fd)
 {
         CLEANUP(freep)
         void *sent = NULL;
         struct pool_row *rows;
+        double fraction;
         int r;
 
+        r = limit_read_fraction(&fraction);
+        if (r)
+                return r;
         r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*rows), &sent);
         if (r)
                 return r;
@@ -116,6 +146,7 @@ static int add_pools(struct gpumem_client *client, const struct message_welcome 
                         rows[i].kind = KIND_UNKNOWN;
                 pool_init(&client->pools[i], &rows[i], &memory, client->link,
                           board_counters(client->board, i));
+                limit_pool(&client->pools[i], fraction);
                 client->n_pools++;
         }
         return 0;
@@ -132,10 +163,12 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         r = link_new(options->socket_path, program, &client->link, &welcome, &fds);
         if (r)
                 return r;
-        load_driver(client, options->cuda_library);
+        /* Before the driver is loaded, which takes long: a fork meanwhile must close the socket. */
         r = fork_guard_init(&client->fork_guard, link_socket(client->link));
-        if (!r)
-                r = map_board(client, &welcome, fds.fds[0]);
+        if (r)
+                return r;
+        load_driver(client, options->cuda_library);
+        r = map_board(client, &welcome, fds.fds[0]);
         if (!r)
                 r = add_pools(client, &welcome, fds.fds[1]);
         return r;
@@ -243,7 +276,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
 
         if (request->n_bytes == 0)
                 return GPUMEM_E_BAD_REQUEST;
-        if (request->flags)
+        if (request->flags & ~GPUMEM_SHAREABLE)
                 return GPUMEM_E_UNSUPPORTED;
         if (request->kind == GPUMEM_DEVICE)
                 r = place_device(client, request, &key, &place);
@@ -256,6 +289,8 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         pool = pool_at(client, request->kind, place);
         if (!pool)
                 return GPUMEM_E_NO_POOL;
+        if (request->flags & GPUMEM_SHAREABLE)
+                return shared_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
         return pool_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
 }
 
@@ -348,6 +383,8 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = find_allocation(client, pointer, &pool, &key);
+        if (r == GPUMEM_E_NOT_OURS)
+                return client_free_shared(client, pointer, stream);
         return r ? r : free_in_order(client, pool, &key, pointer, stream);
 }
 
@@ -362,26 +399,11 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = find_allocation(client, pointer, &pool, &key);
-        if (r)
-                return r;
-        /* Memory of no context was never in a stream's hands. */
-        return key.context ? free_after_context(client, pool, key.context, pointer)
-                           : free_unordered(pool, pointer);
-}
-
-int gpumem_register(struct gpumem_client *client, void *pointer)
-{
-        struct stream_key key;
-        struct pool *pool;
-        int r;
-
-        r = fork_guard_check(&client->fork_guard);
-        if (!r)
-                r = find_allocation(client, pointer, &pool, &key);
-        if (r)
-                return r;
-        return pool->memory.kind == GPUMEM_PINNED ? registration_make(pool, pointer)
-                                                  : GPUMEM_E_BAD_REQUEST;
+        if (r == GPUMEM_E_NOT_OURS)
+                return client_free_shared_sync(client, pointer);
+        if (!r && client->has_cuda)
+                r = stream_synchronize_contexts(&client->cuda, key.context);
+        return r ? r : free_unordered(pool, pointer);
 }
 
 static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
@@ -424,6 +446,24 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
         read_stats(pool, &stats);
         stats.struct_size = n_bytes;
         memcpy(ret_stats, &stats, n_bytes);
+        return 0;
+}
+
+int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                     uint64_t n_bytes)
+{
+        struct pool *pool;
+        int r;
+
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        pool = pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        limit_set(pool, n_bytes);
         return 0;
 }
 

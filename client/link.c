@@ -32,6 +32,7 @@ struct link {
         pthread_cond_t news;       /* an answer came, or the reader's place is free */
         LIST_HEAD(, waiter) waiters;
         uint32_t last_serial;
+        char refusal[LINK_REFUSAL_MAX];
         bool reading; /* one of the waiters is in wire_receive */
         bool dead;
 };
@@ -48,6 +49,7 @@ static void end_link(struct link *link)
         struct waiter *waiter;
 
         link->dead = true;
+        (void)shutdown(link->socket, SHUT_RDWR);
         while ((waiter = LIST_FIRST(&link->waiters)))
                 answer(waiter, GPUMEM_E_DISCONNECTED);
 }
@@ -75,6 +77,7 @@ static void take_answer(struct link *link, const struct frame *frame, struct fds
         if (!waiter)
                 return;
         if (frame->kind == MESSAGE_ERROR) {
+                memcpy(link->refusal, frame->error.text, sizeof(link->refusal));
                 answer(waiter, (int)frame->error.code);
         } else if (frame->kind == waiter->reply_kind) {
                 *waiter->reply = *frame;
@@ -116,16 +119,26 @@ static void read_for_all(struct link *link)
         pthread_cond_broadcast(&link->news);
 }
 
-static void enlist(struct link *link, struct waiter *waiter)
+/* 0 is not a request's: an ERROR of serial 0 is about the connection. The caller has the lock. */
+static uint32_t draw_serial(struct link *link)
 {
-        pthread_mutex_lock(&link->lock);
         if (++link->last_serial == 0)
                 link->last_serial = 1;
-        waiter->serial = link->last_serial;
-        LIST_INSERT_HEAD(&link->waiters, waiter, link);
-        if (link->dead)
-                answer(waiter, GPUMEM_E_DISCONNECTED);
+        return link->last_serial;
+}
+
+/* What a dead link cannot answer is not asked: the daemon would lease a block to nobody. */
+static int enlist(struct link *link, struct waiter *waiter)
+{
+        bool dead;
+
+        pthread_mutex_lock(&link->lock);
+        waiter->serial = draw_serial(link);
+        dead = link->dead;
+        if (!dead)
+                LIST_INSERT_HEAD(&link->waiters, waiter, link);
         pthread_mutex_unlock(&link->lock);
+        return dead ? GPUMEM_E_DISCONNECTED : 0;
 }
 
 static int await(struct link *link, struct waiter *waiter)
@@ -166,7 +179,10 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
 {
         struct waiter waiter = {.reply_kind = reply_kind, .reply = ret_reply, .fds = ret_fds};
 
-        enlist(link, &waiter);
+        int r = enlist(link, &waiter);
+
+        if (r)
+                return r;
         proto_seal(request, kind, waiter.serial, 0);
         if (transmit(link, request))
                 give_up(link);
@@ -175,8 +191,20 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
 
 int link_send(struct link *link, struct frame *frame, enum message_kind kind)
 {
-        proto_seal(frame, kind, 0, 0);
+        uint32_t serial;
+
+        pthread_mutex_lock(&link->lock);
+        serial = draw_serial(link);
+        pthread_mutex_unlock(&link->lock);
+        proto_seal(frame, kind, serial, 0);
         return transmit(link, frame);
+}
+
+void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX])
+{
+        pthread_mutex_lock(&link->lock);
+        memcpy(text, link->refusal, sizeof(link->refusal));
+        pthread_mutex_unlock(&link->lock);
 }
 
 static int open_socket(const char *socket_path, int *ret_socket)

@@ -29,5 +29,9 @@ struct link *link_free(struct link *link);
 int link_call(struct link *link, struct frame *request, enum message_kind kind,
               enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 
-/* Sends what has no answer. */
+/* What the daemon said when it last refused a call of any thread; empty before that. */
+#define LINK_REFUSAL_MAX 120
+void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX]);
+
+/* Sends what has no answer; an ERROR about it is passed over. */
 int link_send(struct link *link, struct frame *frame, enum message_kind kind);

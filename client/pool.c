@@ -7,6 +7,7 @@
 #include "base/table.h"
 #include "client/blocks.h"
 #include "client/heap.h"
+#include "client/shared.h"
 #include "gpumem.h"
 
 struct stream_heap {
@@ -18,7 +19,12 @@ struct stream_heap {
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
                struct link *link, struct board_counters *counters)
 {
-        *pool = (struct pool){.row = *row, .memory = *memory, .link = link, .counters = counters};
+        *pool = (struct pool){.row = *row,
+                              .memory = *memory,
+                              .link = link,
+                              .counters = counters,
+                              .limit = OWN_LIMIT_NULL};
+        LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->lock, NULL);
         pthread_mutex_init(&pool->registering, NULL);
 }
@@ -90,6 +96,34 @@ static void count_alloc(struct pool *pool, uint64_t n_requested, uint64_t n_allo
         atomic_fetch_add_explicit(hits_or_misses, 1, memory_order_relaxed);
 }
 
+/* What it asked for, in the heap's unit. */
+static uint64_t rounded(uint64_t n_bytes)
+{
+        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+}
+
+static void raise_reserved(struct pool *pool, uint64_t n_bytes)
+{
+        pool->n_blocks++;
+        pool->n_reserved_bytes += n_bytes;
+        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
+                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
+}
+
+void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        raise_reserved(pool, n_block_bytes);
+        count_alloc(pool, n_requested_bytes, rounded(n_requested_bytes), &pool->counters->misses);
+}
+
+void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        pool->n_blocks--;
+        pool->n_reserved_bytes -= n_block_bytes;
+        publish(pool, atomic_load(&pool->counters->requested) - n_requested_bytes,
+                atomic_load(&pool->counters->allocated) - rounded(n_requested_bytes));
+}
+
 /* Cuts from a hole that is there. GPUMEM_E_REFUSED: there is none. */
 static int cut(struct pool *pool, struct stream_heap *heap, uint64_t n_bytes,
                _Atomic uint64_t *hits_or_misses, void **ret_pointer)
@@ -103,7 +137,7 @@ static int cut(struct pool *pool, struct stream_heap *heap, uint64_t n_bytes,
                 return r;
         leased = arena_find(pool->arena, address);
         leased->n_uses++;
-        count_alloc(pool, n_bytes, (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1), hits_or_misses);
+        count_alloc(pool, n_bytes, rounded(n_bytes), hits_or_misses);
         *ret_pointer = (void *)(uintptr_t)address;
         return 0;
 }
@@ -177,10 +211,7 @@ static int attach(struct pool *pool, const struct stream_key *key, struct leased
                 return r;
         }
         leased->heap = heap;
-        pool->n_blocks++;
-        pool->n_reserved_bytes += leased->n_bytes;
-        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
-                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
+        raise_reserved(pool, leased->n_bytes);
         return 0;
 }
 
@@ -318,6 +349,7 @@ void pool_deinit(struct pool *pool)
         {
                 return_heap(pool, heap);
         }
+        shared_return_all(pool);
         if (pool->arena) {
                 pool->arena = arena_free(pool->arena);
                 memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);

@@ -4,14 +4,18 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "client/arena.h"
+#include "client/limit.h"
 #include "client/link.h"
 #include "client/memory.h"
 #include "driver/stream.h"
 #include "proto/board.h"
 
+struct shared;
 struct stream_heap;
+LIST_HEAD(shared_list, shared);
 
 struct pool {
         struct pool_row row;
@@ -26,6 +30,8 @@ struct pool {
         uint64_t n_reserved_bytes;
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
+        struct shared_list shareds; /* allocations and attached memory with blocks of their own */
+        struct own_limit limit;
         pthread_mutex_t registering; /* registration.c: one block at a time */
 };
 
@@ -54,6 +60,11 @@ int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key
 
 /* Ends an allocation whose last use is ordered before later work of its stream. */
 int pool_free(struct pool *pool, const void *pointer, struct emptied *ret_emptied);
+
+/* An allocation with a block of its own comes or goes; the caller has the lock. `n_requested_bytes`
+ * is what it was asked with. */
+void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
+void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
 
 /* Gives an emptied block back, after the work of its stream up to pool_free is over. One that has
  * been used since stays. */

@@ -5,9 +5,10 @@
 
 #include "client/blocks.h"
 
-/* Registers the block of the allocation at `pointer`, unless the driver knows it already. Needs a
- * current context. The allocation must not be freed meanwhile. GPUMEM_E_NOT_OURS, _NO_CONTEXT,
- * _NO_DRIVER, or a fault of the driver, which leaves nothing registered. */
+/* Registers the block of the allocation at `pointer`, or of what was attached there, unless the driver
+ * knows it already. Needs a current context. It must not be freed meanwhile. GPUMEM_E_NOT_OURS,
+ * _BAD_REQUEST (device memory), _NO_CONTEXT, _NO_DRIVER, or a fault of the driver, which leaves
+ * nothing registered. */
 int registration_make(struct pool *pool, const void *pointer);
 
 /* The context in which memory_map would register now, or 0. */

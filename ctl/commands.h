@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/link.h"
+#include "ctl/limits.h"
 
 enum exit_status {
         STATUS_OK = 0,
@@ -14,8 +15,10 @@ enum output { OUTPUT_TABLE, OUTPUT_JSON };
 
 struct arguments {
         enum output output;
-        uint32_t pool;  /* PROTO_ALL_POOLS: every one */
-        uint32_t scope; /* PROTO_SCOPE_TENANT or PROTO_SCOPE_NODE */
+        uint32_t pool;                                  /* PROTO_ALL_POOLS: every one */
+        uint32_t scope;                                 /* PROTO_SCOPE_TENANT or PROTO_SCOPE_NODE */
+        struct limit_change changes[LIMIT_CHANGES_MAX]; /* limits: in the order of --set */
+        unsigned n_changes;
 };
 
 int command_stats(struct link *link, const struct arguments *arguments);

@@ -1,6 +1,8 @@
 /* gpumemctl: a daemon's figures on one screen, and what an administrator does about them. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include "base/log.h"
 #include "ctl/commands.h"
 #include "gpumem.h"
+#include "proto/address.h"
 
 static const char help_text[] =
         "Usage: gpumemctl [OPTION]... COMMAND\n"
@@ -16,6 +19,7 @@ static const char help_text[] =
         "\n"
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
         "  free-all       gives cached blocks back to the driver\n"
+        "  limits         what clients, tenants and pools may have; see gpumemctl limits --help\n"
         "\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
@@ -32,6 +36,7 @@ enum option_id {
         OPTION_JSON,
         OPTION_POOL,
         OPTION_TENANT,
+        OPTION_SET,
         OPTION_HELP,
         OPTION_VERSION,
 };
@@ -41,22 +46,31 @@ static const struct option long_options[] = {
         {"json", no_argument, NULL, OPTION_JSON},
         {"pool", required_argument, NULL, OPTION_POOL},
         {"tenant", no_argument, NULL, OPTION_TENANT},
+        {"set", required_argument, NULL, OPTION_SET},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
         {NULL, 0, NULL, 0},
 };
 
+/* Options that only some commands take. */
+enum narrowing { NARROWS_NOTHING = 0, NARROWS_POOL = 1, NARROWS_TENANT = 2 };
+
 static const struct {
         const char *name;
         int (*run)(struct link *link, const struct arguments *arguments);
+        const char *help;
+        unsigned narrowing; /* those that it takes */
 } commands[] = {
-        {"stats", command_stats},
-        {"free-all", command_free_all},
+        {"stats", command_stats, help_text, NARROWS_NOTHING},
+        {"free-all", command_free_all, help_text, NARROWS_POOL | NARROWS_TENANT},
+        {"limits", command_limits, limits_help_text, NARROWS_NOTHING},
 };
 
 struct invocation {
         const char *socket_path;
+        bool wants_help;
         struct arguments arguments;
+        unsigned narrowing;
         int (*run)(struct link *link, const struct arguments *arguments);
 };
 
@@ -78,6 +92,19 @@ static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
         return PARSED_RUN;
 }
 
+static enum parsed add_change(const char *text, struct arguments *arguments)
+{
+        if (arguments->n_changes == LIMIT_CHANGES_MAX) {
+                (void)fprintf(stderr, "gpumemctl: --set: %d at a time are allowed\n",
+                              LIMIT_CHANGES_MAX);
+                return PARSED_WRONG;
+        }
+        if (limit_change_parse(text, &arguments->changes[arguments->n_changes]))
+                return PARSED_WRONG;
+        arguments->n_changes++;
+        return PARSED_RUN;
+}
+
 static enum parsed take_option(int id, const char *value, struct invocation *invocation)
 {
         switch (id) {
@@ -88,13 +115,17 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 invocation->arguments.output = OUTPUT_JSON;
                 return PARSED_RUN;
         case OPTION_POOL:
+                invocation->narrowing |= NARROWS_POOL;
                 return parse_pool(value, &invocation->arguments.pool);
         case OPTION_TENANT:
+                invocation->narrowing |= NARROWS_TENANT;
                 invocation->arguments.scope = PROTO_SCOPE_TENANT;
                 return PARSED_RUN;
+        case OPTION_SET:
+                return add_change(value, &invocation->arguments);
         case OPTION_HELP:
-                (void)fputs(help_text, stdout);
-                return PARSED_DONE;
+                invocation->wants_help = true;
+                return PARSED_RUN;
         case OPTION_VERSION:
                 (void)puts("gpumemctl " PROJECT_VERSION);
                 return PARSED_DONE;
@@ -104,21 +135,43 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
         }
 }
 
+/* The command's own help if there is one command, and it has some. */
+static enum parsed show_help(int argc, char **argv)
+{
+        const char *text = help_text;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
+                if (optind + 1 == argc && strcmp(argv[optind], commands[i].name) == 0)
+                        text = commands[i].help;
+        }
+        (void)fputs(text, stdout);
+        return PARSED_DONE;
+}
+
 static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
 {
         if (optind + 1 != argc) {
-                (void)fprintf(stderr, "gpumemctl: one command is needed: stats or free-all\n");
+                (void)fprintf(stderr,
+                              "gpumemctl: one command is needed: stats, free-all or limits\n");
                 return PARSED_WRONG;
         }
         for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
-                if (strcmp(argv[optind], commands[i].name) == 0) {
-                        invocation->run = commands[i].run;
-                        return PARSED_RUN;
+                if (strcmp(argv[optind], commands[i].name) != 0)
+                        continue;
+                if (invocation->narrowing & ~commands[i].narrowing) {
+                        (void)fprintf(stderr, "gpumemctl: %s takes no --pool and no --tenant\n",
+                                      commands[i].name);
+                        return PARSED_WRONG;
                 }
+                invocation->run = commands[i].run;
+                if (!invocation->arguments.n_changes || invocation->run == command_limits)
+                        return PARSED_RUN;
+                (void)fprintf(stderr, "gpumemctl: --set: only limits can be set\n");
+                return PARSED_WRONG;
         }
         (void)fprintf(stderr,
-                      "gpumemctl: there is no command \"%s\"; there are stats and "
-                      "free-all\n",
+                      "gpumemctl: there is no command \"%s\"; there are stats, "
+                      "free-all and limits\n",
                       argv[optind]);
         return PARSED_WRONG;
 }
@@ -133,7 +186,20 @@ static enum parsed parse(int argc, char **argv, struct invocation *invocation)
                 if (parsed != PARSED_RUN)
                         return parsed;
         }
+        if (invocation->wants_help)
+                return show_help(argc, argv);
         return take_command(argc, argv, invocation);
+}
+
+static int report_no_connection(const char *socket_path, int result)
+{
+        struct sockaddr_un address;
+        char what[sizeof(address.sun_path) + 64] = "no connection to gpumemd";
+
+        if (address_to_connect(socket_path, &address) == 0)
+                (void)snprintf(what, sizeof(what), "no connection to gpumemd at %s",
+                               address.sun_path);
+        return report_failure(what, result);
 }
 
 static int run(const struct invocation *invocation)
@@ -146,7 +212,7 @@ static int run(const struct invocation *invocation)
 
         r = link_new(invocation->socket_path, "gpumemctl", &link, &welcome, &fds);
         if (r)
-                return report_failure("no connection to gpumemd", r);
+                return report_no_connection(invocation->socket_path, r);
         status = invocation->run(link, &invocation->arguments);
         link_free(link);
         return status;
@@ -170,7 +236,8 @@ int main(int argc, char **argv)
         case PARSED_WRONG:
                 break;
         }
-        if (fflush(stdout) && status == STATUS_OK)
-                return STATUS_FAILURE;
-        return status;
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return status;
+        (void)fprintf(stderr, "gpumemctl: the answer could not be written: %s\n", strerror(errno));
+        return status == STATUS_OK ? STATUS_FAILURE : status;
 }

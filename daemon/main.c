@@ -1,10 +1,12 @@
 /* gpumemd: reads its options, loads the driver, serves. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
-#include "daemon/options.h"
+#include "daemon/reload.h"
 #include "daemon/server/server.h"
 
 enum exit_status { EXIT_USAGE = 2, EXIT_NO_DRIVER = 3 };
@@ -22,14 +24,14 @@ static void raise_fd_limit(void)
                             "limited by it");
 }
 
-static int serve(const struct options *options, const struct cuda *cuda)
+static int serve(struct start *start, const struct cuda *cuda)
 {
         struct server_options server_options = {
-                .socket_path = options->socket_path,
+                .socket_path = start->options.socket_path,
                 .cuda = cuda,
-                .n_device_bytes = options->n_device_bytes,
-                .n_pinned_bytes = options->n_pinned_bytes,
-                .pinned_backing = options->pinned_backing,
+                .settings = &start->config.settings,
+                .on_hangup = start_reload,
+                .hangup_argument = start,
         };
         struct server *server;
         int r;
@@ -42,11 +44,40 @@ static int serve(const struct options *options, const struct cuda *cuda)
         return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static int run(struct start *start)
 {
         char reason[CUDA_REASON_MAX];
-        struct options options;
         struct cuda cuda;
+
+        log_setup("gpumemd", start->options.log_level);
+        (void)signal(SIGPIPE, SIG_IGN);
+        raise_fd_limit();
+        if (cuda_load(start->options.cuda_library, &cuda, reason)) {
+                log_error("no usable CUDA driver: %s", reason);
+                if (!strstr(cuda_library_name(start->options.cuda_library), "libcuda-emu"))
+                        log_error("without a GPU, start gpumemd on the emulated driver: gpumemd "
+                                  "--cuda-library PATH/libcuda-emu.so");
+                return EXIT_NO_DRIVER;
+        }
+        return serve(start, &cuda);
+}
+
+static int check_config(const char *path)
+{
+        struct config config;
+
+        if (config_load(path, &config_report_stderr, &config))
+                return EXIT_USAGE;
+        config_deinit(&config);
+        (void)printf("%s is right\n", path);
+        return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+        struct options options;
+        struct start start;
+        int status;
 
         switch (options_parse(argc, argv, &options)) {
         case OPTIONS_DONE:
@@ -56,14 +87,11 @@ int main(int argc, char **argv)
         case OPTIONS_RUN:
                 break;
         }
-        log_setup("gpumemd", options.log_level);
-        (void)signal(SIGPIPE, SIG_IGN);
-        raise_fd_limit();
-        if (cuda_load(options.cuda_library, &cuda, reason)) {
-                log_error("no usable CUDA driver: %s", reason);
-                log_error("without a GPU, start gpumemd on the emulated driver: gpumemd "
-                          "--cuda-library PATH/libcuda-emu.so");
-                return EXIT_NO_DRIVER;
-        }
-        return serve(&options, &cuda);
+        if (options.check_path)
+                return check_config(options.check_path);
+        if (start_init(&start, &options))
+                return EXIT_USAGE;
+        status = run(&start);
+        start_deinit(&start);
+        return status;
 }

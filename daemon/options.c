@@ -13,23 +13,25 @@ static const char help_text[] =
         "Owns this machine's cached GPU memory and pinned host memory, and leases blocks of it to\n"
         "programs that use libgpumem-client.\n"
         "\n"
+        "  --config FILE        JSON, see docs/gpumemd.conf.example; default:\n"
+        "                       /etc/gpumemd/gpumemd.conf, if it is there. Options go before it.\n"
+        "  --check-config FILE  only says what is wrong with it\n"
         "  --socket PATH        where to listen; default: $GPUMEM_SOCKET, for root\n"
         "                       /run/gpumemd/gpumemd.sock, else\n"
         "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --cuda-library FILE  CUDA driver to load; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
-        "  --pinned-bytes SIZE  most for the pinned pool of each NUMA node; default: a quarter of "
-        "its\n"
-        "                       memory\n"
-        "  --pinned-backing WAY memfd: any program may use it; vmm: made by the CUDA driver, for\n"
-        "                       programs that all use CUDA; default: memfd\n"
+        "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of the memory\n"
+        "  --pinned-backing WAY memfd: for any program; vmm: for programs that all use CUDA;\n"
+        "                       default: memfd\n"
         "  --log LEVEL          error, warning, info or debug; default: $GPUMEM_LOG, then info\n"
         "  --help, --version\n"
         "\n"
-        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB. SIGTERM and SIGINT end the daemon in order;\n"
-        "memory that programs hold stays valid.\n"
-        "Exit status: 0 ended in order, 1 failure, 2 wrong option, 3 no CUDA driver.\n";
+        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB. SIGHUP reads the configuration again. "
+        "SIGTERM\n"
+        "and SIGINT end the daemon in order; memory that programs hold stays valid.\n"
+        "Exit status: 0 ended in order, 1 failure, 2 wrong option or file, 3 no CUDA driver.\n";
 
 enum option_id {
         OPTION_SOCKET = 1,
@@ -38,6 +40,8 @@ enum option_id {
         OPTION_PINNED_BYTES,
         OPTION_PINNED_BACKING,
         OPTION_LOG,
+        OPTION_CONFIG,
+        OPTION_CHECK_CONFIG,
         OPTION_HELP,
         OPTION_VERSION,
 };
@@ -49,6 +53,8 @@ static const struct option long_options[] = {
         {"pinned-bytes", required_argument, NULL, OPTION_PINNED_BYTES},
         {"pinned-backing", required_argument, NULL, OPTION_PINNED_BACKING},
         {"log", required_argument, NULL, OPTION_LOG},
+        {"config", required_argument, NULL, OPTION_CONFIG},
+        {"check-config", required_argument, NULL, OPTION_CHECK_CONFIG},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
         {NULL, 0, NULL, 0},
@@ -83,18 +89,14 @@ static int parse_level(const char *name, const char *text, enum log_level *ret_l
 
 static int parse_backing(const char *text, enum pinned_backing *ret_backing)
 {
-        if (strcmp(text, "memfd") == 0) {
-                *ret_backing = PINNED_MEMFD;
-        } else if (strcmp(text, "vmm") == 0) {
-                *ret_backing = PINNED_VMM;
-        } else {
+        int r = pinned_backing_parse(text, ret_backing);
+
+        if (r)
                 (void)fprintf(stderr,
                               "gpumemd: --pinned-backing: \"%s\" is no backing; allowed are memfd, "
                               "vmm\n",
                               text);
-                return -EINVAL;
-        }
-        return 0;
+        return r;
 }
 
 static enum options_outcome take(int id, const char *value, struct options *options)
@@ -119,6 +121,13 @@ static enum options_outcome take(int id, const char *value, struct options *opti
                 break;
         case OPTION_LOG:
                 r = parse_level("--log", value, &options->log_level);
+                options->says_log_level = true;
+                break;
+        case OPTION_CONFIG:
+                options->config_path = value;
+                break;
+        case OPTION_CHECK_CONFIG:
+                options->check_path = value;
                 break;
         case OPTION_HELP:
                 (void)fputs(help_text, stdout);
@@ -136,7 +145,7 @@ static enum options_outcome take(int id, const char *value, struct options *opti
 enum options_outcome options_parse(int argc, char **argv, struct options *ret_options)
 {
         const char *level = secure_getenv("GPUMEM_LOG");
-        struct options options = {.log_level = LOG_INFO};
+        struct options options = {.log_level = LOG_INFO, .says_log_level = level && *level};
         enum options_outcome outcome;
         int id;
 

@@ -32,6 +32,17 @@ static int synchronize_current(const struct cuda *cuda, void *argument)
         return CUDA_CALL(cuda, cuCtxSynchronize);
 }
 
+/* Memory of a captured graph must outlive it, which nothing here sees to yet. */
+static int check_not_capturing(const struct cuda *cuda, CUstream stream)
+{
+        CUstreamCaptureStatus status;
+        int r = CUDA_CALL(cuda, cuStreamIsCapturing, stream, &status);
+
+        if (r)
+                return r;
+        return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : GPUMEM_E_UNSUPPORTED;
+}
+
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                     int *ret_ordinal)
 {
@@ -41,6 +52,9 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         int r;
 
         r = stream_context(cuda, stream, &context);
+        if (r)
+                return r;
+        r = check_not_capturing(cuda, stream);
         if (r)
                 return r;
         r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
@@ -61,5 +75,20 @@ int stream_synchronize(const struct cuda *cuda, void *stream)
 
 int stream_synchronize_context(const struct cuda *cuda, uint64_t context)
 {
-        return context_run(cuda, context, synchronize_current, NULL);
+        int r = context_run(cuda, context, synchronize_current, NULL);
+
+        return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
+}
+
+int stream_synchronize_contexts(const struct cuda *cuda, uint64_t context)
+{
+        CUcontext current;
+        int r;
+
+        r = CUDA_CALL(cuda, cuCtxGetCurrent, &current);
+        if (!r && current)
+                r = synchronize_current(cuda, NULL);
+        if (!r && context && context != (uint64_t)(uintptr_t)current)
+                r = stream_synchronize_context(cuda, context);
+        return r;
 }

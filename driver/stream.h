@@ -13,7 +13,7 @@ struct stream_key {
 };
 
 /* Identifies `stream`, which may be NULL for the default stream of the current context, and its
- * device. GPUMEM_E_NO_CONTEXT when that needs a current context and there is none; -EINVAL for a
+ * device. GPUMEM_E_UNSUPPORTED while it captures; GPUMEM_E_NO_CONTEXT when that needs a current context and there is none; -EINVAL for a
  * handle that is no stream. */
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                     int *ret_ordinal);
@@ -21,5 +21,9 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
 /* Waits for all work that was enqueued there before. */
 int stream_synchronize(const struct cuda *cuda, void *stream);
 
-/* Waits for all work of a context, which is made current for the call. */
+/* Waits for all work of a context, which is made current for the call; one that has been destroyed
+ * has none. */
 int stream_synchronize_context(const struct cuda *cuda, uint64_t context);
+
+/* Waits for all work of a context, or of none (0), and of the calling thread's current one, if any. */
+int stream_synchronize_contexts(const struct cuda *cuda, uint64_t context);

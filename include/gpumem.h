@@ -12,6 +12,9 @@
  * Ownership Memory from gpumem_alloc is the caller's until gpumem_free, also when the daemon goes
  *           away. A block whose process ends is never handed to anybody while GPU work may still
  *           use it.
+ * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
+ * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
+ *           mapped there, and the child connects anew if it needs to.
  * CUDA      Device memory needs a current context; the library makes none. It reaches the driver
  *           with dlopen (libcuda.so.1 or GPUMEM_CUDA_LIBRARY); <cuda.h> is not needed here. No CUDA
  *           function is called from a destructor or at exit. */
@@ -53,23 +56,31 @@ enum gpumem_kind {
 
 #define GPUMEM_NEAREST (-1)
 
-/* Leave a field 0 for its default. Set struct_size to sizeof(struct gpumem_request). */
+/* Flag of a request: other processes may attach the memory. It gets a block of its own, 2 MiB
+ * aligned and made anew, and never becomes somebody else's. See gpumem_share. */
+#define GPUMEM_SHAREABLE UINT32_C(1)
+
+/* Set struct_size to sizeof(struct gpumem_request), kind and n_bytes; the others are well as 0. */
 struct gpumem_request {
         size_t struct_size;
         enum gpumem_kind kind;
         int32_t place;    /* device: CUDA ordinal in this process, or GPUMEM_NEAREST for the current
                            * context's; pinned: NUMA node, or GPUMEM_NEAREST for the one next to the
                            * current context's device, without a context next to the calling CPU */
-        void *stream;     /* CUstream or cudaStream_t that will use the memory; NULL: the default */
+        void *stream;     /* CUstream or cudaStream_t that will use the memory; NULL: the legacy
+                           * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
-        uint32_t flags;   /* none yet: 0 */
+        uint32_t flags;   /* GPUMEM_SHAREABLE, or 0 */
         uint32_t wait_ms; /* how long to wait for memory that others hold; 0: not at all */
 };
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
  * client serves pinned memory.
+ * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
+ * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * -EINVAL (struct_size), other -errno. `options` may be NULL. */
+ * GPUMEM_E_BAD_REQUEST (GPUMEM_MEMORY_FRACTION), -EINVAL (struct_size), other -errno. `options` may
+ * be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
 
@@ -83,14 +94,16 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * until gpumem_register. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
  * without CUDA gets _UNSUPPORTED.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags), _BAD_REQUEST (n_bytes 0, unknown kind),
- * _DISCONNECTED, _FORKED. */
+ * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes 0, unknown kind),
+ * _DISCONNECTED, _FORKED, -EINVAL (struct_size, no such stream), -E2BIG (fields of a later version
+ * that are not 0). _WRONG_STREAM also means that the current context, whose default stream NULL is,
+ * belongs to another device than `place`. */
 GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                             void **ret_pointer);
 
-/* Makes pinned memory that was allocated without a current context known to the driver, so that
- * copies need no staging; what was allocated with one is known already. Needs a current context, and
- * afterwards holds in all of them. The allocation must not be freed meanwhile. On failure nothing has
+/* Makes pinned memory that was allocated or attached without a current context known to the driver,
+ * so that copies need no staging; what was so with one is known already. Needs a current context, and
+ * afterwards holds in all of them. The memory must not be freed meanwhile. On failure nothing has
  * changed.
  * Errors: GPUMEM_E_NOT_OURS, _BAD_REQUEST (device memory), _NO_CONTEXT, _NO_DRIVER, _FORKED, -EIO. */
 GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
@@ -100,13 +113,71 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * was allocated for can be had again there at once. In three cases the call waits for the stream
  * first: the memory is pinned, it was allocated for another stream, or its block becomes empty and
  * goes back to the daemon. NULL pointers are legal.
- * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _NO_CONTEXT (a default stream without a current
- * context; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed), -EIO (the GPU's
- * work failed: the allocation is ended, its block stays with the client). */
+ * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing is
+ * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _UNSUPPORTED
+ * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed),
+ * -EIO (the GPU's work failed: the allocation is ended, its block stays with the client). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
-/* The same for a caller who has no stream: waits for all work of the device first. */
+/* The same for a caller who has no stream: waits for all work of the context in which the memory was
+ * allocated, and of the calling thread's current one. Work of other contexts must be over. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
+
+/* 128 random bits. Who knows them, and is meant by them, may attach what they were made for: a
+ * secret, to be handed over as one. */
+#define GPUMEM_TOKEN_BYTES 16
+struct gpumem_token {
+        uint8_t bytes[GPUMEM_TOKEN_BYTES];
+};
+
+/* Lets more than the own tenant attach: the processes of `uid` too. */
+#define GPUMEM_SHARE_GRANT UINT32_C(1)
+
+/* Leave a field 0 for its default. Set struct_size to sizeof(struct gpumem_share_options). */
+struct gpumem_share_options {
+        size_t struct_size;
+        uint32_t flags; /* GPUMEM_SHARE_GRANT, or 0 */
+        uint32_t uid;   /* with GPUMEM_SHARE_GRANT */
+};
+
+/* Lets other processes of the same tenant, and of one other user where `options` says so, attach an
+ * allocation that was made with GPUMEM_SHAREABLE. The token is good for any number of attaches, until
+ * gpumem_unshare, or until nobody holds the memory any more. Every call makes a token of its own.
+ * `options` may be NULL.
+ * The allocation's owner may free it, or end, before the others have detached: the memory lives
+ * until its last holder lets go of it, and is charged to the one who has held it longest.
+ * Errors: GPUMEM_E_NOT_OURS, _NOT_SHAREABLE, _TOO_MANY (tokens of one allocation), _UNSUPPORTED
+ * (flags), _BAD_REQUEST (uid -1), _DISCONNECTED, _FORKED. */
+GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
+                            const struct gpumem_share_options *options,
+                            struct gpumem_token *ret_token);
+
+/* Maps an allocation that another process shares, or this one; n_bytes are as the owner asked for
+ * them. It is one memory: what one holder writes the others read, ordered by whatever the processes
+ * agree on. Pinned memory needs no CUDA driver, and is registered with it when a context is current;
+ * device memory needs a driver that sees the device. The pointer is given to gpumem_detach in the
+ * end, not to gpumem_free. The bytes are the owner's allocation: gpumem_get_stats counts them there.
+ * Errors: GPUMEM_E_NO_TOKEN (unknown, withdrawn, or not for this user), _NO_DRIVER, _NO_POOL (the
+ * device is not visible here), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
+GPUMEM_API int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
+                             void **ret_pointer, uint64_t *ret_n_bytes);
+
+/* Ends what gpumem_attach began. Waits for `stream`, in whose order the last use is; memory that was
+ * attached with no context current is not waited for. NULL pointers are legal.
+ * Errors: as gpumem_free; GPUMEM_E_NOT_ATTACHED (the pointer is to be freed). */
+GPUMEM_API int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream);
+
+/* Nobody attaches by this token any more; who has attached keeps the memory. Every process of the
+ * tenant that shared may do it.
+ * Errors: GPUMEM_E_NO_TOKEN, _DISCONNECTED, _FORKED. */
+GPUMEM_API int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *token);
+
+/* A token as text: 32 hexadecimal digits and a NUL. Parsing takes exactly that, in either case:
+ * GPUMEM_E_BAD_REQUEST for anything else. */
+#define GPUMEM_TOKEN_TEXT_BYTES 33
+GPUMEM_API const char *gpumem_token_format(const struct gpumem_token *token,
+                                           char *text /* GPUMEM_TOKEN_TEXT_BYTES */);
+GPUMEM_API int gpumem_token_parse(const char *text, struct gpumem_token *ret_token);
 
 /* What this client holds, in bytes: n_requested <= n_allocated <= n_reserved. */
 struct gpumem_stats {
@@ -126,6 +197,15 @@ struct gpumem_stats {
  * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 struct gpumem_stats *ret_stats);
+
+#define GPUMEM_NO_LIMIT UINT64_MAX
+
+/* The client's own limit: blocks that would take what it has reserved in this pool beyond n_bytes are
+ * not asked for, and gpumem_alloc gives GPUMEM_E_LIMIT. What is reserved already stays. A block may
+ * be an eighth larger than asked for, and pass the limit by that. The daemon's limits hold besides.
+ * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED. */
+GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                                uint64_t n_bytes);
 
 enum gpumem_scope {
         GPUMEM_SCOPE_TENANT = 1, /* blocks cached for the caller's tenant */

@@ -14,7 +14,12 @@
 static int put(const char *folder, const char *path, struct sockaddr_un *ret_address)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
-        int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s%s", folder, path);
+        int n;
+
+        /* An empty name would be one that file permissions do not guard. */
+        if (!*path)
+                return -EINVAL;
+        n = snprintf(address.sun_path, sizeof(address.sun_path), "%s%s", folder, path);
 
         if (n < 0 || (size_t)n >= sizeof(address.sun_path))
                 return -ENAMETOOLONG;

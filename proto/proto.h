@@ -19,7 +19,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_BOARD_MAX (UINT64_C(1) << 30)
 #define PROTO_LEASE_MAX ((UINT64_C(1) << 56) - 1)
 
-/* LEASE properties: fixed when the block is made. None is served yet. */
+/* LEASE properties: fixed when the block is made. RDMA and fabric are not served yet. */
 #define PROTO_PROPERTY_SHAREABLE UINT32_C(1)
 #define PROTO_PROPERTY_RDMA      UINT32_C(2)
 #define PROTO_PROPERTY_FABRIC    UINT32_C(4)
@@ -33,11 +33,28 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
 
+#define PROTO_SHARE_GRANT UINT32_C(1)
+
 #define PROTO_SCOPE_TENANT 1
 #define PROTO_SCOPE_NODE   2
 #define PROTO_ALL_POOLS    UINT32_MAX
 
 #define PROTO_NOTICE_SHUTTING_DOWN 1
+
+/* Whose a limit is. */
+#define PROTO_LIMIT_OF_CLIENT 1
+#define PROTO_LIMIT_OF_TENANT 2
+#define PROTO_LIMIT_OF_POOL   3
+#define PROTO_LIMIT_OF_EACH   UINT32_MAX /* for a holder */
+
+/* What a limit is about. */
+#define PROTO_LIMIT_DEVICE_BYTES   1 /* charged */
+#define PROTO_LIMIT_PINNED_BYTES   2
+#define PROTO_LIMIT_LEASES         3
+#define PROTO_LIMIT_RESERVED_BYTES 4 /* of a pool, and only of a pool */
+
+#define PROTO_LIMIT_NONE    UINT64_MAX
+#define PROTO_LIMIT_INHERIT (UINT64_MAX - 1)
 
 enum proto_sender { FROM_CLIENT, FROM_DAEMON };
 
@@ -96,7 +113,7 @@ struct pool_row {
         uint32_t properties; /* PROTO_POOL_* */
         uint8_t uuid[16];    /* device: the GPU's; pinned: zero */
         char name[64];
-        uint64_t n_capacity_bytes; /* of the device, or of the machine's memory */
+        uint64_t n_capacity_bytes; /* of the device, or of the node's memory */
         uint64_t n_max_bytes;      /* most that the pool may reserve */
         uint64_t n_granularity_bytes;
 };
@@ -110,6 +127,18 @@ struct stats_row {
 #include "proto/stats.def"
 #undef STAT
 };
+
+/* A row of LIMITS_REPLY: a limit in force. */
+struct limit_row {
+        uint32_t scope;  /* PROTO_LIMIT_OF_* */
+        uint32_t kind;   /* PROTO_LIMIT_*_BYTES or PROTO_LIMIT_LEASES */
+        uint32_t holder; /* client: pid; tenant: uid; pool: id; PROTO_LIMIT_OF_EACH: a default */
+        uint32_t reserved;
+        uint64_t used; /* by the holder, charged; of a pool: reserved; of a default: 0 */
+        uint64_t max;
+        char name[64]; /* client: its program; pool: its name; else empty */
+};
+static_assert(sizeof(struct limit_row) == 96, "wire sizes are frozen");
 
 /* Why bytes were not taken for a frame: static text. */
 struct proto_reason {

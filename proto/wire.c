@@ -79,15 +79,17 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
         struct iovec bytes = {buffer, n_bytes};
         union control control;
         struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+        unsigned was_reset = 0;
         ssize_t n;
 
         if (sender == FROM_DAEMON) {
                 message.msg_control = &control;
                 message.msg_controllen = sizeof(control);
         }
+        /* A reset is reported once, and before what the peer had sent until then. */
         do {
                 n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        } while (n < 0 && errno == EINTR);
+        } while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !was_reset++)));
         if (n >= 0)
                 take_fds(&message, fds);
         *ret_flags = message.msg_flags;

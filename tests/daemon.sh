@@ -1,6 +1,17 @@
 #!/bin/bash
-# A gpumemd of one's own, for scripts to source: on the emulated driver, in a folder of its own.
-# The caller sets `build`; what is here sets `place` (the folder), `daemon` (the process).
+# A gpumemd of one's own, for scripts to source: in a folder of its own, on the emulated driver, or
+# on the one that GPUMEM_CUDA_LIBRARY names (libcuda.so.1: a GPU's).
+# The caller sets `build`, where the programs are; what is here sets `place` (the folder),
+# `n_devices`, `daemon` (the process).
+
+# On a GPU others allocate too, and the daemon's own tables grow: a device's use may differ by so
+# much and yet be what it was.
+gpu_tolerance_mib=64
+
+is_emulated() {
+        local driver=${GPUMEM_CUDA_LIBRARY:-libcuda-emu.so}
+        [ "${driver##*/}" = libcuda-emu.so ]
+}
 
 # Where many megabytes may go for a while: shared memory if there is enough of it, else a disk.
 roomy_folder() {
@@ -15,25 +26,35 @@ roomy_folder() {
         fi
 }
 
-# make_place DEVICES BYTES: a folder, and the environment that points everything at it.
-make_place() {
+# emulate DEVICES BYTES: a machine in the folder.
+emulate() {
         # shellcheck disable=SC2154
-        local driver=$build/driver/emulator/libcuda-emu.so
-        place=$(mktemp -d "$(roomy_folder)/gpumem-XXXXXXXX")
-        export GPUMEM_SOCKET=$place/gpumemd.sock
-        export GPUMEM_CUDA_LIBRARY=$driver
-        export GPUMEM_EMULATOR="devices=$1,bytes=$2,dir=$place/devices"
-        export PATH=$build/daemon:$build/ctl:$build/tests/demo:$PATH
+        export GPUMEM_CUDA_LIBRARY=$build/libcuda-emu.so
+        [ -e "$GPUMEM_CUDA_LIBRARY" ] || GPUMEM_CUDA_LIBRARY=$build/driver/emulator/libcuda-emu.so
+        export GPUMEM_EMULATOR="devices=${GPUMEM_TEST_DEVICES:-$1},bytes=$2,dir=$place/devices"
         unset CUDA_VISIBLE_DEVICES
+}
+
+# make_place DEVICES BYTES: a folder, gone when the script ends, and the environment that points
+# everything at it. The emulated machine has so many devices of so many bytes, or
+# GPUMEM_TEST_DEVICES of them; of a real one that many are used, if there are.
+make_place() {
+        place=$(mktemp -d "$(roomy_folder)/gpumem-XXXXXXXX")
+        trap clear_place EXIT
+        export GPUMEM_SOCKET=$place/gpumemd.sock
+        # A build folder's programs, or a bundle's.
+        export PATH=$build/daemon:$build/ctl:$build/tests/demo:$build:$PATH
+        ! is_emulated || emulate "$@"
+        n_devices=$(gpumem-replay --list-devices | wc -l)
+        [ "$n_devices" -le "$1" ] || n_devices=$1
 }
 
 # wait_until SECONDS COMMAND...: until it succeeds.
 wait_until() {
-        local tries=$(($1 * 50))
+        local end=$((SECONDS + $1))
         shift
         until "$@" >/dev/null 2>&1; do
-                tries=$((tries - 1))
-                [ "$tries" -gt 0 ] || return 1
+                [ "$SECONDS" -le "$end" ] || return 1
                 sleep 0.02
         done
 }
@@ -49,6 +70,19 @@ start_daemon() {
         fi
 }
 
+# Some of everything, given back again: a driver opens files of its own at its first work.
+do_first_work() {
+        printf 'a %d 4096 0\n' {0..63} | gzip >"$place/first.trace.gz"
+        gpumem-replay --name first --devices "$n_devices" --pinned-every 8 \
+                "$place/first.trace.gz" >/dev/null
+        wait_until 20 nothing_charged
+        gpumemctl free-all >/dev/null
+}
+
+nothing_charged() {
+        [ "$(figure charged_bytes)" -eq 0 ] && [ "$(figure lingering_bytes)" -eq 0 ]
+}
+
 # stop_daemon: in order; its exit status.
 stop_daemon() {
         kill -TERM "$daemon"
@@ -60,9 +94,48 @@ count_fds() {
         find "/proc/$daemon/fd" -mindepth 1 -maxdepth 1 | wc -l
 }
 
+# The same, once the connections that ended are closed.
+quiet_fds() {
+        local before now
+        now=$(count_fds)
+        for _ in {1..100}; do
+                before=$now
+                sleep 0.1
+                now=$(count_fds)
+                [ "$now" -ne "$before" ] || break
+        done
+        echo "$now"
+}
+
+add_up() {
+        awk '{ n += $1 } END { printf "%.0f\n", n }'
+}
+
 # figure NAME: a figure of gpumemctl stats --json, added up over the pools.
 figure() {
-        gpumemctl stats --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | awk '{ n += $1 } END { printf "%.0f\n", n }'
+        gpumemctl stats --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | add_up
+}
+
+# The bytes of each device that the driver counts as used, the asking process's context included.
+driver_count() {
+        gpumem-replay --driver-count --devices "$n_devices"
+}
+
+# How much more is the same, in MiB.
+tolerance() {
+        if is_emulated; then echo 0; else echo "$gpu_tolerance_mib"; fi
+}
+
+# driver_counts_no_more COUNT: than in that earlier answer.
+driver_counts_no_more() {
+        driver_count | paste <(echo "$1") - | awk -v mib="$(tolerance)" '
+                NF != 2 || $2 - $1 > mib * 1048576 { print "used: " $2 " bytes, not " $1; bad = 1 }
+                END { exit bad }'
+}
+
+# The same, after a while.
+driver_comes_back() {
+        wait_until 20 driver_counts_no_more "$1" || driver_counts_no_more "$1"
 }
 
 # Ends what was started and removes the folder; for a trap.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs `meson test` in build folders and counts test cases.
 
-    summary.py [--unbuilt DIR]... DIR...
+    summary.py [--unbuilt DIR]... DIR[:SUITE]...
 
 Meson counts programs; this counts the cases that they report as TAP. It believes a program only
 as far as its report goes: one that crashes, times out, plans other than it ran, or fails without
 saying in what, has one failed case more. A folder named by --unbuilt is a failed case by itself.
-The last line is "N passed, N failed", with ", N skipped" if any were. Succeeds if nothing failed.
+Of DIR:SUITE only that suite is run. The last line is "N passed, N failed", with ", N skipped" if any were. Succeeds if nothing failed.
 """
 
 import argparse
@@ -123,16 +123,23 @@ def read_program(entry, suites):
     return Program(suite, name, cases, entry['duration'], output)
 
 
-def read_build(folder):
+def read_registered(folder, suite):
+    """The tests that meson knows, as pairs of name and suite."""
+    tests = json.loads((folder / 'meson-info/intro-tests.json').read_text())
+    pairs = [(test['name'], test['suite'][0].partition(':')[2] if test['suite'] else '')
+             for test in tests]
+    return [pair for pair in pairs if suite in ('', pair[1])]
+
+
+def read_build(folder, suite):
     """Reads what meson logged. Tests that it knows but did not log are failed cases."""
-    registered = json.loads((folder / 'meson-info/intro-tests.json').read_text())
-    suites = {test['name']: test['suite'][0].partition(':')[2] if test['suite'] else ''
-              for test in registered}
+    registered = read_registered(folder, suite)
+    suites = dict(registered)
     log = folder / 'meson-logs/testlog.json'
     lines = log.read_text().splitlines() if log.exists() else []
     programs = [read_program(json.loads(line), suites) for line in lines]
 
-    unseen = collections.Counter(test['name'] for test in registered)
+    unseen = collections.Counter(name for name, _ in registered)
     unseen.subtract(program.name for program in programs)
     for name in unseen.elements():
         programs.append(Program(suites[name], name, [Case('did not run', 'failed')]))
@@ -141,17 +148,21 @@ def read_build(folder):
     return programs
 
 
-def run_build(folder):
+def run_build(build):
     """Runs the tests of one build folder; shows meson's line per finished program."""
+    folder, _, suite = build.partition(':')
+    folder = pathlib.Path(folder)
     # A log of an earlier run must not be taken for this one's.
     (folder / 'meson-logs/testlog.json').unlink(missing_ok=True)
     command = [os.environ.get('MESON', 'meson'), 'test', '--no-rebuild', '-C', str(folder)]
+    if suite:
+        command += ['--suite', suite]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=os.environ | {'PYTHONUNBUFFERED': '1'}) as meson:
         for line in meson.stdout:
             if MESON_PROGRESS.match(line):
                 print(f'{folder}: {line.rstrip()}', flush=True)
-    return read_build(folder)
+    return read_build(folder, suite)
 
 
 def print_table(build, programs):
@@ -179,10 +190,10 @@ def print_failures(build, programs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--unbuilt', action='append', default=[], metavar='DIR')
-    parser.add_argument('build', nargs='*', type=pathlib.Path)
+    parser.add_argument('build', nargs='*', metavar='DIR[:SUITE]')
     options = parser.parse_args()
 
-    builds = {str(folder): run_build(folder) for folder in options.build}
+    builds = {build: run_build(build) for build in options.build}
     for folder in options.unbuilt:
         builds[folder] = [Program('', 'build', [Case('does not compile', 'failed')])]
 

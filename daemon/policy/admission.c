@@ -5,6 +5,7 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/room.h"
 #include "daemon/policy/state.h"
@@ -16,6 +17,8 @@
 struct turn {
         struct pool *pool;
         uint64_t now_ns;
+        uint64_t number;
+        uint64_t n_owed_bytes; /* above the pool's limit; then nothing is sure */
         uint64_t n_sure_bytes; /* room and incoming, less what older requests will take of it */
         bool held;             /* an older request waits for room, which it gets before others */
         bool blocked;          /* one of them may wait for ever */
@@ -47,9 +50,11 @@ static struct block *find_cached(const struct request *request)
 {
         struct bin *bin = bins_find(&holding_of(request)->bins, request->n_bytes,
                                     request->properties);
+        struct limit_hit hit;
         struct block *block;
 
-        if (!bin)
+        /* A block may be larger than what was asked for; if this one is too large, all are. */
+        if (!bin || quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
                 return NULL;
         block = find_mapped(request->client, bin);
         return block ? block : TAILQ_FIRST(&bin->cached);
@@ -77,15 +82,17 @@ static bool cover(struct turn *turn, const struct request *request)
 
         if (is_hopeless(request))
                 return cover_hopeless(request);
-        if (turn->n_sure_bytes >= request->n_bytes)
+        if (turn->n_owed_bytes == 0 && turn->n_sure_bytes >= request->n_bytes)
                 return true;
-        n_missing_bytes = request->n_bytes - turn->n_sure_bytes;
+        n_missing_bytes = request->n_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
                         room_call_in(holding_of(request), n_missing_bytes);
                 return false;
         }
         turn->n_sure_bytes += room_evict(holding_of(request), n_missing_bytes, ROOM_UNMAPPED);
+        turn->n_sure_bytes -= turn->n_owed_bytes;
+        turn->n_owed_bytes = 0;
         return true;
 }
 
@@ -111,16 +118,10 @@ static bool serve_covered(struct turn *turn, struct request *request)
         return !r;
 }
 
-static void serve_one(struct turn *turn, struct request *request)
+static void serve_fresh(struct turn *turn, struct request *request)
 {
-        struct block *block = find_cached(request);
         uint64_t n_bytes = request->n_bytes;
 
-        if (block) {
-                turn->pool->n_grants_from_cache++;
-                request_grant(request, block);
-                return;
-        }
         request->covered = !turn->blocked && cover(turn, request);
         if (request->covered) {
                 if (serve_covered(turn, request))
@@ -134,17 +135,79 @@ static void serve_one(struct turn *turn, struct request *request)
         }
 }
 
-void admission_serve(struct pool *pool, uint64_t now_ns)
+/* It holds up its own side only: whoever is under other limits goes on. */
+static void wait_for_limit(struct turn *turn, struct request *request, const struct limit_hit *hit)
 {
-        struct turn turn = {.pool = pool, .now_ns = now_ns};
+        request->covered = false;
+        if (request->deadline_ns <= turn->now_ns)
+                request_refuse_limit(request, hit);
+        else
+                quota_wait(request, turn->number, hit);
+}
+
+static void serve_one(struct turn *turn, struct request *request)
+{
+        struct limit_hit hit;
+        struct block *block;
+
+        if (quota_is_hopeless(request->client, turn->pool, request->n_bytes, &hit)) {
+                request_refuse_limit(request, &hit);
+                return;
+        }
+        if (quota_holds(request, turn->number, &hit)) {
+                wait_for_limit(turn, request, &hit);
+                return;
+        }
+        block = find_cached(request);
+        if (block) {
+                turn->pool->n_grants_from_cache++;
+                request_grant(request, block);
+        } else if (request->n_bytes > turn->pool->settings.max_bytes) {
+                request_refuse(request, GPUMEM_E_TOO_LARGE);
+        } else {
+                serve_fresh(turn, request);
+        }
+}
+
+static void walk(struct pool *pool, uint64_t now_ns)
+{
+        struct turn turn = {
+                .pool = pool,
+                .now_ns = now_ns,
+                .number = ++pool->policy->n_walks,
+                .n_owed_bytes = pool_debt(pool),
+        };
         struct request *request, *next;
 
-        turn.n_sure_bytes = pool_room(pool) + pool->totals.incoming;
+        if (!turn.n_owed_bytes)
+                turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
+                                    totals_reserved(&pool->totals);
         for (request = TAILQ_FIRST(&pool->waiting); request; request = next) {
                 next = TAILQ_NEXT(request, pool_link);
                 if (request->state == REQUEST_WAITING)
                         serve_one(&turn, request);
         }
+}
+
+/* What is charged in one pool may end the wait for a limit in another, or begin one that others
+ * need not wait behind: the queues are walked until nobody is charged any more. */
+static void serve_all(struct policy *policy, uint64_t now_ns)
+{
+        uint64_t n_charges;
+
+        do {
+                n_charges = policy->n_charges;
+                for (uint32_t i = 0; i < policy->n_pools; i++)
+                        walk(policy->pools[i], now_ns);
+        } while (policy->n_charges != n_charges);
+}
+
+void admission_serve(struct pool *pool, uint64_t now_ns)
+{
+        if (pool->policy->limits)
+                serve_all(pool->policy, now_ns);
+        else
+                walk(pool, now_ns);
 }
 
 static int check_ask(struct client *client, const struct policy_ask *ask)

@@ -10,6 +10,9 @@
  * cached block serves the oldest request of its own tenant that it fits. The deadline bounds what
  * that can cost.
  *
+ * A request that its client's or its tenant's limits do not allow waits too, but holds up only those
+ * that the same limit binds (quota.h). One that they could never allow is refused at once.
+ *
  * When the driver has less than the pool's limit, a request is tried again only after bytes of the
  * pool have come back to the driver; cached blocks are let go for that, as far as there are any. */
 #pragma once
@@ -24,7 +27,7 @@ struct pool;
 void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns);
 
 /* To be called whenever something in the pool has changed: grants, has blocks made, makes room and
- * refuses what is out of time. */
+ * refuses what is out of time. Other pools are served with it as far as limits connect them. */
 void admission_serve(struct pool *pool, uint64_t now_ns);
 
 /* The earliest deadline in the pool that a wait can end with; UINT64_MAX for none. */

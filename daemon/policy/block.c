@@ -9,6 +9,7 @@
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
+#include "daemon/policy/share.h"
 #include "daemon/policy/state.h"
 
 #define BIT(state) (1u << (state))
@@ -88,7 +89,8 @@ static void recount(struct block *block, const struct totals *before)
         block_count(block, &after);
         replace(&pool->totals, before, &after);
         replace(&block->holding->totals, before, &after);
-        assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes);
+        assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
+               totals_reserved(&after) <= totals_reserved(before));
         if (totals_reserved(&pool->totals) > pool->reserved_peak)
                 pool->reserved_peak = totals_reserved(&pool->totals);
 }
@@ -121,18 +123,19 @@ static void delist(struct block *block)
         TAILQ_REMOVE(&block_its_pool(block)->cached, block, pool_cached_link);
 }
 
+static void charge_to(struct block *block, struct client *client)
+{
+        if (block->charge.client == client)
+                return;
+        charge_deinit(&block->charge);
+        if (client)
+                charge_init(&block->charge, client, block_its_pool(block), block->bin->n_bytes);
+}
+
 /* While it lingers, the one that had it last among those that may still map it is charged. */
 static void charge_mapper(struct block *block)
 {
-        struct client *mapper = NULL;
-
-        if (block_is_mapped(block))
-                mapper = TAILQ_FIRST(&block->leases)->client;
-        if (block->charge.client == mapper)
-                return;
-        charge_deinit(&block->charge);
-        if (mapper)
-                charge_init(&block->charge, mapper, block_its_pool(block), block->bin->n_bytes);
+        charge_to(block, block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL);
 }
 
 static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t properties,
@@ -150,6 +153,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
         block->holding = holding;
         (void)tenant_ref(holding->tenant);
         TAILQ_INIT(&block->leases);
+        LIST_INIT(&block->shares);
         LIST_INSERT_HEAD(&holding->pool->blocks, block, pool_link);
         *ret_block = block;
         return 0;
@@ -158,6 +162,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
 static void block_free(struct block *block)
 {
         assert(!block_is_mapped(block) && !block->charge.client && !block->free_all);
+        assert(!block->n_busy && LIST_EMPTY(&block->shares));
         order_withdraw(&block->order);
         LIST_REMOVE(block, pool_link);
         bin_unref(block->bin);
@@ -214,10 +219,28 @@ void block_lease(struct block *block, struct lease *lease)
         recount(block, &before);
 }
 
+void block_attach(struct block *block, struct lease *lease)
+{
+        assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
+        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+}
+
+void block_pass_on(struct block *block)
+{
+        struct lease *lease;
+
+        TAILQ_FOREACH_REVERSE(lease, &block->leases, block_leases, block_link)
+        {
+                if (lease->state == LEASE_BUSY)
+                        break;
+        }
+        charge_to(block, lease->client);
+}
+
 void block_give_up(struct block *block)
 {
         if (block->bin->properties & POLICY_SHAREABLE || block->spoiled ||
-            block_its_pool(block)->closing) {
+            block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
                 block_let_go(block);
                 return;
         }
@@ -230,6 +253,8 @@ void block_let_go(struct block *block)
 {
         if (block->state == BLOCK_CACHED)
                 delist(block);
+        while (!LIST_EMPTY(&block->shares))
+                share_free(LIST_FIRST(&block->shares));
         set_state(block, BLOCK_RELEASING);
         charge_mapper(block);
         order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);

@@ -19,12 +19,14 @@ struct client;
 struct free_all;
 struct lease;
 struct request;
+struct share;
 
 enum block_state {
         BLOCK_NONE,      /* not counted: just begun, or gone */
         BLOCK_CREATING,  /* ordered for a request; counts as leased and is charged */
         BLOCK_STOCKING,  /* ordered, but its request was withdrawn; counts as cached */
-        BLOCK_LEASED,    /* in one busy lease, charged to its client */
+        BLOCK_LEASED,    /* in busy leases: one, or more when it is shared; charged to the client of
+                          * the oldest */
         BLOCK_CACHED,    /* in no lease; found through its bin */
         BLOCK_RELEASING, /* let go, the worker has not confirmed it; counts as lingering */
         BLOCK_LINGERING, /* let go by the worker, but a client may still map it */
@@ -43,6 +45,9 @@ struct block {
         struct free_all *free_all; /* the one that waits for its release, or NULL */
         uint64_t cached_at;        /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
+        uint32_t n_busy;   /* of these leases */
+        uint32_t n_shares; /* tokens by which it may be attached, in LEASED only */
+        LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;
         LIST_ENTRY(block) free_all_link;
         TAILQ_ENTRY(block) bin_link;            /* these three in CACHED only */
@@ -62,6 +67,12 @@ void block_stock(struct block *block);
 
 /* It becomes `lease`'s, out of CREATING or CACHED. */
 void block_lease(struct block *block, struct lease *lease);
+
+/* It becomes `lease`'s too; in LEASED. */
+void block_attach(struct block *block, struct lease *lease);
+
+/* A busy lease has ended and others go on: the oldest of them is charged. */
+void block_pass_on(struct block *block);
 
 /* Nobody leases it any more, or it was made for nobody: it is cached if it may be. */
 void block_give_up(struct block *block);

@@ -4,6 +4,8 @@
 
 #include "daemon/policy/client.h"
 #include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
+#include "daemon/policy/state.h"
 #include "daemon/policy/tenant.h"
 
 void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes)
@@ -12,6 +14,9 @@ void charge_init(struct charge *charge, struct client *client, struct pool *pool
         client->charged[pool->id] += n_bytes;
         client->tenant->holdings[pool->id].charged += n_bytes;
         pool->charged += n_bytes;
+        usage_add(&client->usage, pool->settings.kind, n_bytes);
+        usage_add(&client->tenant->usage, pool->settings.kind, n_bytes);
+        client->policy->n_charges++;
 }
 
 void charge_deinit(struct charge *charge)
@@ -25,5 +30,7 @@ void charge_deinit(struct charge *charge)
         client->charged[pool->id] -= charge->n_bytes;
         client->tenant->holdings[pool->id].charged -= charge->n_bytes;
         pool->charged -= charge->n_bytes;
+        usage_remove(&client->usage, pool->settings.kind, charge->n_bytes);
+        usage_remove(&client->tenant->usage, pool->settings.kind, charge->n_bytes);
         *charge = (struct charge)CHARGE_NULL;
 }

@@ -19,10 +19,21 @@ static uint64_t check_leases_of(const struct block *block)
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 assert(lease->block == block);
                 assert(lease->state != LEASE_ASKED);
-                assert(lease->client->tenant == block->holding->tenant);
+                assert(lease->client->tenant == block->holding->tenant || lease->attached);
+                assert(!lease->attached || block->bin->properties & POLICY_SHAREABLE);
                 n_busy += lease->state == LEASE_BUSY;
         }
         return n_busy;
+}
+
+static const struct client *oldest_user(const struct block *block)
+{
+        const struct client *client = NULL;
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link)
+                client = lease->state == LEASE_BUSY ? lease->client : client;
+        return client;
 }
 
 /* Who ought to be charged for the block in its state. */
@@ -32,8 +43,7 @@ static const struct client *liable(const struct block *block)
         case BLOCK_CREATING:
                 return block->request->client;
         case BLOCK_LEASED:
-                assert(TAILQ_FIRST(&block->leases)->state == LEASE_BUSY);
-                return TAILQ_FIRST(&block->leases)->client;
+                return oldest_user(block);
         case BLOCK_RELEASING:
         case BLOCK_LINGERING:
                 return block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
@@ -52,7 +62,10 @@ static void check_block(const struct block *block)
 
         assert(state != BLOCK_NONE && state != BLOCK_N_STATES);
         assert(block->bin->bins == &block->holding->bins);
-        assert(check_leases_of(block) == (state == BLOCK_LEASED));
+        assert(check_leases_of(block) == block->n_busy);
+        assert((block->n_busy > 0) == (state == BLOCK_LEASED));
+        assert(block->n_busy <= 1 || block->bin->properties & POLICY_SHAREABLE);
+        check_shares_of(block);
         assert(block->charge.client == liable(block));
         assert(!block->charge.client || (block->charge.n_bytes == block->bin->n_bytes &&
                                          block->charge.pool == block_its_pool(block)));
@@ -108,10 +121,10 @@ static void check_pool(const struct pool *pool)
                 assert(block_its_pool(block) == pool);
                 block_count(block, &totals);
                 n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
-                n_leases += block->state == BLOCK_LEASED;
+                n_leases += block->n_busy;
         }
         assert(memcmp(&totals, &pool->totals, sizeof(totals)) == 0);
-        assert(totals_reserved(&totals) <= pool->settings.max_bytes);
+        assert(!pool_excess(pool) || TAILQ_EMPTY(&pool->cached));
         assert(totals_reserved(&totals) <= pool->reserved_peak);
         assert(n_charged_bytes == pool->charged && n_leases == pool->n_leases);
         check_cached(pool);
@@ -176,5 +189,6 @@ void policy_check(const struct policy *policy)
         check_pools(policy);
         check_tenants(policy);
         check_clients(policy);
+        check_shares(policy);
         check_orders(policy);
 }

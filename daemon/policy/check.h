@@ -16,5 +16,11 @@ void check_tenants(const struct policy *policy);
 /* Clients: leases, slots, requests, charges. */
 void check_clients(const struct policy *policy);
 
+/* A block's tokens: only of one that is shareable and leased, each in the table. */
+void check_shares_of(const struct block *block);
+
+/* The table of tokens holds those of the blocks and no others. */
+void check_shares(const struct policy *policy);
+
 /* Every order that an object says is queued is, and no others are. */
 void check_orders(const struct policy *policy);

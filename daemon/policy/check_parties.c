@@ -9,6 +9,7 @@
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/state.h"
 
@@ -81,10 +82,10 @@ static void check_holding(const struct holding *holding)
         uint64_t n_charged_bytes = 0;
 
         LIST_FOREACH (block, &holding->pool->blocks, pool_link) {
-                if (block->holding != holding)
-                        continue;
-                block_count(block, &totals);
-                n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
+                if (block->charge.client && block->charge.client->tenant == holding->tenant)
+                        n_charged_bytes += block->bin->n_bytes;
+                if (block->holding == holding)
+                        block_count(block, &totals);
         }
         assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
         assert(n_charged_bytes == holding->charged);
@@ -160,6 +161,34 @@ static uint32_t check_requests(const struct client *client)
         return n_unanswered;
 }
 
+static struct usage derive_usage(const struct policy *policy, const struct client *client,
+                                 const struct tenant *tenant)
+{
+        struct usage usage = {{0}};
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                const struct block *block;
+
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link) {
+                        const struct client *charged = block->charge.client;
+
+                        if (charged && (charged == client || charged->tenant == tenant))
+                                usage_add(&usage, policy->pools[i]->settings.kind,
+                                          block->charge.n_bytes);
+                }
+        }
+        return usage;
+}
+
+static void check_usages(const struct client *client)
+{
+        struct usage own = derive_usage(client->policy, client, NULL);
+        struct usage tenants = derive_usage(client->policy, NULL, client->tenant);
+
+        assert(memcmp(&own, &client->usage, sizeof(own)) == 0);
+        assert(memcmp(&tenants, &client->tenant->usage, sizeof(tenants)) == 0);
+}
+
 static void check_charges(const struct client *client)
 {
         for (uint32_t i = 0; i < client->policy->n_pools; i++) {
@@ -192,6 +221,7 @@ void check_clients(const struct policy *policy)
                 assert(client->policy == policy);
                 assert(check_requests(client) == n_asked);
                 check_charges(client);
+                check_usages(client);
                 if (client->eof || client->dead)
                         check_dropped(client);
         }

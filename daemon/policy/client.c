@@ -60,6 +60,8 @@ static void drop_lease(struct lease *lease)
         if (order_is_queued(&lease->order)) {
                 lease_free(lease);
                 block_give_up(block);
+        } else if (block->n_busy) {
+                block_pass_on(block);
         } else {
                 block_let_go(block);
         }
@@ -98,5 +100,6 @@ void client_refuse_spare(struct client *client, const struct policy_ask *ask, in
         client->spare.pool = ask->pool;
         client->spare.serial = ask->serial;
         client->spare.outcome = outcome;
+        client->spare.n_bytes = ask->n_bytes;
         order_push(&client->policy->orders, &client->spare.order, ORDER_REFUSE);
 }

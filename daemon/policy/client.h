@@ -30,6 +30,8 @@ struct client {
         TAILQ_HEAD(client_requests, request) requests;
         uint32_t n_waiting; /* requests without an answer */
         LIST_HEAD(client_free_alls, free_all) free_alls;
+        struct usage usage;
+        struct limited limited;
         struct refusal spare; /* for a request that there was no memory for */
         LIST_ENTRY(client) link;
         uint64_t charged[]; /* one a pool */

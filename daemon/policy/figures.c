@@ -53,6 +53,11 @@ uint32_t lease_slot(const struct lease *lease)
         return lease->slot;
 }
 
+struct block *lease_block(const struct lease *lease)
+{
+        return lease->block;
+}
+
 uint64_t block_id(const struct block *block)
 {
         return block->id;
@@ -81,4 +86,19 @@ void *block_backing(const struct block *block)
 bool client_maps_anything(const struct client *client)
 {
         return client->leases != NULL;
+}
+
+const struct limit_table *policy_limits(const struct policy *policy)
+{
+        return policy->limits;
+}
+
+const struct usage *client_usage(const struct client *client)
+{
+        return &client->usage;
+}
+
+const struct usage *client_tenant_usage(const struct client *client)
+{
+        return &client->tenant->usage;
 }

@@ -76,12 +76,25 @@ struct lease *lease_find(struct client *client, uint64_t id)
         return lease;
 }
 
-void lease_grant(struct lease *lease, struct block *block)
+static void begin_use(struct lease *lease, struct block *block)
 {
         set_state(lease, LEASE_BUSY);
         lease->block = block;
-        block_lease(block, lease);
+        block->n_busy++;
         block_its_pool(block)->n_leases++;
+}
+
+void lease_attach(struct lease *lease, struct block *block)
+{
+        lease->attached = true;
+        begin_use(lease, block);
+        block_attach(block, lease);
+}
+
+void lease_grant(struct lease *lease, struct block *block)
+{
+        begin_use(lease, block);
+        block_lease(block, lease);
         order_push(&lease->client->policy->orders, &lease->order, ORDER_GRANT);
 }
 
@@ -89,5 +102,6 @@ void lease_end_use(struct lease *lease)
 {
         set_state(lease, LEASE_RETURNED);
         LIST_INSERT_HEAD(&lease->client->returned, lease, returned_link);
+        lease->block->n_busy--;
         block_its_pool(lease->block)->n_leases--;
 }

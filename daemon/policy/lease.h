@@ -6,6 +6,7 @@
  * block counts as mapped until both are gone. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -31,6 +32,7 @@ struct lease {
         struct block *block;
         struct order_node order; /* GRANT */
         uint32_t serial;         /* of the request that it answers */
+        bool attached;           /* by a token, to a block that another lease was granted */
         UT_hash_handle hh;       /* in its client's table, by id */
         TAILQ_ENTRY(lease) block_link;
         LIST_ENTRY(lease) returned_link; /* in RETURNED only */
@@ -48,5 +50,8 @@ struct lease *lease_find(struct client *client, uint64_t id);
 /* From ASKED: `block` is the client's, and it is to be told. */
 void lease_grant(struct lease *lease, struct block *block);
 
-/* From BUSY; the block is still its caller's to give up or to let go. */
+/* From ASKED: a shared block is the client's too, and its caller tells it. */
+void lease_attach(struct lease *lease, struct block *block);
+
+/* From BUSY; the block is still its caller's to give up, to let go, or to pass on. */
 void lease_end_use(struct lease *lease);

@@ -42,6 +42,8 @@ static struct order of_refusal(struct order_node *node)
                 .pool = refusal->pool,
                 .serial = refusal->serial,
                 .outcome = refusal->outcome,
+                .n_bytes = refusal->n_bytes,
+                .limit = refusal->hit,
         };
 
         request_free(refusal->request);

@@ -44,7 +44,8 @@ struct policy *policy_free(struct policy *policy)
         }
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 discard_pool(policy->pools[i]);
-        assert(!policy->tenants && TAILQ_EMPTY(&policy->orders.nodes));
+        assert(!policy->tenants && !policy->shares && TAILQ_EMPTY(&policy->orders.nodes));
+        limit_table_free(policy->limits);
         free(policy->pools);
         free(policy);
         return NULL;
@@ -150,7 +151,10 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
         lease_end_use(lease);
         if (kind == RETURN_UNMAPPED)
                 lease_free(lease);
-        block_give_up(block);
+        if (block->n_busy)
+                block_pass_on(block);
+        else
+                block_give_up(block);
         admission_serve(pool, now_ns);
         return 0;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/policy/limit_table.h"
+
 #define POLICY_ALL_POOLS UINT32_MAX
 
 /* A property: the block may be mapped by several clients, so it is never cached. */
@@ -30,7 +32,7 @@ enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
 
 struct policy_pool {
         enum policy_kind kind;
-        uint64_t max_bytes; /* reserved never passes it */
+        uint64_t max_bytes; /* nothing is made that would take reserved beyond it */
 };
 
 struct policy_ask {
@@ -59,8 +61,9 @@ struct order {
         struct block *block;
         struct lease *lease;
         int outcome;
-        uint64_t n_bytes;
+        uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
         uint64_t n_blocks;
+        struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };
 
 int policy_new(struct policy **ret_policy);
@@ -114,6 +117,38 @@ struct block *policy_leased_block(struct client *client, uint64_t lease_id);
  * lease ends, or now if it is cached. */
 void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns);
 
+/* What names a shared block to those who may attach it. The server draws the bits. */
+#define POLICY_TOKEN_BYTES 16
+struct policy_token {
+        uint8_t bytes[POLICY_TOKEN_BYTES];
+};
+
+#define POLICY_NO_UID UINT32_MAX
+
+struct policy_share {
+        struct policy_token token;
+        uint64_t n_bytes; /* of the allocation in the block, told to those who attach */
+        uint32_t
+                granted_uid; /* whose tenant may attach besides the block's own; or POLICY_NO_UID */
+};
+
+/* Lets others attach the block of a lease, until policy_unshare or until nobody leases it any more.
+ * GPUMEM_E_NO_LEASE; GPUMEM_E_NOT_SHAREABLE for a block that was not asked for with
+ * POLICY_SHAREABLE, and for an attached one; GPUMEM_E_BAD_REQUEST for more bytes than it has;
+ * GPUMEM_E_TOO_MANY tokens of one block; -EEXIST for a token that is in use; -ENOMEM. */
+int policy_share(struct policy *policy, struct client *client, uint64_t lease_id,
+                 const struct policy_share *share);
+
+/* A lease on a shared block, at once and without an order. The first of its holders is charged for
+ * it; when that lease ends the next one is, and when the last one ends it is let go.
+ * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_TOO_MANY, -ENOMEM. */
+int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
+                  struct lease **ret_lease, uint64_t *ret_n_bytes);
+
+/* Nobody attaches by this token any more; who has attached keeps the lease. For every client of the
+ * block's tenant. GPUMEM_E_NO_TOKEN as above. */
+int policy_unshare(struct policy *policy, struct client *client, const struct policy_token *token);
+
 /* What became of ORDER_CREATE: 0 with the block's backing, GPUMEM_E_DEVICE_FULL, or another
  * failure, which refuses the request. */
 void policy_created(struct policy *policy, struct block *block, int result, void *backing,
@@ -132,6 +167,25 @@ void policy_expire(struct policy *policy, uint64_t now_ns);
 /* The earliest deadline of a waiting request; UINT64_MAX when none waits. */
 uint64_t policy_next_deadline(const struct policy *policy);
 
+/* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.
+ * What is held already stays, though it be more. Waiting requests that can never be served are
+ * refused. */
+void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns);
+
+/* Changes one limit: each client's, or each tenant's, or that of the tenant `uid`. LIMIT_INHERIT is
+ * the same as LIMIT_NONE without a uid. GPUMEM_E_BAD_REQUEST: clients have no limits by uid;
+ * -ENOMEM changes nothing. */
+#define POLICY_EVERY_UID UINT32_MAX
+int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid,
+                     enum limit_kind kind, uint64_t max, uint64_t now_ns);
+
+/* The table in force, or NULL. */
+const struct limit_table *policy_limits(const struct policy *policy);
+
+/* The most that a pool may reserve from now on. Cached blocks beyond it are let go; leases stay.
+ * GPUMEM_E_NO_POOL. */
+int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);
+
 /* Takes the next order; ORDER_NONE when there is none. */
 struct order policy_next_order(struct policy *policy);
 
@@ -142,6 +196,7 @@ void policy_shut_down(struct policy *policy);
 void *client_owner(const struct client *client);
 uint64_t lease_id(const struct lease *lease);
 uint32_t lease_slot(const struct lease *lease);
+struct block *lease_block(const struct lease *lease); /* of a lease that was granted */
 uint64_t block_id(const struct block *block);
 uint32_t block_pool(const struct block *block);
 uint64_t block_bytes(const struct block *block);
@@ -158,7 +213,7 @@ struct pool_figures {
         uint64_t reserved_peak;
         uint64_t charged; /* to clients: leased, and lingering that a client may still map */
         uint64_t n_blocks;
-        uint64_t n_leases;  /* busy or idle */
+        uint64_t n_leases;  /* busy or idle; several of a shared block */
         uint64_t n_waiting; /* requests */
         uint64_t n_grants_from_cache;
         uint64_t n_creates;
@@ -175,6 +230,10 @@ uint64_t client_charged(const struct client *client, uint32_t pool);
 
 /* May a block be mapped by this client: one that it leases, has given back, or was let go of? */
 bool client_maps_anything(const struct client *client);
+
+/* What the client, and what its tenant with it, is charged over all pools. */
+const struct usage *client_usage(const struct client *client);
+const struct usage *client_tenant_usage(const struct client *client);
 
 /* Derives every total and every link anew and asserts them. */
 void policy_check(const struct policy *policy);

@@ -32,5 +32,21 @@ struct pool *pool_free(struct pool *pool)
 
 uint64_t pool_room(const struct pool *pool)
 {
-        return pool->settings.max_bytes - totals_reserved(&pool->totals);
+        uint64_t reserved = totals_reserved(&pool->totals);
+
+        return reserved < pool->settings.max_bytes ? pool->settings.max_bytes - reserved : 0;
+}
+
+uint64_t pool_debt(const struct pool *pool)
+{
+        uint64_t n_bytes = totals_reserved(&pool->totals) - pool->totals.incoming;
+
+        return n_bytes > pool->settings.max_bytes ? n_bytes - pool->settings.max_bytes : 0;
+}
+
+uint64_t pool_excess(const struct pool *pool)
+{
+        uint64_t n_bytes = pool->totals.leased + pool->totals.cached;
+
+        return n_bytes > pool->settings.max_bytes ? n_bytes - pool->settings.max_bytes : 0;
 }

@@ -21,7 +21,7 @@ struct pool {
         struct totals totals;
         uint64_t charged;
         uint64_t reserved_peak;
-        uint64_t n_leases; /* busy */
+        uint64_t n_leases; /* busy; several of a shared block */
 
         LIST_HEAD(pool_blocks, block) blocks;
         TAILQ_HEAD(pool_cached, block) cached; /* of all tenants; the one cached first is first */
@@ -43,3 +43,10 @@ struct pool *pool_free(struct pool *pool);
 
 /* What may be made at once. */
 uint64_t pool_room(const struct pool *pool);
+
+/* What the pool would have above its limit, which was lowered, once all that comes for certain has
+ * come: nothing is made before others have brought that back. */
+uint64_t pool_debt(const struct pool *pool);
+
+/* The same without what is let go: while there is some, nothing is kept in the cache. */
+uint64_t pool_excess(const struct pool *pool);

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "daemon/policy/limit_table.h"
 #include "daemon/policy/order_queue.h"
 
 struct client;
@@ -13,5 +14,7 @@ struct refusal {
         uint32_t pool; /* as it was asked for: there may be no such pool */
         uint32_t serial;
         int outcome;
+        uint64_t n_bytes; /* as it was asked for */
+        struct limit_hit hit;
         struct request *request; /* ends when the order is taken; NULL when there is none */
 };

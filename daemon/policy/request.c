@@ -46,6 +46,7 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .refusal = {.client = client,
                             .pool = ask->pool,
                             .serial = ask->serial,
+                            .n_bytes = ask->n_bytes,
                             .request = request},
         };
         TAILQ_INSERT_TAIL(&client->requests, request, client_link);
@@ -147,4 +148,10 @@ void request_refuse(struct request *request, int outcome)
                 request->pool->n_refusals++;
         request->refusal.outcome = outcome;
         order_push(&request->client->policy->orders, &request->refusal.order, ORDER_REFUSE);
+}
+
+void request_refuse_limit(struct request *request, const struct limit_hit *hit)
+{
+        request->refusal.hit = *hit;
+        request_refuse(request, GPUMEM_E_LIMIT);
 }

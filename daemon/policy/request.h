@@ -65,3 +65,6 @@ struct request *request_grant(struct request *request, struct block *block);
 
 /* Gives up what it holds, and has the client told. Needs no memory. */
 void request_refuse(struct request *request, int outcome);
+
+/* The same with GPUMEM_E_LIMIT, for this limit. */
+void request_refuse_limit(struct request *request, const struct limit_hit *hit);

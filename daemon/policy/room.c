@@ -61,3 +61,9 @@ void room_call_in(struct holding *asker, uint64_t n_missing_bytes)
         if (n_missing_bytes <= totals->mapped_cached)
                 (void)room_evict(asker, n_missing_bytes, ROOM_MAPPED);
 }
+
+void room_trim(struct pool *pool)
+{
+        (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED);
+        (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED);
+}

@@ -17,3 +17,6 @@ uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind
 /* For a request that waits for others, and that everything unmapped does not serve. If the mapped
  * blocks would, enough of them are let go: they linger on their mappers' charge until unmapped. */
 void room_call_in(struct holding *asker, uint64_t n_missing_bytes);
+
+/* The pool's limit was lowered: lets go of what is cached beyond it. */
+void room_trim(struct pool *pool);

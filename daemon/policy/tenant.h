@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include "daemon/policy/bins.h"
+#include "daemon/policy/limit_table.h"
 #include "base/table.h"
 #include "daemon/policy/totals.h"
 
@@ -17,6 +18,12 @@ struct tenant;
 /* All bytes of it are the key: clear it before setting it. */
 struct tenant_key {
         uint32_t uid;
+};
+
+/* Somebody of this party waits for a limit. */
+struct limited {
+        uint64_t walk; /* the one in which that was seen last */
+        enum limit_kind kind;
 };
 
 struct holding {
@@ -33,6 +40,8 @@ struct tenant {
         struct tenant_key key;
         uint32_t n_refs; /* clients and blocks */
         uint32_t n_holdings;
+        struct usage usage; /* its clients' */
+        struct limited limited;
         UT_hash_handle hh;
         struct holding holdings[]; /* one a pool */
 };

@@ -35,6 +35,9 @@ struct server {
         uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sigterm;
         uv_signal_t sigint;
+        uv_signal_t sighup;
+        void (*on_hangup)(struct server *server, void *argument);
+        void *hangup_argument;
         struct listener *listener;
         struct session_list sessions;
         bool settling;
@@ -71,6 +74,17 @@ void pools_cancel(struct server *server);
 /* Before a client's lease, or what it still maps of it, ends: a block that is not whole any more will
  * not be served again. */
 void server_look(struct server *server, struct client *client, uint64_t lease_id);
+
+/* Makes the rows that clients are told of anew; on failure the old ones stay. */
+int pools_republish(struct server *server);
+
+/* apply.c. The limit holds also when the rows could not be made anew: the result says so. */
+int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes);
+int server_open_hangup(struct server *server, const struct server_options *options);
+
+/* Says in the log which rules have no effect on this machine. */
+struct settings;
+void server_check_rules(const struct server *server, const struct settings *settings);
 
 /* A sealed memfd with a row of figures for each pool. */
 int stats_make(struct server *server, int *ret_fd);

@@ -17,6 +17,11 @@
 
 #define BACKLOG 128
 
+/* Linux 6.16; younger than the headers of some systems that run on such a kernel. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 struct listener {
         struct server *server;
         uv_poll_t poll;
@@ -75,6 +80,37 @@ static int take_lock(struct listener *listener)
         return 0;
 }
 
+static bool somebody_listens(const struct sockaddr_un *address)
+{
+        CLEANUP(closep)
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        return fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+               errno != ECONNREFUSED;
+}
+
+/* What is left of a daemon that was killed may go; anything else at that path is somebody's. */
+static int clear_path(const struct sockaddr_un *address)
+{
+        struct stat st;
+
+        if (lstat(address->sun_path, &st) < 0)
+                return errno == ENOENT ? 0 : err_errno();
+        if (!S_ISSOCK(st.st_mode) || somebody_listens(address))
+                return -EEXIST;
+        return unlink(address->sun_path) < 0 ? err_errno() : 0;
+}
+
+/* The kernel drops a fd that nobody takes where it is received, on the loop: whoever closes some of
+ * them (a socket that lingers) waits for long. Accepted sockets inherit that none may be sent. */
+static void refuse_fds(int fd)
+{
+        const int off = 0;
+
+        if (setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) < 0)
+                log_debug("this kernel (before 6.16) lets clients send file descriptors");
+}
+
 /* Mode 0660 from birth: who may connect is the folder's and the group's matter. */
 static int bind_socket(struct listener *listener)
 {
@@ -85,13 +121,20 @@ static int bind_socket(struct listener *listener)
         listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (listener->fd < 0)
                 return err_errno();
-        (void)unlink(listener->address.sun_path);
-        before = umask(0117);
-        r = bind(listener->fd, address, sizeof(listener->address)) < 0 ? err_errno() : 0;
-        (void)umask(before);
+        refuse_fds(listener->fd);
+        r = clear_path(&listener->address);
+        if (!r) {
+                before = umask(0117);
+                r = bind(listener->fd, address, sizeof(listener->address)) < 0 ? err_errno() : 0;
+                (void)umask(before);
+        }
         if (r == 0 && listen(listener->fd, BACKLOG) < 0)
                 r = err_errno();
-        if (r)
+        if (r == -EEXIST)
+                log_error("%s is there and is not a dead gpumemd's socket: it is left alone; name "
+                          "another path with --socket",
+                          listener->address.sun_path);
+        else if (r)
                 log_error("%s: %s", listener->address.sun_path, strerror(-r));
         return r;
 }
@@ -117,6 +160,13 @@ static void listener_free(struct listener *listener)
         free(listener);
 }
 
+static const char *address_fault(int r)
+{
+        if (r == -ENAMETOOLONG)
+                return "the path is longer than 107 bytes";
+        return r == -EINVAL ? "the path is empty" : "XDG_RUNTIME_DIR is not set";
+}
+
 int listener_new(struct server *server, const char *named, struct listener **ret_listener)
 {
         struct listener *listener = calloc(1, sizeof(*listener));
@@ -128,9 +178,7 @@ int listener_new(struct server *server, const char *named, struct listener **ret
         listener->fd = listener->lock_fd = listener->spare_fd = -1;
         r = address_to_listen(named, &listener->address);
         if (r)
-                log_error("no place for the socket: %s; name one with --socket",
-                          r == -ENAMETOOLONG ? "the path is longer than 107 bytes"
-                                             : "XDG_RUNTIME_DIR is not set");
+                log_error("no place for the socket: %s; name one with --socket", address_fault(r));
         else
                 r = open_listener(listener);
         if (r) {

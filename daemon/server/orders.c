@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "daemon/server/limit_requests.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
 
@@ -67,7 +68,7 @@ static void grant(const struct order *order)
 static void explain(struct server *server, const struct order *order, char *text, size_t n_text)
 {
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
-        char lingering[SIZE_TEXT_MAX];
+        char lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
         struct pool_figures figures;
 
         if (policy_pool_figures(server->policy, order->pool, &figures)) {
@@ -75,10 +76,11 @@ static void explain(struct server *server, const struct order *order, char *text
                                order->pool, server->n_pools - 1);
                 return;
         }
-        (void)snprintf(text, n_text, "%s: %s of %s reserved, %s leased, %s lingering",
+        (void)snprintf(text, n_text, "%s: %s of %s reserved, %s leased, %s lingering; %s asked",
                        server->pools[order->pool].row.name, size_format(figures.reserved, reserved),
                        size_format(figures.max, max), size_format(figures.leased, leased),
-                       size_format(figures.lingering, lingering));
+                       size_format(figures.lingering, lingering),
+                       size_format(order->n_bytes, asked));
 }
 
 static void refuse(struct server *server, const struct order *order)
@@ -86,7 +88,10 @@ static void refuse(struct server *server, const struct order *order)
         int code = order->outcome > 0 ? order->outcome : GPUMEM_E_DRIVER;
         char text[120];
 
-        explain(server, order, text, sizeof(text));
+        if (order->outcome == GPUMEM_E_LIMIT)
+                limit_explain(client_owner(order->client), order, text, sizeof(text));
+        else
+                explain(server, order, text, sizeof(text));
         session_send_error(client_owner(order->client), order->serial, code, text);
 }
 

@@ -12,22 +12,6 @@
 
 #define GRANULARITY (2 * MIB)
 
-/* Of a node's memory, when nobody says how much. */
-#define DEFAULT_PART 4
-
-static uint64_t whole_granules(uint64_t n_bytes)
-{
-        return n_bytes / GRANULARITY * GRANULARITY;
-}
-
-static uint64_t most_bytes(uint64_t n_configured_bytes, uint64_t n_capacity_bytes)
-{
-        if (!n_configured_bytes)
-                return whole_granules(n_capacity_bytes / DEFAULT_PART);
-        return n_configured_bytes < n_capacity_bytes ? n_configured_bytes
-                                                     : whole_granules(n_capacity_bytes);
-}
-
 /* What is usual goes without saying: one node, pages of 4 KiB. */
 static void name_pool(char *name, size_t n_name, const struct nodes *nodes, int node,
                       const char *backing)
@@ -50,9 +34,8 @@ static int add(struct server *server, const struct server_options *options,
 
         node_read_memory(NODES_ROOT, node, &memory);
         row.n_capacity_bytes = memory.n_total_bytes;
-        row.n_max_bytes = most_bytes(options->n_pinned_bytes, memory.n_total_bytes);
         row.n_granularity_bytes = GRANULARITY;
-        if (options->pinned_backing == PINNED_VMM) {
+        if (settings_pinned_backing(options->settings, &row) == PINNED_VMM) {
                 row.properties = PROTO_POOL_VMM;
                 name_pool(row.name, sizeof(row.name), nodes, node, "vmm");
                 r = backing_pinned_vmm_new(options->cuda, node, &backing);
@@ -61,6 +44,7 @@ static int add(struct server *server, const struct server_options *options,
                           memory.n_huge_pages ? "2 MiB pages" : NULL);
                 r = backing_pinned_new(node, row.name, &backing);
         }
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
         return r ? r : pools_add(server, backing, &row);
 }
 

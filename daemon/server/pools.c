@@ -61,14 +61,12 @@ static int add_device(struct server *server, const struct server_options *option
         memcpy(row.uuid, device.uuid, sizeof(row.uuid));
         proto_put_text(row.name, sizeof(row.name), device.name);
         row.n_capacity_bytes = device.n_bytes;
-        row.n_max_bytes = options->n_device_bytes && options->n_device_bytes < device.n_bytes
-                                  ? options->n_device_bytes
-                                  : device.n_bytes;
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
         return pools_add(server, backing, &row);
 }
 
-/* The rows do not change while the daemon runs: one sealed copy serves everybody. */
+/* The rows change with their limits only: one sealed copy serves everybody until then. */
 static int publish(struct server *server)
 {
         CLEANUP(freep)
@@ -105,6 +103,17 @@ int pools_make(struct server *server, const struct server_options *options)
         }
         r = pinned_pools_make(server, options, &nodes);
         return r ? r : publish(server);
+}
+
+int pools_republish(struct server *server)
+{
+        CLEANUP(closep)
+        int before = steal_fd(&server->pools_fd);
+        int r = publish(server);
+
+        if (r)
+                server->pools_fd = steal_fd(&before);
+        return r;
 }
 
 void pools_cancel(struct server *server)

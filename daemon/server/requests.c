@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/server/limit_requests.h"
 #include "daemon/server/session.h"
+#include "daemon/server/share.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -94,9 +96,9 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
         };
 
-        if (ask.properties) {
+        if (ask.properties & ~PROTO_PROPERTY_SHAREABLE) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED,
-                       "shareable, RDMA and fabric blocks are not served by this version");
+                       "RDMA and fabric blocks are not served by this version");
                 return;
         }
         policy_lease(server->policy, session->client, &ask, now_ns);
@@ -195,6 +197,24 @@ static void take_request(struct session *session, const struct frame *frame)
         case MESSAGE_FREE_ALL_BLOCKS:
                 take_free_all(session, frame);
                 break;
+        case MESSAGE_SHARE:
+                session_take_share(session, frame);
+                break;
+        case MESSAGE_ATTACH:
+                session_take_attach(session, frame);
+                break;
+        case MESSAGE_DETACH:
+                session_take_detach(session, frame);
+                break;
+        case MESSAGE_UNSHARE:
+                session_take_unshare(session, frame);
+                break;
+        case MESSAGE_LIMITS:
+                limits_take_list(session, frame);
+                break;
+        case MESSAGE_SET_LIMITS:
+                limits_take_set(session, frame);
+                break;
         case MESSAGE_HELLO:
                 refuse(session, frame, GPUMEM_E_BAD_FRAME, "a second HELLO");
                 session_end_connection(session);
@@ -204,6 +224,11 @@ static void take_request(struct session *session, const struct frame *frame)
         case MESSAGE_STATS_REPLY:
         case MESSAGE_POOLS_REPLY:
         case MESSAGE_FREED:
+        case MESSAGE_SHARED:
+        case MESSAGE_ATTACHED:
+        case MESSAGE_UNSHARED:
+        case MESSAGE_LIMITS_REPLY:
+        case MESSAGE_LIMITS_SET:
         case MESSAGE_ERROR:
         case MESSAGE_NOTICE:
                 assert(!"proto_decode lets no message of ours through");

@@ -109,7 +109,14 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = open_handles(server);
         if (!r)
+                r = server_open_hangup(server, options);
+        if (!r)
                 r = pools_make(server, options);
+        if (!r) {
+                server_check_rules(server, options->settings);
+                policy_set_limits(server->policy, steal_ptr(options->settings->limits),
+                                  server_now_ns(server));
+        }
         if (!r)
                 r = listener_new(server, options->socket_path, &server->listener);
         return r;

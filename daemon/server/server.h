@@ -6,25 +6,26 @@
 
 #include <stdint.h>
 
+#include "daemon/server/settings.h"
 #include "driver/cuda.h"
 
 struct server;
 
-enum pinned_backing {
-        PINNED_MEMFD, /* shared memory that clients register with the driver */
-        PINNED_VMM,   /* exportable memory of the driver */
-};
-
 struct server_options {
-        const char *socket_path; /* NULL: where proto/address.h says */
-        const struct cuda *cuda; /* outlives the server */
-        uint64_t n_device_bytes; /* most for each device's pool; 0: the device's size */
-        uint64_t n_pinned_bytes; /* most for each pinned pool; 0: a quarter of its node's memory */
-        enum pinned_backing pinned_backing;
+        const char *socket_path;   /* NULL: where proto/address.h says */
+        const struct cuda *cuda;   /* outlives the server */
+        struct settings *settings; /* the limits are taken out of it, the rest is read */
+        /* SIGHUP came; NULL: it is ignored. On the loop. */
+        void (*on_hangup)(struct server *server, void *argument);
+        void *hangup_argument;
 };
 
 /* Makes the pools and the socket. Failures are logged with what to do about them. */
 int server_new(const struct server_options *options, struct server **ret_server);
+
+/* Brings other settings into force: what is held beyond a new limit stays. The limits are taken out
+ * of `settings`. */
+int server_apply(struct server *server, struct settings *settings);
 
 /* Serves until a signal ends it; 0 after an orderly end. */
 int server_run(struct server *server);

@@ -135,13 +135,15 @@ static void receive(struct transport *transport)
         }
 }
 
-/* An error status means that the peer hung up with bytes unread on its side; what it sent before is
- * still there to be read. */
+/* An error status means that the peer hung up with bytes unread on its side: nobody is left to send
+ * to, but what it sent before is still there to be read. */
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct transport *transport = CONTAINER_OF(poll, struct transport, poll);
 
-        if (status == 0 && events & UV_WRITABLE)
+        if (status < 0)
+                drop_queue(transport);
+        else if (events & UV_WRITABLE)
                 flush(transport);
         if (status < 0 || events & UV_READABLE)
                 receive(transport);

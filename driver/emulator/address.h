@@ -52,10 +52,11 @@ struct reservation *reservation_of_context_locked(const struct context *context)
 /* Maps all of the allocation at `base`; the caller's count of it stays the caller's. */
 CUresult mapping_new(enum reservation_kind kind, uint64_t base, struct allocation *allocation);
 
-/* The range must be one or several whole mappings, side by side. */
+/* The range must be one or several whole mappings, side by side. Where nothing is mapped in a
+ * reservation of the application's, there is nothing to do, and that is a success. */
 CUresult mapping_free(enum reservation_kind kind, uint64_t base, uint64_t n_bytes);
 
-/* The same; every location gets that access, on all mappings or none. */
+/* Whole mappings, side by side; every location gets that access, on all mappings or none. */
 CUresult mapping_set_access(enum reservation_kind kind, uint64_t base, uint64_t n_bytes,
                             const CUmemAccessDesc *access, size_t n_access);
 

@@ -1,5 +1,6 @@
 #include "driver/emulator/allocation.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -66,8 +67,15 @@ static CUresult store_of_fd(int fd, struct store **ret_store, CUmemLocation *ret
                 *ret_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)i};
                 return CUDA_SUCCESS;
         }
-        /* Not of this machine, or of a device that this process may not see. */
-        return CUDA_ERROR_INVALID_VALUE;
+        /* Not of this machine, or of a device that this process may not see: to the driver, a fd
+         * like any other. */
+        return fcntl(fd, F_GETFD) < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNKNOWN;
+}
+
+/* A file of the machine's that was opened by hand is no memory either. */
+static CUresult adopt_result(int r)
+{
+        return r == -EINVAL ? CUDA_ERROR_UNKNOWN : emulator_result(r);
 }
 
 CUresult allocation_import(int fd, struct allocation **ret_allocation)
@@ -80,7 +88,7 @@ CUresult allocation_import(int fd, struct allocation **ret_allocation)
 
         r = store_of_fd(fd, &store, &location);
         if (r == CUDA_SUCCESS)
-                r = emulator_result(store_adopt(store, fd, &hold));
+                r = adopt_result(store_adopt(store, fd, &hold));
         if (r == CUDA_SUCCESS)
                 r = allocation_open(store, &hold, &allocation);
         if (r != CUDA_SUCCESS)

@@ -82,6 +82,16 @@ static bool is_covered_locked(enum reservation_kind kind, uint64_t base, uint64_
         return base == end;
 }
 
+/* Whether the range lies in one reservation of the application's, and nothing is mapped there. */
+static bool is_vacant_locked(enum reservation_kind kind, uint64_t base, uint64_t n_bytes)
+{
+        const struct reservation *reservation = reservation_find_locked(base);
+
+        return kind == RESERVATION_VIRTUAL && reservation && reservation->kind == kind &&
+               n_bytes <= interval_end(&reservation->range) - base &&
+               !intervals_first_in(&mappings, base, n_bytes);
+}
+
 static void *cpu_address(const struct mapping *mapping)
 {
         return (void *)(uintptr_t)mapping->range.base;
@@ -133,6 +143,8 @@ CUresult mapping_free(enum reservation_kind kind, uint64_t base, uint64_t n_byte
         if (is_covered_locked(kind, base, n_bytes)) {
                 taken = take_locked(base, n_bytes);
                 r = CUDA_SUCCESS;
+        } else if (is_vacant_locked(kind, base, n_bytes)) {
+                r = CUDA_SUCCESS;
         }
         emulator_unlock();
         while (taken) {
@@ -163,10 +175,10 @@ static CUresult access_check(const CUmemAccessDesc *access)
                 return CUDA_ERROR_INVALID_VALUE;
         if (is_host_location(&access->location))
                 return CUDA_SUCCESS;
-        if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        /* An unknown device is not CUDA_ERROR_INVALID_DEVICE here, unlike in cuMemCreate. */
+        if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id < 0 ||
+            (unsigned)access->location.id >= emulator_get()->n_devices)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (access->location.id < 0 || (unsigned)access->location.id >= emulator_get()->n_devices)
-                return CUDA_ERROR_INVALID_DEVICE;
         return CUDA_SUCCESS;
 }
 

@@ -63,7 +63,11 @@ EMULATOR_API CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret_address, size_t n_requ
                 r = context_get(&context);
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!ret_address || !n_requested)
+        if (!ret_address)
+                return CUDA_ERROR_INVALID_VALUE;
+        /* The driver leaves no old value where it was asked for an address. */
+        *ret_address = 0;
+        if (!n_requested)
                 return CUDA_ERROR_INVALID_VALUE;
         if (size_round_up(n_requested, EMULATOR_GRANULE, &n_bytes))
                 return CUDA_ERROR_OUT_OF_MEMORY;

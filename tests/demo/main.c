@@ -1,5 +1,5 @@
-/* gpumem-replay: replays an allocation trace and checks every byte that it wrote; or says what the
- * driver itself counts as used. For the demo and the live tests. */
+/* gpumem-replay: replays an allocation trace and checks every byte that it wrote; or says which
+ * devices the driver has, or what it counts as used. For the demo and the live tests. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,6 +7,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "driver/cuda.h"
+#include "driver/device.h"
 #include "tests/demo/gpu.h"
 #include "tests/demo/replay.h"
 
@@ -14,6 +16,7 @@ static const char help_text[] =
         "Usage: gpumem-replay [--devices N] [--pinned-every N] [--name NAME] [--meeting PATH] "
         "TRACE.gz\n"
         "       gpumem-replay --driver-count [--devices N]\n"
+        "       gpumem-replay --list-devices\n"
         "Replays an allocation trace through libgpumem-client with a pattern in every allocation.\n"
         "\n"
         "  --devices N       deal allocations over the first N devices; default: 1\n"
@@ -21,6 +24,7 @@ static const char help_text[] =
         "  --name NAME       in messages; default: the trace's path\n"
         "  --meeting PATH    half-way make PATH.NAME and wait until there is PATH.go\n"
         "  --driver-count    print each device's used bytes, as the driver counts them\n"
+        "  --list-devices    print each device's name and memory\n"
         "\n"
         "Exit status: 0 every byte was right, 1 wrong bytes or a failure, 2 wrong option.\n";
 
@@ -30,6 +34,7 @@ enum option_id {
         OPTION_NAME,
         OPTION_MEETING,
         OPTION_DRIVER_COUNT,
+        OPTION_LIST_DEVICES,
         OPTION_HELP,
 };
 
@@ -39,11 +44,12 @@ static const struct option long_options[] = {
         {"name", required_argument, NULL, OPTION_NAME},
         {"meeting", required_argument, NULL, OPTION_MEETING},
         {"driver-count", no_argument, NULL, OPTION_DRIVER_COUNT},
+        {"list-devices", no_argument, NULL, OPTION_LIST_DEVICES},
         {"help", no_argument, NULL, OPTION_HELP},
         {NULL, 0, NULL, 0},
 };
 
-enum task { TASK_REPLAY, TASK_COUNT, TASK_HELP };
+enum task { TASK_REPLAY, TASK_COUNT, TASK_LIST, TASK_HELP };
 
 static int parse_count(const char *text, unsigned limit, unsigned *ret_count)
 {
@@ -75,6 +81,9 @@ static int take_option(int id, const char *value, struct replay_options *options
         case OPTION_DRIVER_COUNT:
                 *task = TASK_COUNT;
                 return 0;
+        case OPTION_LIST_DEVICES:
+                *task = TASK_LIST;
+                return 0;
         case OPTION_HELP:
                 *task = TASK_HELP;
                 return 0;
@@ -98,6 +107,27 @@ static int print_driver_count(unsigned n_devices)
                 if (r)
                         return EXIT_FAILURE;
                 (void)printf("%" PRIu64 "\n", n_total - n_free);
+        }
+        return EXIT_SUCCESS;
+}
+
+static int print_devices(void)
+{
+        char reason[CUDA_REASON_MAX], size[SIZE_TEXT_MAX];
+        struct device device;
+        struct cuda cuda;
+        int count;
+
+        if (cuda_load(NULL, &cuda, reason)) {
+                (void)fprintf(stderr, "no CUDA driver: %s\n", reason);
+                return EXIT_FAILURE;
+        }
+        if (device_count(&cuda, &count))
+                return EXIT_FAILURE;
+        for (int ordinal = 0; ordinal < count; ordinal++) {
+                if (device_describe(&cuda, ordinal, &device))
+                        return EXIT_FAILURE;
+                (void)printf("%s, %s\n", device.name, size_format(device.n_bytes, size));
         }
         return EXIT_SUCCESS;
 }
@@ -145,6 +175,8 @@ int main(int argc, char **argv)
                 return fputs(help_text, stdout) < 0;
         if (task == TASK_COUNT)
                 return print_driver_count(options.n_devices);
+        if (task == TASK_LIST)
+                return print_devices();
         if (optind + 1 != argc) {
                 (void)fputs("gpumem-replay: one trace is needed; see --help\n", stderr);
                 return 2;

@@ -31,6 +31,20 @@ void sleep_ms(unsigned ms)
         }
 }
 
+bool machine_is_emulated(void)
+{
+        const char *library = getenv("GPUMEM_CUDA_LIBRARY");
+
+        return library && strcmp(basename(library), "libcuda-emu.so") == 0;
+}
+
+unsigned machine_n_devices(void)
+{
+        const char *text = getenv("GPUMEM_TEST_DEVICES");
+
+        return text && strcmp(text, "1") == 0 ? 1 : 2;
+}
+
 static unsigned count_entries(const char *path)
 {
         DIR *folder = opendir(path);

@@ -1,7 +1,9 @@
-/* A gpumemd of a test's own, on the emulated driver, in a folder of its own. Failures end the test.
- * Program and library come from the environment: GPUMEM_TEST_DAEMON, GPUMEM_CUDA_LIBRARY. */
+/* A gpumemd of a test's own, in a folder of its own. Failures end the test. Program and driver come
+ * from the environment: GPUMEM_TEST_DAEMON, GPUMEM_CUDA_LIBRARY; the driver is the emulated one, or
+ * a GPU's. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -12,6 +14,12 @@ struct daemon {
         char socket[160];
         pid_t pid;
 };
+
+/* What is so on the emulated driver only is asked of it only. */
+bool machine_is_emulated(void);
+
+/* GPUMEM_TEST_DEVICES, 1 or 2; 2 if it says nothing. */
+unsigned machine_n_devices(void);
 
 /* Sets GPUMEM_SOCKET and GPUMEM_EMULATOR for this process too. Options end with NULL. */
 void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options);

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -21,42 +22,8 @@
 static struct daemon gpumemd;
 static unsigned n_daemon_fds, n_own_fds;
 static struct gpu *gpus[2];
+static unsigned n_gpus;
 static struct gpumem_client *client;
-
-static void start_on(const char *emulator)
-{
-        static const char *const options[] = {"--pinned-bytes", "64MiB", NULL};
-
-        daemon_start(&gpumemd, emulator, options);
-        ck_assert_int_eq(gpu_new(1, &gpus[1]), 0);
-        ck_assert_int_eq(gpu_new(0, &gpus[0]), 0);
-        n_daemon_fds = daemon_quiet_fds(&gpumemd);
-        n_own_fds = own_fds();
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
-}
-
-static void start(void)
-{
-        start_on("devices=2,bytes=256MiB");
-}
-
-static void start_on_slow_device(void)
-{
-        start_on("devices=2,bytes=256MiB,copy_delay_us=20000");
-}
-
-static void stop(void)
-{
-        gpumem_disconnect(client);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
-        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
-        ck_assert_uint_eq(own_fds(), n_own_fds);
-        gpu_free(gpus[0]);
-        gpu_free(gpus[1]);
-        daemon_stop(&gpumemd);
-}
 
 static struct gpumem_request on_device(unsigned device, uint64_t n_bytes)
 {
@@ -118,9 +85,70 @@ static void check_device_bytes(unsigned device, unsigned char *pointer, uint64_t
                 ck_assert_uint_eq(staged[i], (unsigned char)((uintptr_t)pointer >> 9));
 }
 
+/* Some memory of each kind, given back again: drivers open files of their own at their first work. */
+static void do_first_work(void)
+{
+        struct gpumem_request request = pinned(10000);
+
+        must_free(&request, must_alloc(&request));
+        for (unsigned device = 0; device < n_gpus; device++) {
+                unsigned char *pointer;
+
+                request = on_device(device, 10000);
+                pointer = must_alloc(&request);
+                check_device_bytes(device, pointer, request.n_bytes);
+                must_free(&request, pointer);
+        }
+}
+
+static void give_all_back(void)
+{
+        gpumem_disconnect(client);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+}
+
+static void start_on(const char *emulator)
+{
+        static const char *const options[] = {"--pinned-bytes", "64MiB", "--device-bytes", "256MiB",
+                                              NULL};
+
+        n_gpus = machine_n_devices();
+        daemon_start(&gpumemd, emulator, options);
+        for (unsigned device = 0; device < n_gpus; device++)
+                ck_assert_int_eq(gpu_new((int)device, &gpus[device]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        do_first_work();
+        give_all_back();
+        n_daemon_fds = daemon_quiet_fds(&gpumemd);
+        n_own_fds = own_fds();
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_on("devices=2,bytes=256MiB");
+}
+
+static void start_on_slow_device(void)
+{
+        start_on("devices=2,bytes=256MiB,copy_delay_us=20000");
+}
+
+static void stop(void)
+{
+        give_all_back();
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
+        ck_assert_uint_eq(own_fds(), n_own_fds);
+        for (unsigned device = 0; device < n_gpus; device++)
+                gpu_free(gpus[device]);
+        daemon_stop(&gpumemd);
+}
+
 START_TEST(device_memory_holds_bytes_on_each_device)
 {
-        for (unsigned device = 0; device < 2; device++) {
+        for (unsigned device = 0; device < n_gpus; device++) {
                 struct gpumem_request request = on_device(device, 10000);
                 unsigned char *pointer = must_alloc(&request);
 
@@ -289,14 +317,35 @@ START_TEST(bad_requests_are_told_apart)
         EXPECT(n_bytes, UINT64_MAX, GPUMEM_E_TOO_LARGE)
         EXPECT(n_bytes, 257 * MIB, GPUMEM_E_TOO_LARGE)
         EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST)
-        EXPECT(place, 7, GPUMEM_E_NO_POOL)
-        EXPECT(place, 1, GPUMEM_E_WRONG_STREAM)
-        EXPECT(flags, 1, GPUMEM_E_UNSUPPORTED)
+        EXPECT(place, 1000, GPUMEM_E_NO_POOL)
+        EXPECT(flags, 2, GPUMEM_E_UNSUPPORTED)
         EXPECT(struct_size, 0, -EINVAL)
         EXPECT(struct_size, 4, -EINVAL)
-        EXPECT(stream, (void *)0x123456, -EINVAL)
 #undef EXPECT
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_stream_of_another_device_is_told)
+{
+        struct gpumem_request request = on_device(0, 4096);
+        void *pointer = &request;
+
+        request.place = 1;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_WRONG_STREAM);
+        ck_assert_ptr_eq(pointer, &request);
+}
+END_TEST
+
+/* A GPU's driver may follow such a handle, wherever it points. */
+START_TEST(a_stream_that_is_none_is_told)
+{
+        struct gpumem_request request = on_device(0, 4096);
+        void *pointer = &request;
+
+        request.stream = (void *)0x123456;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), -EINVAL);
+        ck_assert_ptr_eq(pointer, &request);
 }
 END_TEST
 
@@ -448,7 +497,7 @@ END_TEST
 static void *churn(void *argument)
 {
         unsigned seed = (unsigned)(uintptr_t)argument;
-        struct gpumem_request request = on_device(seed % 2, 0);
+        struct gpumem_request request = on_device(seed % n_gpus, 0);
         unsigned char *held[16] = {NULL};
 
         for (unsigned round = 0; round < ROUNDS; round++) {
@@ -458,6 +507,11 @@ static void *churn(void *argument)
                         must_free(&request, held[slot]);
                 request.n_bytes = 1 + (unsigned)rand_r(&seed) % (MIB / 2);
                 held[slot] = must_alloc(&request);
+                if (round % 50 == 0) {
+                        (void)stats_of(GPUMEM_DEVICE, request.place);
+                        ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, NULL),
+                                         0);
+                }
         }
         for (unsigned slot = 0; slot < 16; slot++)
                 must_free(&request, held[slot]);
@@ -472,8 +526,8 @@ START_TEST(threads_share_a_client)
                 ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
         for (unsigned i = 0; i < THREADS; i++)
                 ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-        ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
-        ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 1).n_reserved_bytes, 0);
+        for (unsigned device = 0; device < n_gpus; device++)
+                ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, (int32_t)device).n_reserved_bytes, 0);
 }
 END_TEST
 
@@ -572,6 +626,24 @@ START_TEST(nobody_to_connect_to)
 }
 END_TEST
 
+/* What this machine cannot try is left out, and said so. */
+static void add_particular(TCase *tests)
+{
+        if (machine_n_devices() > 1)
+                tcase_add_test(tests, a_stream_of_another_device_is_told);
+        else
+                (void)puts("# left out: a_stream_of_another_device_is_told: one device only");
+        if (machine_is_emulated()) {
+                tcase_add_test(tests, a_stream_that_is_none_is_told);
+                tcase_add_test(tests, a_full_device_is_tried_again);
+        } else {
+                (void)puts("# left out: a_stream_that_is_none_is_told: the driver may crash");
+                (void)puts("# left out: a_full_device_is_tried_again: the device is too large");
+                (void)puts("# left out: *_is_had_again_after_*: copies cannot be slowed down");
+        }
+        (void)fflush(stdout);
+}
+
 static void add_served(TCase *tests)
 {
         tcase_add_test(tests, device_memory_holds_bytes_on_each_device);
@@ -585,7 +657,6 @@ static void add_served(TCase *tests)
         tcase_add_test(tests, what_is_not_allocated_is_not_freed);
         tcase_add_test(tests, without_a_context_there_is_no_device_memory);
         tcase_add_test(tests, a_full_pool_refuses_in_time);
-        tcase_add_test(tests, a_full_device_is_tried_again);
         tcase_add_test(tests, a_waiting_thread_holds_no_other_up);
         tcase_add_test(tests, threads_share_a_client);
         tcase_add_test(tests, a_forked_child_has_no_client);
@@ -603,10 +674,13 @@ int main(void)
         tcase_set_timeout(lost, 60);
         tcase_add_checked_fixture(served, start, stop);
         add_served(served);
+        add_particular(served);
         tcase_set_timeout(slow, 60);
         tcase_add_checked_fixture(slow, start_on_slow_device, stop);
-        tcase_add_test(slow, pinned_memory_is_had_again_after_its_copies);
-        tcase_add_test(slow, device_memory_is_had_again_after_another_streams_work);
+        if (machine_is_emulated()) {
+                tcase_add_test(slow, pinned_memory_is_had_again_after_its_copies);
+                tcase_add_test(slow, device_memory_is_had_again_after_another_streams_work);
+        }
         tcase_add_checked_fixture(lost, start, NULL);
         tcase_add_test(lost, allocations_outlive_the_daemon);
         tcase_add_test(alone, nobody_to_connect_to);

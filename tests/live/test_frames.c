@@ -21,22 +21,6 @@
 static struct daemon gpumemd;
 static unsigned n_fds_before;
 
-static void start(void)
-{
-        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
-        n_fds_before = daemon_quiet_fds(&gpumemd);
-}
-
-/* Whatever a test did, the daemon serves on and has nothing of it left. */
-static void stop(void)
-{
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
-        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
-        daemon_stop(&gpumemd);
-}
-
 static int connect_raw(void)
 {
         struct sockaddr_un address;
@@ -143,6 +127,31 @@ static void give_back(int fd, uint64_t lease, uint32_t flags, uint32_t serial)
         send_frame(fd, &frame, MESSAGE_RETURN, serial);
 }
 
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+        int fd;
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        /* A driver opens files of its own at its first work. */
+        fd = connect_ready();
+        give_back(fd, take_lease(fd, 2 * MIB), PROTO_RETURN_UNMAPPED, 2);
+        closep(&fd);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+/* Whatever a test did, the daemon serves on and has nothing of it left. */
+static void stop(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
+        daemon_stop(&gpumemd);
+}
+
 /* Frames that are no frames: after each the connection ends, with a reason. */
 static size_t spoil(unsigned way, struct frame *frame)
 {
@@ -206,15 +215,34 @@ END_TEST
 START_TEST(fds_from_a_client_are_dropped_with_it)
 {
         struct frame frame = FRAME_NULL;
-        int fd = connect_ready(), file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        int fd = connect_ready(), file = open("/dev/null", O_RDONLY | O_CLOEXEC), r;
 
         proto_seal(&frame, MESSAGE_STATS, 2, 0);
         frame.n_fds = 1;
-        ck_assert_int_eq(wire_send(fd, &frame, &file), 0);
-        expect_error(fd, 0, GPUMEM_E_BAD_FRAME);
-        expect_end(fd);
+        r = wire_send(fd, &frame, &file);
+        /* Linux 6.16 lets the daemon forbid it: then nothing is sent at all. */
+        ck_assert(r == 0 || r == -EPERM);
+        if (r == 0) {
+                expect_error(fd, 0, GPUMEM_E_BAD_FRAME);
+                expect_end(fd);
+        }
         closep(&fd);
         closep(&file);
+}
+END_TEST
+
+/* Hangs up with an answer unread: what it had sent before counts all the same. */
+START_TEST(what_was_sent_before_a_reset_counts)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready();
+        uint64_t lease = take_lease(fd, 4 * MIB);
+
+        send_frame(fd, &frame, MESSAGE_POOLS, 7);
+        give_back(fd, lease, PROTO_RETURN_UNMAPPED, 8);
+        closep(&fd);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 0);
 }
 END_TEST
 
@@ -251,6 +279,21 @@ START_TEST(a_wrong_magic_is_no_hello)
         send_bytes(fd, &hello, hello.n_bytes);
         expect_error(fd, 0, GPUMEM_E_BAD_FRAME);
         expect_end(fd);
+        closep(&fd);
+}
+END_TEST
+
+START_TEST(a_client_of_a_later_version_is_welcome)
+{
+        struct frame hello = hello_frame();
+        int fd = connect_raw();
+
+        hello.hello.version = UINT32_MAX;
+        hello.hello.features = UINT64_MAX;
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        hello = expect(fd, MESSAGE_WELCOME);
+        ck_assert_uint_eq(hello.welcome.version, PROTO_VERSION);
+        ck_assert_uint_eq(hello.welcome.features, 0);
         closep(&fd);
 }
 END_TEST
@@ -477,19 +520,22 @@ START_TEST(a_child_that_holds_the_connection_holds_the_charge)
 }
 END_TEST
 
-/* Asks for more than it reads: nothing is read from it meanwhile, and nobody else waits. */
+/* Asks for more than it reads, until the daemon reads nothing from it any more; nobody else waits.
+ * When it hangs up, with all that unread, nothing of it stays. */
 START_TEST(a_client_that_never_reads_harms_nobody)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready(), other = connect_ready();
-        unsigned n_sent = 0;
 
         ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
         proto_seal(&frame, MESSAGE_STATS, 2, 0);
-        while (n_sent < 20000 && wire_send(fd, &frame, NULL) == 0)
-                n_sent++;
-        ck_assert_uint_lt(n_sent, 20000);
-        ck_assert_uint_lt(daemon_count_fds(&gpumemd), n_fds_before + 200);
+        for (unsigned i = 0; i < 1000 && daemon_count_fds(&gpumemd) < n_fds_before + 64; i++) {
+                while (wire_send(fd, &frame, NULL) == 0) {
+                }
+                sleep_ms(2);
+        }
+        ck_assert_uint_ge(daemon_count_fds(&gpumemd), n_fds_before + 64);
+        ck_assert_uint_lt(daemon_quiet_fds(&gpumemd), n_fds_before + 100);
         send_frame(other, &frame, MESSAGE_STATS, 3);
         ck_assert_uint_eq(expect(other, MESSAGE_STATS_REPLY).serial, 3);
         closep(&fd);
@@ -529,9 +575,11 @@ int main(void)
         tcase_add_loop_test(tests, a_malformed_frame_ends_its_connection_only, 0, 9);
         tcase_add_test(tests, a_huge_frame_ends_its_connection_only);
         tcase_add_test(tests, fds_from_a_client_are_dropped_with_it);
+        tcase_add_test(tests, what_was_sent_before_a_reset_counts);
         tcase_add_test(tests, the_first_frame_is_hello);
         tcase_add_test(tests, hello_comes_once);
         tcase_add_test(tests, a_wrong_magic_is_no_hello);
+        tcase_add_test(tests, a_client_of_a_later_version_is_welcome);
         tcase_add_test(tests, an_unknown_kind_is_answered_and_no_more);
         tcase_add_test(tests, impossible_requests_are_refused);
         tcase_add_test(tests, foreign_leases_are_not_given_back);

@@ -14,20 +14,28 @@ void model_init(struct model *model, enum model_kind kind)
         LIST_INIT(&model->blocks);
         TAILQ_INIT(&model->requests);
         LIST_INIT(&model->free_alls);
+        LIST_INIT(&model->shares);
         ck_assert_int_eq(policy_new(&model->policy), 0);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
-                struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = sizes[i]};
+                struct policy_pool pool = {
+                        .kind = i == MODEL_PINNED_POOL ? POLICY_PINNED : POLICY_DEVICE,
+                        .max_bytes = sizes[i],
+                };
                 uint32_t id;
 
                 ck_assert_int_eq(policy_add_pool(model->policy, &pool, &id), 0);
                 model->pools[i].max_bytes = sizes[i];
+                model->pools[i].n_device_bytes = sizes[i];
+                model->pools[i].max_since = sizes[i];
         }
+        model_clear_limits(model);
 }
 
 void model_deinit(struct model *model)
 {
         must(model, LIST_EMPTY(&model->clients) && LIST_EMPTY(&model->blocks));
         must(model, TAILQ_EMPTY(&model->requests) && LIST_EMPTY(&model->free_alls));
+        must(model, LIST_EMPTY(&model->shares));
         model->policy = policy_free(model->policy);
 }
 
@@ -50,15 +58,21 @@ bool model_speaks(const struct model_client *client)
         return !client->eof && !client->dead;
 }
 
-uint64_t model_room(const struct model *model, uint32_t pool)
+uint64_t model_reserved(const struct model *model, uint32_t pool)
 {
         const struct model_block *block;
         uint64_t n_bytes = 0;
 
         LIST_FOREACH (block, &model->blocks, link)
                 n_bytes += block->pool == pool ? block->n_bytes : 0;
-        must(model, n_bytes <= model->pools[pool].max_bytes);
-        return model->pools[pool].max_bytes - n_bytes;
+        return n_bytes;
+}
+
+uint64_t model_room(const struct model *model, uint32_t pool)
+{
+        uint64_t n_bytes = model_reserved(model, pool);
+
+        return n_bytes < model->pools[pool].max_bytes ? model->pools[pool].max_bytes - n_bytes : 0;
 }
 
 uint64_t model_evictable(const struct model *model, uint32_t pool)
@@ -110,7 +124,9 @@ unsigned model_n_queued(const struct model *model, uint32_t pool)
 void model_cache(struct model *model, struct model_block *block)
 {
         block->request = NULL;
-        if (block->properties & POLICY_SHAREABLE || block->spoiled || model->closing) {
+        /* With orders standing the policy knows more: then an order to release it may come. */
+        if (block->properties & POLICY_SHAREABLE || block->spoiled || model->closing ||
+            (model->kind == MODEL_EXACT && model_excess(model, block->pool))) {
                 block->state = MODEL_RELEASING;
                 return;
         }

@@ -16,7 +16,9 @@
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 
-#define MODEL_N_POOLS 3
+#define MODEL_N_POOLS     3
+#define MODEL_PINNED_POOL 2 /* the others are devices */
+#define MODEL_N_UIDS      3
 
 #define must(model, condition)                                                   \
         do {                                                                     \
@@ -60,6 +62,7 @@ struct model_lease {
         uint64_t id;
         uint32_t slot;
         bool busy;
+        bool attached;
         struct model_client *client;
         struct model_block *block;
         TAILQ_ENTRY(model_lease) block_link;
@@ -91,18 +94,30 @@ struct model_free_all {
         LIST_ENTRY(model_free_all) link;
 };
 
+struct model_share {
+        struct policy_share terms;
+        struct model_block *block;
+        LIST_ENTRY(model_share) link;
+};
+
 struct model_client {
         struct client *client;
         uint32_t uid;
         uint32_t n_slots;
         bool eof;
         bool dead;
+        bool waits_for_limit; /* within model_held() */
         LIST_HEAD(model_client_leases, model_lease) leases;
         LIST_ENTRY(model_client) link;
 };
 
 struct model_pool {
+        uint64_t n_device_bytes; /* what the driver has */
         uint64_t max_bytes;
+        uint64_t max_since;     /* highest limit since the last comparison */
+        uint64_t last_reserved; /* at that */
+        bool was_trimmed;       /* since then, so that blocks went for nobody's sake */
+        bool was_limited;       /* or for one that was refused in the end */
         uint64_t n_backs;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
@@ -119,16 +134,23 @@ struct model {
         uint64_t now_ns;
         bool settled; /* no order is left */
         bool closing;
+        bool unserved; /* free_all has charged mappers since the queues were walked last */
         struct model_pool pools[MODEL_N_POOLS];
+        uint64_t client_max[LIMIT_N_KINDS];
+        uint64_t tenant_max[LIMIT_N_KINDS];
+        uint64_t uid_max[MODEL_N_UIDS][LIMIT_N_KINDS];
+        uint64_t n_limit_refusals;
         LIST_HEAD(model_clients, model_client) clients;
         LIST_HEAD(model_blocks, model_block) blocks;
         TAILQ_HEAD(model_requests, model_request) requests; /* unanswered; asked first is first */
         LIST_HEAD(model_free_alls, model_free_all) free_alls;
+        LIST_HEAD(model_shares, model_share) shares;
         uint64_t last_lease_id;
         uint64_t last_block_id;
         uint32_t last_serial;
         uint64_t n_cachings;
         uint64_t n_grants;
+        uint64_t n_attached;
 };
 
 void model_init(struct model *model, enum model_kind kind);
@@ -149,8 +171,17 @@ void model_spoil(struct model *model, struct model_lease *lease);
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_expire(struct model *model);
+void model_share(struct model *model, struct model_lease *lease, const struct policy_share *terms);
+void model_attach(struct model *model, struct model_client *client,
+                  const struct policy_token *token);
+void model_unshare(struct model *model, struct model_client *client,
+                   const struct policy_token *token);
 void model_retry(struct model *model, uint32_t pool);
 void model_shut_down(struct model *model);
+void model_set_limit(struct model *model, enum limit_scope scope, uint32_t uid, unsigned kind,
+                     uint64_t max);
+void model_clear_limits(struct model *model);
+void model_set_pool_max(struct model *model, uint32_t pool, uint64_t max_bytes);
 
 /* Takes one order and checks it against what may be. The block of CREATE and RELEASE is returned in
  * ret_block. ORDER_NONE: the policy has settled. */
@@ -163,16 +194,36 @@ void model_compare(struct model *model);
 bool model_is_mapped(const struct model_block *block);
 bool model_serves(const struct model_block *block, const struct model_request *request);
 bool model_speaks(const struct model_client *client);
+uint64_t model_reserved(const struct model *model, uint32_t pool);
 uint64_t model_room(const struct model *model, uint32_t pool);
 /* Of cached blocks that nobody maps; and of blocks that come back, or are made for the cache. */
 uint64_t model_evictable(const struct model *model, uint32_t pool);
 uint64_t model_incoming(const struct model *model, uint32_t pool);
 unsigned model_n_unanswered(const struct model *model, const struct model_client *client);
+/* Leases that a client has, and those that it may be granted. */
+unsigned model_n_taken_slots(const struct model *model, const struct model_client *client);
+/* Who has had it longest of those who may use it; NULL: nobody may. */
+struct model_client *model_oldest_user(const struct model_block *block);
+/* What is leased or cached beyond the pool's limit. */
+uint64_t model_excess(const struct model *model, uint32_t pool);
+/* Who pays for the block: the one it is made for, its holder, or who may still map it. */
+const struct model_client *model_payer(const struct model_block *block);
+/* Whose limit n_bytes more would pass; 0 for nobody's. */
+enum limit_scope model_limit(const struct model *model, const struct model_client *client,
+                             uint32_t pool, uint64_t n_bytes);
+/* Whose limit the request waits for, itself or behind another; 0 for nobody's. */
+enum limit_scope model_held(const struct model *model, const struct model_request *request);
+/* It passes a limit all by itself. */
+bool model_can_never_be(const struct model *model, const struct model_request *request);
 /* Unanswered requests for which no block is being made. */
 unsigned model_n_queued(const struct model *model, uint32_t pool);
 
 /* What several events and orders lead to. */
 void model_cache(struct model *model, struct model_block *block);
+/* The lease is a mapping at most from now on; its tokens go with a block's last user. */
+void model_end_use(struct model *model, struct model_lease *lease);
+void model_add_lease(struct model *model, struct model_client *client, struct model_block *block,
+                     const struct lease *name);
 /* The request has gone: the worker makes its block in vain, or has. */
 void model_make_for_nobody(struct model *model, struct model_request *request);
 void model_forget_block(struct model *model, struct model_block *block);

@@ -2,6 +2,16 @@
 #include "base/err.h"
 #include "tests/model/policy_model.h"
 
+static uint64_t n_users(const struct model_block *block)
+{
+        const struct model_lease *lease;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link)
+                n += lease->busy;
+        return n;
+}
+
 static void compare_figures(struct model *model, uint32_t pool)
 {
         const struct model_pool *expected = &model->pools[pool];
@@ -14,7 +24,7 @@ static void compare_figures(struct model *model, uint32_t pool)
                 if (block->pool != pool)
                         continue;
                 sum.n_blocks++;
-                sum.n_leases += block->state == MODEL_HELD;
+                sum.n_leases += n_users(block);
                 if (block->state == MODEL_MAKING || block->state == MODEL_HELD)
                         sum.leased += block->n_bytes;
                 else if (block->state == MODEL_STOCKING || block->state == MODEL_CACHED)
@@ -32,7 +42,8 @@ static void compare_figures(struct model *model, uint32_t pool)
         must(model, figures.lingering == sum.lingering);
         must(model, figures.reserved == sum.leased + sum.cached + sum.lingering);
         must(model, figures.reserved <= figures.reserved_peak);
-        must(model, figures.reserved_peak <= expected->max_bytes);
+        must(model, figures.reserved <= figures.max || figures.reserved <= expected->max_since ||
+                            figures.reserved <= expected->last_reserved);
         must(model, figures.n_blocks == sum.n_blocks && figures.n_leases == sum.n_leases);
         must(model, figures.n_waiting == sum.n_waiting);
         must(model, figures.n_creates == expected->n_creates);
@@ -43,13 +54,14 @@ static void compare_figures(struct model *model, uint32_t pool)
         must(model, figures.n_grants_from_cache == expected->n_grants_from_cache);
 }
 
-/* Who pays for the block: the one it is made for, its holder, or who may still map it. */
-static const struct model_client *payer(const struct model_block *block)
+/* The one it is made for, the one who holds it longest, or who may still map it. */
+const struct model_client *model_payer(const struct model_block *block)
 {
         switch (block->state) {
         case MODEL_MAKING:
                 return block->request->client;
         case MODEL_HELD:
+                return model_oldest_user(block);
         case MODEL_RELEASING:
         case MODEL_LINGERING:
                 return model_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
@@ -72,8 +84,9 @@ static void compare_charges(struct model *model, uint32_t pool)
                 uint64_t n_bytes = 0;
 
                 LIST_FOREACH (block, &model->blocks, link)
-                        n_bytes += block->pool == pool && payer(block) == client ? block->n_bytes
-                                                                                 : 0;
+                        n_bytes += block->pool == pool && model_payer(block) == client
+                                           ? block->n_bytes
+                                           : 0;
                 must(model, client_charged(client->client, pool) == n_bytes);
                 n_charged_bytes += n_bytes;
         }
@@ -86,8 +99,11 @@ static void check_cache_is_used(struct model *model, const struct model_request 
 {
         const struct model_block *block;
 
-        LIST_FOREACH (block, &model->blocks, link)
-                must(model, block->state != MODEL_CACHED || !model_serves(block, request));
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state == MODEL_CACHED && model_serves(block, request))
+                        must(model,
+                             model_limit(model, request->client, block->pool, block->n_bytes));
+        }
 }
 
 /* The first in a queue gets what room there is, and what can be made. With the worker idle nothing
@@ -95,12 +111,12 @@ static void check_cache_is_used(struct model *model, const struct model_request 
 static void check_first_must_wait(struct model *model, const struct model_request *request)
 {
         uint32_t pool = request->ask.pool;
-        uint64_t n_bytes = model_room(model, pool) + model_evictable(model, pool);
+        uint64_t n_bytes = model_evictable(model, pool) + model->pools[pool].max_bytes;
 
         if (request->device_full && request->n_backs == model->pools[pool].n_backs)
                 must(model, model_evictable(model, pool) == 0);
         else
-                must(model, request->ask.n_bytes > n_bytes);
+                must(model, request->ask.n_bytes + model_reserved(model, pool) > n_bytes);
 }
 
 static void check_waiting(struct model *model)
@@ -119,13 +135,18 @@ static void check_waiting(struct model *model)
                 must(model, !request->predicted || !request->outcome);
                 if (request->block)
                         continue;
-                check_cache_is_used(model, request);
+                if (!model_held(model, request))
+                        check_cache_is_used(model, request);
                 if (request->ask.deadline_ns < expected_ns)
                         expected_ns = request->ask.deadline_ns;
                 if (model->pools[pool].n_jobs)
                         continue;
                 must(model, request->ask.deadline_ns > model->now_ns);
-                if (model->kind == MODEL_EXACT && !has_first[pool])
+                must(model, !model_can_never_be(model, request));
+                if (model_held(model, request))
+                        continue;
+                must(model, request->ask.n_bytes <= model->pools[pool].max_bytes);
+                if (model->kind == MODEL_EXACT && !has_first[pool] && !model->unserved)
                         check_first_must_wait(model, request);
                 has_first[pool] = true;
         }
@@ -168,10 +189,11 @@ static void check_order_of_tenants(struct model *model, const struct model_block
 static void check_no_waste(struct model *model, const struct model_block *last,
                            const struct model_request *asker)
 {
-        uint64_t n_bytes = model_room(model, last->pool) + model_incoming(model, last->pool);
+        uint64_t n_bytes = model->pools[last->pool].max_bytes + model_incoming(model, last->pool);
 
         if (!asker->device_full && !model_is_mapped(last))
-                must(model, n_bytes - last->n_bytes < asker->ask.n_bytes);
+                must(model, n_bytes < asker->ask.n_bytes + last->n_bytes +
+                                              model_reserved(model, last->pool));
 }
 
 static const struct model_request *first_in_queue(const struct model *model, uint32_t pool)
@@ -197,14 +219,31 @@ static void check_evictions(struct model *model)
                 block->evicted = false;
                 if (model->kind == MODEL_LAZY)
                         continue;
-                must(model, asker);
                 check_oldest_went(model, block);
+                if (model->pools[block->pool].was_trimmed || model->pools[block->pool].was_limited)
+                        continue;
+                must(model, asker);
                 if (model_n_queued(model, block->pool) > 1)
                         continue;
                 check_order_of_tenants(model, block, asker);
                 if (block == model->pools[block->pool].evicted_last)
                         check_no_waste(model, block, asker);
         }
+}
+
+/* Above its limit a pool caches nothing. */
+static void begin_anew(struct model *model, uint32_t pool)
+{
+        struct model_pool *expected = &model->pools[pool];
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link)
+                must(model, block->pool != pool || block->state != MODEL_CACHED ||
+                                    !model_excess(model, pool));
+        expected->max_since = expected->max_bytes;
+        expected->last_reserved = model_reserved(model, pool);
+        expected->was_trimmed = false;
+        expected->was_limited = false;
 }
 
 void model_compare(struct model *model)
@@ -216,4 +255,6 @@ void model_compare(struct model *model)
         }
         check_waiting(model);
         check_evictions(model);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                begin_anew(model, i);
 }

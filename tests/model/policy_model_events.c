@@ -9,6 +9,12 @@ static void happened(struct model *model)
         model->settled = false;
 }
 
+static void happened_and_served(struct model *model)
+{
+        happened(model);
+        model->unserved = false;
+}
+
 struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots)
 {
         struct model_client *client = calloc(1, sizeof(*client));
@@ -60,9 +66,11 @@ static void drop(struct model *model, struct model_client *client)
                 free(free_all);
         }
         LIST_FOREACH (lease, &client->leases, client_link) {
-                if (lease->busy)
+                if (!lease->busy)
+                        continue;
+                model_end_use(model, lease);
+                if (!model_oldest_user(lease->block))
                         lease->block->state = MODEL_RELEASING;
-                lease->busy = false;
         }
 }
 
@@ -96,7 +104,7 @@ void model_dead(struct model *model, struct model_client *client)
         take_sign(model, client, client->eof, is_gone);
 }
 
-static unsigned n_taken_slots(const struct model *model, const struct model_client *client)
+unsigned model_n_taken_slots(const struct model *model, const struct model_client *client)
 {
         unsigned n = model_n_unanswered(model, client);
         const struct model_lease *lease;
@@ -130,7 +138,7 @@ static int predict(const struct model *model, const struct model_client *client,
                 return GPUMEM_E_TOO_LARGE;
         if (model_n_unanswered(model, client) >= 64)
                 return GPUMEM_E_TOO_MANY;
-        if (n_taken_slots(model, client) >= client->n_slots)
+        if (model_n_taken_slots(model, client) >= client->n_slots)
                 return GPUMEM_E_TOO_MANY;
         return is_duplicate(model, client, ask->serial) ? GPUMEM_E_BAD_REQUEST : 0;
 }
@@ -141,9 +149,9 @@ static bool room_is_there(const struct model *model, const struct policy_ask *as
 
         if (ask->pool >= MODEL_N_POOLS || model_n_queued(model, ask->pool) > 0)
                 return false;
-        n_bytes = model_room(model, ask->pool) + model_evictable(model, ask->pool) +
+        n_bytes = model->pools[ask->pool].max_bytes + model_evictable(model, ask->pool) +
                   model_incoming(model, ask->pool);
-        return ask->n_bytes <= n_bytes;
+        return ask->n_bytes + model_reserved(model, ask->pool) <= n_bytes;
 }
 
 void model_ask(struct model *model, struct model_client *client, const struct policy_ask *ask)
@@ -162,7 +170,7 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         };
         TAILQ_INSERT_TAIL(&model->requests, request, link);
         policy_lease(model->policy, client->client, ask, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_cancel(struct model *model, struct model_request *request)
@@ -186,10 +194,11 @@ void model_return(struct model *model, struct model_lease *lease, enum return_ki
                 return;
         }
         must(model, r == 0);
-        lease->busy = false;
+        model_end_use(model, lease);
         if (kind == RETURN_UNMAPPED)
                 end_mapping(model, lease);
-        model_cache(model, block);
+        if (!model_oldest_user(block))
+                model_cache(model, block);
 }
 
 void model_unmap(struct model *model, struct model_lease *lease)
@@ -228,6 +237,7 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
         must(model,
              policy_free_all(model->policy, client->client, free_all->serial, scope, pool) == 0);
         happened(model);
+        model->unserved = true;
 }
 
 void model_spoil(struct model *model, struct model_lease *lease)
@@ -273,7 +283,7 @@ void model_created(struct model *model, struct model_block *block, int result)
                         block->state = MODEL_MADE;
         }
         policy_created(model->policy, name, result, result ? NULL : block, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_released(struct model *model, struct model_block *block)
@@ -292,13 +302,13 @@ void model_released(struct model *model, struct model_block *block)
                 model_forget_block(model, block);
         }
         policy_released(model->policy, name, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_expire(struct model *model)
 {
         policy_expire(model->policy, model->now_ns);
-        happened(model);
+        happened_and_served(model);
 }
 
 void model_retry(struct model *model, uint32_t pool)

@@ -34,6 +34,14 @@ static bool may_answer(const struct order *order, const struct model_request *re
                                                 : request->outcome == 0;
 }
 
+/* The pool's limit may have been lowered since it was asked. */
+static bool may_have_become_too_large(const struct order *order,
+                                      const struct model_request *request)
+{
+        return order->kind == ORDER_REFUSE && order->outcome == GPUMEM_E_TOO_LARGE &&
+               request->ask.serial == order->serial && !request->outcome;
+}
+
 static struct model_request *request_of(const struct model *model, const struct order *order)
 {
         struct model_client *client = client_of(model, order);
@@ -43,6 +51,12 @@ static struct model_request *request_of(const struct model *model, const struct 
         TAILQ_FOREACH (request, &model->requests, link) {
                 if (request->client == client && may_answer(order, request))
                         break;
+        }
+        if (!request) {
+                TAILQ_FOREACH (request, &model->requests, link) {
+                        if (request->client == client && may_have_become_too_large(order, request))
+                                break;
+                }
         }
         must(model, request);
         must(model, order->pool == request->ask.pool);
@@ -73,7 +87,8 @@ static void check_first_in_queue(const struct model *model, const struct model_r
         TAILQ_FOREACH (older, &model->requests, link) {
                 if (older == request)
                         return;
-                must(model, older->ask.pool != request->ask.pool || older->block);
+                must(model, older->ask.pool != request->ask.pool || older->block ||
+                                    model_held(model, older));
         }
 }
 
@@ -87,8 +102,12 @@ static struct model_block *take_create(struct model *model, const struct order *
         must(model, block_bytes(order->block) == request->ask.n_bytes);
         must(model, block_properties(order->block) == request->ask.properties);
         must(model, !block_backing(order->block));
-        if (model->kind == MODEL_EXACT)
+        if (model->kind == MODEL_EXACT) {
                 check_first_in_queue(model, request);
+                must(model,
+                     !model_limit(model, request->client, request->ask.pool, request->ask.n_bytes));
+                must(model, model_room(model, request->ask.pool) >= request->ask.n_bytes);
+        }
         *block = (struct model_block){
                 .block = order->block,
                 .id = block_id(order->block),
@@ -172,8 +191,8 @@ static void check_lease(const struct model *model, const struct model_client *cl
                 must(model, other->slot != lease_slot(lease) && other->id != lease_id(lease));
 }
 
-static void add_lease(struct model *model, struct model_client *client, struct model_block *block,
-                      const struct lease *name)
+void model_add_lease(struct model *model, struct model_client *client, struct model_block *block,
+                     const struct lease *name)
 {
         struct model_lease *lease = calloc(1, sizeof(*lease));
 
@@ -200,8 +219,11 @@ static void take_grant(struct model *model, const struct order *order)
         must(model, block_backing(order->block) == block);
         if (block->state == MODEL_CACHED) {
                 must(model, !request->block);
-                if (model->kind == MODEL_EXACT)
+                if (model->kind == MODEL_EXACT) {
                         check_choice(model, request, block);
+                        must(model,
+                             !model_limit(model, request->client, block->pool, block->n_bytes));
+                }
                 model->pools[block->pool].n_grants_from_cache++;
         } else {
                 must(model, block->state == MODEL_MADE && block->request == request);
@@ -209,14 +231,40 @@ static void take_grant(struct model *model, const struct order *order)
         block->state = MODEL_HELD;
         block->request = NULL;
         request->block = NULL;
-        add_lease(model, request->client, block, order->lease);
+        model_add_lease(model, request->client, block, order->lease);
         model_forget_request(model, request);
         model->n_grants++;
+}
+
+/* The refusal names the limit as it is. */
+static void check_hit(const struct model *model, const struct model_request *request,
+                      const struct order *order)
+{
+        const struct limit_hit *hit = &order->limit;
+
+        must(model, hit->scope == LIMIT_OF_CLIENT || hit->scope == LIMIT_OF_TENANT);
+        must(model, order->n_bytes == request->ask.n_bytes);
+        if (hit->why == LIMIT_WOULD_BE_PASSED)
+                must(model,
+                     hit->used + (hit->kind == LIMIT_LEASES ? 1 : order->n_bytes) > hit->max);
+}
+
+static void check_limited(const struct model *model, const struct model_request *request,
+                          const struct order *order)
+{
+        check_hit(model, request, order);
+        if (model->kind == MODEL_LAZY || model_can_never_be(model, request))
+                return;
+        must(model, request->ask.deadline_ns <= model->now_ns);
+        must(model, model_held(model, request));
 }
 
 static void check_late(const struct model *model, const struct model_request *request, int outcome)
 {
         must(model, request->ask.deadline_ns <= model->now_ns);
+        must(model,
+             model->kind == MODEL_LAZY ||
+                     !model_limit(model, request->client, request->ask.pool, request->ask.n_bytes));
         if (outcome == GPUMEM_E_DEVICE_FULL) {
                 must(model, request->device_full);
         } else {
@@ -235,6 +283,12 @@ static void take_refusal(struct model *model, const struct order *order)
         must(model, outcome != 0);
         if (is_refused_for_what_it_is(order)) {
                 must(model, !request->block);
+                if (!request->outcome && request->predicted)
+                        must(model, model->kind == MODEL_LAZY ||
+                                            request->ask.n_bytes >
+                                                    model->pools[request->ask.pool].max_bytes);
+                if (request->ask.pool < MODEL_N_POOLS && !request->outcome && request->predicted)
+                        model->pools[request->ask.pool].n_refusals++;
                 model_forget_request(model, request);
                 return;
         }
@@ -242,10 +296,15 @@ static void take_refusal(struct model *model, const struct order *order)
                 must(model, request->cancelled);
                 model_make_for_nobody(model, request);
         } else {
-                if (request->failure)
+                if (request->failure) {
                         must(model, outcome == request->failure);
-                else
+                } else if (outcome == GPUMEM_E_LIMIT) {
+                        check_limited(model, request, order);
+                        model->pools[request->ask.pool].was_limited = true;
+                        model->n_limit_refusals++;
+                } else {
                         check_late(model, request, outcome);
+                }
                 model->pools[request->ask.pool].n_refusals++;
         }
         model_forget_request(model, request);

@@ -35,7 +35,7 @@ static int create(const struct worker *worker, const struct model *model, struct
         uint64_t n_bytes = used_bytes(model, block->pool) + block->n_bytes +
                            worker->pools[block->pool].n_strangers_bytes;
 
-        if (n_bytes > model->pools[block->pool].max_bytes)
+        if (n_bytes > model->pools[block->pool].n_device_bytes)
                 return GPUMEM_E_DEVICE_FULL;
         switch (random_below(random, 50)) {
         case 0:
@@ -65,7 +65,7 @@ void worker_change_strangers(struct worker *worker, const struct model *model,
                              struct random *random)
 {
         uint32_t pool = (uint32_t)random_below(random, MODEL_N_POOLS);
-        uint64_t most = model->pools[pool].max_bytes / 3;
+        uint64_t most = model->pools[pool].n_device_bytes / 3;
 
         /* Half of the time there are none. */
         worker->pools[pool].n_strangers_bytes = random_below(random, 2) ? random_below(random, most)

@@ -9,10 +9,13 @@
 #include "tests/model/policy_worker.h"
 #include "tests/model/random.h"
 
-#define N_UIDS        3
 #define MAX_N_CLIENTS 8
 
+/* What clients ask for: in SHARING every second block can be shared, else every eighth. */
+enum play_kind { PLAY_MIXED, PLAY_SHARING };
+
 struct play {
+        enum play_kind kind;
         struct model model;
         struct worker worker;
         struct random random;
@@ -112,7 +115,7 @@ static void join(struct play *play)
         LIST_FOREACH (client, &play->model.clients, link)
                 n++;
         if (n < MAX_N_CLIENTS)
-                (void)model_join(&play->model, (uint32_t)below(play, N_UIDS),
+                (void)model_join(&play->model, (uint32_t)below(play, MODEL_N_UIDS),
                                  slots[below(play, ARRAY_SIZE(slots))]);
 }
 
@@ -163,7 +166,9 @@ static void ask(struct play *play)
                 .pool = (uint32_t)below(play, MODEL_N_POOLS),
                 .serial = any_serial(play, client),
                 .n_bytes = 2 * MIB * (1 + below(play, one_in(play, 8) ? 24 : 10)),
-                .properties = properties[below(play, ARRAY_SIZE(properties))],
+                .properties = play->kind == PLAY_SHARING && one_in(play, 2)
+                                      ? POLICY_SHAREABLE
+                                      : properties[below(play, ARRAY_SIZE(properties))],
                 .deadline_ns = any_deadline(play),
         };
         if (one_in(play, 60))
@@ -188,6 +193,63 @@ static void unmap_one(struct play *play)
 
         if (lease)
                 model_unmap(&play->model, lease);
+}
+
+/* Mostly one that can be shared. */
+static void share_one(struct play *play)
+{
+        struct policy_share terms = {.granted_uid = POLICY_NO_UID};
+        struct model_share *old = LIST_FIRST(&play->model.shares);
+        struct model_lease *lease = any_lease(play);
+
+        for (unsigned i = 0; i < 8; i++) {
+                if (!lease || !(lease->block->properties & POLICY_SHAREABLE))
+                        lease = any_lease(play);
+        }
+        if (!lease)
+                return;
+        for (unsigned i = 0; i < POLICY_TOKEN_BYTES; i++)
+                terms.token.bytes[i] = (uint8_t)below(play, 256);
+        if (old && one_in(play, 30))
+                terms.token = old->terms.token;
+        terms.n_bytes = below(play, lease->block->n_bytes + lease->block->n_bytes / 16);
+        if (one_in(play, 2))
+                terms.granted_uid = (uint32_t)below(play, MODEL_N_UIDS);
+        model_share(&play->model, lease, &terms);
+}
+
+/* Mostly one that there is. */
+static struct policy_token any_token(struct play *play)
+{
+        struct model_share *share = LIST_FIRST(&play->model.shares);
+        struct policy_token token = {{1}};
+        uint64_t n = below(play, 8);
+
+        while (share && n--)
+                share = LIST_NEXT(share, link);
+        if (share)
+                token = share->terms.token;
+        if (one_in(play, 20))
+                token.bytes[below(play, POLICY_TOKEN_BYTES)] ^= 1;
+        return token;
+}
+
+static void attach_one(struct play *play)
+{
+        struct model_client *client = any_speaker(play);
+        struct policy_token token = any_token(play);
+
+        if (client)
+                model_attach(&play->model, client, &token);
+}
+
+static void unshare_one(struct play *play)
+{
+        struct model_client *client = any_speaker(play);
+        struct policy_token token = any_token(play);
+
+        if (client)
+                model_unshare(&play->model, client, &token);
 }
 
 static void cancel_one(struct play *play)
@@ -246,24 +308,69 @@ static void change_strangers(struct play *play)
         worker_change_strangers(&play->worker, &play->model, &play->random);
 }
 
+/* Mostly wide enough to let something through. */
+static uint64_t any_max(struct play *play, unsigned kind)
+{
+        switch (below(play, 5)) {
+        case 0:
+                return LIMIT_NONE;
+        case 1:
+                return kind == LIMIT_LEASES ? below(play, 4) : below(play, 24) * MIB;
+        default:
+                return kind == LIMIT_LEASES ? 2 + below(play, 12) : (20 + below(play, 120)) * MIB;
+        }
+}
+
+static void change_limit(struct play *play)
+{
+        enum limit_scope scope = one_in(play, 2) ? LIMIT_OF_CLIENT : LIMIT_OF_TENANT;
+        unsigned kind = (unsigned)below(play, LIMIT_N_KINDS);
+        uint32_t uid = POLICY_EVERY_UID;
+        uint64_t max = any_max(play, kind);
+
+        if (one_in(play, 6)) {
+                model_clear_limits(&play->model);
+                return;
+        }
+        if (scope == LIMIT_OF_TENANT && one_in(play, 2)) {
+                uid = (uint32_t)below(play, MODEL_N_UIDS);
+                max = one_in(play, 3) ? LIMIT_INHERIT : max;
+        }
+        model_set_limit(&play->model, scope, uid, kind, max);
+}
+
+/* Lower, higher, or more than the driver has. */
+static void change_pool(struct play *play)
+{
+        uint32_t pool = (uint32_t)below(play, MODEL_N_POOLS);
+        uint64_t n_device_bytes = play->model.pools[pool].n_device_bytes;
+
+        model_set_pool_max(&play->model, pool,
+                           one_in(play, 2) ? n_device_bytes
+                                           : 2 * MIB + below(play, n_device_bytes * 5 / 4));
+}
+
 static void do_something(struct play *play)
 {
         static const struct {
-                unsigned weight;
+                unsigned weights[2]; /* by kind of play */
                 void (*deed)(struct play *play);
         } deeds[] = {
-                {300, ask},    {250, return_one},     {100, unmap_one}, {40, cancel_one},
-                {400, work},   {60, pass_time},       {15, join},       {14, end_someone},
-                {6, free_all}, {5, change_strangers}, {8, retry},       {10, spoil_one},
+                {{300, 300}, ask},          {{250, 40}, return_one}, {{100, 100}, unmap_one},
+                {{40, 10}, cancel_one},     {{400, 400}, work},      {{60, 30}, pass_time},
+                {{15, 15}, join},           {{14, 6}, end_someone},  {{6, 6}, free_all},
+                {{5, 5}, change_strangers}, {{8, 8}, retry},         {{10, 60}, share_one},
+                {{10, 120}, attach_one},    {{2, 6}, unshare_one},   {{8, 8}, change_limit},
+                {{6, 6}, change_pool},      {{10, 10}, spoil_one},
         };
         uint64_t n_weights = 0, n;
         unsigned i;
 
         for (i = 0; i < ARRAY_SIZE(deeds); i++)
-                n_weights += deeds[i].weight;
+                n_weights += deeds[i].weights[play->kind];
         n = below(play, n_weights);
-        for (i = 0; n >= deeds[i].weight; i++)
-                n -= deeds[i].weight;
+        for (i = 0; n >= deeds[i].weights[play->kind]; i++)
+                n -= deeds[i].weights[play->kind];
         deeds[i].deed(play);
 }
 
@@ -311,6 +418,7 @@ static void end(struct play *play)
                 end_someone(play);
                 settle(play);
                 policy_check(play->model.policy);
+                model_compare(&play->model);
         }
         work_off(play);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
@@ -322,29 +430,43 @@ static void end(struct play *play)
         must(&play->model, policy_next_deadline(play->model.policy) == UINT64_MAX);
 }
 
-static void run(enum model_kind kind, unsigned long n)
+static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
 {
-        struct play play = {.random = {.state = seed() + kind}};
+        struct play play = {.kind = play_kind, .random = {.state = seed() + kind}};
 
         model_init(&play.model, kind);
         worker_init(&play.worker);
         for (unsigned long i = 0; i < n; i++)
                 step(&play);
         /* A play in which next to nobody got anything would prove nothing. */
-        must(&play.model, play.model.n_grants > n / 20);
+        must(&play.model, play.model.n_grants > n / (play_kind == PLAY_SHARING ? 100 : 30));
+        must(&play.model, play_kind == PLAY_MIXED || play.model.n_attached > n / 100);
+        must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
         end(&play);
         model_deinit(&play.model);
 }
 
 START_TEST(orders_taken_at_once)
 {
-        run(MODEL_EXACT, n_steps());
+        run(PLAY_MIXED, MODEL_EXACT, n_steps());
 }
 END_TEST
 
 START_TEST(orders_left_standing)
 {
-        run(MODEL_LAZY, n_steps());
+        run(PLAY_MIXED, MODEL_LAZY, n_steps());
+}
+END_TEST
+
+START_TEST(much_is_shared)
+{
+        run(PLAY_SHARING, MODEL_EXACT, n_steps());
+}
+END_TEST
+
+START_TEST(much_is_shared_and_orders_left_standing)
+{
+        run(PLAY_SHARING, MODEL_LAZY, n_steps());
 }
 END_TEST
 
@@ -361,6 +483,8 @@ int main(void)
         tcase_set_timeout(tests, 0);
         tcase_add_test(tests, orders_taken_at_once);
         tcase_add_test(tests, orders_left_standing);
+        tcase_add_test(tests, much_is_shared);
+        tcase_add_test(tests, much_is_shared_and_orders_left_standing);
         suite_add_tcase(suite, tests);
         runner = srunner_create(suite);
         srunner_set_tap(runner, "-");

@@ -138,12 +138,76 @@ def check_symbols(report, nm, library):
                 [] if ok else (ran.stdout + ran.stderr).splitlines())
 
 
+def run_style(script, *arguments):
+    """Runs a style test and returns the names of its failed cases."""
+    ran = subprocess.run([sys.executable, STYLE / script, *arguments], capture_output=True,
+                         text=True, check=False)
+    return [line.partition(' - ')[2] for line in ran.stdout.splitlines()
+            if line.startswith('not ok')] + ran.stderr.splitlines()
+
+
+def check_exports(report, nm, library):
+    for what, header, expected in [
+            ('exported without a node', 'GPUMEM_API int wants_driver(void);',
+             ['what is declared is exported', 'what is exported is declared']),
+            ('a header without a function', '#define GPUMEM_API\n/* GPUMEM_API int f(void); */',
+             ['the header declares functions', 'what is exported is declared'])]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'a.h')
+            path.write_text(header)
+            failed = run_style('exports.py', nm, path, 'NODE_0', library)
+        report.case(f'exports: {what}', differ(failed, expected))
+
+
+def check_protocol(report):
+    table = '<!-- generated: begin a -->\n| 1 |\n<!-- end -->\n'
+    as_lists, placed = 'every table is as the lists say', 'every table has its place'
+    for what, document, expected in [
+            ('as the lists say', f'Words.\n{table}More.\n', []),
+            ('another number', f'Words.\n{table}'.replace('1', '2'), [as_lists]),
+            ('no place', 'Words.\n', [placed]),
+            ('two places', table + table, [placed]),
+            ('a table of nothing', table + table.replace(' a ', ' b '), [placed])]:
+        with tempfile.TemporaryDirectory() as folder:
+            tables, path = pathlib.Path(folder, 'tables'), pathlib.Path(folder, 'a.md')
+            tables.write_text(f"#!/bin/sh\ncat <<'E'\n{table}E\n")
+            tables.chmod(0o755)
+            path.write_text(document)
+            failed = run_style('protocol.py', tables, path)
+            run_style('protocol.py', '--write', tables, path)
+            left = run_style('protocol.py', tables, path)
+        report.case(f'protocol: {what}', differ(failed, expected))
+        report.case(f'protocol: {what}, written anew', differ(as_lists in left, False))
+
+
+def check_testing(report):
+    head, rows = '| input | test |\n|---|---|\n', 'every row names tests that are there'
+    files = {'tests/live/test_a.c': 'START_TEST(one)\nEND_TEST\nSTART_TEST(lost)\nadd(one);\n',
+             'tests/live/b.sh': 'ok "two: words" true\n'}
+    for what, cell, expected in [
+            ('tests that are there', '`a: one`, `b: two: words`', []),
+            ('no such case', '`a: one`, `a: on`', [rows]),
+            ('no such case of a script', '`b: two`', [rows]),
+            ('a case that is not run', '`a: lost`', [rows]),
+            ('no such program', '`c: one`', [rows]),
+            ('no test', 'by hand', [rows]),
+            ('words besides', '`a: one` and more', [rows])]:
+        tree = files | {'TESTING.md': f'{head}| x | {cell} |\n'}
+        failed = failed_cases(STYLE / 'testing.py', tree)
+        report.case(f'testing: {what}', differ(failed, expected))
+    report.case('testing: no rows', differ(
+        failed_cases(STYLE / 'testing.py', files | {'TESTING.md': head}), ['TESTING.md has rows']))
+
+
 def main():
     report = tap.Report()
     check_includes(report)
     check_words(report)
     check_format(report)
     check_symbols(report, *sys.argv[1:])
+    check_exports(report, *sys.argv[1:])
+    check_protocol(report)
+    check_testing(report)
     return report.finish()
 
 

@@ -12,9 +12,10 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS))
 import tap
 
-# Stands for meson: takes `test --no-rebuild -C DIR` and leaves the log that the case prepared.
+# Stands for meson: takes `test --no-rebuild -C DIR [--suite SUITE]` and leaves the log that the case
+# prepared.
 FAKE_MESON = '''#!/bin/sh
-[ "$*" = "test --no-rebuild -C $4" ] || exit 9
+[ "$*" = "test --no-rebuild -C $4${5:+ --suite unit}" ] || exit 9
 [ ! -f "$4/prepared" ] || cp "$4/prepared" "$4/meson-logs/testlog.json"
 echo "1/1 progress of meson"
 exit 1
@@ -27,18 +28,23 @@ def entry(stdout, *, name='p:unit / size', result='OK', returncode=0, stderr='')
 
 
 def summarise(scratch, builds, *arguments):
-    """Runs summary.py over builds {name: (registered names, log entries or None)}."""
+    """Runs summary.py over builds {name: (registered names, log entries or None)}.
+
+    A test is registered in suite "unit", or in the one that stands before it: "slow / size".
+    """
     meson = scratch / 'meson'
     meson.write_text(FAKE_MESON)
     meson.chmod(0o755)
-    for name, (registered, entries) in builds.items():
+    for build, (registered, entries) in builds.items():
+        name = build.partition(':')[0]
         (scratch / name / 'meson-logs').mkdir(parents=True)
         (scratch / name / 'meson-info').mkdir()
         # A log of an earlier run, which must not count.
         (scratch / name / 'meson-logs/testlog.json').write_text(
             json.dumps(entry('ok 1 - stale\n1..1\n')) + '\n')
         (scratch / name / 'meson-info/intro-tests.json').write_text(json.dumps(
-            [{'name': test, 'suite': ['p:unit']} for test in registered]))
+            [{'name': test.rpartition(' / ')[2],
+              'suite': ['p:' + (test.rpartition(' / ')[0] or 'unit')]} for test in registered]))
         if entries is not None:
             (scratch / name / 'prepared').write_text(
                 ''.join(json.dumps(line) + '\n' for line in entries))
@@ -114,6 +120,10 @@ def main():
           ('failed in b: unit / log', 'did not run'))
     check('one of two tests with the same name did not run', {'b': (['size', 'size'], [good])},
           '2 passed, 1 failed', ('did not run',))
+    check('of one suite, the tests of others need not run', {'b:unit': (['size', 'slow / log'], [good])},
+          '2 passed, 0 failed', ('b:unit',))
+    check('of one suite, every test must run', {'b:unit': (['size', 'log'], [good])},
+          '2 passed, 1 failed', ('failed in b:unit: unit / log', 'did not run'))
     check('meson left no log, and an older one is there', {'b': (['size'], None)},
           '0 passed, 1 failed', ('did not run',))
     check('no tests at all', {'b': ([], [])}, '0 passed, 1 failed', ('there are no tests',))

@@ -257,7 +257,7 @@ static void import_refused(int fd)
 {
         CUmemGenericAllocationHandle handle;
 
-        ck_cuda(CUDA_ERROR_INVALID_VALUE,
+        ck_cuda(CUDA_ERROR_UNKNOWN,
                 cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, FD));
 }
 

@@ -1,0 +1,92 @@
+#include "client/limit.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "client/pool.h"
+#include "gpumem.h"
+
+#define FRACTION_DIGITS_MAX 32
+
+/* "1", "0.5", ".25": what a person writes; no sign, no exponent, whatever the locale. */
+static int parse_fraction(const char *text, double *ret_fraction)
+{
+        double value = 0, unit = 1;
+        unsigned n_digits = 0;
+
+        for (; *text >= '0' && *text <= '9' && n_digits <= FRACTION_DIGITS_MAX; text++, n_digits++)
+                value = value * 10 + (*text - '0');
+        if (*text == '.') {
+                for (text++; *text >= '0' && *text <= '9' && n_digits <= FRACTION_DIGITS_MAX;
+                     text++, n_digits++) {
+                        unit /= 10;
+                        value += unit * (*text - '0');
+                }
+        }
+        if (*text || !n_digits || !(value > 0 && value <= 1))
+                return -EINVAL;
+        *ret_fraction = value;
+        return 0;
+}
+
+int limit_read_fraction(double *ret_fraction)
+{
+        const char *text = secure_getenv("GPUMEM_MEMORY_FRACTION");
+
+        if (!text || !*text) {
+                *ret_fraction = 1;
+                return 0;
+        }
+        if (parse_fraction(text, ret_fraction)) {
+                log_debug(
+                        "GPUMEM_MEMORY_FRACTION: \"%s\" is no fraction; allowed: more than 0, and "
+                        "1 at most",
+                        text);
+                return GPUMEM_E_BAD_REQUEST;
+        }
+        return 0;
+}
+
+uint64_t limit_of_fraction(double fraction, uint64_t n_bytes)
+{
+        return fraction < 1 ? (uint64_t)((double)n_bytes * fraction) : UINT64_MAX;
+}
+
+int limit_take(struct pool *pool, uint64_t n_bytes)
+{
+        struct own_limit *limit = &pool->limit;
+        uint64_t n_max_bytes;
+        int r = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        n_max_bytes = limit->n_max_bytes;
+        if (limit->n_leased_bytes > n_max_bytes || n_bytes > n_max_bytes - limit->n_leased_bytes)
+                r = GPUMEM_E_LIMIT;
+        else
+                limit->n_leased_bytes += n_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        if (r)
+                log_debug("%s: the process's own limit is %llu bytes", pool->row.name,
+                          (unsigned long long)n_max_bytes);
+        return r;
+}
+
+void limit_correct(struct pool *pool, uint64_t n_asked_bytes, uint64_t n_bytes)
+{
+        pthread_mutex_lock(&pool->lock);
+        pool->limit.n_leased_bytes += n_bytes - n_asked_bytes;
+        pthread_mutex_unlock(&pool->lock);
+}
+
+void limit_give(struct pool *pool, uint64_t n_bytes)
+{
+        limit_correct(pool, n_bytes, 0);
+}
+
+void limit_set(struct pool *pool, uint64_t n_max_bytes)
+{
+        pthread_mutex_lock(&pool->lock);
+        pool->limit.n_max_bytes = n_max_bytes;
+        pthread_mutex_unlock(&pool->lock);
+}

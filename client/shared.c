@@ -1,0 +1,146 @@
+#include "client/shared.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/blocks.h"
+#include "client/heap.h"
+#include "gpumem.h"
+
+struct shared {
+        struct shared_info info;
+        struct leased *leased;
+        LIST_ENTRY(shared) link;
+};
+
+/* Takes `shared` over: from now on it is found by its pointer. */
+static void *add(struct pool *pool, struct shared *take_shared, struct leased *leased)
+{
+        take_shared->leased = leased;
+        take_shared->info.lease = leased->lease;
+        pthread_mutex_lock(&pool->lock);
+        leased->shared = take_shared;
+        LIST_INSERT_HEAD(&pool->shareds, take_shared, link);
+        if (take_shared->info.kind == SHARED_OWN)
+                pool_count_come(pool, take_shared->info.n_bytes, leased->n_bytes);
+        pthread_mutex_unlock(&pool->lock);
+        return (void *)(uintptr_t)leased->address;
+}
+
+/* From now on it is not found any more; the caller has the lock. */
+static struct leased *take_out(struct pool *pool, struct shared *shared)
+{
+        struct leased *leased = shared->leased;
+
+        if (shared->info.kind == SHARED_OWN)
+                pool_count_gone(pool, shared->info.n_bytes, leased->n_bytes);
+        LIST_REMOVE(shared, link);
+        leased->shared = NULL;
+        free(shared);
+        return leased;
+}
+
+int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
+                 uint32_t wait_ms, void **ret_pointer)
+{
+        CLEANUP(freep)
+        struct shared *shared = NULL;
+        struct leased *leased;
+        uint64_t n_block_bytes;
+        int r;
+
+        if (size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
+                return GPUMEM_E_TOO_LARGE;
+        shared = calloc(1, sizeof(*shared));
+        if (!shared)
+                return -ENOMEM;
+        shared->info = (struct shared_info){.kind = SHARED_OWN, .n_bytes = n_bytes, .key = *key};
+        r = leased_new_shareable(pool, n_block_bytes, wait_ms, &leased);
+        if (r)
+                return r;
+        *ret_pointer = add(pool, steal_ptr(shared), leased);
+        return 0;
+}
+
+int shared_attach(struct pool *pool, const struct stream_key *key,
+                  const struct message_attached *answer, int take_fd, void **ret_pointer)
+{
+        CLEANUP(freep)
+        struct shared *shared = calloc(1, sizeof(*shared));
+        struct leased *leased;
+        int r;
+
+        r = leased_attach(pool, answer, take_fd, &leased);
+        if (r)
+                return r;
+        if (!shared) {
+                leased_free(pool, leased);
+                return -ENOMEM;
+        }
+        shared->info = (struct shared_info){
+                .kind = SHARED_ATTACHED, .n_bytes = answer->n_bytes, .key = *key};
+        *ret_pointer = add(pool, steal_ptr(shared), leased);
+        return 0;
+}
+
+/* What starts at the pointer, or NULL; the caller has the lock. */
+static struct shared *at(const struct pool *pool, const void *pointer)
+{
+        uint64_t address = (uint64_t)(uintptr_t)pointer;
+        const struct leased *leased = NULL;
+
+        if (pool->arena)
+                leased = arena_find(pool->arena, address);
+        return leased && leased->address == address ? leased->shared : NULL;
+}
+
+/* What was made or attached without a context and registered later may be in any stream's hands. */
+static struct shared_info info_of(const struct shared *shared)
+{
+        struct shared_info info = shared->info;
+
+        if (!info.key.context && shared->leased->context)
+                info.key = (struct stream_key){.context = shared->leased->context,
+                                               .id = POOL_ANY_STREAM};
+        return info;
+}
+
+int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_info)
+{
+        const struct shared *shared;
+
+        pthread_mutex_lock(&pool->lock);
+        shared = at(pool, pointer);
+        if (shared)
+                *ret_info = info_of(shared);
+        pthread_mutex_unlock(&pool->lock);
+        return shared ? 0 : GPUMEM_E_NOT_OURS;
+}
+
+int shared_end(struct pool *pool, const void *pointer, uint64_t lease)
+{
+        struct leased *leased = NULL;
+        struct shared *shared;
+
+        pthread_mutex_lock(&pool->lock);
+        shared = at(pool, pointer);
+        if (shared && shared->info.lease == lease)
+                leased = take_out(pool, shared);
+        pthread_mutex_unlock(&pool->lock);
+        if (!leased)
+                return GPUMEM_E_NOT_OURS;
+        leased_free(pool, leased);
+        return 0;
+}
+
+void shared_return_all(struct pool *pool)
+{
+        while (!LIST_EMPTY(&pool->shareds)) {
+                struct leased *leased;
+
+                pthread_mutex_lock(&pool->lock);
+                leased = take_out(pool, LIST_FIRST(&pool->shareds));
+                pthread_mutex_unlock(&pool->lock);
+                leased_free(pool, leased);
+        }
+}

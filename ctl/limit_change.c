@@ -1,0 +1,159 @@
+/* WHO:WHAT=MAX, as a person writes it. */
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/limits.h"
+#include "proto/proto.h"
+
+#define WORD_MAX 64
+
+static const struct {
+        const char *name;
+        uint32_t kind;
+} whats[] = {
+        {"device_bytes", PROTO_LIMIT_DEVICE_BYTES},
+        {"pinned_bytes", PROTO_LIMIT_PINNED_BYTES},
+        {"leases", PROTO_LIMIT_LEASES},
+        {"max_bytes", PROTO_LIMIT_RESERVED_BYTES},
+};
+
+static int wrong(const char *part, const char *what, const char *allowed)
+{
+        (void)fprintf(stderr, "gpumemctl: --set: \"%s\" is no %s; allowed: %s\n", part, what,
+                      allowed);
+        return -EINVAL;
+}
+
+static int parse_number(const char *text, uint64_t *ret_number)
+{
+        unsigned long long number;
+        char *end;
+
+        if (*text < '0' || *text > '9')
+                return -EINVAL;
+        errno = 0;
+        number = strtoull(text, &end, 10);
+        if (*end || errno)
+                return -EINVAL;
+        *ret_number = number;
+        return 0;
+}
+
+static int parse_uid(const char *text, uint32_t *ret_uid)
+{
+        const struct passwd *user;
+        uint64_t uid;
+
+        if (parse_number(text, &uid) == 0 && uid < UINT32_MAX) {
+                *ret_uid = (uint32_t)uid;
+                return 0;
+        }
+        user = getpwnam(text);
+        if (!user)
+                return wrong(text, "user", "a uid, or the name of a user");
+        *ret_uid = (uint32_t)user->pw_uid;
+        return 0;
+}
+
+static int parse_who(const char *text, struct limit_change *change)
+{
+        uint64_t pool;
+
+        change->holder = PROTO_LIMIT_OF_EACH;
+        if (strcmp(text, "client") == 0) {
+                change->scope = PROTO_LIMIT_OF_CLIENT;
+                return 0;
+        }
+        if (strcmp(text, "tenant") == 0) {
+                change->scope = PROTO_LIMIT_OF_TENANT;
+                return 0;
+        }
+        if (strncmp(text, "tenant/", 7) == 0) {
+                change->scope = PROTO_LIMIT_OF_TENANT;
+                return parse_uid(text + 7, &change->holder);
+        }
+        if (strncmp(text, "pool/", 5) == 0 && parse_number(text + 5, &pool) == 0 &&
+            pool < PROTO_POOLS_MAX) {
+                change->scope = PROTO_LIMIT_OF_POOL;
+                change->holder = (uint32_t)pool;
+                return 0;
+        }
+        return wrong(text, "holder", "client, tenant, tenant/USER, pool/ID");
+}
+
+static int parse_what(const char *text, struct limit_change *change)
+{
+        bool of_pool = change->scope == PROTO_LIMIT_OF_POOL;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(whats); i++) {
+                if (strcmp(text, whats[i].name) == 0 &&
+                    of_pool == (whats[i].kind == PROTO_LIMIT_RESERVED_BYTES)) {
+                        change->kind = whats[i].kind;
+                        return 0;
+                }
+        }
+        return wrong(text, "limit of this holder",
+                     of_pool ? "max_bytes" : "device_bytes, pinned_bytes, leases");
+}
+
+static int parse_max(const char *text, struct limit_change *change)
+{
+        bool has_default = change->scope == PROTO_LIMIT_OF_TENANT &&
+                           change->holder != PROTO_LIMIT_OF_EACH;
+
+        if (strcmp(text, "none") == 0) {
+                change->max = PROTO_LIMIT_NONE;
+                return 0;
+        }
+        if (has_default && strcmp(text, "default") == 0) {
+                change->max = PROTO_LIMIT_INHERIT;
+                return 0;
+        }
+        if (change->kind == PROTO_LIMIT_LEASES) {
+                if (parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
+                        return 0;
+                return wrong(text, "number of leases",
+                             "0 and more, none, or default for tenant/USER");
+        }
+        if (size_parse(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
+                return 0;
+        return wrong(text, "size", "12GiB, none, or default for tenant/USER");
+}
+
+/* Cuts `text` at the first `mark`: what stands before it goes to `word`. */
+static const char *cut(const char *text, char mark, char word[static WORD_MAX])
+{
+        const char *end = strchr(text, mark);
+
+        if (!end || end == text || end - text >= WORD_MAX)
+                return NULL;
+        memcpy(word, text, (size_t)(end - text));
+        word[end - text] = '\0';
+        return end + 1;
+}
+
+int limit_change_parse(const char *text, struct limit_change *ret_change)
+{
+        struct limit_change change = {.scope = 0};
+        char who[WORD_MAX], what[WORD_MAX];
+        const char *rest, *max;
+        int r;
+
+        rest = cut(text, ':', who);
+        max = rest ? cut(rest, '=', what) : NULL;
+        if (!max || !*max)
+                return wrong(text, "limit", "WHO:WHAT=MAX; see gpumemctl limits --help");
+        r = parse_who(who, &change);
+        if (!r)
+                r = parse_what(what, &change);
+        if (!r)
+                r = parse_max(max, &change);
+        if (!r)
+                *ret_change = change;
+        return r;
+}

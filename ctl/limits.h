@@ -1,0 +1,24 @@
+/* gpumemctl limits: what is limited, and how to change that. */
+#pragma once
+
+#include <stdint.h>
+
+#include "client/link.h"
+
+/* One change, as SET_LIMITS has it. */
+struct limit_change {
+        uint32_t scope;
+        uint32_t holder;
+        uint32_t kind;
+        uint64_t max;
+};
+
+#define LIMIT_CHANGES_MAX 32
+
+extern const char limits_help_text[];
+
+/* Reads WHO:WHAT=MAX. -EINVAL: it is none, and a sentence on stderr says what is allowed. */
+int limit_change_parse(const char *text, struct limit_change *ret_change);
+
+struct arguments;
+int command_limits(struct link *link, const struct arguments *arguments);

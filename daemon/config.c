@@ -1,0 +1,163 @@
+#include "daemon/config.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fdset.h"
+#include "base/size.h"
+#include "daemon/config_reader.h"
+
+#define FILE_BYTES_MAX (1 * MIB)
+
+void config_deinit(struct config *config)
+{
+        free(config->socket_path);
+        free(config->cuda_library);
+        settings_deinit(&config->settings);
+        *config = (struct config)CONFIG_NULL;
+}
+
+/* Without waiting for a writer, should it be a pipe. */
+static int open_file(struct reader *reader, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = open(reader->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        struct stat status;
+
+        if (fd < 0 || fstat(fd, &status) < 0) {
+                int r = err_errno();
+
+                reader_complain(reader, "", "%s", strerror(-r));
+                return r;
+        }
+        if (!S_ISREG(status.st_mode)) {
+                reader_complain(reader, "", "not a regular file");
+                return -EINVAL;
+        }
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+/* Its bytes, at most one more than allowed. */
+static int read_bytes(struct reader *reader, char *bytes, size_t *ret_n)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        size_t n = 0;
+        ssize_t more = 1;
+        int r;
+
+        r = open_file(reader, &fd);
+        if (r)
+                return r;
+        while (more > 0 && n <= FILE_BYTES_MAX) {
+                more = read(fd, bytes + n, FILE_BYTES_MAX + 1 - n);
+                if (more < 0) {
+                        r = err_errno();
+                        reader_complain(reader, "", "%s", strerror(-r));
+                        return r;
+                }
+                n += (size_t)more;
+        }
+        if (n > FILE_BYTES_MAX) {
+                reader_complain(reader, "", "larger than 1 MiB, which is the most allowed");
+                return -EINVAL;
+        }
+        *ret_n = n;
+        return 0;
+}
+
+static int parse(struct reader *reader, const char *bytes, size_t n, json_t **ret_json)
+{
+        json_error_t error;
+        json_t *json = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error);
+        char place[KEY_PATH_MAX];
+
+        if (!json) {
+                (void)snprintf(place, sizeof(place), "%s:%d:%d", reader->file, error.line,
+                               error.column);
+                reader->file = place;
+                reader_complain(reader, "", "%s", error.text);
+                return -EINVAL;
+        }
+        *ret_json = json;
+        return 0;
+}
+
+static int load_json(struct reader *reader, json_t **ret_json)
+{
+        CLEANUP(freep)
+        char *bytes = malloc(FILE_BYTES_MAX + 1);
+        size_t n;
+        int r;
+
+        if (!bytes) {
+                reader_complain(reader, "", "no memory to read it");
+                return -ENOMEM;
+        }
+        r = read_bytes(reader, bytes, &n);
+        return r ? r : parse(reader, bytes, n, ret_json);
+}
+
+static void copy_text(struct reader *reader, const char *path, const json_t *json, char **text)
+{
+        const char *value;
+
+        if (!json || !reader_text(reader, path, json, &value))
+                return;
+        *text = strdup(value);
+        if (!*text)
+                reader_complain(reader, path, "no memory to read this");
+}
+
+static void read_log(struct reader *reader, const json_t *json, struct config *config)
+{
+        if (!json)
+                return;
+        config->says_log_level = true;
+        if (!json_is_string(json) || log_level_parse(json_string_value(json), &config->log_level))
+                reader_refuse(reader, "log", json, "level",
+                              "\"error\", \"warning\", \"info\", \"debug\"");
+}
+
+static void read_all(struct reader *reader, const json_t *json, struct config *config)
+{
+        static const char *const keys[] = {"socket", "cuda_library", "log",
+                                           "pools",  "limits",       NULL};
+        const json_t *pools = json_object_get(json, "pools");
+        const json_t *limits = json_object_get(json, "limits");
+
+        if (!reader_object(reader, "", json, keys))
+                return;
+        copy_text(reader, "socket", json_object_get(json, "socket"), &config->socket_path);
+        copy_text(reader, "cuda_library", json_object_get(json, "cuda_library"),
+                  &config->cuda_library);
+        read_log(reader, json_object_get(json, "log"), config);
+        if (pools)
+                config_read_pools(reader, pools, &config->settings);
+        if (limits)
+                config_read_limits(reader, limits, &config->settings);
+}
+
+int config_load(const char *path, const struct config_report *report, struct config *ret_config)
+{
+        struct reader reader = {.file = path, .report = report};
+        struct config config = CONFIG_NULL;
+        json_t *json;
+        int r;
+
+        r = load_json(&reader, &json);
+        if (r)
+                return r;
+        read_all(&reader, json, &config);
+        json_decref(json);
+        if (reader.n_faults) {
+                config_deinit(&config);
+                return -EINVAL;
+        }
+        *ret_config = config;
+        return 0;
+}

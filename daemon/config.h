@@ -1,0 +1,36 @@
+/* The configuration file: JSON, every key optional.
+ *
+ * All that is wrong with a file is reported, not only the first: syntax as FILE:LINE:COLUMN, values
+ * as FILE: KEY.PATH: what is there and what is allowed. Unknown keys are wrong. One thread. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "daemon/server/settings.h"
+
+#define CONFIG_DEFAULT_PATH "/etc/gpumemd/gpumemd.conf"
+
+struct config {
+        char *socket_path;  /* owned; NULL: not said */
+        char *cuda_library; /* the same */
+        bool says_log_level;
+        enum log_level log_level;
+        struct settings settings;
+};
+
+#define CONFIG_NULL             \
+        {                       \
+                .log_level = 0, \
+        }
+
+void config_deinit(struct config *config);
+
+/* Where each sentence about what is wrong goes. */
+struct config_report {
+        void (*say)(void *argument, const char *sentence);
+        void *argument;
+};
+
+/* -EINVAL: the file is wrong; another -errno: it cannot be read. Both are reported. */
+int config_load(const char *path, const struct config_report *report, struct config *ret_config);

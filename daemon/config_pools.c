@@ -1,0 +1,183 @@
+/* "pools": how much each may reserve, and what pinned ones are made of. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/config_reader.h"
+
+#define UUID_TEXT "GPU-"
+
+static const char allowed_devices[] = "an index, a UUID as nvidia-smi -L prints it, or \"all\"";
+static const char allowed_nodes[] = "the number of a NUMA node, or \"all\"";
+
+static int digit(char c)
+{
+        if (!isxdigit((unsigned char)c))
+                return -1;
+        return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
+}
+
+/* "GPU-" and 32 digits in groups of 8, 4, 4, 4 and 12. */
+static bool parse_uuid(const char *text, uint8_t uuid[static 16])
+{
+        if (strncmp(text, UUID_TEXT, strlen(UUID_TEXT)) != 0)
+                return false;
+        text += strlen(UUID_TEXT);
+        for (unsigned i = 0; i < 16; i++) {
+                int high, low;
+
+                if ((i == 4 || i == 6 || i == 8 || i == 10) && *text++ != '-')
+                        return false;
+                high = digit(text[0]);
+                low = high < 0 ? -1 : digit(text[1]);
+                if (low < 0)
+                        return false;
+                uuid[i] = (uint8_t)(high << 4 | low);
+                text += 2;
+        }
+        return *text == '\0';
+}
+
+static bool is_number(const json_t *json)
+{
+        return json_is_integer(json) && json_integer_value(json) >= 0 &&
+               json_integer_value(json) <= INT32_MAX;
+}
+
+static bool is_all(const json_t *json)
+{
+        return json_is_string(json) && strcmp(json_string_value(json), "all") == 0;
+}
+
+static void read_device(struct reader *reader, const char *path, const json_t *json,
+                        struct pool_rule *rule)
+{
+        if (is_number(json)) {
+                rule->selector = POOL_OF_DEVICE;
+                rule->number = (uint32_t)json_integer_value(json);
+        } else if (is_all(json)) {
+                rule->selector = POOL_OF_EACH_DEVICE;
+        } else if (json_is_string(json) && parse_uuid(json_string_value(json), rule->uuid)) {
+                rule->selector = POOL_OF_UUID;
+        } else {
+                reader_refuse(reader, path, json, "device", allowed_devices);
+        }
+}
+
+static void read_node(struct reader *reader, const char *path, const json_t *json,
+                      struct pool_rule *rule)
+{
+        if (is_number(json)) {
+                rule->selector = POOL_OF_NODE;
+                rule->number = (uint32_t)json_integer_value(json);
+        } else if (is_all(json)) {
+                rule->selector = POOL_OF_EACH_NODE;
+        } else {
+                reader_refuse(reader, path, json, "node", allowed_nodes);
+        }
+}
+
+static void read_limit(struct reader *reader, const char *up, const json_t *json,
+                       struct pool_rule *rule)
+{
+        const json_t *bytes = json_object_get(json, "max_bytes");
+        const json_t *fraction = json_object_get(json, "max_fraction");
+        char path[KEY_PATH_MAX];
+
+        if (!bytes && !fraction && !json_object_get(json, "backing"))
+                reader_complain(reader, up,
+                                "no limit; allowed: \"max_bytes\", \"max_fraction\", or both: the "
+                                "smaller one holds");
+        if (bytes) {
+                key_path(path, up, "max_bytes");
+                (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, &rule->max_bytes);
+        }
+        if (fraction) {
+                key_path(path, up, "max_fraction");
+                (void)reader_fraction(reader, path, fraction, &rule->max_fraction);
+        }
+}
+
+static void read_backing(struct reader *reader, const char *up, const json_t *json,
+                         struct pool_rule *rule)
+{
+        const json_t *backing = json_object_get(json, "backing");
+        char path[KEY_PATH_MAX];
+
+        if (!backing)
+                return;
+        key_path(path, up, "backing");
+        if (!json_object_get(json, "pinned"))
+                reader_complain(reader, path, "allowed for pinned pools only");
+        else if (!json_is_string(backing) ||
+                 pinned_backing_parse(json_string_value(backing), &rule->backing))
+                reader_refuse(reader, path, backing, "backing", "\"memfd\", \"vmm\"");
+}
+
+static void read_rule(struct reader *reader, const char *up, const json_t *json,
+                      struct pool_rule *rule)
+{
+        static const char *const keys[] = {"device",       "pinned",  "max_bytes",
+                                           "max_fraction", "backing", NULL};
+        const json_t *device = json_object_get(json, "device");
+        const json_t *pinned = json_object_get(json, "pinned");
+        char path[KEY_PATH_MAX];
+
+        if (!reader_object(reader, up, json, keys))
+                return;
+        if (!device == !pinned) {
+                reader_complain(reader, up, "%s; allowed: one of \"device\" and \"pinned\"",
+                                device ? "two pools" : "no pool");
+        } else if (device) {
+                key_path(path, up, "device");
+                read_device(reader, path, device, rule);
+        } else {
+                key_path(path, up, "pinned");
+                read_node(reader, path, pinned, rule);
+        }
+        read_limit(reader, up, json, rule);
+        read_backing(reader, up, json, rule);
+}
+
+static bool name_the_same(const struct pool_rule *a, const struct pool_rule *b)
+{
+        return a->selector == b->selector && a->number == b->number &&
+               memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+}
+
+static void check_others(struct reader *reader, const char *path, const struct pool_rule *rules,
+                         size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                if (name_the_same(&rules[i], &rules[n])) {
+                        reader_complain(reader, path, "this pool has its limit from pools[%zu]", i);
+                        return;
+                }
+        }
+}
+
+void config_read_pools(struct reader *reader, const json_t *json, struct settings *settings)
+{
+        struct pool_rule *rules;
+        size_t n;
+
+        if (!reader_array(reader, "pools", json))
+                return;
+        n = json_array_size(json);
+        rules = calloc(n ? n : 1, sizeof(*rules));
+        if (!rules) {
+                reader_complain(reader, "pools", "no memory to read this");
+                return;
+        }
+        for (size_t i = 0; i < n; i++) {
+                unsigned n_faults = reader->n_faults;
+                char path[KEY_PATH_MAX];
+
+                index_path(path, "pools", i);
+                read_rule(reader, path, json_array_get(json, i), &rules[i]);
+                if (reader->n_faults == n_faults)
+                        check_others(reader, path, rules, i);
+        }
+        settings->rules = rules;
+        settings->n_rules = n;
+}

@@ -1,0 +1,46 @@
+/* Reading values out of a configuration: each function takes one value of one type, or reports what
+ * is wrong with it and counts that. Key paths are texts such as "pools[1].max_bytes". One thread. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "daemon/config.h"
+
+#define KEY_PATH_MAX 256
+
+struct reader {
+        const char *file;
+        const struct config_report *report;
+        unsigned n_faults;
+};
+
+/* "FILE: PATH: SENTENCE"; without a path when it is empty. */
+void reader_complain(struct reader *reader, const char *path, const char *format, ...)
+        PRINTF_LIKE(3, 4);
+
+/* The same for a value: "FILE: PATH: VALUE is no WHAT; allowed: ALLOWED". */
+void reader_refuse(struct reader *reader, const char *path, const json_t *value, const char *what,
+                   const char *allowed);
+
+/* "UP.KEY", or KEY at the top; "UP[INDEX]". Cut to fit. */
+void key_path(char path[static KEY_PATH_MAX], const char *up, const char *key);
+void index_path(char path[static KEY_PATH_MAX], const char *up, size_t index);
+
+/* Whether the value is an object whose keys are all among `keys`, which end with NULL. An object
+ * with other keys is reported but read on: true. */
+bool reader_object(struct reader *reader, const char *path, const json_t *value,
+                   const char *const *keys);
+bool reader_array(struct reader *reader, const char *path, const json_t *value);
+
+/* Each leaves *value untouched and returns false when what is there is wrong. */
+bool reader_text(struct reader *reader, const char *path, const json_t *json, const char **value);
+bool reader_size(struct reader *reader, const char *path, const json_t *json, uint64_t least,
+                 uint64_t *value);
+bool reader_fraction(struct reader *reader, const char *path, const json_t *json, double *value);
+
+/* config_pools.c, config_limits.c: the values of these two keys. */
+void config_read_pools(struct reader *reader, const json_t *json, struct settings *settings);
+void config_read_limits(struct reader *reader, const json_t *json, struct settings *settings);

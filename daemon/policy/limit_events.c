@@ -1,0 +1,54 @@
+/* Limits that change while the policy works. */
+#include <errno.h>
+#include <stddef.h>
+
+#include "daemon/policy/policy.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/room.h"
+#include "daemon/policy/state.h"
+#include "gpumem.h"
+
+void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns)
+{
+        limit_table_free(policy->limits);
+        policy->limits = take_table;
+        policy_expire(policy, now_ns);
+}
+
+static int set(struct limit_table *table, enum limit_scope scope, uint32_t uid,
+               enum limit_kind kind, uint64_t max)
+{
+        struct limits *every = scope == LIMIT_OF_CLIENT ? &table->client : &table->tenant;
+
+        if (uid != POLICY_EVERY_UID)
+                return limit_table_set_uid(table, uid, kind, max);
+        every->max[kind] = max == LIMIT_INHERIT ? LIMIT_NONE : max;
+        return 0;
+}
+
+int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid,
+                     enum limit_kind kind, uint64_t max, uint64_t now_ns)
+{
+        int r = 0;
+
+        if (scope == LIMIT_OF_CLIENT && uid != POLICY_EVERY_UID)
+                return GPUMEM_E_BAD_REQUEST;
+        if (!policy->limits)
+                r = limit_table_new(&policy->limits);
+        if (!r)
+                r = set(policy->limits, scope, uid, kind, max);
+        if (r)
+                return r;
+        policy_expire(policy, now_ns);
+        return 0;
+}
+
+int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns)
+{
+        if (pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        policy->pools[pool]->settings.max_bytes = max_bytes;
+        room_trim(policy->pools[pool]);
+        policy_expire(policy, now_ns);
+        return 0;
+}

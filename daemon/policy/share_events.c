@@ -1,0 +1,63 @@
+/* Sharing: what clients ask for, told to blocks, leases and tokens. */
+#include <assert.h>
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/share.h"
+#include "gpumem.h"
+
+static void assert_speaks(const struct policy *policy, const struct client *client)
+{
+        assert(client->policy == policy && !client->eof && !client->dead);
+}
+
+int policy_share(struct policy *policy, struct client *client, uint64_t lease_id,
+                 const struct policy_share *share)
+{
+        const struct lease *lease;
+        struct block *block;
+
+        assert_speaks(policy, client);
+        lease = lease_find(client, lease_id);
+        if (!lease || lease->state != LEASE_BUSY)
+                return GPUMEM_E_NO_LEASE;
+        block = lease->block;
+        if (!(block->bin->properties & POLICY_SHAREABLE) || lease->attached)
+                return GPUMEM_E_NOT_SHAREABLE;
+        if (share->n_bytes == 0 || share->n_bytes > block->bin->n_bytes)
+                return GPUMEM_E_BAD_REQUEST;
+        return share_new(block, share);
+}
+
+int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
+                  struct lease **ret_lease, uint64_t *ret_n_bytes)
+{
+        const struct share *share;
+        struct lease *lease;
+        int r;
+
+        assert_speaks(policy, client);
+        share = share_find(policy, token);
+        if (!share || !share_is_for(share, client))
+                return GPUMEM_E_NO_TOKEN;
+        r = lease_new(client, 0, &lease);
+        if (r)
+                return r;
+        lease_attach(lease, share->block);
+        *ret_lease = lease;
+        *ret_n_bytes = share->n_bytes;
+        return 0;
+}
+
+int policy_unshare(struct policy *policy, struct client *client, const struct policy_token *token)
+{
+        struct share *share;
+
+        assert_speaks(policy, client);
+        share = share_find(policy, token);
+        if (!share || !share_is_of(share, client))
+                return GPUMEM_E_NO_TOKEN;
+        share_free(share);
+        return 0;
+}

@@ -1,0 +1,109 @@
+#include "daemon/reload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+static void say_on_stderr(void *argument, const char *sentence)
+{
+        (void)argument;
+        (void)fprintf(stderr, "gpumemd: %s\n", sentence);
+}
+
+static void say_in_log(void *argument, const char *sentence)
+{
+        (void)argument;
+        log_error("%s", sentence);
+}
+
+const struct config_report config_report_stderr = {.say = say_on_stderr};
+static const struct config_report log_report = {.say = say_in_log};
+
+/* What the file says holds where neither command line nor environment says anything. */
+static void complete(struct options *options, const struct config *config)
+{
+        if (!options->socket_path && !secure_getenv("GPUMEM_SOCKET"))
+                options->socket_path = config->socket_path;
+        if (!options->cuda_library && !secure_getenv("GPUMEM_CUDA_LIBRARY"))
+                options->cuda_library = config->cuda_library;
+        if (!options->says_log_level && config->says_log_level)
+                options->log_level = config->log_level;
+}
+
+static void complete_settings(const struct options *options, struct settings *settings)
+{
+        settings->n_device_bytes = options->n_device_bytes;
+        settings->n_pinned_bytes = options->n_pinned_bytes;
+        settings->pinned_backing = options->pinned_backing;
+}
+
+int start_init(struct start *start, const struct options *options)
+{
+        struct start new_start = {.options = *options, .config_path = options->config_path};
+        int r = 0;
+
+        if (!new_start.config_path)
+                new_start.config_path = CONFIG_DEFAULT_PATH;
+        if (options->config_path || access(CONFIG_DEFAULT_PATH, F_OK) == 0 || errno != ENOENT)
+                r = config_load(new_start.config_path, &config_report_stderr, &new_start.config);
+        if (r)
+                return r;
+        complete(&new_start.options, &new_start.config);
+        complete_settings(options, &new_start.config.settings);
+        *start = new_start;
+        return 0;
+}
+
+void start_deinit(struct start *start)
+{
+        config_deinit(&start->config);
+}
+
+static bool differ(const char *a, const char *b)
+{
+        return a && b ? strcmp(a, b) != 0 : a != b;
+}
+
+static void say_what_cannot_change(const struct start *start, const struct config *config)
+{
+        if (differ(start->config.socket_path, config->socket_path))
+                log_warning("%s: \"socket\" has changed; this takes effect when gpumemd is started "
+                            "again",
+                            start->config_path);
+        if (differ(start->config.cuda_library, config->cuda_library))
+                log_warning("%s: \"cuda_library\" has changed; this takes effect when gpumemd is "
+                            "started again",
+                            start->config_path);
+}
+
+/* A level that the file does not name any more is the one of the start. */
+static void apply_log_level(const struct start *start, const struct config *config)
+{
+        struct options options = start->options;
+
+        options.log_level = LOG_INFO;
+        complete(&options, config);
+        log_setup("gpumemd",
+                  start->options.says_log_level ? start->options.log_level : options.log_level);
+}
+
+void start_reload(struct server *server, void *argument)
+{
+        struct start *start = argument;
+        struct config config;
+
+        if (config_load(start->config_path, &log_report, &config)) {
+                log_error("%s was not taken over: everything stays as it was", start->config_path);
+                return;
+        }
+        say_what_cannot_change(start, &config);
+        apply_log_level(start, &config);
+        complete_settings(&start->options, &config.settings);
+        if (server_apply(server, &config.settings))
+                log_error("no memory to tell clients of the pools' new limits");
+        log_info("%s was read again", start->config_path);
+        config_deinit(&config);
+}

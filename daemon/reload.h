@@ -1,0 +1,24 @@
+/* What gpumemd was started with, and what it takes over when its configuration is read again.
+ *
+ * Command line and environment go before the file. One thread. */
+#pragma once
+
+#include "daemon/config.h"
+#include "daemon/options.h"
+#include "daemon/server/server.h"
+
+extern const struct config_report config_report_stderr;
+
+struct start {
+        struct options options;
+        const char *config_path; /* NULL: there is none */
+        struct config config;    /* as it was at the start, but for the limits */
+};
+
+/* Reads the file, if there is one, and completes the options from it. 0 or -errno; all that is wrong
+ * has been said on stderr. */
+int start_init(struct start *start, const struct options *options);
+void start_deinit(struct start *start);
+
+/* For server_options: reads the file again; a wrong one changes nothing. */
+void start_reload(struct server *server, void *start);

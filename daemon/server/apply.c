@@ -1,0 +1,97 @@
+/* Settings that come into force while the daemon runs, and the signal that asks for them. */
+#include <signal.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "daemon/server/core.h"
+#include "daemon/server/server.h"
+#include "gpumem.h"
+
+int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes)
+{
+        char text[SIZE_TEXT_MAX];
+        int r;
+
+        server->pools[pool].row.n_max_bytes = max_bytes;
+        r = policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
+        if (r)
+                return err_fold(r);
+        log_info("pool %u: %s, at most %s", pool, server->pools[pool].row.name,
+                 size_format(max_bytes, text));
+        return pools_republish(server);
+}
+
+static bool names_any(const struct server *server, const struct pool_rule *rule)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                if (settings_rule_names(rule, &server->pools[i].row))
+                        return true;
+        }
+        return false;
+}
+
+void server_check_rules(const struct server *server, const struct settings *settings)
+{
+        for (size_t i = 0; i < settings->n_rules; i++) {
+                if (!names_any(server, &settings->rules[i]))
+                        log_warning("pools[%zu] of the configuration names nothing that this "
+                                    "machine has; it has no effect",
+                                    i);
+        }
+}
+
+/* Blocks that are out there stay what they are. */
+static void check_backings(const struct server *server, const struct settings *settings)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                const struct pool_row *row = &server->pools[i].row;
+                bool is_vmm = row->properties & PROTO_POOL_VMM;
+
+                if (row->kind == GPUMEM_PINNED &&
+                    is_vmm != (settings_pinned_backing(settings, row) == PINNED_VMM))
+                        log_warning(
+                                "%s: its backing has changed; this takes effect when gpumemd is "
+                                "started again",
+                                row->name);
+        }
+}
+
+int server_apply(struct server *server, struct settings *settings)
+{
+        int r = 0;
+
+        server_check_rules(server, settings);
+        check_backings(server, settings);
+        for (uint32_t i = 0; i < server->n_pools && !r; i++) {
+                uint64_t max_bytes = settings_pool_max(settings, &server->pools[i].row);
+
+                if (max_bytes != server->pools[i].row.n_max_bytes)
+                        r = server_set_pool_max(server, i, max_bytes);
+        }
+        policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
+        server_settle(server);
+        return r;
+}
+
+static void on_hangup(uv_signal_t *signal, int number)
+{
+        struct server *server = signal->data;
+
+        (void)number;
+        if (!server->stopping && server->on_hangup)
+                server->on_hangup(server, server->hangup_argument);
+}
+
+int server_open_hangup(struct server *server, const struct server_options *options)
+{
+        int r;
+
+        r = uv_signal_init(&server->loop, &server->sighup);
+        if (r)
+                return r;
+        server->sighup.data = server;
+        server->on_hangup = options->on_hangup;
+        server->hangup_argument = options->hangup_argument;
+        return uv_signal_start(&server->sighup, on_hangup, SIGHUP);
+}

@@ -1,0 +1,22 @@
+/* Limits as clients ask for them, change them and are told of them. */
+#pragma once
+
+#include <stddef.h>
+
+#include "daemon/policy/policy.h"
+#include "daemon/server/session.h"
+
+/* Whether the peer may look at every tenant and change what binds them: root, and the daemon's own
+ * user. */
+bool session_is_administrator(const struct session *session);
+
+/* Which limit the refusal is about: whose, how much of it is charged, how much was asked for. */
+void limit_explain(const struct session *session, const struct order *order, char *text,
+                   size_t n_text);
+
+/* Requests LIMITS and SET_LIMITS. */
+void limits_take_list(struct session *session, const struct frame *frame);
+void limits_take_set(struct session *session, const struct frame *frame);
+
+/* limit_rows.c: a sealed memfd with a row for each limit in force that the session may see. */
+int limit_rows_make(const struct session *session, uint32_t *ret_n_rows, int *ret_fd);

@@ -1,0 +1,181 @@
+/* Every limit in force, as rows for LIMITS_REPLY. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/memfd.h"
+#include "daemon/server/limit_requests.h"
+
+struct rows {
+        struct limit_row *rows;
+        uint32_t n;
+        uint32_t n_places;
+};
+
+static int add(struct rows *rows, const struct limit_row *row, const char *name)
+{
+        if (rows->n == rows->n_places) {
+                uint32_t n_places = rows->n_places ? 2 * rows->n_places : 16;
+                struct limit_row *more = realloc(rows->rows, n_places * sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                rows->rows = more;
+                rows->n_places = n_places;
+        }
+        if (rows->n == PROTO_ROWS_MAX)
+                return -E2BIG;
+        rows->rows[rows->n] = *row;
+        proto_put_text(rows->rows[rows->n].name, sizeof(row->name), name);
+        rows->n++;
+        return 0;
+}
+
+/* Those of a holder's limits that limit anything. `usage` is NULL for a default. */
+static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const char *name,
+                      const struct limits *limits, const struct usage *usage)
+{
+        for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++) {
+                struct limit_row row = {
+                        .scope = scope,
+                        .kind = PROTO_LIMIT_DEVICE_BYTES + kind,
+                        .holder = holder,
+                        .used = usage ? usage->n[kind] : 0,
+                        .max = limits->max[kind],
+                };
+                int r;
+
+                if (row.max == LIMIT_NONE)
+                        continue;
+                r = add(rows, &row, name);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static struct limits tenant_limits(const struct limit_table *table, uint32_t uid)
+{
+        struct limits limits;
+
+        for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
+                limits.max[kind] = limit_table_tenant_max(table, uid, (enum limit_kind)kind);
+        return limits;
+}
+
+static int add_pools(struct rows *rows, const struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                const struct pool_row *pool = &server->pools[i].row;
+                struct pool_figures figures;
+                struct limit_row row = {
+                        .scope = PROTO_LIMIT_OF_POOL,
+                        .kind = PROTO_LIMIT_RESERVED_BYTES,
+                        .holder = pool->id,
+                };
+                int r;
+
+                r = policy_pool_figures(server->policy, i, &figures);
+                if (r)
+                        return err_fold(r);
+                row.used = figures.reserved;
+                row.max = figures.max;
+                r = add(rows, &row, pool->name);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static bool has_client(const struct session *session)
+{
+        return session->state == SESSION_READY || session->state == SESSION_LEFT ||
+               session->state == SESSION_ORPHANED;
+}
+
+/* The first session of a tenant, or NULL: it speaks for the tenant. */
+static const struct session *speaker(const struct server *server, uint32_t uid)
+{
+        const struct session *session;
+
+        LIST_FOREACH (session, &server->sessions, link) {
+                if (has_client(session) && session->peer.uid == uid)
+                        return session;
+        }
+        return NULL;
+}
+
+static int add_session(struct rows *rows, const struct session *session,
+                       const struct limit_table *table)
+{
+        uint32_t uid = session->peer.uid;
+        int r = 0;
+
+        if (speaker(session->server, uid) == session) {
+                struct limits limits = tenant_limits(table, uid);
+
+                r = add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, "", &limits,
+                               client_tenant_usage(session->client));
+        }
+        if (r)
+                return r;
+        return add_limits(rows, PROTO_LIMIT_OF_CLIENT, (uint32_t)session->peer.pid,
+                          session->program, &table->client, client_usage(session->client));
+}
+
+/* A tenant that is limited, but not here now. */
+static int add_absent(struct rows *rows, const struct session *asker,
+                      const struct limit_table *table)
+{
+        const struct usage nothing = {{0}};
+
+        for (size_t i = 0; i < table->n_uids; i++) {
+                uint32_t uid = table->uids[i].uid;
+                struct limits limits = tenant_limits(table, uid);
+                int r;
+
+                if (!session_is_administrator(asker) || speaker(asker->server, uid))
+                        continue;
+                r = add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, "", &limits, &nothing);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static int add_parties(struct rows *rows, const struct session *asker,
+                       const struct limit_table *table)
+{
+        const struct session *session;
+        int r;
+
+        r = add_limits(rows, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client, NULL);
+        if (!r)
+                r = add_limits(rows, PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_OF_EACH, "", &table->tenant,
+                               NULL);
+        if (!r)
+                r = add_absent(rows, asker, table);
+        LIST_FOREACH (session, &asker->server->sessions, link) {
+                if (!r && has_client(session) &&
+                    (session_is_administrator(asker) || session->peer.uid == asker->peer.uid))
+                        r = add_session(rows, session, table);
+        }
+        return r;
+}
+
+int limit_rows_make(const struct session *session, uint32_t *ret_n_rows, int *ret_fd)
+{
+        const struct limit_table *table = policy_limits(session->server->policy);
+        struct rows rows = {.n = 0};
+        int r;
+
+        r = add_pools(&rows, session->server);
+        if (!r && table)
+                r = add_parties(&rows, session, table);
+        if (!r)
+                r = memfd_new_constant("gpumem-limits", rows.rows, rows.n * sizeof(*rows.rows),
+                                       ret_fd);
+        if (!r)
+                *ret_n_rows = rows.n;
+        free(rows.rows);
+        return r;
+}

@@ -1,0 +1,69 @@
+/* What an administrator has decided: how much each pool may reserve, and what clients and tenants may
+ * be charged. Made from the configuration and the command line; the server takes one when it starts
+ * and perhaps others later. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/policy/limit_table.h"
+#include "proto/proto.h"
+
+/* Smaller than one block a pool is of no use. */
+#define SETTINGS_POOL_BYTES_MIN (UINT64_C(2) << 20)
+
+enum pool_selector {
+        POOL_OF_EACH_DEVICE,
+        POOL_OF_EACH_NODE,
+        POOL_OF_DEVICE, /* by index; these three go before the two above */
+        POOL_OF_UUID,
+        POOL_OF_NODE,
+};
+
+enum pinned_backing {
+        PINNED_NOT_SAID, /* memfds, then */
+        PINNED_MEMFD,    /* shared memory that clients register with the driver */
+        PINNED_VMM,      /* exportable memory of the driver, for clients that all use CUDA */
+};
+
+struct pool_rule {
+        enum pool_selector selector;
+        uint32_t number; /* of the device, or of the NUMA node */
+        uint8_t uuid[16];
+        uint64_t max_bytes;  /* 0: not said */
+        double max_fraction; /* of the memory that there is; 0: not said */
+        enum pinned_backing backing;
+};
+
+struct settings {
+        uint64_t n_device_bytes; /* from the command line: goes before the rules; 0: not said */
+        uint64_t n_pinned_bytes;
+        enum pinned_backing pinned_backing; /* the same */
+        struct pool_rule *rules;            /* owned */
+        size_t n_rules;
+        struct limit_table *limits; /* owned; NULL: none */
+};
+
+#define SETTINGS_NULL        \
+        {                    \
+                .n_rules = 0 \
+        }
+
+void settings_deinit(struct settings *settings);
+
+/* The most that a pool may reserve, of which all but n_max_bytes is known: what the rule that names
+ * it says, else the rule for its kind, else all of a device and a quarter of a node. Never more than
+ * there is. */
+uint64_t settings_pool_max(const struct settings *settings, const struct pool_row *row);
+
+/* What a pinned pool's blocks are made of: what the rule that names it says, else the rule for each
+ * node. Never PINNED_NOT_SAID. */
+enum pinned_backing settings_pinned_backing(const struct settings *settings,
+                                            const struct pool_row *row);
+
+/* "memfd" or "vmm"; -EINVAL for anything else. */
+int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing);
+
+/* The rule speaks of this pool. */
+bool settings_rule_names(const struct pool_rule *rule, const struct pool_row *row);

@@ -1,0 +1,21 @@
+/* Bytes of one allocation, written and checked by whoever holds it: by copies through a device, or
+ * by the CPU where the memory is pinned. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gpu;
+
+struct share_memory {
+        struct gpu *gpu; /* NULL: pinned memory */
+        unsigned char *bytes;
+        uint64_t n_bytes;
+};
+
+/* Fills all of it with what `seed` stands for; done when it returns. */
+int share_memory_fill(const struct share_memory *memory, unsigned seed);
+
+/* How many bytes are not what `seed` stands for. */
+int share_memory_check(const struct share_memory *memory, unsigned seed,
+                       uint64_t *ret_n_wrong_bytes);

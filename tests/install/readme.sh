@@ -1,0 +1,84 @@
+#!/bin/bash
+# readme.sh BUILD: the library as it is installed. The program of the README is compiled and run
+# against it as the README says, and says what the README says.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 1 1GiB
+root=$place/root
+
+# Only what was installed is found: not the build, not another version on this machine.
+point_at_root() {
+        local pc
+        pc=$(find "$root" -name gpumem-client.pc)
+        [ -n "$pc" ] || { echo "no gpumem-client.pc"; return 1; }
+        export PKG_CONFIG_LIBDIR=${pc%/*} PKG_CONFIG_PATH='' PKG_CONFIG_SYSROOT_DIR=$root
+        libdir=$root$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir gpumem-client)
+        includedir=$root$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=includedir gpumem-client)
+        bindir=$root$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=prefix gpumem-client)/bin
+        export LD_LIBRARY_PATH=$libdir PATH=$bindir:$PATH
+}
+
+# The README's first block that begins with ```c, and the lines of the block of commands after it.
+example_source() {
+        awk '/^```c$/ { on = 1; next } /^```$/ && on { exit } on' "$source_folder/README.md"
+}
+
+example_session() {
+        awk '/^```c$/ { seen = 1; next } /^```$/ && seen { n++; next } n == 2' "$source_folder/README.md"
+}
+
+# Runs the session's commands in order, and prints what a reader would see.
+replay_session() {
+        local command
+        cd "$place"
+        while IFS= read -r command; do
+                echo "\$ $command"
+                bash -c "$command" 2>&1 || return 1
+        done < <(example_session | sed -n 's/^\$ //p')
+}
+
+same_session() {
+        diff <(example_session) <(replay_session)
+}
+
+cxx=
+for name in g++ clang++; do
+        [ -n "$cxx" ] || ! command -v "$name" >/dev/null || cxx=$name
+done
+
+header_alone() {
+        echo '#include <gpumem.h>' >"$place/header.$1"
+        shift
+        "$@" -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$includedir" "$place/header."*
+        rm "$place/header."*
+}
+
+ok "it installs" meson install -C "$build" --no-rebuild --quiet --destdir "$root"
+point_at_root
+ok "the programs are there" [ -x "$bindir/gpumemd" -a -x "$bindir/gpumemctl" ]
+ok "the library bears its major version" [ -e "$libdir/libgpumem-client.so.0" ]
+ok "the list of errors is there" [ -e "$includedir/gpumem-errors.def" ]
+ok "the header stands alone in C11" header_alone c cc -std=c11
+ok "the header stands alone in C++98" header_alone cc "$cxx" -std=c++98
+ok "the header stands alone in C++20" header_alone cc "$cxx" -std=c++20
+
+example_source >"$place/example.c"
+ok "the README has a program" grep -q gpumem_connect "$place/example.c"
+start_daemon
+ok "the daemon is the installed one" equal "$(readlink "/proc/$daemon/exe")" "$bindir/gpumemd"
+ok "the README's session is as it says" same_session
+ok "the program wants the library by its major version" \
+        sh -c "objdump -p '$place/example' | grep -q 'NEEDED *libgpumem-client.so.0'"
+ok "nothing stays charged" wait_until 20 nothing_charged
+status=0
+stop_daemon || status=$?
+ok "the daemon ends in order" equal "$status" 0
+ok "without a daemon it says so" contains "$("$place/example" 2>&1)" "the daemon cannot be reached"
+done_testing

@@ -1,0 +1,408 @@
+/* The sharing functions one by one, in one process: what they answer, what they count, and what a
+ * client cannot do by speaking past the library. After each test nothing is charged, nothing is
+ * reserved, and both sides have as many fds open as before. */
+#include "gpumem.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "tests/demo/gpu.h"
+#include "tests/demo/share_memory.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define N_BYTES (3 * MIB)
+
+static struct daemon gpumemd;
+static unsigned n_daemon_fds, n_own_fds;
+static struct gpu *gpu;
+static struct gpumem_client *client;
+
+static void start(void)
+{
+        static const char *const options[] = {"--pinned-bytes", "64MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        n_daemon_fds = daemon_quiet_fds(&gpumemd);
+        n_own_fds = own_fds();
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void stop(void)
+{
+        gpumem_disconnect(client);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
+        ck_assert_uint_eq(own_fds(), n_own_fds);
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static void *alloc(enum gpumem_kind kind, uint64_t n_bytes, uint32_t flags)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = kind,
+                                         .place = GPUMEM_NEAREST,
+                                         .stream = gpu_stream(gpu),
+                                         .n_bytes = n_bytes,
+                                         .flags = flags};
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        return pointer;
+}
+
+static struct gpumem_token token_of(const void *pointer)
+{
+        struct gpumem_token token;
+
+        ck_assert_int_eq(gpumem_share(client, pointer, NULL, &token), 0);
+        return token;
+}
+
+static void *attach(const struct gpumem_token *token)
+{
+        uint64_t n_bytes;
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_attach(client, token, &pointer, &n_bytes), 0);
+        ck_assert_uint_eq(n_bytes, N_BYTES);
+        return pointer;
+}
+
+static void must_free(void *pointer)
+{
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+}
+
+static void must_detach(void *pointer)
+{
+        ck_assert_int_eq(gpumem_detach(client, pointer, gpu_stream(gpu)), 0);
+}
+
+static struct gpumem_stats stats(void)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        return stats;
+}
+
+START_TEST(a_shareable_allocation_has_a_block_of_its_own)
+{
+        char *small = alloc(GPUMEM_DEVICE, 1000, 0);
+        char *shareable = alloc(GPUMEM_DEVICE, 1000, GPUMEM_SHAREABLE);
+        char *another = alloc(GPUMEM_DEVICE, 1000, GPUMEM_SHAREABLE);
+
+        ck_assert_uint_eq((uintptr_t)shareable % (2 * MIB), 0);
+        ck_assert_uint_eq((uintptr_t)another % (2 * MIB), 0);
+        ck_assert_uint_eq(stats().n_blocks, 3);
+        ck_assert_uint_eq(stats().n_reserved_bytes, 6 * MIB);
+        ck_assert_uint_eq(stats().n_requested_bytes, 3000);
+        ck_assert_uint_eq(stats().n_allocated_bytes, 3072);
+        ck_assert_uint_eq(stats().n_misses, 3);
+        ck_assert_uint_eq(daemon_figure(FIGURE_allocated), 3072);
+        must_free(shareable);
+        ck_assert_int_eq(gpumem_free_sync(client, another), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 0);
+        ck_assert_uint_eq(stats().n_blocks, 1);
+        ck_assert_uint_eq(stats().n_requested_bytes, 1000);
+        must_free(small);
+        ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+}
+END_TEST
+
+/* Each attach has a pointer, a lease and an end of its own; none of them is charged again. */
+START_TEST(a_hundred_attaches)
+{
+        enum gpumem_kind kind = _i ? GPUMEM_PINNED : GPUMEM_DEVICE;
+        struct share_memory memory = {.gpu = _i ? NULL : gpu, .n_bytes = N_BYTES};
+        void *own = alloc(kind, N_BYTES, GPUMEM_SHAREABLE), *attached[100];
+        struct gpumem_token token = token_of(own);
+        uint64_t n_wrong;
+
+        for (unsigned i = 0; i < 100; i++)
+                attached[i] = attach(&token);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leases), 101);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 4 * MIB);
+        ck_assert_uint_eq(stats().n_requested_bytes, _i ? 0 : N_BYTES);
+        memory.bytes = attached[99];
+        ck_assert_int_eq(share_memory_fill(&memory, 9), 0);
+        must_free(own);
+        for (unsigned i = 0; i < 100; i++) {
+                memory.bytes = attached[i];
+                ck_assert_int_eq(share_memory_check(&memory, 9, &n_wrong), 0);
+                ck_assert_uint_eq(n_wrong, 0);
+                must_detach(attached[i]);
+        }
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 1);
+}
+END_TEST
+
+START_TEST(what_is_left_is_given_back_at_the_end)
+{
+        void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
+        void *pinned = alloc(GPUMEM_PINNED, N_BYTES, GPUMEM_SHAREABLE);
+        struct gpumem_token token = token_of(own), pinned_token = token_of(pinned);
+
+        (void)attach(&token);
+        (void)attach(&pinned_token);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leases), 4);
+}
+END_TEST
+
+START_TEST(pointers_are_told_apart)
+{
+        char *plain = alloc(GPUMEM_DEVICE, N_BYTES, 0), here;
+        char *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *attached;
+        struct gpumem_token token = token_of(own), untouched = token;
+        void *stream = gpu_stream(gpu);
+
+        attached = attach(&token);
+        ck_assert_int_eq(gpumem_free(client, attached, stream), GPUMEM_E_ATTACHED);
+        ck_assert_int_eq(gpumem_free_sync(client, attached), GPUMEM_E_ATTACHED);
+        ck_assert_int_eq(gpumem_detach(client, own, stream), GPUMEM_E_NOT_ATTACHED);
+        ck_assert_int_eq(gpumem_detach(client, plain, stream), GPUMEM_E_NOT_ATTACHED);
+        ck_assert_int_eq(gpumem_detach(client, &here, stream), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_detach(client, attached + 512, stream), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free(client, own + 512, stream), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_detach(client, NULL, NULL), 0);
+        ck_assert_int_eq(gpumem_detach(client, attached, (void *)0x123456), -EINVAL);
+        ck_assert_int_eq(gpumem_share(client, plain, NULL, &token), GPUMEM_E_NOT_SHAREABLE);
+        ck_assert_int_eq(gpumem_share(client, attached, NULL, &token), GPUMEM_E_NOT_SHAREABLE);
+        ck_assert_int_eq(gpumem_share(client, &here, NULL, &token), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_share(client, own + 512, NULL, &token), GPUMEM_E_NOT_OURS);
+        ck_assert_mem_eq(&token, &untouched, sizeof(token));
+        must_detach(attached);
+        ck_assert_int_eq(gpumem_detach(client, attached, stream), GPUMEM_E_NOT_OURS);
+        must_free(own);
+        ck_assert_int_eq(gpumem_free(client, own, stream), GPUMEM_E_NOT_OURS);
+        must_free(plain);
+}
+END_TEST
+
+START_TEST(share_options_are_checked)
+{
+        void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
+        struct gpumem_share_options options = {.struct_size = sizeof(options)};
+        struct gpumem_token token;
+
+        ck_assert_int_eq(gpumem_share(client, own, &options, &token), 0);
+        options.flags = 2;
+        ck_assert_int_eq(gpumem_share(client, own, &options, &token), GPUMEM_E_UNSUPPORTED);
+        options.flags = GPUMEM_SHARE_GRANT;
+        options.uid = UINT32_MAX;
+        ck_assert_int_eq(gpumem_share(client, own, &options, &token), GPUMEM_E_BAD_REQUEST);
+        options.struct_size = 3;
+        ck_assert_int_eq(gpumem_share(client, own, &options, &token), -EINVAL);
+        for (unsigned i = 1; i < 64; i++)
+                ck_assert_int_eq(gpumem_share(client, own, NULL, &token), 0);
+        ck_assert_int_eq(gpumem_share(client, own, NULL, &token), GPUMEM_E_TOO_MANY);
+        ck_assert_int_eq(gpumem_unshare(client, &token), 0);
+        ck_assert_int_eq(gpumem_share(client, own, NULL, &token), 0);
+        must_free(own);
+}
+END_TEST
+
+/* Every bit of a token counts. */
+START_TEST(a_wrong_guess_attaches_nothing)
+{
+        void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *untouched = own;
+        void *pointer = untouched;
+        struct gpumem_token token = token_of(own), wrong = {{0}};
+        uint64_t n_bytes = 1;
+
+        ck_assert_int_eq(gpumem_attach(client, &wrong, &pointer, &n_bytes), GPUMEM_E_NO_TOKEN);
+        for (unsigned bit = 0; bit < 128; bit++) {
+                wrong = token;
+                wrong.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+                ck_assert_int_eq(gpumem_attach(client, &wrong, &pointer, &n_bytes),
+                                 GPUMEM_E_NO_TOKEN);
+                ck_assert_int_eq(gpumem_unshare(client, &wrong), GPUMEM_E_NO_TOKEN);
+        }
+        ck_assert_ptr_eq(pointer, untouched);
+        ck_assert_uint_eq(n_bytes, 1);
+        must_detach(attach(&token));
+        must_free(own);
+        ck_assert_int_eq(gpumem_attach(client, &token, &pointer, &n_bytes), GPUMEM_E_NO_TOKEN);
+}
+END_TEST
+
+/* Attached memory is unmapped after the work that was enqueued on it, on this side. */
+START_TEST(without_a_context)
+{
+        void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *pointer;
+        void *pinned = alloc(GPUMEM_PINNED, N_BYTES, GPUMEM_SHAREABLE);
+        struct gpumem_token token = token_of(own), pinned_token = token_of(pinned);
+        uint64_t n_bytes;
+
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        ck_assert_int_eq(gpumem_attach(client, &token, &pointer, &n_bytes), GPUMEM_E_NO_CONTEXT);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leases), 2);
+        pointer = attach(&pinned_token);
+        memset(pointer, 1, n_bytes = N_BYTES);
+        ck_assert_int_eq(gpumem_detach(client, pointer, NULL), 0);
+        ck_assert_int_eq(gpumem_free(client, own, NULL), GPUMEM_E_NO_CONTEXT);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_uint_eq(((unsigned char *)pinned)[N_BYTES - 1], 1);
+        must_free(own);
+        must_free(pinned);
+}
+END_TEST
+
+START_TEST(a_forked_child_shares_nothing)
+{
+        void *own = alloc(GPUMEM_PINNED, N_BYTES, GPUMEM_SHAREABLE), *pointer;
+        struct gpumem_token token = token_of(own);
+        uint64_t n_bytes;
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                _exit(gpumem_share(client, own, NULL, &token) != GPUMEM_E_FORKED ||
+                      gpumem_attach(client, &token, &pointer, &n_bytes) != GPUMEM_E_FORKED ||
+                      gpumem_detach(client, own, NULL) != GPUMEM_E_FORKED ||
+                      gpumem_unshare(client, &token) != GPUMEM_E_FORKED);
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        must_free(own);
+}
+END_TEST
+
+#define THREADS 4
+#define ROUNDS  100
+
+static void *churn(void *argument)
+{
+        const struct gpumem_token *token = argument;
+
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+                void *pointer = attach(token);
+                void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
+
+                must_detach(pointer);
+                must_free(own);
+        }
+        return NULL;
+}
+
+START_TEST(threads_attach_and_detach)
+{
+        void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
+        struct gpumem_token token = token_of(own);
+        pthread_t threads[THREADS];
+
+        for (unsigned i = 0; i < THREADS; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, &token), 0);
+        for (unsigned i = 0; i < THREADS; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert_uint_eq(stats().n_reserved_bytes, 4 * MIB);
+        must_free(own);
+        ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_full_pool_refuses_what_is_to_be_shared_too)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .place = GPUMEM_NEAREST,
+                                         .stream = gpu_stream(gpu),
+                                         .n_bytes = 2 * MIB,
+                                         .flags = GPUMEM_SHAREABLE};
+        void *all = alloc(GPUMEM_DEVICE, 256 * MIB, GPUMEM_SHAREABLE), *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_REFUSED);
+        request.n_bytes = UINT64_MAX;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_TOO_LARGE);
+        must_free(all);
+}
+END_TEST
+
+/* What is held stays held; nobody is let in any more. */
+START_TEST(without_a_daemon)
+{
+        void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *attached, *pointer;
+        struct gpumem_token token = token_of(own);
+        struct share_memory memory = {.gpu = gpu, .n_bytes = N_BYTES};
+        uint64_t n_wrong = 1, n_bytes;
+
+        attached = attach(&token);
+        daemon_kill(&gpumemd);
+        memory.bytes = own;
+        ck_assert_int_eq(share_memory_fill(&memory, 3), 0);
+        memory.bytes = attached;
+        ck_assert_int_eq(share_memory_check(&memory, 3, &n_wrong), 0);
+        ck_assert_uint_eq(n_wrong, 0);
+        ck_assert_int_eq(gpumem_attach(client, &token, &pointer, &n_bytes), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(gpumem_share(client, own, NULL, &token), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(gpumem_unshare(client, &token), GPUMEM_E_DISCONNECTED);
+        must_free(own);
+        must_detach(attached);
+        ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+        gpumem_disconnect(client);
+        daemon_clear(&gpumemd);
+}
+END_TEST
+
+START_TEST(a_token_has_a_text)
+{
+        struct gpumem_token token, untouched;
+        char text[GPUMEM_TOKEN_TEXT_BYTES];
+        static const char *const wrong[] = {"",
+                                            "00",
+                                            "0123456789abcdef0123456789abcde",
+                                            "0123456789abcdef0123456789abcdef0",
+                                            "0123456789abcdef0123456789abcdeg",
+                                            " 123456789abcdef0123456789abcdef",
+                                            "0123456789abcde\xff"
+                                            "0123456789abcdef"};
+
+        ck_assert_int_eq(gpumem_token_parse("0123456789abcdefFEDCBA9876543210", &token), 0);
+        ck_assert_uint_eq(token.bytes[0], 0x01);
+        ck_assert_uint_eq(token.bytes[15], 0x10);
+        ck_assert_str_eq(gpumem_token_format(&token, text), "0123456789abcdeffedcba9876543210");
+        untouched = token;
+        for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++)
+                ck_assert_int_eq(gpumem_token_parse(wrong[i], &token), GPUMEM_E_BAD_REQUEST);
+        ck_assert_mem_eq(&token, &untouched, sizeof(token));
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("share_calls");
+        TCase *served = tcase_create("served"), *lost = tcase_create("lost");
+        TCase *alone = tcase_create("alone");
+
+        tcase_set_timeout(served, 60);
+        tcase_add_checked_fixture(served, start, stop);
+        tcase_add_test(served, a_shareable_allocation_has_a_block_of_its_own);
+        tcase_add_loop_test(served, a_hundred_attaches, 0, 2);
+        tcase_add_test(served, what_is_left_is_given_back_at_the_end);
+        tcase_add_test(served, pointers_are_told_apart);
+        tcase_add_test(served, share_options_are_checked);
+        tcase_add_test(served, a_wrong_guess_attaches_nothing);
+        tcase_add_test(served, without_a_context);
+        tcase_add_test(served, a_forked_child_shares_nothing);
+        tcase_add_test(served, threads_attach_and_detach);
+        tcase_add_test(served, a_full_pool_refuses_what_is_to_be_shared_too);
+        tcase_set_timeout(lost, 60);
+        tcase_add_checked_fixture(lost, start, NULL);
+        tcase_add_test(lost, without_a_daemon);
+        tcase_add_test(alone, a_token_has_a_text);
+        suite_add_tcase(suite, served);
+        suite_add_tcase(suite, lost);
+        suite_add_tcase(suite, alone);
+        return run_suite(suite);
+}
