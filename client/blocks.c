@@ -214,6 +214,8 @@ void leased_free(struct pool *pool, struct leased *leased)
         }
         give_address(pool, leased);
         say_over(pool, leased);
-        limit_give(pool, leased->n_bytes);
+        /* What another process leased is within that one's limit. */
+        if (!leased->is_attached)
+                limit_give(pool, leased->n_bytes);
         free(leased);
 }

@@ -23,7 +23,9 @@ static void read_limit(struct reader *reader, const char *path, const json_t *js
         if (is_none(json))
                 *max = LIMIT_NONE;
         else if (kind != LIMIT_LEASES)
-                (void)reader_size(reader, path, json, 0, max);
+                (void)reader_size(reader, path, json, 0,
+                                  "bytes, a text with a unit: \"12GiB\", or \"none\" for no limit",
+                                  max);
         else if (json_is_integer(json) && json_integer_value(json) >= 0)
                 *max = (uint64_t)json_integer_value(json);
         else

@@ -8,6 +8,7 @@
 #define UUID_TEXT "GPU-"
 
 static const char allowed_devices[] = "an index, a UUID as nvidia-smi -L prints it, or \"all\"";
+static const char allowed_sizes[] = "2MiB and more, as bytes or a text with a unit: \"12GiB\"";
 static const char allowed_nodes[] = "the number of a NUMA node, or \"all\"";
 
 static int digit(char c)
@@ -90,7 +91,8 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
                                 "smaller one holds");
         if (bytes) {
                 key_path(path, up, "max_bytes");
-                (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, &rule->max_bytes);
+                (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, allowed_sizes,
+                                  &rule->max_bytes);
         }
         if (fraction) {
                 key_path(path, up, "max_fraction");

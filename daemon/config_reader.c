@@ -113,7 +113,7 @@ bool reader_text(struct reader *reader, const char *path, const json_t *json, co
 }
 
 bool reader_size(struct reader *reader, const char *path, const json_t *json, uint64_t least,
-                 uint64_t *value)
+                 const char *allowed, uint64_t *value)
 {
         uint64_t n_bytes = 0;
         bool is_size = false;
@@ -126,9 +126,7 @@ bool reader_size(struct reader *reader, const char *path, const json_t *json, ui
         }
         /* The largest numbers are marks. */
         if (!is_size || n_bytes < least || n_bytes > UINT64_MAX / 2) {
-                reader_refuse(reader, path, json, "size",
-                              least ? "2MiB and more, as bytes or a text with a unit: \"12GiB\""
-                                    : "bytes, or a text with a unit: \"12GiB\"");
+                reader_refuse(reader, path, json, "size", allowed);
                 return false;
         }
         *value = n_bytes;

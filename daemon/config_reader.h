@@ -38,7 +38,7 @@ bool reader_array(struct reader *reader, const char *path, const json_t *value);
 /* Each leaves *value untouched and returns false when what is there is wrong. */
 bool reader_text(struct reader *reader, const char *path, const json_t *json, const char **value);
 bool reader_size(struct reader *reader, const char *path, const json_t *json, uint64_t least,
-                 uint64_t *value);
+                 const char *allowed, uint64_t *value);
 bool reader_fraction(struct reader *reader, const char *path, const json_t *json, double *value);
 
 /* config_pools.c, config_limits.c: the values of these two keys. */

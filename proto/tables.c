@@ -171,7 +171,8 @@ static void print_pool_row(void)
         MEMBER(struct pool_row, place,
                "device: the daemon's index of it, for display; pinned: NUMA node");
         MEMBER(struct pool_row, properties,
-               "bit 0: blocks are the driver's exportable host memory, not memfds; a pool with a bit "
+               "bit 0: blocks are the driver's exportable host memory, not memfds; a pool with a "
+               "bit "
                "that a client does not know is not for it");
         MEMBER(struct pool_row, uuid,
                "device: the GPU's UUID, by which a client finds it; pinned: zero");

@@ -81,6 +81,73 @@ ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
 ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
 ok "gpumemctl: no pool" said 2 '"x" is no pool' gpumemctl --pool x free-all
 
+# config TEXT: the configuration file of the cases below.
+config() {
+        printf '%s' "$1" >"$place/gpumemd.conf"
+}
+
+ok "gpumemctl limits --help fits a screen" fits_a_screen gpumemctl limits --help
+ok "--check-config: the example is right" said 0 "is right" \
+        gpumemd --check-config "$source_folder/docs/gpumemd.conf.example"
+config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
+ok "--check-config: a wrong value" said 2 \
+        "$place/gpumemd.conf: pools[0].max_bytes: \"12parsec\" is no size; allowed: 2MiB and more" \
+        gpumemd --check-config "$place/gpumemd.conf"
+ok "--check-config: the other one too" said 2 "$place/gpumemd.conf: x: this key is unknown; allowed" \
+        gpumemd --check-config "$place/gpumemd.conf"
+ok "--config: a wrong value" said 2 "pools[0].max_bytes" gpumemd --config "$place/gpumemd.conf"
+config '{"log": "info",
+ "pools": [}'
+ok "--config: wrong syntax" said 2 "gpumemd: $place/gpumemd.conf:2:12: " \
+        gpumemd --config "$place/gpumemd.conf"
+ok "--config: no such file" said 2 "$place/none: No such file" gpumemd --config "$place/none"
+ok "gpumemctl: no limit" said 2 '"x" is no limit; allowed: WHO:WHAT=MAX' gpumemctl limits --set x
+ok "gpumemctl: a limit of nobody" said 2 '"x" is no holder; allowed: client, tenant' \
+        gpumemctl limits --set x:leases=1
+ok "gpumemctl: no user" said 2 '"no one" is no user' gpumemctl limits --set "tenant/no one:leases=1"
+ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of this holder; allowed: max' \
+        gpumemctl limits --set pool/0:leases=1
+ok "gpumemctl: no number" said 2 '"1KiB" is no number of leases' gpumemctl limits --set client:leases=1KiB
+ok "gpumemctl: no size of a limit" said 2 '"big" is no size' gpumemctl limits --set tenant:device_bytes=big
+ok "gpumemctl: no default of a default" said 2 '"default" is no size' \
+        gpumemctl limits --set tenant:device_bytes=default
+ok "gpumemctl: --set elsewhere" said 2 "only limits can be set" gpumemctl stats --set client:leases=1
+
+config '{"pools": [{"device": "all", "max_fraction": 0.5}],
+ "limits": {"tenant": {"device_bytes": "256MiB"}}}'
+start_daemon --config "$place/gpumemd.conf" --pinned-bytes 64MiB
+has_limit() { gpumemctl limits | grep -Eq "^$1 *\$"; }
+ok "limits of the configuration: a pool's" has_limit "pool +1  max_bytes +0 B  512.00 MiB  Emulated GPU 1"
+ok "limits of the command line" has_limit "pool +2  max_bytes +0 B +64.00 MiB  pinned memory"
+ok "limits of the configuration: each tenant's" has_limit "tenant +each  device_bytes +-  256.00 MiB"
+ok "limits of the configuration: one's" has_limit "tenant +$(id -u)  device_bytes +0 B  256.00 MiB"
+ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=9 \
+        --set pool/0:max_bytes=100MiB --set tenant:device_bytes=none
+ok "set: one's" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
+ok "set: each client's" has_limit "client +each  leases +-  +9"
+ok "set: a pool's" has_limit "pool +0  max_bytes +0 B  100.00 MiB  Emulated GPU 0"
+ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
+ok "set: nonsense" said 1 "change 1 of 1: a pool's limit is at most the memory" \
+        gpumemctl limits --set pool/0:max_bytes=2GiB
+ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
+config '{"pools": 7}'
+kill -HUP "$daemon"
+ok "SIGHUP: a wrong file is reported" wait_until 20 grep -q "pools: 7 is no list" "$place/gpumemd.log"
+ok "SIGHUP: and not taken over" wait_until 20 grep -q "everything stays as it was" "$place/gpumemd.log"
+ok "SIGHUP: all is as before" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
+config '{"socket": "/elsewhere", "pools": [{"device": 1, "max_bytes": "32MiB"}]}'
+kill -HUP "$daemon"
+ok "SIGHUP: a pool's limit" wait_until 20 has_limit "pool +1  max_bytes +0 B +32.00 MiB  Emulated GPU 1"
+ok "SIGHUP: the others are the defaults" has_limit "pool +0  max_bytes +0 B +1.00 GiB  Emulated GPU 0"
+ok "SIGHUP: what was set is gone" said 1 "" has_limit "tenant +77.*"
+ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes effect when' \
+        "$place/gpumemd.log"
+ok "SIGHUP: it serves" gpumemctl stats
+ok "stats shows the new limit" said 0 "32.00 MiB" gpumemctl stats
+status=0
+stop_daemon || status=$?
+ok "SIGTERM ends it in order" equal "$status" 0
+
 start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
 ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
 ok "the first one goes on" gpumemctl stats

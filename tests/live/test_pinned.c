@@ -218,6 +218,36 @@ START_TEST(memory_is_registered_later)
 }
 END_TEST
 
+/* Of memory with a block of its own, here and where it is attached. */
+START_TEST(shared_memory_is_registered_later)
+{
+        struct gpumem_client *other;
+        struct gpumem_request request = pinned(100000);
+        struct gpumem_token token;
+        void *bytes, *attached;
+        uint64_t n_bytes;
+
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &other), 0);
+        request.flags = GPUMEM_SHAREABLE;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &bytes), 0);
+        ck_assert_int_eq(gpumem_share(client, bytes, NULL, &token), 0);
+        ck_assert_int_eq(gpumem_attach(other, &token, &attached, &n_bytes), 0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_register(client, attached), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_register(client, bytes), 0);
+        ck_assert_int_eq(gpumem_register(other, attached), 0);
+        check_reached_by(0, attached, 100000);
+        ck_assert_int_eq(memcmp(bytes, attached, 100000), 0);
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_detach(other, attached, NULL), 0);
+        ck_assert(!is_registered(attached) && is_registered(bytes));
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        ck_assert(!is_registered(bytes));
+        gpumem_disconnect(other);
+}
+END_TEST
+
 START_TEST(device_memory_is_not_registered)
 {
         void *there = device_memory(0, 4096);
@@ -357,6 +387,7 @@ static void add_memfd(Suite *suite)
         tcase_add_test(tests, pages_are_on_the_pools_node);
         tcase_add_test(tests, memory_is_registered_with_a_context);
         tcase_add_test(tests, memory_is_registered_later);
+        tcase_add_test(tests, shared_memory_is_registered_later);
         tcase_add_test(tests, device_memory_is_not_registered);
         tcase_add_test(tests, memory_is_given_back_without_a_context);
 }

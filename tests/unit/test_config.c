@@ -1,0 +1,365 @@
+/* Configuration files, good and bad: what is read, and every sentence about what is wrong. */
+#include "daemon/config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+
+#define TEXT_MAX  8192
+#define POOL_KEYS "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"backing\""
+#define SIZES     "2MiB and more, as bytes or a text with a unit: \"12GiB\""
+
+static char path[64];
+
+static void add_sentence(void *argument, const char *sentence)
+{
+        char *text = argument;
+        size_t length = strlen(text);
+
+        (void)snprintf(text + length, TEXT_MAX - length, "%s\n", sentence);
+}
+
+static void make_file(void)
+{
+        int fd;
+
+        (void)snprintf(path, sizeof(path), "/tmp/gpumemd-config-XXXXXX");
+        fd = mkostemp(path, O_CLOEXEC);
+        ck_assert_int_ge(fd, 0);
+        closep(&fd);
+}
+
+static void remove_file(void)
+{
+        (void)unlink(path);
+}
+
+static void write_bytes(const char *bytes, size_t n)
+{
+        FILE *file = fopen(path, "we");
+
+        ck_assert_ptr_nonnull(file);
+        ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
+        ck_assert_int_eq(fclose(file), 0);
+}
+
+static int load(const char *text, char said[static TEXT_MAX], struct config *ret_config)
+{
+        struct config_report report = {.say = add_sentence, .argument = said};
+
+        *said = '\0';
+        write_bytes(text, strlen(text));
+        return config_load(path, &report, ret_config);
+}
+
+static struct config must_load(const char *text)
+{
+        struct config config;
+        char said[TEXT_MAX];
+        int r = load(text, said, &config);
+
+        ck_assert_msg(r == 0, "%s", said);
+        ck_assert_str_eq(said, "");
+        return config;
+}
+
+/* Each line of `said` begins with the file's name; `expected` has '@' for that. */
+static void expect_said(const char *text, const char *said, const char *expected)
+{
+        char whole[TEXT_MAX];
+        size_t length = 0;
+
+        for (; *expected; expected++) {
+                if (*expected == '@')
+                        length += (size_t)snprintf(whole + length, TEXT_MAX - length, "%s", path);
+                else
+                        whole[length++] = *expected;
+        }
+        whole[length] = '\0';
+        ck_assert_msg(strcmp(whole, said) == 0, "for %s\nsaid     %sexpected %s", text, said,
+                      whole);
+}
+
+static const struct {
+        const char *text;
+        const char *said;
+} bad[] = {
+        {"", "@:1:0: '[' or '{' expected near end of file\n"},
+        {"{\n \"log\": loud}", "@:2:12: invalid token near 'loud'\n"},
+        {"{\"log\": \"info\",\n \"log\": \"info\"}",
+         "@:2:6: duplicate object key near '\"log\"'\n"},
+        {"{} x", "@:1:4: end of file expected near 'x'\n"},
+        {"[]", "@: [] is no object; allowed: \"socket\", \"cuda_library\", \"log\", \"pools\", "
+               "\"limits\"\n"},
+        {"{\"sockets\": 1}", "@: sockets: this key is unknown; allowed: \"socket\", "
+                             "\"cuda_library\", \"log\", \"pools\", \"limits\"\n"},
+        {"{\"socket\": 7}",
+         "@: socket: 7 is no text; allowed: a text in double quotes, not empty\n"},
+        {"{\"cuda_library\": \"\"}",
+         "@: cuda_library: \"\" is no text; allowed: a text in double quotes, not empty\n"},
+        {"{\"log\": \"loud\"}", "@: log: \"loud\" is no level; allowed: \"error\", \"warning\", "
+                                "\"info\", \"debug\"\n"},
+        {"{\"pools\": {}}", "@: pools: {} is no list; allowed: objects in square brackets\n"},
+        {"{\"pools\": [3]}", "@: pools[0]: 3 is no object; allowed: " POOL_KEYS "\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_bytes\": \"1GiB\"},"
+         "             {\"pinned\": 0, \"max_bytes\": \"12parsec\"}]}",
+         "@: pools[1].max_bytes: \"12parsec\" is no size; allowed: " SIZES "\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_bytes\": -1}]}",
+         "@: pools[0].max_bytes: -1 is no size; allowed: " SIZES "\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_bytes\": 1e9}]}",
+         "@: pools[0].max_bytes: 1000000000.0 is no size; allowed: " SIZES "\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_bytes\": 1048576}]}",
+         "@: pools[0].max_bytes: 1048576 is no size; allowed: " SIZES "\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_fraction\": 1.5}]}",
+         "@: pools[0].max_fraction: 1.5 is no fraction; allowed: more than 0, and 1 at most\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_fraction\": 0}]}",
+         "@: pools[0].max_fraction: 0 is no fraction; allowed: more than 0, and 1 at most\n"},
+        {"{\"pools\": [{\"max_fraction\": 0.5}]}",
+         "@: pools[0]: no pool; allowed: one of \"device\" and \"pinned\"\n"},
+        {"{\"pools\": [{\"device\": 0, \"pinned\": 0, \"max_fraction\": 0.5}]}",
+         "@: pools[0]: two pools; allowed: one of \"device\" and \"pinned\"\n"},
+        {"{\"pools\": [{\"device\": 0}]}", "@: pools[0]: no limit; allowed: \"max_bytes\", "
+                                           "\"max_fraction\", or both: the smaller one holds\n"},
+        {"{\"pools\": [{\"device\": \"GPU-12\", \"max_fraction\": 1}]}",
+         "@: pools[0].device: \"GPU-12\" is no device; allowed: an index, a UUID as nvidia-smi -L "
+         "prints it, or \"all\"\n"},
+        {"{\"pools\": [{\"pinned\": -1, \"max_fraction\": 1}]}",
+         "@: pools[0].pinned: -1 is no node; allowed: the number of a NUMA node, or \"all\"\n"},
+        {"{\"pools\": [{\"device\": 3, \"max_fraction\": 1}, {\"pinned\": 3, \"max_fraction\": 1},"
+         "             {\"device\": 3, \"max_bytes\": \"2MiB\"}]}",
+         "@: pools[2]: this pool has its limit from pools[0]\n"},
+        {"{\"pools\": [{\"pinned\": 0, \"backing\": \"paper\"}]}",
+         "@: pools[0].backing: \"paper\" is no backing; allowed: \"memfd\", \"vmm\"\n"},
+        {"{\"pools\": [{\"device\": 0, \"backing\": \"vmm\"}]}",
+         "@: pools[0].backing: allowed for pinned pools only\n"},
+        {"{\"limits\": {\"clients\": {}}}",
+         "@: limits.clients: this key is unknown; allowed: \"client\", \"tenant\", \"tenants\"\n"},
+        {"{\"limits\": {\"client\": {\"leases\": \"many\"}}}",
+         "@: limits.client.leases: \"many\" is no number of leases; allowed: 0 and more, or "
+         "\"none\" for no limit\n"},
+        {"{\"limits\": {\"tenant\": {\"device_bytes\": null}}}",
+         "@: limits.tenant.device_bytes: null is no size; allowed: bytes, a text with a unit: "
+         "\"12GiB\", or \"none\" for no limit\n"},
+        {"{\"limits\": {\"tenants\": [{\"leases\": 4}]}}",
+         "@: limits.tenants[0].uid: missing; allowed: a uid, or the name of a user\n"},
+        {"{\"limits\": {\"tenants\": [{\"uid\": \"no such user\"}]}}",
+         "@: limits.tenants[0].uid: \"no such user\" is no user; allowed: a uid, or the name of a "
+         "user\n"},
+        {"{\"limits\": {\"tenants\": [{\"uid\": 4294967295}]}}",
+         "@: limits.tenants[0].uid: 4294967295 is no user; allowed: a uid, or the name of a "
+         "user\n"},
+        {"{\"limits\": {\"tenants\": [{\"uid\": 0}, {\"uid\": \"root\"}]}}",
+         "@: limits.tenants[1].uid: uid 0 has its limits from an entry before\n"},
+        /* Not the first only. */
+        {"{\"log\": 1, \"pools\": [{\"device\": 0, \"max_bytes\": 1}, {\"x\": 1}], \"y\": 2}",
+         "@: y: this key is unknown; allowed: \"socket\", \"cuda_library\", \"log\", \"pools\", "
+         "\"limits\"\n"
+         "@: log: 1 is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n"
+         "@: pools[0].max_bytes: 1 is no size; allowed: " SIZES "\n"
+         "@: pools[1].x: this key is unknown; allowed: " POOL_KEYS "\n"
+         "@: pools[1]: no pool; allowed: one of \"device\" and \"pinned\"\n"
+         "@: pools[1]: no limit; allowed: \"max_bytes\", \"max_fraction\", or both: the smaller "
+         "one "
+         "holds\n"},
+};
+
+START_TEST(what_is_wrong_is_said_exactly)
+{
+        struct config config = {.socket_path = NULL};
+        char said[TEXT_MAX];
+
+        ck_assert_int_eq(load(bad[_i].text, said, &config), -EINVAL);
+        expect_said(bad[_i].text, said, bad[_i].said);
+        ck_assert_ptr_null(config.settings.limits);
+}
+END_TEST
+
+START_TEST(everything_is_optional)
+{
+        struct config config = must_load("{}");
+
+        ck_assert_ptr_null(config.socket_path);
+        ck_assert_ptr_null(config.cuda_library);
+        ck_assert(!config.says_log_level);
+        ck_assert_uint_eq(config.settings.n_rules, 0);
+        ck_assert_ptr_null(config.settings.limits);
+        config_deinit(&config);
+}
+END_TEST
+
+START_TEST(texts_are_taken)
+{
+        struct config config = must_load("{\"socket\": \"/s\", \"cuda_library\": \"l.so\","
+                                         " \"log\": \"warning\", \"pools\": [], \"limits\": {}}");
+
+        ck_assert_str_eq(config.socket_path, "/s");
+        ck_assert_str_eq(config.cuda_library, "l.so");
+        ck_assert(config.says_log_level);
+        ck_assert_int_eq(config.log_level, LOG_WARNING);
+        config_deinit(&config);
+}
+END_TEST
+
+static uint64_t max_of(const struct config *config, uint32_t kind, uint32_t place, uint8_t uuid)
+{
+        struct pool_row row = {.kind = kind, .place = place, .n_capacity_bytes = GIB};
+
+        memset(row.uuid, uuid, sizeof(row.uuid));
+        return settings_pool_max(&config->settings, &row);
+}
+
+START_TEST(the_nearest_rule_counts)
+{
+        struct config config = must_load(
+                "{\"pools\": [{\"device\": 1, \"max_bytes\": 104857601},"
+                "             {\"device\": \"all\", \"max_fraction\": 0.5},"
+                "             {\"device\": \"GPU-ABababab-abab-abab-abab-abababababab\","
+                "              \"max_bytes\": \"12 MiB\"},"
+                "             {\"device\": 2, \"max_bytes\": \"1TiB\"},"
+                "             {\"device\": 3, \"max_bytes\": \"300MiB\", \"max_fraction\": 0.25},"
+                "             {\"pinned\": 1, \"max_fraction\": 1}]}");
+
+        ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 0, 0), 512 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 1, 0), 100 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 0, 0xab), 12 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 2, 0), GIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 3, 0), 256 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 0, 0), 256 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 1, 0), GIB);
+        /* The command line goes before all of them. */
+        config.settings.n_device_bytes = 40 * MIB;
+        ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 1, 0), 40 * MIB);
+        config_deinit(&config);
+}
+END_TEST
+
+static enum pinned_backing backing_of(const struct config *config, uint32_t node)
+{
+        struct pool_row row = {.kind = GPUMEM_PINNED, .place = node, .n_capacity_bytes = GIB};
+
+        return settings_pinned_backing(&config->settings, &row);
+}
+
+/* A rule that says nothing about one thing leaves it to the rule for each node. */
+START_TEST(backing_and_limit_are_said_apart)
+{
+        struct config config = must_load(
+                "{\"pools\": [{\"pinned\": \"all\", \"backing\": \"vmm\"},"
+                "             {\"pinned\": 1, \"max_fraction\": 0.5},"
+                "             {\"pinned\": 2, \"backing\": \"memfd\", \"max_bytes\": \"64MiB\"}]}");
+        struct config none = must_load("{}");
+
+        ck_assert_int_eq(backing_of(&config, 0), PINNED_VMM);
+        ck_assert_int_eq(backing_of(&config, 1), PINNED_VMM);
+        ck_assert_int_eq(backing_of(&config, 2), PINNED_MEMFD);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 0, 0), 256 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 1, 0), 512 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 2, 0), 64 * MIB);
+        config.settings.pinned_backing = PINNED_MEMFD;
+        ck_assert_int_eq(backing_of(&config, 0), PINNED_MEMFD);
+        ck_assert_int_eq(backing_of(&none, 0), PINNED_MEMFD);
+        config_deinit(&none);
+        config_deinit(&config);
+}
+END_TEST
+
+START_TEST(limits_are_taken)
+{
+        struct config config = must_load(
+                "{\"limits\": {\"client\": {\"device_bytes\": \"1.5GiB\", \"leases\": 7},"
+                "              \"tenant\": {\"pinned_bytes\": 0, \"device_bytes\": 4096},"
+                "              \"tenants\": [{\"uid\": \"root\", \"device_bytes\": \"none\"},"
+                "                            {\"uid\": 7, \"leases\": 3}]}}");
+        const struct limit_table *table = config.settings.limits;
+
+        ck_assert_uint_eq(table->client.max[LIMIT_DEVICE_BYTES], 1536 * MIB);
+        ck_assert_uint_eq(table->client.max[LIMIT_PINNED_BYTES], LIMIT_NONE);
+        ck_assert_uint_eq(table->client.max[LIMIT_LEASES], 7);
+        ck_assert_uint_eq(limit_table_tenant_max(table, 0, LIMIT_DEVICE_BYTES), LIMIT_NONE);
+        ck_assert_uint_eq(limit_table_tenant_max(table, 0, LIMIT_PINNED_BYTES), 0);
+        ck_assert_uint_eq(limit_table_tenant_max(table, 7, LIMIT_DEVICE_BYTES), 4096);
+        ck_assert_uint_eq(limit_table_tenant_max(table, 7, LIMIT_LEASES), 3);
+        ck_assert_uint_eq(limit_table_tenant_max(table, 8, LIMIT_LEASES), LIMIT_NONE);
+        config_deinit(&config);
+}
+END_TEST
+
+static void expect_unreadable(const char *file, int wanted, const char *what)
+{
+        char said[TEXT_MAX] = "", expected[256];
+        struct config_report report = {.say = add_sentence, .argument = said};
+        struct config config;
+
+        ck_assert_int_eq(config_load(file, &report, &config), wanted);
+        (void)snprintf(expected, sizeof(expected), "%s: %s\n", file, what);
+        ck_assert_str_eq(said, expected);
+}
+
+START_TEST(files_that_are_none)
+{
+        expect_unreadable("/nonexistent/conf", -ENOENT, "No such file or directory");
+        expect_unreadable("/tmp", -EINVAL, "not a regular file");
+        remove_file();
+        ck_assert_int_eq(mkfifo(path, 0600), 0);
+        expect_unreadable(path, -EINVAL, "not a regular file");
+}
+END_TEST
+
+START_TEST(a_mebibyte_is_the_most)
+{
+        char *bytes = malloc(MIB + 1);
+        char said[TEXT_MAX] = "";
+        struct config_report report = {.say = add_sentence, .argument = said};
+        struct config config;
+
+        ck_assert_ptr_nonnull(bytes);
+        memset(bytes, ' ', MIB + 1);
+        bytes[0] = '{';
+        bytes[MIB - 1] = '}';
+        write_bytes(bytes, MIB);
+        ck_assert_int_eq(config_load(path, &report, &config), 0);
+        config_deinit(&config);
+        write_bytes(bytes, MIB + 1);
+        free(bytes);
+        expect_unreadable(path, -EINVAL, "larger than 1 MiB, which is the most allowed");
+}
+END_TEST
+
+START_TEST(depth_is_bounded)
+{
+        char text[5000], said[TEXT_MAX];
+        struct config config;
+
+        memset(text, '[', sizeof(text) - 1);
+        text[sizeof(text) - 1] = '\0';
+        ck_assert_int_eq(load(text, said, &config), -EINVAL);
+        ck_assert_ptr_nonnull(strstr(said, "maximum parsing depth reached"));
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("config");
+        TCase *tests = tcase_create("config");
+
+        tcase_add_checked_fixture(tests, make_file, remove_file);
+        tcase_add_loop_test(tests, what_is_wrong_is_said_exactly, 0, ARRAY_SIZE(bad));
+        tcase_add_test(tests, everything_is_optional);
+        tcase_add_test(tests, texts_are_taken);
+        tcase_add_test(tests, the_nearest_rule_counts);
+        tcase_add_test(tests, backing_and_limit_are_said_apart);
+        tcase_add_test(tests, limits_are_taken);
+        tcase_add_test(tests, files_that_are_none);
+        tcase_add_test(tests, a_mebibyte_is_the_most);
+        tcase_add_test(tests, depth_is_bounded);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
