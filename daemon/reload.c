@@ -90,20 +90,46 @@ static void apply_log_level(const struct start *start, const struct config *conf
                   start->options.says_log_level ? start->options.log_level : options.log_level);
 }
 
+static void apply(struct server *server, struct start *start)
+{
+        struct config *config = &start->reading.config;
+
+        say_what_cannot_change(start, config);
+        apply_log_level(start, config);
+        complete_settings(&start->options, &config->settings);
+        if (server_apply(server, &config->settings))
+                log_error("no memory to tell clients of the pools' new limits");
+        log_info("%s was read again", start->config_path);
+}
+
+static void read_file(void *argument)
+{
+        struct start *start = argument;
+
+        start->reading.result = config_load(start->config_path, &log_report,
+                                            &start->reading.config);
+}
+
+static void on_read(struct server *server, void *argument)
+{
+        struct start *start = argument;
+
+        if (start->reading.result)
+                log_error("%s was not taken over: everything stays as it was", start->config_path);
+        else if (!server_is_stopping(server))
+                apply(server, start);
+        if (!start->reading.result)
+                config_deinit(&start->reading.config);
+        if (start->reading.again && !server_is_stopping(server))
+                start_reload(server, start);
+}
+
 void start_reload(struct server *server, void *argument)
 {
         struct start *start = argument;
-        struct config config;
+        int r = server_do_aside(server, read_file, on_read, start);
 
-        if (config_load(start->config_path, &log_report, &config)) {
-                log_error("%s was not taken over: everything stays as it was", start->config_path);
-                return;
-        }
-        say_what_cannot_change(start, &config);
-        apply_log_level(start, &config);
-        complete_settings(&start->options, &config.settings);
-        if (server_apply(server, &config.settings))
-                log_error("no memory to tell clients of the pools' new limits");
-        log_info("%s was read again", start->config_path);
-        config_deinit(&config);
+        start->reading.again = r == -EBUSY;
+        if (r && r != -EBUSY)
+                log_error("%s cannot be read now: everything stays as it was", start->config_path);
 }

@@ -1,6 +1,6 @@
 /* What gpumemd was started with, and what it takes over when its configuration is read again.
  *
- * Command line and environment go before the file. One thread. */
+ * Command line and environment go before the file. On the server's thread. */
 #pragma once
 
 #include "daemon/config.h"
@@ -13,6 +13,11 @@ struct start {
         struct options options;
         const char *config_path; /* NULL: there is none */
         struct config config;    /* as it was at the start, but for the limits */
+        struct {
+                struct config config;
+                int result;
+                bool again; /* a signal came meanwhile: the file may have changed since */
+        } reading;          /* of the file, on a thread of its own: names of users are looked up */
 };
 
 /* Reads the file, if there is one, and completes the options from it. 0 or -errno; all that is wrong
@@ -20,5 +25,5 @@ struct start {
 int start_init(struct start *start, const struct options *options);
 void start_deinit(struct start *start);
 
-/* For server_options: reads the file again; a wrong one changes nothing. */
+/* For server_options: has the file read again; a wrong one changes nothing. */
 void start_reload(struct server *server, void *start);

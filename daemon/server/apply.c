@@ -95,3 +95,39 @@ int server_open_hangup(struct server *server, const struct server_options *optio
         server->hangup_argument = options->hangup_argument;
         return uv_signal_start(&server->sighup, on_hangup, SIGHUP);
 }
+
+static void on_aside(uv_work_t *request)
+{
+        struct server *server = CONTAINER_OF(request, struct server, aside.request);
+
+        server->aside.work(server->aside.argument);
+}
+
+static void on_aside_done(uv_work_t *request, int status)
+{
+        struct server *server = CONTAINER_OF(request, struct server, aside.request);
+
+        (void)status;
+        server->aside.busy = false;
+        server->aside.done(server, server->aside.argument);
+}
+
+int server_do_aside(struct server *server, void (*work)(void *argument),
+                    void (*done)(struct server *server, void *argument), void *argument)
+{
+        int r;
+
+        if (server->aside.busy)
+                return -EBUSY;
+        server->aside.work = work;
+        server->aside.done = done;
+        server->aside.argument = argument;
+        r = uv_queue_work(&server->loop, &server->aside.request, on_aside, on_aside_done);
+        server->aside.busy = r == 0;
+        return r;
+}
+
+bool server_is_stopping(const struct server *server)
+{
+        return server->stopping;
+}

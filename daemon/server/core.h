@@ -38,6 +38,13 @@ struct server {
         uv_signal_t sighup;
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;
+        struct {
+                uv_work_t request;
+                bool busy;
+                void (*work)(void *argument);
+                void (*done)(struct server *server, void *argument);
+                void *argument;
+        } aside;
         struct listener *listener;
         struct session_list sessions;
         bool settling;

@@ -4,6 +4,7 @@
  * runs on that thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/server/settings.h"
@@ -29,6 +30,14 @@ int server_apply(struct server *server, struct settings *settings);
 
 /* Serves until a signal ends it; 0 after an orderly end. */
 int server_run(struct server *server);
+
+/* Has `work` called on another thread, and `done` on the loop after that, also when the server ends
+ * meanwhile: then before server_free returns. One at a time; -EBUSY. */
+int server_do_aside(struct server *server, void (*work)(void *argument),
+                    void (*done)(struct server *server, void *argument), void *argument);
+
+/* It ends: nothing is to be changed any more. */
+bool server_is_stopping(const struct server *server);
 
 /* NULL is legal; returns NULL. */
 struct server *server_free(struct server *server);
