@@ -365,8 +365,7 @@ START_TEST(a_token_has_a_text)
                                             "0123456789abcdef0123456789abcdef0",
                                             "0123456789abcdef0123456789abcdeg",
                                             " 123456789abcdef0123456789abcdef",
-                                            "0123456789abcde\xff"
-                                            "0123456789abcdef"};
+                                            "0123456789abcde\3770123456789abcdef"};
 
         ck_assert_int_eq(gpumem_token_parse("0123456789abcdefFEDCBA9876543210", &token), 0);
         ck_assert_uint_eq(token.bytes[0], 0x01);
