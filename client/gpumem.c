@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/fork.h"
 #include "client/link.h"
+#include "client/nearest.h"
 #include "client/pool.h"
 #include "client/rows.h"
 #include "client/shared.h"
@@ -20,6 +21,9 @@
 
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
+
+/* Of a pool whose blocks this version does not know how to map: nobody asks for it. */
+#define KIND_UNKNOWN 0
 
 struct gpumem_client {
         struct fork_guard fork_guard;
@@ -97,7 +101,10 @@ static struct memory memory_of(const struct gpumem_client *client, const struct 
 {
         struct memory memory = {.kind = (enum gpumem_kind)row->kind,
                                 .cuda = client->has_cuda ? &client->cuda : NULL,
-                                .ordinal = -1};
+                                .ordinal = -1,
+                                .pinned = row->properties & PROTO_POOL_VMM ? MEMORY_VMM
+                                                                           : MEMORY_MEMFD,
+                                .node = (int)row->place};
         struct device device;
 
         if (row->kind == GPUMEM_DEVICE && client->has_cuda &&
@@ -135,6 +142,8 @@ static int add_pools(struct gpumem_client *client, const struct message_welcome 
 
                 if (rows[i].id != i)
                         return -EPROTO;
+                if (rows[i].properties & ~PROTO_POOL_PROPERTIES)
+                        rows[i].kind = KIND_UNKNOWN;
                 pool_init(&client->pools[i], &rows[i], &memory, client->link,
                           board_counters(client->board, i));
                 limit_pool(&client->pools[i], fraction);
@@ -211,13 +220,14 @@ void gpumem_disconnect(struct gpumem_client *client)
 /* The pool of a device of this process, or of a NUMA node. */
 static struct pool *pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
+        if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
+                return nearest_pinned(client->pools, client->n_pools,
+                                      client->has_cuda ? &client->cuda : NULL);
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
-                int here = kind == GPUMEM_DEVICE ? pool->memory.ordinal : (int)pool->row.place;
+                int here = kind == GPUMEM_DEVICE ? pool->memory.ordinal : pool->memory.node;
 
-                if (pool->row.kind != (uint32_t)kind)
-                        continue;
-                if (here == place || (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST))
+                if (pool->row.kind == (uint32_t)kind && here == place)
                         return pool;
         }
         return NULL;
@@ -319,6 +329,14 @@ static int free_unordered(struct pool *pool, void *pointer)
         return r;
 }
 
+static int free_after_context(struct gpumem_client *client, struct pool *pool, uint64_t context,
+                              void *pointer)
+{
+        int r = stream_synchronize_context(&client->cuda, context);
+
+        return r ? r : free_unordered(pool, pointer);
+}
+
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
  * always: its next owner writes with the CPU, which no stream holds up. */
@@ -333,6 +351,9 @@ static int free_in_order(struct gpumem_client *client, struct pool *pool,
         if (!key->context)
                 return free_unordered(pool, pointer);
         r = stream_identify(&client->cuda, stream, &free_key, &ordinal);
+        /* The memory was made without a context, and is freed by somebody who has none. */
+        if (r == GPUMEM_E_NO_CONTEXT && key->id == POOL_ANY_STREAM)
+                return free_after_context(client, pool, key->context, pointer);
         if (r)
                 return r;
         same_stream = memcmp(key, &free_key, sizeof(*key)) == 0;

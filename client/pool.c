@@ -26,6 +26,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .limit = OWN_LIMIT_NULL};
         LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->lock, NULL);
+        pthread_mutex_init(&pool->registering, NULL);
 }
 
 static struct stream_heap *find_heap(struct pool *pool, const struct stream_key *key)
@@ -265,6 +266,13 @@ static struct leased *block_of(const struct pool *pool, const void *pointer)
         return leased && leased->heap ? leased : NULL;
 }
 
+static struct stream_key order_of(const struct leased *leased)
+{
+        if (leased->heap->key.context || !leased->context)
+                return leased->heap->key;
+        return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
+}
+
 int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key)
 {
         struct heap_allocation allocation;
@@ -278,7 +286,7 @@ int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key
         if (!r && allocation.start != (uint64_t)(uintptr_t)pointer)
                 r = GPUMEM_E_NOT_OURS;
         if (!r)
-                *ret_key = leased->heap->key;
+                *ret_key = order_of(leased);
         pthread_mutex_unlock(&pool->lock);
         return r;
 }
@@ -346,5 +354,6 @@ void pool_deinit(struct pool *pool)
                 pool->arena = arena_free(pool->arena);
                 memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
         }
+        pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->lock);
 }

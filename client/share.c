@@ -167,8 +167,10 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
                 r = stream_identify(client_cuda(client), stream, &key, &ordinal);
         if (!r)
                 r = stream_synchronize(client_cuda(client), stream);
-        if (r == GPUMEM_E_NO_CONTEXT && !info->key.context)
+        else if (r == GPUMEM_E_NO_CONTEXT && !info->key.context)
                 r = 0;
+        else if (r == GPUMEM_E_NO_CONTEXT && info->key.id == POOL_ANY_STREAM)
+                r = stream_synchronize_context(client_cuda(client), info->key.context);
         return r ? r : shared_end(pool, pointer, info->lease);
 }
 

@@ -65,7 +65,8 @@ struct gpumem_request {
         size_t struct_size;
         enum gpumem_kind kind;
         int32_t place;    /* device: CUDA ordinal in this process, or GPUMEM_NEAREST for the current
-                           * context's; pinned: NUMA node, or GPUMEM_NEAREST */
+                           * context's; pinned: NUMA node, or GPUMEM_NEAREST for the one next to the
+                           * current context's device, without a context next to the calling CPU */
         void *stream;     /* CUstream or cudaStream_t that will use the memory; NULL: the legacy
                            * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
@@ -89,6 +90,9 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
 
 /* Memory for use in `stream`'s order. Aligned to 512 bytes or more; contents undefined. Bytes of
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
+ * Pinned memory needs no context and no driver: without one it is shared memory that the CPU uses,
+ * until gpumem_register. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
+ * without CUDA gets _UNSUPPORTED.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
  * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes 0, unknown kind),
  * _DISCONNECTED, _FORKED, -EINVAL (struct_size, no such stream), -E2BIG (fields of a later version
@@ -96,6 +100,13 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * belongs to another device than `place`. */
 GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                             void **ret_pointer);
+
+/* Makes pinned memory that was allocated or attached without a current context known to the driver,
+ * so that copies need no staging; what was so with one is known already. Needs a current context, and
+ * afterwards holds in all of them. The memory must not be freed meanwhile. On failure nothing has
+ * changed.
+ * Errors: GPUMEM_E_NOT_OURS, _BAD_REQUEST (device memory), _NO_CONTEXT, _NO_DRIVER, _FORKED, -EIO. */
+GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
 
 /* Ends an allocation. `stream` is alive and orders the free: work that uses the memory was
  * enqueued there, or is ordered before this point of it. Device memory freed in the stream that it

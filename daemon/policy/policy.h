@@ -109,6 +109,14 @@ enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
+/* The block of a lease that this client was told of, also one that it has returned and still maps;
+ * NULL for another id, and for a block that is let go. */
+struct block *policy_leased_block(struct client *client, uint64_t lease_id);
+
+/* Something is wrong with the block's bytes: nobody is served it any more. It is let go when its
+ * lease ends, or now if it is cached. */
+void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns);
+
 /* What names a shared block to those who may attach it. The server draws the bits. */
 #define POLICY_TOKEN_BYTES 16
 struct policy_token {
