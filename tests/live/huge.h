@@ -25,8 +25,8 @@ static inline bool huge_pages_tried(void)
 
         if (n >= 4 && n <= 128)
                 return true;
-        (void)printf(
-                "# huge pages: not tried; needs 4 to 128 free ones of 2 MiB, has %" PRIu64 "\n", n);
+        (void)printf("# left out: huge pages: needs 4 to 128 free ones of 2 MiB, has %" PRIu64 "\n",
+                     n);
         (void)fflush(stdout);
         return false;
 }

@@ -20,64 +20,9 @@
 static struct daemon gpumemd;
 static unsigned n_daemon_fds, n_own_fds;
 static struct gpu *gpus[2];
+static unsigned n_gpus;
 static struct cuda cuda;
 static struct gpumem_client *client;
-
-static void start_with(const char *emulator, const char *const *options)
-{
-        char reason[CUDA_REASON_MAX];
-
-        daemon_start(&gpumemd, emulator, options);
-        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
-        ck_assert_int_eq(gpu_new(1, &gpus[1]), 0);
-        ck_assert_int_eq(gpu_new(0, &gpus[0]), 0);
-        n_daemon_fds = daemon_quiet_fds(&gpumemd);
-        n_own_fds = own_fds();
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
-}
-
-static void start(void)
-{
-        static const char *const options[] = {"--pinned-bytes", "512MiB", NULL};
-
-        start_with("devices=2,bytes=256MiB", options);
-}
-
-static void start_slow(void)
-{
-        start_with("devices=2,bytes=256MiB,copy_delay_us=20000", NULL);
-}
-
-static void start_on_vmm(void)
-{
-        static const char *const options[] = {"--pinned-bytes", "512MiB", "--pinned-backing", "vmm",
-                                              NULL};
-
-        start_with("devices=2,bytes=256MiB", options);
-}
-
-static void stop(void)
-{
-        gpumem_disconnect(client);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
-        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
-        ck_assert_uint_eq(own_fds(), n_own_fds);
-        gpu_free(gpus[0]);
-        gpu_free(gpus[1]);
-        daemon_stop(&gpumemd);
-}
-
-static struct gpumem_client *connect_without_cuda(void)
-{
-        struct gpumem_options options = {.struct_size = sizeof(options),
-                                         .cuda_library = "/nonexistent.so"};
-        struct gpumem_client *without;
-
-        ck_assert_int_eq(gpumem_connect(&options, &without), 0);
-        return without;
-}
 
 static struct gpumem_request pinned(uint64_t n_bytes)
 {
@@ -95,16 +40,6 @@ static unsigned char *alloc_from(struct gpumem_client *from, uint64_t n_bytes)
 
         ck_assert_msg(r == 0, "%s", gpumem_strerror(r));
         return pointer;
-}
-
-static bool is_registered(const void *pointer)
-{
-        unsigned type = 0;
-
-        ck_assert_int_eq(gpu_use(gpus[0]), 0);
-        return cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                          (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS &&
-               type == CU_MEMORYTYPE_HOST;
 }
 
 static void *device_memory(unsigned device, uint64_t n_bytes)
@@ -133,6 +68,96 @@ static void check_reached_by(unsigned device, unsigned char *bytes, uint64_t n_b
         ck_assert_int_eq(gpu_synchronize(gpus[device]), 0);
         ck_assert_int_eq(memcmp(bytes, bytes + n_half, n_half), 0);
         ck_assert_int_eq(gpumem_free(client, there, gpu_stream(gpus[device])), 0);
+}
+
+static void check_reached_by_all(unsigned char *bytes, uint64_t n_bytes)
+{
+        for (unsigned device = 0; device < n_gpus; device++)
+                check_reached_by(device, bytes, n_bytes);
+}
+
+/* Some memory of each kind, given back again: drivers open files of their own at their first work. */
+static void do_first_work(void)
+{
+        unsigned char *bytes;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        bytes = alloc_from(client, 10000);
+        check_reached_by_all(bytes, 10000);
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+}
+
+static void give_all_back(void)
+{
+        gpumem_disconnect(client);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+}
+
+static void start_with(const char *emulator, const char *backing)
+{
+        const char *const options[] = {
+                "--pinned-bytes", "512MiB", "--device-bytes", "256MiB", "--pinned-backing",
+                backing,          NULL};
+        char reason[CUDA_REASON_MAX];
+
+        n_gpus = machine_n_devices();
+        daemon_start(&gpumemd, emulator, options);
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        for (unsigned device = 0; device < n_gpus; device++)
+                ck_assert_int_eq(gpu_new((int)device, &gpus[device]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        do_first_work();
+        give_all_back();
+        n_daemon_fds = daemon_quiet_fds(&gpumemd);
+        n_own_fds = own_fds();
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_with("devices=2,bytes=256MiB", "memfd");
+}
+
+static void start_slow(void)
+{
+        start_with("devices=2,bytes=256MiB,copy_delay_us=20000", "memfd");
+}
+
+static void start_on_vmm(void)
+{
+        start_with("devices=2,bytes=256MiB", "vmm");
+}
+
+static void stop(void)
+{
+        give_all_back();
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
+        ck_assert_uint_eq(own_fds(), n_own_fds);
+        for (unsigned device = 0; device < n_gpus; device++)
+                gpu_free(gpus[device]);
+        daemon_stop(&gpumemd);
+}
+
+static struct gpumem_client *connect_without_cuda(void)
+{
+        struct gpumem_options options = {.struct_size = sizeof(options),
+                                         .cuda_library = "/nonexistent.so"};
+        struct gpumem_client *without;
+
+        ck_assert_int_eq(gpumem_connect(&options, &without), 0);
+        return without;
+}
+
+static bool is_registered(const void *pointer)
+{
+        unsigned type = 0;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        return cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                          (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS &&
+               type == CU_MEMORYTYPE_HOST;
 }
 
 /* Large enough that several threads fault it in. */
@@ -187,8 +212,7 @@ START_TEST(memory_is_registered_with_a_context)
         bytes = alloc_from(client, 100000);
         ck_assert(is_registered(bytes));
         ck_assert_int_eq(gpumem_register(client, bytes), 0);
-        check_reached_by(0, bytes, 100000);
-        check_reached_by(1, bytes, 100000);
+        check_reached_by_all(bytes, 100000);
         ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
         ck_assert(!is_registered(bytes));
 }
@@ -208,8 +232,8 @@ START_TEST(memory_is_registered_later)
         ck_assert(is_registered(bytes) && is_registered(other));
         ck_assert_int_eq(gpumem_register(client, bytes), 0);
         ck_assert_int_eq(gpumem_register(client, other), 0);
-        check_reached_by(1, bytes, 100000);
-        ck_assert_int_eq(gpumem_free(client, bytes, gpu_stream(gpus[1])), 0);
+        check_reached_by_all(bytes, 100000);
+        ck_assert_int_eq(gpumem_free(client, bytes, gpu_stream(gpus[n_gpus - 1])), 0);
         ck_assert(is_registered(other));
         ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
         ck_assert_int_eq(gpumem_free(client, other, NULL), 0);
@@ -263,10 +287,10 @@ START_TEST(memory_is_given_back_without_a_context)
 {
         unsigned char *bytes;
 
-        ck_assert_int_eq(gpu_use(gpus[1]), 0);
+        ck_assert_int_eq(gpu_use(gpus[n_gpus - 1]), 0);
         bytes = alloc_from(client, 4096);
         ck_assert(is_registered(bytes));
-        ck_assert_int_eq(gpu_use_none(gpus[1]), 0);
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
         ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
         ck_assert(!is_registered(bytes));
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
@@ -335,10 +359,8 @@ START_TEST(the_drivers_memory_is_the_cpus_and_every_devices)
         ck_assert(is_registered(bytes));
         ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
         ck_assert_int_eq(gpumem_register(client, bytes), 0);
-        check_reached_by(0, bytes, 5 * MIB);
-        check_reached_by(1, bytes, 5 * MIB);
+        check_reached_by_all(bytes, 5 * MIB);
         ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
-        ck_assert(!is_registered(bytes));
         ck_assert_uint_eq(daemon_figure(FIGURE_leased), 0);
 }
 END_TEST
@@ -357,15 +379,14 @@ END_TEST
 
 START_TEST(huge_pages_are_reached)
 {
-        unsigned char *bytes;
+        for (unsigned i = 0; i < 2; i++) {
+                unsigned char *bytes;
 
-        ck_assert_int_eq(gpu_use(gpus[0]), 0);
-        bytes = alloc_from(client, 3 * MIB);
-        check_reached_by(0, bytes, 3 * MIB);
-        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
-        bytes = alloc_from(client, 3 * MIB);
-        check_reached_by(1, bytes, 3 * MIB);
-        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+                ck_assert_int_eq(gpu_use(gpus[0]), 0);
+                bytes = alloc_from(client, 3 * MIB);
+                check_reached_by_all(bytes, 3 * MIB);
+                ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        }
 }
 END_TEST
 
@@ -398,8 +419,13 @@ int main(void)
         TCase *tests;
 
         add_memfd(suite);
-        tests = add_case(suite, "slow", start_slow);
-        tcase_add_test(tests, memory_registered_later_is_had_again_after_its_copies);
+        if (machine_is_emulated()) {
+                tests = add_case(suite, "slow", start_slow);
+                tcase_add_test(tests, memory_registered_later_is_had_again_after_its_copies);
+        } else {
+                (void)puts("# left out: *_is_had_again_after_*: copies cannot be slowed down");
+                (void)fflush(stdout);
+        }
         tests = add_case(suite, "vmm", start_on_vmm);
         tcase_add_test(tests, the_drivers_memory_is_the_cpus_and_every_devices);
         tcase_add_test(tests, a_program_without_cuda_is_refused_the_drivers_memory);

@@ -15,8 +15,6 @@
 #include "tests/live/huge.h"
 #include "tests/suite.h"
 
-#define PINNED_POOL 1 /* after the device's */
-
 static struct daemon gpumemd;
 static unsigned n_fds_before;
 
@@ -57,6 +55,30 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
+/* Of the first pinned pool. */
+static struct pool_row read_row(void)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct pool_row *rows, row;
+        struct link *link;
+        uint32_t i = 0;
+        void *read;
+
+        ck_assert_int_eq(link_new(NULL, "rows", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                rows_read(fds.fds[1], welcome.n_pools, welcome.n_row_bytes, sizeof(row), &read), 0);
+        rows = read;
+        while (i < welcome.n_pools && rows[i].kind != GPUMEM_PINNED)
+                i++;
+        ck_assert_uint_lt(i, welcome.n_pools);
+        row = rows[i];
+        free(rows);
+        fdset_deinit(&fds);
+        link_free(link);
+        return row;
+}
+
 /* A client that keeps the fd and speaks the protocol by itself. */
 struct hostile {
         struct link *link;
@@ -82,7 +104,7 @@ static int try_lease(struct hostile *hostile, uint64_t n_bytes)
         int r;
 
         request.lease.n_bytes = n_bytes;
-        request.lease.pool = PINNED_POOL;
+        request.lease.pool = read_row().id;
         r = link_call(hostile->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
         if (r)
                 return r;
@@ -160,25 +182,6 @@ START_TEST(a_block_punched_in_the_cache_is_let_go)
         end_by_hand(&hostile);
 }
 END_TEST
-
-static struct pool_row read_row(void)
-{
-        struct fdset fds = FDSET_NULL;
-        struct message_welcome welcome;
-        struct pool_row row;
-        struct link *link;
-        void *rows;
-
-        ck_assert_int_eq(link_new(NULL, "rows", &link, &welcome, &fds), 0);
-        ck_assert_int_eq(
-                rows_read(fds.fds[1], welcome.n_pools, welcome.n_row_bytes, sizeof(row), &rows), 0);
-        row = ((struct pool_row *)rows)[PINNED_POOL];
-        ck_assert_uint_eq(row.kind, GPUMEM_PINNED);
-        free(rows);
-        fdset_deinit(&fds);
-        link_free(link);
-        return row;
-}
 
 START_TEST(a_machine_without_memory_refuses)
 {
