@@ -94,9 +94,9 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * until gpumem_register. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
  * without CUDA gets _UNSUPPORTED.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes 0, unknown kind),
- * _DISCONNECTED, _FORKED, -EINVAL (struct_size, no such stream), -E2BIG (fields of a later version
- * that are not 0). _WRONG_STREAM also means that the current context, whose default stream NULL is,
+ * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes
+ * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver
+ * notices), -E2BIG (fields of a later version that are not 0). _WRONG_STREAM also means that the current context, whose default stream NULL is,
  * belongs to another device than `place`. */
 GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                             void **ret_pointer);
@@ -115,8 +115,8 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * goes back to the daemon. NULL pointers are legal.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing is
  * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _UNSUPPORTED
- * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed),
- * -EIO (the GPU's work failed: the allocation is ended, its block stays with the client; one with
+ * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the driver
+ * notices; nothing is freed), -EIO (the GPU's work failed: the allocation is ended, its block stays with the client; one with
  * GPUMEM_SHAREABLE is not freed). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
