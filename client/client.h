@@ -5,20 +5,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/link.h"
+#include "client/events.h"
 #include "client/pool.h"
 #include "gpumem.h"
 
 /* GPUMEM_E_FORKED in a child of the process that connected. */
 int client_check(const struct gpumem_client *client);
 
-struct link *client_link(struct gpumem_client *client);
+/* The pools that were seen so far, from 0 on; NULL after the last. */
+struct pool *client_pool(struct gpumem_client *client, uint32_t index);
+
+/* The one that has this number on that connection; NULL when there is none, or the connection has
+ * been left since. */
+struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, uint32_t id);
+
+/* That of a device of this process, or of a NUMA node; NULL when there is none. */
+struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place);
+
+struct uplink *client_uplink(struct gpumem_client *client);
+struct events *client_events(struct gpumem_client *client);
 
 /* NULL: no driver was loaded. */
 const struct cuda *client_cuda(const struct gpumem_client *client);
 
-/* By the daemon's number; NULL when there is no such pool. */
-struct pool *client_pool(struct gpumem_client *client, uint32_t id);
+/* Never the same for two clients of a process, one after another or at once. */
+uint64_t client_number(const struct gpumem_client *client);
+
+/* A struct of a caller's version is filled from ours: as many bytes as it has. -EINVAL when it is
+ * too short to be one, or longer than ours. */
+int check_struct(size_t n_their_bytes, size_t n_our_bytes);
 
 /* A caller's struct of any version, as ours: fields that it lacks are 0. -EINVAL when it is too
  * short to be one, -E2BIG when it says something that is not known here. */

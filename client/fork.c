@@ -64,6 +64,13 @@ int fork_guard_init(struct fork_guard *guard, int socket)
         return 0;
 }
 
+void fork_guard_set_socket(struct fork_guard *guard, int socket)
+{
+        pthread_mutex_lock(&guards_lock);
+        guard->socket = socket;
+        pthread_mutex_unlock(&guards_lock);
+}
+
 void fork_guard_deinit(struct fork_guard *guard)
 {
         if (!guard->here)

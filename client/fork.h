@@ -14,6 +14,9 @@ struct fork_guard {
 };
 
 int fork_guard_init(struct fork_guard *guard, int socket);
+/* The client speaks over another socket from now on. */
+void fork_guard_set_socket(struct fork_guard *guard, int socket);
+
 void fork_guard_deinit(struct fork_guard *guard);
 
 /* GPUMEM_E_FORKED in a child of the process that made the guard. */

@@ -3,37 +3,32 @@
 #include "gpumem.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/random.h>
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/memfd.h"
 #include "client/client.h"
 #include "client/fork.h"
-#include "client/link.h"
 #include "client/nearest.h"
-#include "client/pool.h"
-#include "client/rows.h"
+#include "client/refusal.h"
 #include "client/shared.h"
-#include "driver/device.h"
 
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
 
-/* Of a pool whose blocks this version does not know how to map: nobody asks for it. */
-#define KIND_UNKNOWN 0
-
 struct gpumem_client {
+        uint64_t number;
         struct fork_guard fork_guard;
-        struct link *link;
+        struct events events;
+        struct uplink uplink;
         struct cuda cuda;
         bool has_cuda;
-        struct pool *pools;
-        uint32_t n_pools;
-        void *board;
-        size_t n_board_bytes;
+        double fraction;    /* of each device's memory that GPUMEM_MEMORY_FRACTION allows */
+        struct pool *pools; /* room for all that may ever be seen */
+        _Atomic uint32_t n_pools;
 };
 
 int client_check(const struct gpumem_client *client)
@@ -41,9 +36,31 @@ int client_check(const struct gpumem_client *client)
         return fork_guard_check(&client->fork_guard);
 }
 
-struct link *client_link(struct gpumem_client *client)
+struct pool *client_pool(struct gpumem_client *client, uint32_t index)
 {
-        return client->link;
+        return index < client->n_pools ? &client->pools[index] : NULL;
+}
+
+struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, uint32_t id)
+{
+        struct pool *pool;
+        uint32_t here;
+
+        for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
+                if (bind_find(pool, connection, &here) == 0 && here == id)
+                        return pool;
+        }
+        return NULL;
+}
+
+struct uplink *client_uplink(struct gpumem_client *client)
+{
+        return &client->uplink;
+}
+
+struct events *client_events(struct gpumem_client *client)
+{
+        return &client->events;
 }
 
 const struct cuda *client_cuda(const struct gpumem_client *client)
@@ -51,9 +68,14 @@ const struct cuda *client_cuda(const struct gpumem_client *client)
         return client->has_cuda ? &client->cuda : NULL;
 }
 
-struct pool *client_pool(struct gpumem_client *client, uint32_t id)
+uint64_t client_number(const struct gpumem_client *client)
 {
-        return id < client->n_pools ? &client->pools[id] : NULL;
+        return client->number;
+}
+
+int check_struct(size_t n_their_bytes, size_t n_our_bytes)
+{
+        return n_their_bytes <= sizeof(size_t) || n_their_bytes > n_our_bytes ? -EINVAL : 0;
 }
 
 int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
@@ -81,97 +103,66 @@ static void load_driver(struct gpumem_client *client, const char *library)
                 log_debug("pinned memory only: %s", reason);
 }
 
-static int map_board(struct gpumem_client *client, const struct message_welcome *welcome, int fd)
+static struct pool_set pool_set(struct gpumem_client *client)
 {
-        int r;
-
-        if (welcome->n_board_bytes < board_bytes(welcome->n_pools))
-                return -EPROTO;
-        r = memfd_check(fd, welcome->n_board_bytes);
-        if (!r)
-                r = memfd_map_shared(fd, welcome->n_board_bytes, &client->board);
-        if (r)
-                return r;
-        client->n_board_bytes = welcome->n_board_bytes;
-        return madvise(client->board, client->n_board_bytes, MADV_DONTFORK) < 0 ? err_errno() : 0;
+        return (struct pool_set){.pools = client->pools,
+                                 .n_pools = &client->n_pools,
+                                 .cuda = client->has_cuda ? &client->cuda : NULL,
+                                 .uplink = &client->uplink,
+                                 .fraction = client->fraction};
 }
 
-/* Devices are known by their UUID: the daemon's order is not this process's. */
-static struct memory memory_of(const struct gpumem_client *client, const struct pool_row *row)
+static uint64_t leave(void *owner)
 {
-        struct memory memory = {.kind = (enum gpumem_kind)row->kind,
-                                .cuda = client->has_cuda ? &client->cuda : NULL,
-                                .ordinal = -1,
-                                .pinned = row->properties & PROTO_POOL_VMM ? MEMORY_VMM
-                                                                           : MEMORY_MEMFD,
-                                .node = (int)row->place};
-        struct device device;
+        struct pool_set set = pool_set(owner);
 
-        if (row->kind == GPUMEM_DEVICE && client->has_cuda &&
-            device_find(&client->cuda, row->uuid, &device) == 0)
-                memory.ordinal = device.ordinal;
-        return memory;
+        return bind_leave(&set);
 }
 
-static void limit_pool(struct pool *pool, double fraction)
+static int meet(void *owner, struct connection *connection)
 {
-        if (pool->row.kind == GPUMEM_DEVICE)
-                limit_set(pool, limit_of_fraction(fraction, pool->row.n_capacity_bytes));
+        struct gpumem_client *client = owner;
+        struct pool_set set = pool_set(client);
+
+        fork_guard_set_socket(&client->fork_guard, link_socket(connection->link));
+        return bind_meet(&set, connection);
 }
 
-static int add_pools(struct gpumem_client *client, const struct message_welcome *welcome, int fd)
+static void declare(void *owner)
 {
-        CLEANUP(freep)
-        void *sent = NULL;
-        struct pool_row *rows;
-        double fraction;
-        int r;
+        struct pool_set set = pool_set(owner);
 
-        r = limit_read_fraction(&fraction);
-        if (r)
-                return r;
-        r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*rows), &sent);
-        if (r)
-                return r;
-        rows = sent;
-        client->pools = calloc(welcome->n_pools, sizeof(*client->pools));
-        if (!client->pools)
-                return -ENOMEM;
-        for (uint32_t i = 0; i < welcome->n_pools; i++) {
-                struct memory memory = memory_of(client, &rows[i]);
+        bind_declare(&set);
+}
 
-                if (rows[i].id != i)
-                        return -EPROTO;
-                if (rows[i].properties & ~PROTO_POOL_PROPERTIES)
-                        rows[i].kind = KIND_UNKNOWN;
-                pool_init(&client->pools[i], &rows[i], &memory, client->link,
-                          board_counters(client->board, i));
-                limit_pool(&client->pools[i], fraction);
-                client->n_pools++;
-        }
-        return 0;
+static const struct uplink_owner uplink_owner = {leave, meet, declare};
+
+/* Refusals of threads are known by it. */
+static int draw_number(uint64_t *ret_number)
+{
+        return getrandom(ret_number, sizeof(*ret_number), 0) < 0 ? err_errno() : 0;
 }
 
 static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
         const char *program = options->program ? options->program : program_invocation_short_name;
-        struct message_welcome welcome;
         int r;
 
-        r = link_new(options->socket_path, program, &client->link, &welcome, &fds);
+        client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
+        r = client->pools ? draw_number(&client->number) : -ENOMEM;
+        if (!r)
+                r = limit_read_fraction(&client->fraction);
+        if (!r)
+                r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
+                                &uplink_owner, client);
         if (r)
                 return r;
         /* Before the driver is loaded, which takes long: a fork meanwhile must close the socket. */
-        r = fork_guard_init(&client->fork_guard, link_socket(client->link));
+        r = fork_guard_init(&client->fork_guard, link_socket(client->uplink.connection->link));
         if (r)
                 return r;
         load_driver(client, options->cuda_library);
-        r = map_board(client, &welcome, fds.fds[0]);
-        if (!r)
-                r = add_pools(client, &welcome, fds.fds[1]);
-        return r;
+        return meet(client, client->uplink.connection);
 }
 
 int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)
@@ -188,6 +179,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         client = calloc(1, sizeof(*client));
         if (!client)
                 return -ENOMEM;
+        events_init(&client->events);
         r = open_client(client, &ours);
         if (r) {
                 gpumem_disconnect(client);
@@ -200,7 +192,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
 /* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
 void gpumem_disconnect(struct gpumem_client *client)
 {
-        if (!client)
+        if (!client || events_in_callback())
                 return;
         if (client->fork_guard.here && fork_guard_check(&client->fork_guard)) {
                 free(client->pools);
@@ -210,15 +202,13 @@ void gpumem_disconnect(struct gpumem_client *client)
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
         free(client->pools);
-        if (client->board)
-                (void)munmap(client->board, client->n_board_bytes);
         fork_guard_deinit(&client->fork_guard);
-        link_free(client->link);
+        uplink_deinit(&client->uplink);
+        events_deinit(&client->events);
         free(client);
 }
 
-/* The pool of a device of this process, or of a NUMA node. */
-static struct pool *pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
         if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
                 return nearest_pinned(client->pools, client->n_pools,
@@ -244,8 +234,8 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         if (r)
                 return r;
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
-                return pool_at(client, GPUMEM_DEVICE, request->place) ? GPUMEM_E_WRONG_STREAM
-                                                                      : GPUMEM_E_NO_POOL;
+                return client_pool_at(client, GPUMEM_DEVICE, request->place) ? GPUMEM_E_WRONG_STREAM
+                                                                             : GPUMEM_E_NO_POOL;
         *ret_place = ordinal;
         return 0;
 }
@@ -286,12 +276,30 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 r = GPUMEM_E_BAD_REQUEST;
         if (r)
                 return r;
-        pool = pool_at(client, request->kind, place);
+        pool = client_pool_at(client, request->kind, place);
+        if (!pool) {
+                uplink_renew(&client->uplink);
+                pool = client_pool_at(client, request->kind, place);
+        }
         if (!pool)
                 return GPUMEM_E_NO_POOL;
         if (request->flags & GPUMEM_SHAREABLE)
                 return shared_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
         return pool_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
+}
+
+static void note_refusal(struct gpumem_client *client, int code,
+                         const struct gpumem_request *request)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_REFUSED,
+                                     .result = code,
+                                     .memory = request->kind,
+                                     .place = request->place,
+                                     .n_bytes = request->n_bytes};
+
+        refusal_keep(client->number, code, request);
+        (void)snprintf(event.text, sizeof(event.text), "%s", refusal_text());
+        events_note(&client->events, &event);
 }
 
 int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
@@ -303,7 +311,13 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
         r = fork_guard_check(&client->fork_guard);
         if (!r)
                 r = take_struct(request, request->struct_size, &ours, sizeof(ours));
-        return r ? r : alloc(client, &ours, ret_pointer);
+        if (r)
+                return r;
+        r = alloc(client, &ours, ret_pointer);
+        if (refusal_is_one(r))
+                note_refusal(client, r, &ours);
+        events_tell(&client->events);
+        return r;
 }
 
 static int find_allocation(struct gpumem_client *client, const void *pointer,
@@ -381,11 +395,23 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         if (!pointer)
                 return 0;
         r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        r = find_allocation(client, pointer, &pool, &key);
         if (!r)
-                r = find_allocation(client, pointer, &pool, &key);
-        if (r == GPUMEM_E_NOT_OURS)
-                return client_free_shared(client, pointer, stream);
-        return r ? r : free_in_order(client, pool, &key, pointer, stream);
+                r = free_in_order(client, pool, &key, pointer, stream);
+        else
+                r = client_free_shared(client, pointer, stream);
+        events_tell(&client->events);
+        return r;
+}
+
+static int free_unordered_after_all(struct gpumem_client *client, struct pool *pool,
+                                    const struct stream_key *key, void *pointer)
+{
+        int r = client->has_cuda ? stream_synchronize_contexts(&client->cuda, key->context) : 0;
+
+        return r ? r : free_unordered(pool, pointer);
 }
 
 int gpumem_free_sync(struct gpumem_client *client, void *pointer)
@@ -397,74 +423,15 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         if (!pointer)
                 return 0;
         r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        r = find_allocation(client, pointer, &pool, &key);
         if (!r)
-                r = find_allocation(client, pointer, &pool, &key);
-        if (r == GPUMEM_E_NOT_OURS)
-                return client_free_shared_sync(client, pointer);
-        if (!r && client->has_cuda)
-                r = stream_synchronize_contexts(&client->cuda, key.context);
-        return r ? r : free_unordered(pool, pointer);
-}
-
-static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
-{
-        const struct board_counters *counters = pool->counters;
-
-        pthread_mutex_lock(&pool->lock);
-        *ret_stats = (struct gpumem_stats){
-                .n_requested_bytes = atomic_load(&counters->requested),
-                .n_requested_peak_bytes = atomic_load(&counters->requested_peak),
-                .n_allocated_bytes = atomic_load(&counters->allocated),
-                .n_allocated_peak_bytes = atomic_load(&counters->allocated_peak),
-                .n_reserved_bytes = pool->n_reserved_bytes,
-                .n_reserved_peak_bytes = pool->n_reserved_peak_bytes,
-                .n_hits = atomic_load(&counters->hits),
-                .n_misses = atomic_load(&counters->misses),
-                .n_blocks = pool->n_blocks,
-        };
-        pthread_mutex_unlock(&pool->lock);
-}
-
-int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
-                     struct gpumem_stats *ret_stats)
-{
-        size_t n_bytes = ret_stats->struct_size;
-        struct gpumem_stats stats;
-        struct pool *pool;
-        int r;
-
-        r = fork_guard_check(&client->fork_guard);
-        if (r)
-                return r;
-        if (n_bytes <= sizeof(size_t) || n_bytes > sizeof(stats))
-                return -EINVAL;
-        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
-                return GPUMEM_E_BAD_REQUEST;
-        pool = pool_at(client, kind, place);
-        if (!pool)
-                return GPUMEM_E_NO_POOL;
-        read_stats(pool, &stats);
-        stats.struct_size = n_bytes;
-        memcpy(ret_stats, &stats, n_bytes);
-        return 0;
-}
-
-int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
-                     uint64_t n_bytes)
-{
-        struct pool *pool;
-        int r;
-
-        r = fork_guard_check(&client->fork_guard);
-        if (r)
-                return r;
-        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
-                return GPUMEM_E_BAD_REQUEST;
-        pool = pool_at(client, kind, place);
-        if (!pool)
-                return GPUMEM_E_NO_POOL;
-        limit_set(pool, n_bytes);
-        return 0;
+                r = free_unordered_after_all(client, pool, &key, pointer);
+        else
+                r = client_free_shared_sync(client, pointer);
+        events_tell(&client->events);
+        return r;
 }
 
 int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
@@ -482,7 +449,9 @@ int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope
                 return GPUMEM_E_BAD_REQUEST;
         request.free_all_blocks.scope = (uint32_t)scope;
         request.free_all_blocks.pool = PROTO_ALL_POOLS;
-        r = link_call(client->link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
+        r = uplink_call(&client->uplink, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
+                        &fds, NULL);
+        events_tell(&client->events);
         if (r)
                 return r;
         if (ret_freed_bytes)

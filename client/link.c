@@ -1,5 +1,6 @@
 #include "client/link.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -77,6 +78,7 @@ static void take_answer(struct link *link, const struct frame *frame, struct fds
         if (!waiter)
                 return;
         if (frame->kind == MESSAGE_ERROR) {
+                *waiter->reply = *frame;
                 memcpy(link->refusal, frame->error.text, sizeof(link->refusal));
                 answer(waiter, (int)frame->error.code);
         } else if (frame->kind == waiter->reply_kind) {
@@ -228,8 +230,8 @@ static int open_socket(const char *socket_path, int *ret_socket)
         return 0;
 }
 
-static int say_hello(struct link *link, const char *program, struct message_welcome *ret_welcome,
-                     struct fdset *ret_fds)
+static int say_hello(struct link *link, const struct link_hello *said,
+                     struct message_welcome *ret_welcome, struct fdset *ret_fds)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
@@ -238,7 +240,9 @@ static int say_hello(struct link *link, const char *program, struct message_welc
 
         hello.hello.magic = PROTO_MAGIC;
         hello.hello.version = PROTO_VERSION;
-        proto_put_text(hello.hello.program, sizeof(hello.hello.program), program);
+        hello.hello.incarnation = said->incarnation;
+        hello.hello.n_held_bytes = said->n_held_bytes;
+        proto_put_text(hello.hello.program, sizeof(hello.hello.program), said->program);
         r = link_call(link, &hello, MESSAGE_HELLO, MESSAGE_WELCOME, &reply, &fds);
         if (r)
                 return r;
@@ -260,8 +264,8 @@ static struct link *destroy(struct link *link)
         return NULL;
 }
 
-int link_new(const char *socket_path, const char *program, struct link **ret_link,
-             struct message_welcome *ret_welcome, struct fdset *ret_fds)
+int link_open(const char *socket_path, const struct link_hello *hello, struct link **ret_link,
+              struct message_welcome *ret_welcome, struct fdset *ret_fds)
 {
         struct link *link = calloc(1, sizeof(*link));
         int r;
@@ -275,13 +279,21 @@ int link_new(const char *socket_path, const char *program, struct link **ret_lin
         pthread_cond_init(&link->news, NULL);
         r = open_socket(socket_path, &link->socket);
         if (!r)
-                r = say_hello(link, program, ret_welcome, ret_fds);
+                r = say_hello(link, hello, ret_welcome, ret_fds);
         if (r) {
                 destroy(link);
                 return r;
         }
         *ret_link = link;
         return 0;
+}
+
+int link_new(const char *socket_path, const char *program, struct link **ret_link,
+             struct message_welcome *ret_welcome, struct fdset *ret_fds)
+{
+        struct link_hello hello = {.program = program};
+
+        return link_open(socket_path, &hello, ret_link, ret_welcome, ret_fds);
 }
 
 struct link *link_free(struct link *link)
@@ -297,4 +309,11 @@ struct link *link_free(struct link *link)
 int link_socket(const struct link *link)
 {
         return link->socket;
+}
+
+bool link_is_over(const struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket, .events = POLLRDHUP};
+
+        return poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }

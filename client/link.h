@@ -5,6 +5,7 @@
  * GPUMEM_E_DISCONNECTED. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/fdset.h"
@@ -18,14 +19,26 @@ struct link;
 int link_new(const char *socket_path, const char *program, struct link **ret_link,
              struct message_welcome *ret_welcome, struct fdset *ret_fds);
 
+/* The same for a client that spoke to a daemon before. */
+struct link_hello {
+        const char *program;
+        uint64_t incarnation;  /* of that daemon; 0: none */
+        uint64_t n_held_bytes; /* of its blocks that are still mapped */
+};
+int link_open(const char *socket_path, const struct link_hello *hello, struct link **ret_link,
+              struct message_welcome *ret_welcome, struct fdset *ret_fds);
+
 /* The socket, which stays the link's. */
 int link_socket(const struct link *link);
+
+/* Has the daemon gone, whether or not a call has met with that? */
+bool link_is_over(const struct link *link);
 
 /* Says BYE and closes. No other thread is in a call. NULL is legal; returns NULL. */
 struct link *link_free(struct link *link);
 
 /* Sends a request of `kind`, whose fields are set, and waits for its answer: 0 with a reply of
- * `reply_kind`, or what the daemon's ERROR says. */
+ * `reply_kind`, or what the daemon's ERROR says; that frame is ret_reply then. */
 int link_call(struct link *link, struct frame *request, enum message_kind kind,
               enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 

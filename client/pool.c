@@ -17,16 +17,20 @@ struct stream_heap {
 };
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct link *link, struct board_counters *counters)
+               struct uplink *uplink)
 {
-        *pool = (struct pool){.row = *row,
-                              .memory = *memory,
-                              .link = link,
-                              .counters = counters,
-                              .limit = OWN_LIMIT_NULL};
+        *pool = (struct pool){
+                .row = *row, .memory = *memory, .uplink = uplink, .limit = OWN_LIMIT_NULL};
+        pool->counters = &pool->own_counters;
         LIST_INIT(&pool->shareds);
+        pthread_mutex_init(&pool->declare_lock, NULL);
         pthread_mutex_init(&pool->lock, NULL);
         pthread_mutex_init(&pool->registering, NULL);
+}
+
+int32_t pool_place(const struct pool *pool)
+{
+        return pool->memory.kind == GPUMEM_DEVICE ? pool->memory.ordinal : (int32_t)pool->row.place;
 }
 
 static struct stream_heap *find_heap(struct pool *pool, const struct stream_key *key)
@@ -164,6 +168,16 @@ static int try_hit(struct pool *pool, const struct stream_key *key, uint64_t n_b
         return r;
 }
 
+static void note_pressure(struct pool *pool, uint64_t n_bytes)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_PRESSURE,
+                                     .memory = pool->memory.kind,
+                                     .place = pool_place(pool),
+                                     .n_bytes = n_bytes};
+
+        events_note(pool->uplink->events, &event);
+}
+
 /* A larger block than the request needs is worth having but not worth waiting for. */
 static int lease(struct pool *pool, uint64_t n_bytes, uint64_t n_block_bytes, uint32_t wait_ms,
                  struct leased **ret_leased)
@@ -179,6 +193,7 @@ static int lease(struct pool *pool, uint64_t n_bytes, uint64_t n_block_bytes, ui
                 if (r != GPUMEM_E_REFUSED && r != GPUMEM_E_LIMIT && r != GPUMEM_E_TOO_LARGE &&
                     r != GPUMEM_E_DEVICE_FULL)
                         return r;
+                note_pressure(pool, n_block_bytes);
         }
         return leased_new(pool, n_least, wait_ms, ret_leased);
 }
@@ -273,6 +288,38 @@ static struct stream_key order_of(const struct leased *leased)
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
+void pool_reset_peaks(struct pool *pool)
+{
+        struct board_counters *counters;
+
+        pthread_mutex_lock(&pool->lock);
+        counters = pool->counters;
+        atomic_store(&counters->requested_peak, atomic_load(&counters->requested));
+        atomic_store(&counters->allocated_peak, atomic_load(&counters->allocated));
+        pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
+        pthread_mutex_unlock(&pool->lock);
+}
+
+int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+{
+        struct heap_allocation allocation;
+        const struct leased *leased;
+        int r = GPUMEM_E_NOT_OURS;
+
+        pthread_mutex_lock(&pool->lock);
+        leased = block_of(pool, pointer);
+        if (leased)
+                r = heap_find(&leased->heap->heap, (uint64_t)(uintptr_t)pointer, &allocation);
+        if (!r) {
+                leased_describe(pool, leased, ret_info);
+                ret_info->base = (void *)(uintptr_t)allocation.start;
+                ret_info->n_requested_bytes = allocation.n_requested_bytes;
+                ret_info->n_allocated_bytes = allocation.n_allocated_bytes;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
 int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key)
 {
         struct heap_allocation allocation;
@@ -356,4 +403,5 @@ void pool_deinit(struct pool *pool)
         }
         pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->lock);
+        pthread_mutex_destroy(&pool->declare_lock);
 }

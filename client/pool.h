@@ -7,8 +7,8 @@
 #include <sys/queue.h>
 
 #include "client/arena.h"
+#include "client/bind.h"
 #include "client/limit.h"
-#include "client/link.h"
 #include "client/memory.h"
 #include "driver/stream.h"
 #include "proto/board.h"
@@ -20,10 +20,13 @@ LIST_HEAD(shared_list, shared);
 struct pool {
         struct pool_row row;
         struct memory memory; /* a device that this process does not see has ordinal -1 */
-        struct link *link;
-        struct board_counters *counters; /* on the board */
-        pthread_mutex_t lock;            /* guards what follows, and the counters */
-        struct arena *arena;             /* NULL until the first block */
+        struct uplink *uplink;
+        pthread_mutex_t declare_lock;       /* one HELD at a time; taken before `lock` */
+        pthread_mutex_t lock;               /* guards what follows, the counters, and row.id */
+        struct binding binding;             /* to the daemon */
+        struct board_counters *counters;    /* on the board, or own_counters */
+        struct board_counters own_counters; /* while there is no board for them */
+        struct arena *arena;                /* NULL until the first block */
         uint64_t arena_start;
         uint64_t n_arena_bytes;
         struct stream_heap *heaps; /* hash table; a heap lives while it has blocks */
@@ -42,11 +45,15 @@ struct emptied {
         uint64_t n_uses;
 };
 
+/* Not met yet. Not to be moved afterwards. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct link *link, struct board_counters *counters);
+               struct uplink *uplink);
 
 /* Unmaps and returns every block, empty or not. GPU work on them is over. */
 void pool_deinit(struct pool *pool);
+
+/* As gpumem_request numbers places. */
+int32_t pool_place(const struct pool *pool);
 
 /* Memory in `key`'s order; see gpumem_alloc. */
 int pool_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes, uint32_t wait_ms,
@@ -57,6 +64,11 @@ int pool_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes
  * no stream's. GPUMEM_E_NOT_OURS. */
 #define POOL_ANY_STREAM UINT64_MAX
 int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key);
+
+/* What an allocation is, from any address in it; struct_size is left alone. GPUMEM_E_NOT_OURS. */
+int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
+
+void pool_reset_peaks(struct pool *pool);
 
 /* Ends an allocation whose last use is ordered before later work of its stream. */
 int pool_free(struct pool *pool, const void *pointer, struct emptied *ret_emptied);

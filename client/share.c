@@ -56,7 +56,8 @@ static int share(struct gpumem_client *client, const struct shared_info *info,
                 request.share.flags = PROTO_SHARE_GRANT;
                 request.share.uid = options->uid;
         }
-        r = link_call(client_link(client), &request, MESSAGE_SHARE, MESSAGE_SHARED, &reply, &fds);
+        r = uplink_call_on(client_uplink(client), info->connection, &request, MESSAGE_SHARE,
+                           MESSAGE_SHARED, &reply, &fds);
         if (r)
                 return r;
         memcpy(ret_token->bytes, &reply.shared.token_low, 8);
@@ -83,7 +84,11 @@ int gpumem_share(struct gpumem_client *client, const void *pointer,
                 r = GPUMEM_E_NOT_SHAREABLE;
         if (!r && info.kind != SHARED_OWN)
                 r = GPUMEM_E_NOT_SHAREABLE;
-        return r ? r : share(client, &info, &ours, ret_token);
+        if (r)
+                return r;
+        r = share(client, &info, &ours, ret_token);
+        events_tell(client_events(client));
+        return r;
 }
 
 /* Device memory is waited for when it is detached, so there must be something to wait with. */
@@ -106,31 +111,32 @@ static int context_for(struct gpumem_client *client, const struct pool *pool,
         return r;
 }
 
-static void say_detached(struct gpumem_client *client, uint64_t lease)
+static void say_detached(struct gpumem_client *client, uint64_t connection, uint64_t lease)
 {
         struct frame frame = FRAME_NULL;
 
         frame.detach.lease = lease;
         frame.detach.flags = PROTO_RETURN_UNMAPPED;
-        (void)link_send(client_link(client), &frame, MESSAGE_DETACH);
+        uplink_send(client_uplink(client), connection, &frame, MESSAGE_DETACH);
 }
 
-static int map(struct gpumem_client *client, const struct message_attached *answer, int take_fd,
-               void **ret_pointer)
+/* On a connection that has been left since, nobody can be told of the lease, and it is none. */
+static int map(struct gpumem_client *client, uint64_t connection,
+               const struct message_attached *answer, int take_fd, void **ret_pointer)
 {
         CLEANUP(closep)
         int fd = take_fd;
-        struct pool *pool = client_pool(client, answer->pool);
+        struct pool *pool = client_pool_on(client, connection, answer->pool);
         struct stream_key key;
         int r = -EPROTO;
 
         if (pool && answer->n_bytes <= answer->n_block_bytes)
                 r = context_for(client, pool, &key);
-        if (r) {
-                say_detached(client, answer->lease);
-                return r;
-        }
-        return shared_attach(pool, &key, answer, steal_fd(&fd), ret_pointer);
+        if (!r)
+                r = shared_attach(pool, &key, connection, answer, steal_fd(&fd), ret_pointer);
+        if (r)
+                say_detached(client, connection, answer->lease);
+        return r;
 }
 
 int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
@@ -139,6 +145,7 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         struct frame request = FRAME_NULL, reply;
+        uint64_t connection;
         int r;
 
         r = client_check(client);
@@ -146,10 +153,11 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
                 return r;
         memcpy(&request.attach.token_low, token->bytes, 8);
         memcpy(&request.attach.token_high, token->bytes + 8, 8);
-        r = link_call(client_link(client), &request, MESSAGE_ATTACH, MESSAGE_ATTACHED, &reply,
-                      &fds);
+        r = uplink_call(client_uplink(client), &request, MESSAGE_ATTACH, MESSAGE_ATTACHED, &reply,
+                        &fds, &connection);
+        events_tell(client_events(client));
         if (!r)
-                r = map(client, &reply.attached, fdset_steal(&fds, 0), ret_pointer);
+                r = map(client, connection, &reply.attached, fdset_steal(&fds, 0), ret_pointer);
         if (!r)
                 *ret_n_bytes = reply.attached.n_bytes;
         return r;
@@ -204,8 +212,10 @@ int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *toke
                 return r;
         memcpy(&request.unshare.token_low, token->bytes, 8);
         memcpy(&request.unshare.token_high, token->bytes + 8, 8);
-        return link_call(client_link(client), &request, MESSAGE_UNSHARE, MESSAGE_UNSHARED, &reply,
-                         &fds);
+        r = uplink_call(client_uplink(client), &request, MESSAGE_UNSHARE, MESSAGE_UNSHARED, &reply,
+                        &fds, NULL);
+        events_tell(client_events(client));
+        return r;
 }
 
 static int find_own(struct gpumem_client *client, const void *pointer, struct pool **ret_pool,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "client/blocks.h"
 #include "client/heap.h"
 #include "gpumem.h"
@@ -18,6 +19,7 @@ static void *add(struct pool *pool, struct shared *take_shared, struct leased *l
 {
         take_shared->leased = leased;
         take_shared->info.lease = leased->lease;
+        take_shared->info.connection = leased->connection;
         pthread_mutex_lock(&pool->lock);
         leased->shared = take_shared;
         LIST_INSERT_HEAD(&pool->shareds, take_shared, link);
@@ -62,7 +64,7 @@ int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_byt
         return 0;
 }
 
-int shared_attach(struct pool *pool, const struct stream_key *key,
+int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
                   const struct message_attached *answer, int take_fd, void **ret_pointer)
 {
         CLEANUP(freep)
@@ -70,13 +72,13 @@ int shared_attach(struct pool *pool, const struct stream_key *key,
         struct leased *leased;
         int r;
 
-        r = leased_attach(pool, answer, take_fd, &leased);
-        if (r)
-                return r;
         if (!shared) {
-                leased_free(pool, leased);
+                closep(&take_fd);
                 return -ENOMEM;
         }
+        r = leased_attach(pool, connection, answer, take_fd, &leased);
+        if (r)
+                return r;
         shared->info = (struct shared_info){
                 .kind = SHARED_ATTACHED, .n_bytes = answer->n_bytes, .key = *key};
         *ret_pointer = add(pool, steal_ptr(shared), leased);
@@ -115,6 +117,26 @@ int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_
                 *ret_info = info_of(shared);
         pthread_mutex_unlock(&pool->lock);
         return shared ? 0 : GPUMEM_E_NOT_OURS;
+}
+
+int shared_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+{
+        uint64_t address = (uint64_t)(uintptr_t)pointer;
+        const struct leased *leased = NULL;
+        int r = GPUMEM_E_NOT_OURS;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->arena)
+                leased = arena_find(pool->arena, address);
+        if (leased && leased->shared && address - leased->address < leased->shared->info.n_bytes) {
+                leased_describe(pool, leased, ret_info);
+                ret_info->base = (void *)(uintptr_t)leased->address;
+                ret_info->n_requested_bytes = leased->shared->info.n_bytes;
+                ret_info->n_allocated_bytes = leased->n_bytes;
+                r = 0;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return r;
 }
 
 int shared_end(struct pool *pool, const void *pointer, uint64_t lease)

@@ -16,6 +16,7 @@ enum shared_kind {
 struct shared_info {
         enum shared_kind kind;
         uint64_t lease;
+        uint64_t connection;   /* serial of the one that it was leased on */
         uint64_t n_bytes;      /* as the owner asked for them */
         struct stream_key key; /* whose order it was allocated in, or the context that was current
                                 * when it was attached; context 0: none */
@@ -25,12 +26,16 @@ struct shared_info {
 int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
                  uint32_t wait_ms, void **ret_pointer);
 
-/* Maps what ATTACHED brought; on failure the lease is given back. The fd is consumed. */
-int shared_attach(struct pool *pool, const struct stream_key *key,
+/* Maps what ATTACHED brought on this connection; on failure the lease is still the caller's to give
+ * back. The fd is consumed. */
+int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
                   const struct message_attached *answer, int take_fd, void **ret_pointer);
 
 /* What starts at `pointer`. GPUMEM_E_NOT_OURS. */
 int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_info);
+
+/* As pool_describe. */
+int shared_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
 /* Unmaps what shared_find told of and gives the lease back; work that uses it is over.
  * GPUMEM_E_NOT_OURS when another thread has done so since. */

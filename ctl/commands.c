@@ -17,7 +17,7 @@ int report_failure(const char *what, int result)
         return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
 }
 
-static int print_json(json_t *take_value)
+int print_json_value(struct json_t *take_value)
 {
         int r = -1;
 
@@ -171,7 +171,7 @@ static int print_stats_json(const struct figures *figures)
         for (uint32_t i = 0; i < figures->n; i++)
                 (void)json_array_append_new(pools,
                                             stats_to_json(&figures->pools[i], &figures->stats[i]));
-        return print_json(json_pack("{s:o}", "pools", pools));
+        return print_json_value(json_pack("{s:o}", "pools", pools));
 }
 
 int command_stats(struct link *link, const struct arguments *arguments)
@@ -203,9 +203,9 @@ int command_free_all(struct link *link, const struct arguments *arguments)
         if (r)
                 return report_failure("free-all", r);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(json_pack("{s:I, s:I}", "freed_bytes",
-                                            (json_int_t)reply.freed.n_bytes, "freed_blocks",
-                                            (json_int_t)reply.freed.n_blocks));
+                return print_json_value(json_pack("{s:I, s:I}", "freed_bytes",
+                                                  (json_int_t)reply.freed.n_bytes, "freed_blocks",
+                                                  (json_int_t)reply.freed.n_blocks));
         (void)printf("%s in %" PRIu64 " %s went back to the driver\n",
                      size_format(reply.freed.n_bytes, text), reply.freed.n_blocks,
                      reply.freed.n_blocks == 1 ? "block" : "blocks");

@@ -22,7 +22,16 @@ struct arguments {
 };
 
 int command_stats(struct link *link, const struct arguments *arguments);
+int command_clients(struct link *link, const struct arguments *arguments);
+int command_blocks(struct link *link, const struct arguments *arguments);
+int command_tenants(struct link *link, const struct arguments *arguments);
+int command_reset_peaks(struct link *link, const struct arguments *arguments);
 int command_free_all(struct link *link, const struct arguments *arguments);
+
+/* Prints a value on stdout, or says on stderr that there was no memory for it (NULL is that too);
+ * returns the exit status. */
+struct json_t;
+int print_json_value(struct json_t *take_value);
 
 /* Says on stderr that `what` failed with this result; returns STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);

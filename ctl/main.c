@@ -18,15 +18,18 @@ static const char help_text[] =
         "Looks at a running gpumemd.\n"
         "\n"
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
+        "  clients, blocks, tenants\n"
+        "                 who holds what; only root and the daemon's user see that of others\n"
+        "  reset-peaks    the peaks of stats and tenants begin anew\n"
         "  free-all       gives cached blocks back to the driver\n"
         "  limits         what clients, tenants and pools may have; see gpumemctl limits --help\n"
         "\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --json         for programs: sizes in bytes\n"
-        "  --pool ID      free-all: this pool only\n"
-        "  --tenant       free-all: the caller's own blocks only; default: every tenant's, which\n"
-        "                 only root and the daemon's own user may do\n"
+        "  --pool ID      free-all, blocks, reset-peaks: this pool only\n"
+        "  --tenant       free-all, reset-peaks: the caller's own only; default: every tenant's,\n"
+        "                 which only root and the daemon's own user may do\n"
         "  --help, --version\n"
         "\n"
         "Exit status: 0 done, 1 refused or failed, 2 wrong option or command, 3 no daemon.\n";
@@ -62,6 +65,10 @@ static const struct {
         unsigned narrowing; /* those that it takes */
 } commands[] = {
         {"stats", command_stats, help_text, NARROWS_NOTHING},
+        {"clients", command_clients, help_text, NARROWS_NOTHING},
+        {"blocks", command_blocks, help_text, NARROWS_POOL},
+        {"tenants", command_tenants, help_text, NARROWS_NOTHING},
+        {"reset-peaks", command_reset_peaks, help_text, NARROWS_POOL | NARROWS_TENANT},
         {"free-all", command_free_all, help_text, NARROWS_POOL | NARROWS_TENANT},
         {"limits", command_limits, limits_help_text, NARROWS_NOTHING},
 };
@@ -150,17 +157,19 @@ static enum parsed show_help(int argc, char **argv)
 
 static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
 {
+        unsigned wrong;
+
         if (optind + 1 != argc) {
-                (void)fprintf(stderr,
-                              "gpumemctl: one command is needed: stats, free-all or limits\n");
+                (void)fprintf(stderr, "gpumemctl: one command is needed; see gpumemctl --help\n");
                 return PARSED_WRONG;
         }
         for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
                 if (strcmp(argv[optind], commands[i].name) != 0)
                         continue;
-                if (invocation->narrowing & ~commands[i].narrowing) {
-                        (void)fprintf(stderr, "gpumemctl: %s takes no --pool and no --tenant\n",
-                                      commands[i].name);
+                wrong = invocation->narrowing & ~commands[i].narrowing;
+                if (wrong) {
+                        (void)fprintf(stderr, "gpumemctl: %s takes no %s\n", commands[i].name,
+                                      wrong & NARROWS_POOL ? "--pool" : "--tenant");
                         return PARSED_WRONG;
                 }
                 invocation->run = commands[i].run;
@@ -169,9 +178,7 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
                 (void)fprintf(stderr, "gpumemctl: --set: only limits can be set\n");
                 return PARSED_WRONG;
         }
-        (void)fprintf(stderr,
-                      "gpumemctl: there is no command \"%s\"; there are stats, "
-                      "free-all and limits\n",
+        (void)fprintf(stderr, "gpumemctl: there is no command \"%s\"; see gpumemctl --help\n",
                       argv[optind]);
         return PARSED_WRONG;
 }

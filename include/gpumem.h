@@ -10,7 +10,8 @@
  * Threads   Every function may be called from any thread.
  * Sizes     Bytes, named n_bytes.
  * Ownership Memory from gpumem_alloc is the caller's until gpumem_free, also when the daemon goes
- *           away. A block whose process ends is never handed to anybody while GPU work may still
+ *           away and another takes its place: what needs the daemon then connects anew, or gives
+ *           GPUMEM_E_DISCONNECTED. A block whose process ends is never handed to anybody while GPU work may still
  *           use it.
  * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
  * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
@@ -148,7 +149,8 @@ struct gpumem_share_options {
  * The allocation's owner may free it, or end, before the others have detached: the memory lives
  * until its last holder lets go of it, and is charged to the one who has held it longest.
  * Errors: GPUMEM_E_NOT_OURS, _NOT_SHAREABLE, _TOO_MANY (tokens of one allocation), _UNSUPPORTED
- * (flags), _BAD_REQUEST (uid -1), _DISCONNECTED, _FORKED. */
+ * (flags), _BAD_REQUEST (uid -1), _OUTLIVED (the daemon that the memory is of has gone),
+ * _DISCONNECTED, _FORKED. */
 GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
                             const struct gpumem_share_options *options,
                             struct gpumem_token *ret_token);
@@ -199,6 +201,88 @@ struct gpumem_stats {
  * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 struct gpumem_stats *ret_stats);
+
+/* This client's peaks begin anew at what it has. Errors: as gpumem_get_stats. */
+GPUMEM_API int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind,
+                                  int32_t place);
+
+/* What a pointer is. Bytes from `base` on are the allocation's. */
+struct gpumem_info {
+        size_t struct_size; /* set by the caller */
+        enum gpumem_kind kind;
+        int32_t place; /* device: CUDA ordinal in this process; pinned: NUMA node */
+        void *base;    /* as gpumem_alloc gave it */
+        uint64_t n_requested_bytes;
+        uint64_t n_allocated_bytes; /* requested, rounded up to 512; the block, if it is shared */
+        void *block_base;           /* the block that it was cut from */
+        uint64_t n_block_bytes;
+        uint64_t block; /* the block's number, as gpumemctl blocks shows it */
+        /* Pinned memory only: the driver knows it, so that the device reads it at full speed and
+         * copies do not stage it. 0 when there was no context to register it in. */
+        uint32_t is_registered;
+        uint32_t is_attached; /* another process's, from gpumem_attach */
+        uint32_t is_held;     /* it was leased from a daemon that has gone since */
+};
+
+/* The allocation that a pointer lies in, at its start or inside it.
+ * Errors: GPUMEM_E_NOT_OURS (no live allocation of this client), _FORKED, -EINVAL (struct_size). */
+GPUMEM_API int gpumem_describe(struct gpumem_client *client, const void *pointer,
+                               struct gpumem_info *ret_info);
+
+#define GPUMEM_TEXT_BYTES 120
+
+struct gpumem_refusal {
+        size_t struct_size;    /* set by the caller */
+        int code;              /* what gpumem_alloc gave */
+        enum gpumem_kind kind; /* these three as they were asked for */
+        int32_t place;
+        uint64_t n_bytes;
+        char text[GPUMEM_TEXT_BYTES]; /* for people: what the daemon said, as far as it was asked */
+};
+
+/* The last allocation that was refused to the calling thread, with this client: for want of memory,
+ * by a limit, or because there was no daemon.
+ * Errors: GPUMEM_E_NO_REFUSAL, _FORKED, -EINVAL (struct_size). */
+GPUMEM_API int gpumem_last_refusal(struct gpumem_client *client,
+                                   struct gpumem_refusal *ret_refusal);
+
+enum gpumem_event_kind {
+        /* A pool had no room for a block as large as the library wanted for the next allocations as
+         * well, and a smaller one is asked for. memory, place, n_bytes: of that block. */
+        GPUMEM_EVENT_PRESSURE = 1,
+        /* gpumem_alloc refused; result, memory, place, n_bytes, text as in gpumem_refusal. */
+        GPUMEM_EVENT_REFUSED = 2,
+        /* 3: for memory that is taken away, which does not happen yet. */
+        /* The connection has ended. What is allocated stays; the next allocation that needs a block
+         * connects anew. */
+        GPUMEM_EVENT_DAEMON_LOST = 4,
+        GPUMEM_EVENT_DAEMON_BACK = 5,
+};
+
+/* Fields that an event has no use for are 0. */
+struct gpumem_event {
+        size_t struct_size; /* set by the library: later fields may be there */
+        enum gpumem_event_kind kind;
+        int result;
+        enum gpumem_kind memory;
+        int32_t place;
+        uint64_t n_bytes;
+        uint32_t n_suppressed; /* events of this kind since the last one that were not told */
+        char text[GPUMEM_TEXT_BYTES];
+};
+
+typedef void gpumem_event_callback(const struct gpumem_event *event, void *argument);
+
+/* Has `callback` told what happens; NULL: nothing. At most one event of a kind is told in a second.
+ * The library has no thread of its own: a thread that finds something out while it allocates, frees
+ * or asks tells it before that call returns, holding no lock. So several threads may be in the
+ * callback at once, and the end of a daemon is told when somebody needed it.
+ * In the callback every function may be called but this one and gpumem_disconnect, which does
+ * nothing there; what such calls find out is told by a later call.
+ * When this returns the callback that was set before is not running any more, nor will be.
+ * Errors: GPUMEM_E_IN_CALLBACK, _FORKED. */
+GPUMEM_API int gpumem_set_event_callback(struct gpumem_client *client,
+                                         gpumem_event_callback *callback, void *argument);
 
 #define GPUMEM_NO_LIMIT UINT64_MAX
 

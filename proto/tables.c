@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "proto/board.h"
+#include "proto/listing.h"
 #include "proto/proto.h"
 
 enum rule { RULE_ANY, RULE_RANGE, RULE_MASK };
@@ -198,6 +199,50 @@ static void print_stats_row(void)
         end();
 }
 
+#define ROW_U32(field, unit, heading, text)     MEMBER(struct ROW, field, #unit ": " text);
+#define ROW_U64(field, unit, heading, text)     MEMBER(struct ROW, field, #unit ": " text);
+#define ROW_TEXT(field, n_bytes, heading, text) MEMBER(struct ROW, field, "text: " text);
+
+static void print_client_row(void)
+{
+        size_t offset = 0;
+
+        begin_members("client-row");
+#define ROW client_row
+#include "proto/clients.def"
+#undef ROW
+        assert(offset == sizeof(struct client_row));
+        end();
+}
+
+static void print_block_row(void)
+{
+        size_t offset = 0;
+
+        begin_members("block-row");
+#define ROW block_row
+#include "proto/blocks.def"
+#undef ROW
+        assert(offset == sizeof(struct block_row));
+        end();
+}
+
+static void print_tenant_row(void)
+{
+        size_t offset = 0;
+
+        begin_members("tenant-row");
+#define ROW tenant_row
+#include "proto/tenants.def"
+#undef ROW
+        assert(offset == sizeof(struct tenant_row));
+        end();
+}
+
+/* Words of the document about these rows. */
+static_assert(LISTING_NOBODY == 0xffffffff && LISTED_OTHERS == 4 && LISTED_SUM == 4,
+              "PROTOCOL.md says so");
+
 static void print_board_header(void)
 {
         size_t offset = 0;
@@ -246,6 +291,9 @@ int main(void)
         print_messages();
         print_pool_row();
         print_stats_row();
+        print_client_row();
+        print_block_row();
+        print_tenant_row();
         print_board_header();
         print_board_counters();
         print_errors();

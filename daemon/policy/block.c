@@ -93,6 +93,8 @@ static void recount(struct block *block, const struct totals *before)
                totals_reserved(&after) <= totals_reserved(before));
         if (totals_reserved(&pool->totals) > pool->reserved_peak)
                 pool->reserved_peak = totals_reserved(&pool->totals);
+        if (totals_reserved(&block->holding->totals) > block->holding->reserved_peak)
+                block->holding->reserved_peak = totals_reserved(&block->holding->totals);
 }
 
 static void set_state(struct block *block, enum block_state state)
@@ -102,6 +104,7 @@ static void set_state(struct block *block, enum block_state state)
         assert(legal_next[block->state] & BIT(state));
         block_count(block, &before);
         block->state = state;
+        block->since_ns = block_its_pool(block)->policy->now_ns;
         recount(block, &before);
 }
 
@@ -150,6 +153,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
                 return -ENOMEM;
         }
         block->id = ++holding->pool->policy->last_block_id;
+        block->made_ns = holding->pool->policy->now_ns;
         block->holding = holding;
         (void)tenant_ref(holding->tenant);
         TAILQ_INIT(&block->leases);

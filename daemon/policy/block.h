@@ -43,6 +43,8 @@ struct block {
         struct order_node order;   /* CREATE or RELEASE */
         struct request *request;   /* the one it is made for, in CREATING only */
         struct free_all *free_all; /* the one that waits for its release, or NULL */
+        uint64_t made_ns;          /* when it was ordered */
+        uint64_t since_ns;         /* when its state changed last */
         uint64_t cached_at;        /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
         uint32_t n_busy;   /* of these leases */

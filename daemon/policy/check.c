@@ -110,6 +110,18 @@ static void check_waiting(const struct pool *pool)
         assert(n == pool->n_waiting);
 }
 
+uint64_t check_declared(const struct pool *pool, const struct tenant *tenant)
+{
+        const struct client *client;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (client, &pool->policy->clients, link) {
+                if (!tenant || client->tenant == tenant)
+                        n_bytes += client->declared[pool->id].n_bytes;
+        }
+        return n_bytes;
+}
+
 static void check_pool(const struct pool *pool)
 {
         struct totals totals = {0};
@@ -126,7 +138,8 @@ static void check_pool(const struct pool *pool)
         assert(memcmp(&totals, &pool->totals, sizeof(totals)) == 0);
         assert(!pool_excess(pool) || TAILQ_EMPTY(&pool->cached));
         assert(totals_reserved(&totals) <= pool->reserved_peak);
-        assert(n_charged_bytes == pool->charged && n_leases == pool->n_leases);
+        assert(check_declared(pool, NULL) == pool->declared);
+        assert(n_charged_bytes + pool->declared == pool->charged && n_leases == pool->n_leases);
         check_cached(pool);
         check_waiting(pool);
 }

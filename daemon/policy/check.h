@@ -6,9 +6,13 @@
 struct block;
 struct policy;
 struct pool;
+struct tenant;
 
 /* Pools, their lists and totals, and each block's state against all that refers to it. */
 void check_pools(const struct policy *policy);
+
+/* Bytes that clients, or those of one tenant, declare in a pool; NULL: of all. */
+uint64_t check_declared(const struct pool *pool, const struct tenant *tenant);
 
 /* Tenants: references, totals, bins. */
 void check_tenants(const struct policy *policy);

@@ -88,7 +88,9 @@ static void check_holding(const struct holding *holding)
                         block_count(block, &totals);
         }
         assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
+        n_charged_bytes += check_declared(holding->pool, holding->tenant);
         assert(n_charged_bytes == holding->charged);
+        assert(totals_reserved(&totals) <= holding->reserved_peak);
         check_bins(holding);
         check_oldest_first(holding);
 }
@@ -161,21 +163,26 @@ static uint32_t check_requests(const struct client *client)
         return n_unanswered;
 }
 
+static void add_usage(struct usage *usage, const struct charge *charge, const struct client *client,
+                      const struct tenant *tenant)
+{
+        if (charge->client && (charge->client == client || charge->client->tenant == tenant))
+                usage_add(usage, charge->pool->settings.kind, charge->n_bytes);
+}
+
 static struct usage derive_usage(const struct policy *policy, const struct client *client,
                                  const struct tenant *tenant)
 {
         struct usage usage = {{0}};
 
         for (uint32_t i = 0; i < policy->n_pools; i++) {
+                const struct client *declarer;
                 const struct block *block;
 
-                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link) {
-                        const struct client *charged = block->charge.client;
-
-                        if (charged && (charged == client || charged->tenant == tenant))
-                                usage_add(&usage, policy->pools[i]->settings.kind,
-                                          block->charge.n_bytes);
-                }
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link)
+                        add_usage(&usage, &block->charge, client, tenant);
+                LIST_FOREACH (declarer, &policy->clients, link)
+                        add_usage(&usage, &declarer->declared[i], client, tenant);
         }
         return usage;
 }
@@ -191,14 +198,20 @@ static void check_usages(const struct client *client)
 
 static void check_charges(const struct client *client)
 {
+        uint64_t n_declared_bytes = 0;
+
         for (uint32_t i = 0; i < client->policy->n_pools; i++) {
                 const struct block *block;
-                uint64_t n_bytes = 0;
+                const struct charge *declared = &client->declared[i];
+                uint64_t n_bytes = declared->n_bytes;
 
+                assert(declared->client == (declared->n_bytes ? client : NULL));
+                n_declared_bytes += declared->n_bytes;
                 LIST_FOREACH (block, &client->policy->pools[i]->blocks, pool_link)
                         n_bytes += block->charge.client == client ? block->bin->n_bytes : 0;
                 assert(n_bytes == client->charged[i]);
         }
+        assert(n_declared_bytes <= client->n_held_bytes);
 }
 
 static void check_dropped(const struct client *client)

@@ -9,6 +9,7 @@
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/state.h"
+#include "gpumem.h"
 
 static int set_up(struct client *client, const struct tenant_key *key, uint32_t n_slots)
 {
@@ -16,9 +17,14 @@ static int set_up(struct client *client, const struct tenant_key *key, uint32_t 
 
         if (r)
                 return r;
-        r = tenant_get(client->policy, key, &client->tenant);
-        if (r)
+        client->declared = calloc(client->policy->n_pools, sizeof(*client->declared));
+        r = client->declared || !client->policy->n_pools ? 0 : -ENOMEM;
+        if (!r)
+                r = tenant_get(client->policy, key, &client->tenant);
+        if (r) {
+                free(client->declared);
                 slots_deinit(&client->slots);
+        }
         return r;
 }
 
@@ -87,11 +93,35 @@ struct client *client_free(struct client *client)
         while (!LIST_EMPTY(&client->returned))
                 lease_free(LIST_FIRST(&client->returned));
         assert(!client->leases && TAILQ_EMPTY(&client->requests));
+        for (uint32_t i = 0; i < client->policy->n_pools; i++)
+                (void)client_declare(client, client->policy->pools[i], 0);
+        free(client->declared);
         LIST_REMOVE(client, link);
         slots_deinit(&client->slots);
         tenant_unref(client->tenant);
         free(client);
         return NULL;
+}
+
+void client_set_held(struct client *client, uint64_t n_bytes)
+{
+        client->n_held_bytes = n_bytes;
+}
+
+int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes)
+{
+        struct charge *charge = &client->declared[pool->id];
+        uint64_t n_left_bytes = client->n_held_bytes;
+
+        for (uint32_t i = 0; i < client->policy->n_pools; i++)
+                n_left_bytes -= i == pool->id ? 0 : client->declared[i].n_bytes;
+        if (n_bytes > n_left_bytes)
+                return GPUMEM_E_BAD_REQUEST;
+        pool->declared += n_bytes - charge->n_bytes;
+        charge_deinit(charge);
+        if (n_bytes)
+                charge_init(charge, client, pool, n_bytes);
+        return 0;
 }
 
 void client_refuse_spare(struct client *client, const struct policy_ask *ask, int outcome)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "daemon/policy/charge.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/refusal.h"
 #include "daemon/policy/slots.h"
@@ -30,6 +31,8 @@ struct client {
         TAILQ_HEAD(client_requests, request) requests;
         uint32_t n_waiting; /* requests without an answer */
         LIST_HEAD(client_free_alls, free_all) free_alls;
+        uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
+        struct charge *declared; /* one a pool */
         struct usage usage;
         struct limited limited;
         struct refusal spare; /* for a request that there was no memory for */
@@ -46,6 +49,9 @@ void client_drop(struct client *client);
 
 /* After client_drop: its mappings are gone, and so is the client. */
 struct client *client_free(struct client *client);
+
+/* See policy_declare. */
+int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes);
 
 /* Answers a request that there is no memory for. The server takes this before the next one. */
 void client_refuse_spare(struct client *client, const struct policy_ask *ask, int outcome);

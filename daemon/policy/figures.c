@@ -22,6 +22,7 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
                 .reserved = totals_reserved(&pool->totals),
                 .reserved_peak = pool->reserved_peak,
                 .charged = pool->charged,
+                .declared = pool->declared,
                 .n_blocks = pool->totals.n_blocks,
                 .n_leases = pool->n_leases,
                 .n_waiting = pool->n_waiting,
@@ -85,7 +86,13 @@ void *block_backing(const struct block *block)
 
 bool client_maps_anything(const struct client *client)
 {
-        return client->leases != NULL;
+        if (client->leases)
+                return true;
+        for (uint32_t i = 0; i < client->policy->n_pools; i++) {
+                if (client->declared[i].n_bytes)
+                        return true;
+        }
+        return false;
 }
 
 const struct limit_table *policy_limits(const struct policy *policy)

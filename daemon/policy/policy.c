@@ -78,6 +78,13 @@ int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, voi
         return client_new(policy, &key, n_slots, owner, ret_client);
 }
 
+/* Events that bring no time of their own are dated as the one before. */
+static void note_time(struct policy *policy, uint64_t now_ns)
+{
+        if (now_ns > policy->now_ns)
+                policy->now_ns = now_ns;
+}
+
 static void serve_all(struct policy *policy, uint64_t now_ns)
 {
         for (uint32_t i = 0; i < policy->n_pools; i++)
@@ -89,6 +96,7 @@ static bool take_sign(struct client *client, bool is_last, uint64_t now_ns)
 {
         struct policy *policy = client->policy;
 
+        note_time(policy, now_ns);
         if (is_last)
                 client_free(client);
         else
@@ -120,6 +128,7 @@ void policy_lease(struct policy *policy, struct client *client, const struct pol
                   uint64_t now_ns)
 {
         assert_speaks(policy, client);
+        note_time(policy, now_ns);
         admission_ask(client, ask, now_ns);
 }
 
@@ -128,6 +137,7 @@ void policy_cancel(struct policy *policy, struct client *client, uint32_t serial
         struct request *request;
 
         assert_speaks(policy, client);
+        note_time(policy, now_ns);
         request = request_find(client, serial);
         if (!request)
                 return;
@@ -143,6 +153,7 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
         struct pool *pool;
 
         assert_speaks(policy, client);
+        note_time(policy, now_ns);
         lease = lease_find(client, lease_id);
         if (!lease || lease->state != LEASE_BUSY)
                 return GPUMEM_E_NO_LEASE;
@@ -166,6 +177,7 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
         struct pool *pool;
 
         assert_speaks(policy, client);
+        note_time(policy, now_ns);
         lease = lease_find(client, lease_id);
         if (!lease || lease->state != LEASE_RETURNED)
                 return GPUMEM_E_NO_LEASE;
@@ -173,6 +185,21 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
         lease_free(lease);
         admission_serve(pool, now_ns);
         return 0;
+}
+
+int policy_declare(struct policy *policy, struct client *client, uint32_t pool, uint64_t n_bytes,
+                   uint64_t now_ns)
+{
+        int r;
+
+        assert_speaks(policy, client);
+        note_time(policy, now_ns);
+        if (pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        r = client_declare(client, policy->pools[pool], n_bytes);
+        if (!r)
+                admission_serve(policy->pools[pool], now_ns);
+        return r;
 }
 
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
@@ -219,6 +246,7 @@ void policy_created(struct policy *policy, struct block *block, int result, void
         struct pool *pool = block_its_pool(block);
 
         assert(pool->policy == policy && !order_is_queued(&block->order));
+        note_time(policy, now_ns);
         if (block->state == BLOCK_CREATING)
                 created_for_request(block, result, backing);
         else
@@ -231,6 +259,7 @@ void policy_released(struct policy *policy, struct block *block, uint64_t now_ns
         struct pool *pool = block_its_pool(block);
 
         assert(pool->policy == policy);
+        note_time(policy, now_ns);
         block_released(block);
         admission_serve(pool, now_ns);
 }
@@ -243,6 +272,7 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns)
 
 void policy_expire(struct policy *policy, uint64_t now_ns)
 {
+        note_time(policy, now_ns);
         serve_all(policy, now_ns);
 }
 

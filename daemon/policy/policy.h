@@ -77,6 +77,16 @@ int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint3
 int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, void *owner,
                       struct client **ret_client);
 
+/* Bytes of an earlier daemon's blocks that the client still maps, as it said when it came: what it
+ * declares of each pool adds up to this at most. 0 unless it is set. */
+void client_set_held(struct client *client, uint64_t n_bytes);
+
+/* So many of them lie in this pool now. They are charged to the client, and are not reserved: the
+ * driver billed them to a process that is gone. GPUMEM_E_NO_POOL; GPUMEM_E_BAD_REQUEST for more
+ * than the client holds. */
+int policy_declare(struct policy *policy, struct client *client, uint32_t pool, uint64_t n_bytes,
+                   uint64_t now_ns);
+
 /* The two signs of an end. The first one drops the client: waiting requests are withdrawn without
  * an answer, idle leases' blocks are cached, the other blocks are let go and linger on its charge.
  * When both have come the charge ends and `client` is freed; true is returned then. */
@@ -212,7 +222,8 @@ struct pool_figures {
         uint64_t lingering;
         uint64_t reserved; /* leased + cached + lingering */
         uint64_t reserved_peak;
-        uint64_t charged; /* to clients: leased, and lingering that a client may still map */
+        uint64_t charged; /* to clients: leased, lingering that a client may still map, declared */
+        uint64_t declared;
         uint64_t n_blocks;
         uint64_t n_leases;  /* busy or idle; several of a shared block */
         uint64_t n_waiting; /* requests */
@@ -229,12 +240,18 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool,
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
 
-/* May a block be mapped by this client: one that it leases, has given back, or was let go of? */
+/* May a block be mapped by this client: one that it leases, has given back, was let go of, or is an
+ * earlier daemon's? */
 bool client_maps_anything(const struct client *client);
 
 /* What the client, and what its tenant with it, is charged over all pools. */
 const struct usage *client_usage(const struct client *client);
 const struct usage *client_tenant_usage(const struct client *client);
+
+/* Peaks of what is reserved begin anew at what is: the client's tenant's; or everybody's, and the
+ * pool's own. Of one pool, or of POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */
+int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,
+                       uint32_t pool);
 
 /* Derives every total and every link anew and asserts them. */
 void policy_check(const struct policy *policy);

@@ -20,6 +20,7 @@ struct pool {
 
         struct totals totals;
         uint64_t charged;
+        uint64_t declared; /* part of charged */
         uint64_t reserved_peak;
         uint64_t n_leases; /* busy; several of a shared block */
 

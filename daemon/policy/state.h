@@ -20,6 +20,7 @@ struct policy {
         LIST_HEAD(policy_clients, client) clients;
         uint64_t last_lease_id;
         uint64_t last_block_id;
+        uint64_t now_ns;            /* of the last event that said: dates what blocks do */
         struct share *shares;       /* table by token */
         struct limit_table *limits; /* NULL: none */
         uint64_t n_charges;         /* begun, ever */

@@ -31,6 +31,7 @@ struct holding {
         struct pool *pool;
         struct totals totals;
         uint64_t charged; /* to the tenant's clients */
+        uint64_t reserved_peak;
         struct bins bins;
         TAILQ_HEAD(holding_cached, block) cached; /* the one cached first is first */
 };

@@ -1,7 +1,6 @@
 /* What clients may ask, one handler a message. A handler tells the policy or answers at once. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -9,12 +8,16 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/server/limit_requests.h"
+#include "daemon/server/listing.h"
 #include "daemon/server/session.h"
 #include "daemon/server/share.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
 #define NS_PER_MS UINT64_C(1000000)
+
+/* More than any machine has, and little enough to be added up. */
+#define HELD_MAX (UINT64_C(1) << 50)
 
 static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
 {
@@ -80,6 +83,10 @@ static void take_hello(struct session *session, const struct frame *frame)
                 session_end_connection(session);
                 return;
         }
+        /* Of this run's own blocks it has an account already. */
+        if (frame->hello.incarnation && frame->hello.incarnation != session->server->incarnation &&
+            frame->hello.n_held_bytes <= HELD_MAX)
+                client_set_held(client, frame->hello.n_held_bytes);
         session_become_ready(session, client);
         welcome(session, frame->serial, board_fd);
 }
@@ -158,7 +165,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
         enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
         int r;
 
-        if (scope == SCOPE_NODE && session->peer.uid != 0 && session->peer.uid != geteuid()) {
+        if (scope == SCOPE_NODE && !session_sees_all(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "only root and the daemon's own user may free every tenant's blocks");
                 return;
@@ -167,6 +174,34 @@ static void take_free_all(struct session *session, const struct frame *frame)
                             frame->free_all_blocks.pool);
         if (r)
                 refuse(session, frame, r > 0 ? r : GPUMEM_E_TOO_MANY, NULL);
+}
+
+static void take_reset_peaks(struct session *session, const struct frame *frame)
+{
+        enum policy_scope scope = (enum policy_scope)frame->reset_peaks.scope;
+        struct frame reply = FRAME_NULL;
+        int r;
+
+        if (scope == SCOPE_NODE && !session_sees_all(session)) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "only root and the daemon's own user may reset every tenant's peaks");
+                return;
+        }
+        r = policy_reset_peaks(session->server->policy, session->client, scope,
+                               frame->reset_peaks.pool);
+        if (r)
+                refuse(session, frame, r, NULL);
+        else
+                session_send(session, &reply, MESSAGE_PEAKS_RESET, frame->serial, NULL, 0);
+}
+
+static void take_held(struct session *session, const struct frame *frame)
+{
+        int r = policy_declare(session->server->policy, session->client, frame->held.pool,
+                               frame->held.n_bytes, server_now_ns(session->server));
+
+        if (r)
+                refuse(session, frame, r, NULL);
 }
 
 static void take_request(struct session *session, const struct frame *frame)
@@ -197,6 +232,21 @@ static void take_request(struct session *session, const struct frame *frame)
         case MESSAGE_FREE_ALL_BLOCKS:
                 take_free_all(session, frame);
                 break;
+        case MESSAGE_HELD:
+                take_held(session, frame);
+                break;
+        case MESSAGE_CLIENTS:
+                listing_take_clients(session, frame);
+                break;
+        case MESSAGE_BLOCKS:
+                listing_take_blocks(session, frame);
+                break;
+        case MESSAGE_TENANTS:
+                listing_take_tenants(session, frame);
+                break;
+        case MESSAGE_RESET_PEAKS:
+                take_reset_peaks(session, frame);
+                break;
         case MESSAGE_SHARE:
                 session_take_share(session, frame);
                 break;
@@ -224,6 +274,10 @@ static void take_request(struct session *session, const struct frame *frame)
         case MESSAGE_STATS_REPLY:
         case MESSAGE_POOLS_REPLY:
         case MESSAGE_FREED:
+        case MESSAGE_CLIENTS_REPLY:
+        case MESSAGE_BLOCKS_REPLY:
+        case MESSAGE_TENANTS_REPLY:
+        case MESSAGE_PEAKS_RESET:
         case MESSAGE_SHARED:
         case MESSAGE_ATTACHED:
         case MESSAGE_UNSHARED:

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -183,6 +184,11 @@ void session_send_error(struct session *session, uint32_t serial, int code, cons
         session_send(session, &frame, MESSAGE_ERROR, serial, NULL, 0);
 }
 
+bool session_sees_all(const struct session *session)
+{
+        return session->peer.uid == 0 || session->peer.uid == geteuid();
+}
+
 void session_become_ready(struct session *session, struct client *client)
 {
         session->client = client;
@@ -224,6 +230,7 @@ void session_accept(struct server *server, int take_fd)
         session->server = server;
         session->state = SESSION_HELLO;
         session->peer = peer;
+        session->since_ns = server_now_ns(server);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
         start(session, take_fd);

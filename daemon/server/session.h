@@ -29,6 +29,8 @@ struct session {
         void *board;
         size_t n_board_bytes;
         char program[32];
+        uint64_t since_ns; /* when it connected */
+        uint32_t row;      /* in the listing of clients that is being made */
 };
 
 /* Takes a connection in. Failures end the connection and are logged. */
@@ -42,6 +44,9 @@ void session_end_connection(struct session *session);
 
 /* The daemon ends: nothing is waited for any more. */
 void session_drop(struct session *session);
+
+/* Root and the daemon's own user may see and do what concerns every tenant. */
+bool session_sees_all(const struct session *session);
 
 /* Answers with an error. The text says what was wrong and what is allowed. */
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text);

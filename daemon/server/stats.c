@@ -57,6 +57,7 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row)
                 .cached = figures.cached,
                 .lingering = figures.lingering,
                 .charged = figures.charged,
+                .declared = figures.declared,
                 .blocks = figures.n_blocks,
                 .leases = figures.n_leases,
                 .waiting = figures.n_waiting,

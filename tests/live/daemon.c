@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,15 +96,18 @@ static void make_place(struct daemon *daemon)
         (void)snprintf(daemon->socket, sizeof(daemon->socket), "%s/gpumemd.sock", daemon->place);
 }
 
-static void run_daemon(const char *const *options)
+/* Not by fork: a child of one of several threads may find any lock taken for ever. `setting` is one
+ * for its environment, or NULL. */
+static void run_daemon(struct daemon *daemon, const char *setting, const char *const *options)
 {
         const char *program = getenv("GPUMEM_TEST_DAEMON");
-        char *arguments[OPTIONS_MAX + 4] = {(char *)program, (char *)"--log", (char *)"error"};
+        char *arguments[OPTIONS_MAX + 6] = {(char *)"env", (char *)setting, (char *)program,
+                                            (char *)"--log", (char *)"error"};
+        char **first = setting ? arguments : arguments + 2;
 
         for (unsigned i = 0; options && options[i] && i < OPTIONS_MAX; i++)
-                arguments[3 + i] = (char *)options[i];
-        (void)execv(program, arguments);
-        _exit(127);
+                arguments[5 + i] = (char *)options[i];
+        ck_assert_int_eq(posix_spawnp(&daemon->pid, *first, NULL, NULL, first, environ), 0);
 }
 
 static void await_socket(const struct daemon *daemon)
@@ -133,10 +137,16 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
         (void)snprintf(setting, sizeof(setting), "%s,dir=%s/devices", emulator, daemon->place);
         ck_assert_int_eq(setenv("GPUMEM_EMULATOR", setting, 1), 0);
         ck_assert_int_eq(setenv("GPUMEM_SOCKET", daemon->socket, 1), 0);
-        daemon->pid = fork();
-        ck_assert_int_ge(daemon->pid, 0);
-        if (daemon->pid == 0)
-                run_daemon(options);
+        run_daemon(daemon, NULL, options);
+        await_socket(daemon);
+}
+
+void daemon_restart(struct daemon *daemon, const char *visible, const char *const *options)
+{
+        char setting[64];
+
+        (void)snprintf(setting, sizeof(setting), "CUDA_VISIBLE_DEVICES=%s", visible ? visible : "");
+        run_daemon(daemon, visible ? setting : NULL, options);
         await_socket(daemon);
 }
 

@@ -29,6 +29,9 @@ void daemon_stop(struct daemon *daemon);
 
 /* SIGKILL, and nothing removed: daemon_restart follows, or daemon_clear. */
 void daemon_kill(struct daemon *daemon);
+/* The next one in the same place, after daemon_kill. It sees the devices that `visible` lists, as in
+ * CUDA_VISIBLE_DEVICES; NULL: all. */
+void daemon_restart(struct daemon *daemon, const char *visible, const char *const *options);
 void daemon_clear(struct daemon *daemon);
 
 unsigned daemon_count_fds(const struct daemon *daemon);

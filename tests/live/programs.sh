@@ -155,18 +155,28 @@ ok "stats names each pool" said 0 "${last_device%,*}" gpumemctl stats
 ok "stats shows the limit" said 0 "512.00 MiB" gpumemctl stats
 columns_line_up() {
         # Every row ends in the same column as the heading.
-        gpumemctl stats | awk 'NR == 1 { n = length } length != n { exit 1 }'
+        gpumemctl "$1" | awk 'NR == 1 { n = length } length != n { exit 1 }'
 }
-ok "the table lines up" columns_line_up
-if command -v python3 >/dev/null; then
-        ok "the JSON is JSON" sh -c 'gpumemctl stats --json | python3 -m json.tool'
-else
-        skip "the JSON is JSON" "no python3 to read it"
-fi
+for command in stats tenants blocks; do
+        ok "the table of $command lines up" columns_line_up $command
+done
+for command in stats clients blocks tenants reset-peaks; do
+        if command -v python3 >/dev/null; then
+                ok "the JSON of $command is JSON" \
+                        sh -c "gpumemctl $command --json | python3 -m json.tool"
+        else
+                skip "the JSON of $command is JSON" "no python3 to read it"
+        fi
+done
+ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
+ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
+ok "blocks of an unknown pool" said 1 "no pool" gpumemctl --pool 77 blocks
+ok "reset-peaks of an unknown pool" said 1 "no pool" gpumemctl --pool 77 reset-peaks
 ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
 ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
 ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
 ok "free-all of an unknown pool" said 1 "no pool" gpumemctl free-all --pool 77
+ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
 ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'
 

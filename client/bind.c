@@ -1,0 +1,221 @@
+#include "client/bind.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "client/pool.h"
+#include "driver/device.h"
+
+/* What this process makes of a pool: its device may have another number here, or not be seen. */
+static struct memory memory_of(const struct cuda *cuda, const struct pool_row *row)
+{
+        struct memory memory = {.kind = (enum gpumem_kind)row->kind,
+                                .cuda = cuda,
+                                .ordinal = -1,
+                                .pinned = row->properties & PROTO_POOL_VMM ? MEMORY_VMM
+                                                                           : MEMORY_MEMFD,
+                                .node = (int)row->place};
+        struct device device;
+
+        if (row->kind == GPUMEM_DEVICE && cuda && device_find(cuda, row->uuid, &device) == 0)
+                memory.ordinal = device.ordinal;
+        return memory;
+}
+
+static bool is_same(const struct pool_row *one, const struct pool_row *other)
+{
+        if (one->kind != other->kind || one->properties != other->properties)
+                return false;
+        return one->kind == GPUMEM_DEVICE ? memcmp(one->uuid, other->uuid, sizeof(one->uuid)) == 0
+                                          : one->place == other->place;
+}
+
+static void move_counters(struct pool *pool, struct board_counters *to)
+{
+        struct board_counters *from = pool->counters;
+
+        atomic_store(&to->requested, atomic_load(&from->requested));
+        atomic_store(&to->requested_peak, atomic_load(&from->requested_peak));
+        atomic_store(&to->allocated, atomic_load(&from->allocated));
+        atomic_store(&to->allocated_peak, atomic_load(&from->allocated_peak));
+        atomic_store(&to->active, atomic_load(&from->active));
+        atomic_store(&to->inactive_split, atomic_load(&from->inactive_split));
+        atomic_store(&to->hits, atomic_load(&from->hits));
+        atomic_store(&to->misses, atomic_load(&from->misses));
+        pool->counters = to;
+}
+
+uint64_t bind_leave(const struct pool_set *set)
+{
+        uint64_t n_bytes = 0;
+
+        for (uint32_t i = 0; i < *set->n_pools; i++) {
+                struct pool *pool = &set->pools[i];
+
+                pthread_mutex_lock(&pool->lock);
+                pool->binding.connection = 0;
+                pool->binding.n_held_bytes += pool->binding.n_leased_bytes;
+                pool->binding.n_leased_bytes = 0;
+                n_bytes += pool->binding.n_held_bytes;
+                pthread_mutex_unlock(&pool->lock);
+        }
+        return n_bytes;
+}
+
+static void meet(struct pool *pool, const struct connection *connection, uint32_t id)
+{
+        pthread_mutex_lock(&pool->lock);
+        pool->row.id = id;
+        pool->binding.connection = connection->serial;
+        pool->binding.absent = false;
+        move_counters(pool, board_counters(connection->board, id));
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Its counters have no board: they are kept here. */
+static void miss(struct pool *pool, const struct connection *connection)
+{
+        pthread_mutex_lock(&pool->lock);
+        pool->binding.connection = connection->serial;
+        pool->binding.absent = true;
+        if (pool->counters != &pool->own_counters)
+                move_counters(pool, &pool->own_counters);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* The pool's number on the connection, or n_rows. */
+static uint32_t find_row(const struct connection *connection, const struct pool *pool)
+{
+        uint32_t id = 0;
+
+        while (id < connection->n_rows && !is_same(&connection->rows[id], &pool->row))
+                id++;
+        return id;
+}
+
+static bool is_known(const struct pool_set *set, uint32_t n_pools, const struct pool_row *row)
+{
+        for (uint32_t i = 0; i < n_pools; i++) {
+                if (is_same(&set->pools[i].row, row))
+                        return true;
+        }
+        return false;
+}
+
+/* A pool is seen by others when it is whole. */
+static int add(const struct pool_set *set, const struct connection *connection, uint32_t id)
+{
+        const struct pool_row *row = &connection->rows[id];
+        struct memory memory = memory_of(set->cuda, row);
+        uint32_t n_pools = *set->n_pools;
+
+        if (n_pools == PROTO_POOLS_MAX)
+                return -E2BIG;
+        pool_init(&set->pools[n_pools], row, &memory, set->uplink);
+        if (row->kind == GPUMEM_DEVICE)
+                limit_set(&set->pools[n_pools],
+                          limit_of_fraction(set->fraction, row->n_capacity_bytes));
+        meet(&set->pools[n_pools], connection, id);
+        *set->n_pools = n_pools + 1;
+        return 0;
+}
+
+int bind_meet(const struct pool_set *set, const struct connection *connection)
+{
+        uint32_t n_known = *set->n_pools;
+        int r = 0;
+
+        for (uint32_t i = 0; i < n_known; i++) {
+                uint32_t id = find_row(connection, &set->pools[i]);
+
+                if (id < connection->n_rows)
+                        meet(&set->pools[i], connection, id);
+                else
+                        miss(&set->pools[i], connection);
+        }
+        for (uint32_t id = 0; id < connection->n_rows && !r; id++) {
+                /* Nobody asks for blocks that this version does not know how to map. */
+                if (connection->rows[id].properties & ~PROTO_POOL_PROPERTIES)
+                        continue;
+                if (!is_known(set, n_known, &connection->rows[id]))
+                        r = add(set, connection, id);
+        }
+        return r;
+}
+
+/* The number is read and sent in one step: whoever sends last says what is so then. */
+static void declare(struct pool *pool)
+{
+        struct frame frame = FRAME_NULL;
+        uint64_t connection;
+        bool absent;
+
+        pthread_mutex_lock(&pool->declare_lock);
+        pthread_mutex_lock(&pool->lock);
+        frame.held.pool = pool->row.id;
+        frame.held.n_bytes = pool->binding.n_held_bytes;
+        connection = pool->binding.connection;
+        absent = pool->binding.absent;
+        pthread_mutex_unlock(&pool->lock);
+        if (connection && !absent)
+                uplink_send(pool->uplink, connection, &frame, MESSAGE_HELD);
+        pthread_mutex_unlock(&pool->declare_lock);
+}
+
+void bind_declare(const struct pool_set *set)
+{
+        for (uint32_t i = 0; i < *set->n_pools; i++) {
+                struct pool *pool = &set->pools[i];
+                uint64_t n_bytes;
+
+                pthread_mutex_lock(&pool->lock);
+                n_bytes = pool->binding.n_held_bytes;
+                pthread_mutex_unlock(&pool->lock);
+                if (n_bytes)
+                        declare(pool);
+        }
+}
+
+int bind_find(struct pool *pool, uint64_t connection, uint32_t *ret_id)
+{
+        int r = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->binding.connection != connection)
+                r = GPUMEM_E_DISCONNECTED;
+        else if (pool->binding.absent)
+                r = GPUMEM_E_NO_POOL;
+        else
+                *ret_id = pool->row.id;
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
+int bind_lease(struct pool *pool, uint64_t connection, uint64_t n_bytes)
+{
+        int r = GPUMEM_E_DISCONNECTED;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->binding.connection == connection) {
+                pool->binding.n_leased_bytes += n_bytes;
+                r = 0;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
+bool bind_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes)
+{
+        bool is_leased;
+
+        pthread_mutex_lock(&pool->lock);
+        is_leased = pool->binding.connection == connection;
+        if (is_leased)
+                pool->binding.n_leased_bytes -= n_bytes;
+        else
+                pool->binding.n_held_bytes -= n_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        if (!is_leased && n_bytes)
+                declare(pool);
+        return is_leased;
+}

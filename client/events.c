@@ -1,0 +1,118 @@
+#include "client/events.h"
+
+#include <assert.h>
+#include <time.h>
+
+#include "base/err.h"
+
+#define INTERVAL_NS UINT64_C(1000000000)
+
+static _Thread_local bool in_callback;
+
+static uint64_t now_ns(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * INTERVAL_NS + (uint64_t)time.tv_nsec;
+}
+
+void events_init(struct events *events)
+{
+        *events = (struct events){.callback = NULL};
+        pthread_mutex_init(&events->lock, NULL);
+        pthread_cond_init(&events->idle, NULL);
+}
+
+void events_deinit(struct events *events)
+{
+        pthread_cond_destroy(&events->idle);
+        pthread_mutex_destroy(&events->lock);
+}
+
+bool events_in_callback(void)
+{
+        return in_callback;
+}
+
+int events_set(struct events *events, gpumem_event_callback *callback, void *argument)
+{
+        if (in_callback)
+                return GPUMEM_E_IN_CALLBACK;
+        pthread_mutex_lock(&events->lock);
+        events->callback = NULL;
+        while (events->n_running)
+                pthread_cond_wait(&events->idle, &events->lock);
+        events->callback = callback;
+        events->argument = argument;
+        atomic_store(&events->is_news, false);
+        for (unsigned i = 0; i < EVENTS_N_KINDS; i++)
+                events->slots[i] = (struct events_slot){.told = false};
+        pthread_mutex_unlock(&events->lock);
+        return 0;
+}
+
+void events_note(struct events *events, const struct gpumem_event *event)
+{
+        struct events_slot *slot = &events->slots[event->kind];
+        uint64_t at_ns = now_ns();
+
+        assert(event->kind > 0 && event->kind < EVENTS_N_KINDS);
+        pthread_mutex_lock(&events->lock);
+        if (!events->callback) {
+                pthread_mutex_unlock(&events->lock);
+                return;
+        }
+        if (slot->waiting || (slot->told && at_ns - slot->at_ns < INTERVAL_NS)) {
+                slot->n_suppressed++;
+        } else {
+                slot->event = *event;
+                slot->event.struct_size = sizeof(slot->event);
+                slot->waiting = true;
+                slot->told = true;
+                slot->at_ns = at_ns;
+                atomic_store(&events->is_news, true);
+        }
+        pthread_mutex_unlock(&events->lock);
+}
+
+/* Takes the next event to be told; the caller has the lock. */
+static bool take(struct events *events, struct gpumem_event *ret_event)
+{
+        for (unsigned i = 1; i < EVENTS_N_KINDS; i++) {
+                struct events_slot *slot = &events->slots[i];
+
+                if (!slot->waiting)
+                        continue;
+                *ret_event = slot->event;
+                ret_event->n_suppressed = slot->n_suppressed;
+                slot->n_suppressed = 0;
+                slot->waiting = false;
+                return true;
+        }
+        atomic_store(&events->is_news, false);
+        return false;
+}
+
+void events_tell(struct events *events)
+{
+        struct gpumem_event event;
+
+        if (!atomic_load_explicit(&events->is_news, memory_order_relaxed) || in_callback)
+                return;
+        pthread_mutex_lock(&events->lock);
+        while (events->callback && take(events, &event)) {
+                gpumem_event_callback *callback = events->callback;
+                void *argument = events->argument;
+
+                events->n_running++;
+                pthread_mutex_unlock(&events->lock);
+                in_callback = true;
+                callback(&event, argument);
+                in_callback = false;
+                pthread_mutex_lock(&events->lock);
+                if (--events->n_running == 0)
+                        pthread_cond_broadcast(&events->idle);
+        }
+        pthread_mutex_unlock(&events->lock);
+}

@@ -1,0 +1,85 @@
+/* The public functions about what a client has of one pool, and how much it may have. */
+#include <string.h>
+
+#include "base/err.h"
+#include "client/client.h"
+
+static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
+{
+        const struct board_counters *counters;
+
+        pthread_mutex_lock(&pool->lock);
+        counters = pool->counters;
+        *ret_stats = (struct gpumem_stats){
+                .n_requested_bytes = atomic_load(&counters->requested),
+                .n_requested_peak_bytes = atomic_load(&counters->requested_peak),
+                .n_allocated_bytes = atomic_load(&counters->allocated),
+                .n_allocated_peak_bytes = atomic_load(&counters->allocated_peak),
+                .n_reserved_bytes = pool->n_reserved_bytes,
+                .n_reserved_peak_bytes = pool->n_reserved_peak_bytes,
+                .n_hits = atomic_load(&counters->hits),
+                .n_misses = atomic_load(&counters->misses),
+                .n_blocks = pool->n_blocks,
+        };
+        pthread_mutex_unlock(&pool->lock);
+}
+
+int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                     struct gpumem_stats *ret_stats)
+{
+        size_t n_bytes = ret_stats->struct_size;
+        struct gpumem_stats stats;
+        struct pool *pool;
+        int r;
+
+        r = client_check(client);
+        if (r)
+                return r;
+        r = check_struct(n_bytes, sizeof(stats));
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        pool = client_pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        read_stats(pool, &stats);
+        stats.struct_size = n_bytes;
+        memcpy(ret_stats, &stats, n_bytes);
+        return 0;
+}
+
+int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+{
+        struct pool *pool;
+        int r;
+
+        r = client_check(client);
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        pool = client_pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        pool_reset_peaks(pool);
+        return 0;
+}
+
+int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                     uint64_t n_bytes)
+{
+        struct pool *pool;
+        int r;
+
+        r = client_check(client);
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        pool = client_pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        limit_set(pool, n_bytes);
+        return 0;
+}

@@ -1,0 +1,61 @@
+#include "client/refusal.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+
+static _Thread_local struct {
+        uint64_t client;
+        struct gpumem_refusal refusal;
+        int heard_code;
+        char heard[GPUMEM_TEXT_BYTES];
+} last;
+
+void refusal_hear(int code, const char *text)
+{
+        last.heard_code = code;
+        (void)snprintf(last.heard, sizeof(last.heard), "%s", text);
+}
+
+bool refusal_is_one(int code)
+{
+        switch (code) {
+        case GPUMEM_E_REFUSED:
+        case GPUMEM_E_LIMIT:
+        case GPUMEM_E_TOO_LARGE:
+        case GPUMEM_E_DEVICE_FULL:
+        case GPUMEM_E_TIMED_OUT:
+        case GPUMEM_E_TOO_MANY:
+        case GPUMEM_E_DISCONNECTED:
+        case GPUMEM_E_SHUTTING_DOWN:
+        case GPUMEM_E_DRIVER:
+                return true;
+        default:
+                return false;
+        }
+}
+
+void refusal_keep(uint64_t client, int code, const struct gpumem_request *request)
+{
+        last.client = client;
+        last.refusal = (struct gpumem_refusal){.code = code,
+                                               .kind = request->kind,
+                                               .place = request->place,
+                                               .n_bytes = request->n_bytes};
+        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s",
+                       last.heard_code == code ? last.heard : gpumem_strerror(code));
+        last.heard_code = 0;
+}
+
+const char *refusal_text(void)
+{
+        return last.refusal.text;
+}
+
+int refusal_last(uint64_t client, struct gpumem_refusal *ret_refusal)
+{
+        if (last.client != client || !last.refusal.code)
+                return GPUMEM_E_NO_REFUSAL;
+        *ret_refusal = last.refusal;
+        return 0;
+}

@@ -1,0 +1,25 @@
+/* The calling thread's last refusal: what the daemon said of it is kept until the thread asks. Each
+ * thread has its own, so nothing is locked. Clients are told apart by a number that is never used
+ * twice, since addresses are. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gpumem.h"
+
+/* What the daemon answered to a request of this thread. It counts as a refusal only if the call as a
+ * whole ends with it. */
+void refusal_hear(int code, const char *text);
+
+/* Is this the end of an allocation that could not be had, rather than of a call that was wrong? */
+bool refusal_is_one(int code);
+
+/* The call ends with `code`: the text is the daemon's if it said so, or that of the code. */
+void refusal_keep(uint64_t client, int code, const struct gpumem_request *request);
+
+/* The text of the one that was kept last. */
+const char *refusal_text(void);
+
+/* GPUMEM_E_NO_REFUSAL. ret_refusal's struct_size is the caller's concern. */
+int refusal_last(uint64_t client, struct gpumem_refusal *ret_refusal);

@@ -1,0 +1,281 @@
+/* gpumemctl clients, blocks, tenants: whatever the daemon lists, as a table or as JSON, after the
+ * descriptions in proto/listing.h. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "client/rows.h"
+#include "ctl/commands.h"
+#include "ctl/table.h"
+#include "gpumem.h"
+#include "proto/listing.h"
+
+/* One listing: what is asked, and how the answer is read. */
+struct listing {
+        const char *name;
+        enum message_kind request;
+        enum message_kind reply;
+        const struct row_list *list;
+};
+
+struct listed {
+        uint32_t n_rows;
+        char *rows;
+};
+
+static void listed_deinit(struct listed *listed)
+{
+        free(listed->rows);
+}
+
+static const char *kind_name(uint64_t kind)
+{
+        return kind == GPUMEM_DEVICE ? "device" : "pinned";
+}
+
+/* "850 ms", "12.5 s", "14 min", "3.2 h", "12 d". */
+static void format_time(char *cell, uint64_t ms)
+{
+        double s = (double)ms / 1000;
+
+        if (ms < 1000)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64 " ms", ms);
+        else if (s < 120)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%.1f s", s);
+        else if (s < 7200)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%.0f min", s / 60);
+        else if (s < 172800)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%.1f h", s / 3600);
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "%.0f d", s / 86400);
+}
+
+static void format_properties(char *cell, uint64_t properties)
+{
+        (void)snprintf(cell, TABLE_CELL_MAX, "%s%s%s",
+                       properties & PROTO_PROPERTY_SHAREABLE ? "shareable " : "",
+                       properties & PROTO_PROPERTY_RDMA ? "rdma " : "",
+                       properties & PROTO_PROPERTY_FABRIC ? "fabric " : "");
+        if (*cell)
+                cell[strlen(cell) - 1] = '\0';
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "-");
+}
+
+/* What stands for "none" in a number. */
+static bool is_absent(enum row_unit unit, uint64_t value)
+{
+        return (unit == ROW_UNIT_pid && value == 0) ||
+               (unit == ROW_UNIT_uid && value == LISTING_NOBODY);
+}
+
+static void format_number(char *cell, enum row_unit unit, uint64_t value)
+{
+        char text[SIZE_TEXT_MAX];
+
+        if (is_absent(unit, value))
+                (void)snprintf(cell, TABLE_CELL_MAX, "-");
+        else if (unit == ROW_UNIT_bytes)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", size_format(value, text));
+        else if (unit == ROW_UNIT_ms)
+                format_time(cell, value);
+        else if (unit == ROW_UNIT_kind)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", kind_name(value));
+        else if (unit == ROW_UNIT_client_state)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_client_name(value));
+        else if (unit == ROW_UNIT_block_state)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_block_name(value));
+        else if (unit == ROW_UNIT_properties)
+                format_properties(cell, value);
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, value);
+}
+
+static void format_cell(char *cell, const struct row_field *field, const char *row)
+{
+        if (field->type == ROW_TYPE_TEXT)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%.*s", (int)field->n_bytes,
+                               row + field->offset);
+        else
+                format_number(cell, field->unit, row_value(field, row));
+}
+
+static enum table_align align_of(const struct row_field *field)
+{
+        switch (field->unit) {
+        case ROW_UNIT_text:
+        case ROW_UNIT_kind:
+        case ROW_UNIT_properties:
+        case ROW_UNIT_client_state:
+        case ROW_UNIT_block_state:
+                return TABLE_LEFT;
+        case ROW_UNIT_bytes:
+        case ROW_UNIT_count:
+        case ROW_UNIT_ms:
+        case ROW_UNIT_id:
+        case ROW_UNIT_pid:
+        case ROW_UNIT_uid:
+                break;
+        }
+        return TABLE_RIGHT;
+}
+
+static int print_table(const struct listing *listing, const struct listed *listed)
+{
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+        const struct row_list *list = listing->list;
+
+        for (unsigned i = 0; i < list->n_fields; i++) {
+                if (*list->fields[i].heading)
+                        table_add_column(&table, list->fields[i].heading,
+                                         align_of(&list->fields[i]));
+        }
+        for (uint32_t n = 0; n < listed->n_rows; n++) {
+                struct table_row *row = table_add_row(&table);
+                unsigned cell = 0;
+
+                if (!row)
+                        return report_failure(listing->name, -ENOMEM);
+                for (unsigned i = 0; i < list->n_fields; i++) {
+                        if (*list->fields[i].heading)
+                                format_cell(row->cells[cell++], &list->fields[i],
+                                            listed->rows + n * list->n_row_bytes);
+                }
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+/* Quantities say their unit in their name, as those of stats do. */
+static void name_field(char *name, size_t n_name, const struct row_field *field)
+{
+        const char *unit = "";
+
+        if (field->unit == ROW_UNIT_bytes)
+                unit = strcmp(field->name, "bytes") == 0 ? "" : "_bytes";
+        else if (field->unit == ROW_UNIT_count)
+                unit = "_count";
+        else if (field->unit == ROW_UNIT_ms)
+                unit = "_ms";
+        (void)snprintf(name, n_name, "%s%s", field->name, unit);
+}
+
+static json_t *value_to_json(const struct row_field *field, const char *row)
+{
+        char text[TABLE_CELL_MAX];
+        uint64_t value;
+
+        if (align_of(field) == TABLE_LEFT) {
+                format_cell(text, field, row);
+                return json_string(text);
+        }
+        value = row_value(field, row);
+        return is_absent(field->unit, value) ? json_null() : json_integer((json_int_t)value);
+}
+
+static json_t *row_to_json(const struct row_list *list, const char *row)
+{
+        json_t *object = json_object();
+
+        for (unsigned i = 0; i < list->n_fields; i++) {
+                char name[TABLE_CELL_MAX];
+
+                name_field(name, sizeof(name), &list->fields[i]);
+                (void)json_object_set_new(object, name, value_to_json(&list->fields[i], row));
+        }
+        return object;
+}
+
+static int print_listing_json(const struct listing *listing, const struct listed *listed)
+{
+        json_t *rows = json_array();
+
+        for (uint32_t n = 0; n < listed->n_rows; n++)
+                (void)json_array_append_new(
+                        rows,
+                        row_to_json(listing->list, listed->rows + n * listing->list->n_row_bytes));
+        return print_json_value(json_pack("{s:o}", listing->name, rows));
+}
+
+/* The replies have one layout. */
+static int fetch(struct link *link, const struct listing *listing, struct frame *request,
+                 struct listed *ret_listed)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame reply;
+        void *rows = NULL;
+        int r;
+
+        r = link_call(link, request, listing->request, listing->reply, &reply, &fds);
+        if (r)
+                return r;
+        if (reply.clients_reply.n_rows)
+                r = rows_read(fds.fds[0], reply.clients_reply.n_rows,
+                              reply.clients_reply.n_row_bytes, listing->list->n_row_bytes, &rows);
+        if (r)
+                return r;
+        *ret_listed = (struct listed){.n_rows = reply.clients_reply.n_rows, .rows = rows};
+        return 0;
+}
+
+static int show(struct link *link, const struct listing *listing, struct frame *request,
+                const struct arguments *arguments)
+{
+        CLEANUP(listed_deinit)
+        struct listed listed = {.n_rows = 0};
+        int r = fetch(link, listing, request, &listed);
+
+        if (r)
+                return report_failure(listing->name, r);
+        return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)
+                                                : print_table(listing, &listed);
+}
+
+int command_clients(struct link *link, const struct arguments *arguments)
+{
+        static const struct listing listing = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
+                                               &client_row_list};
+        struct frame request = FRAME_NULL;
+
+        return show(link, &listing, &request, arguments);
+}
+
+int command_blocks(struct link *link, const struct arguments *arguments)
+{
+        static const struct listing listing = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
+                                               &block_row_list};
+        struct frame request = FRAME_NULL;
+
+        request.blocks.pool = arguments->pool;
+        return show(link, &listing, &request, arguments);
+}
+
+int command_tenants(struct link *link, const struct arguments *arguments)
+{
+        static const struct listing listing = {"tenants", MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
+                                               &tenant_row_list};
+        struct frame request = FRAME_NULL;
+
+        return show(link, &listing, &request, arguments);
+}
+
+int command_reset_peaks(struct link *link, const struct arguments *arguments)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.reset_peaks.scope = arguments->scope;
+        request.reset_peaks.pool = arguments->pool;
+        r = link_call(link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &fds);
+        if (r)
+                return report_failure("reset-peaks", r);
+        return arguments->output == OUTPUT_JSON ? print_json_value(json_object()) : STATUS_OK;
+}

@@ -1,0 +1,119 @@
+#include "daemon/policy/listing.h"
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+
+/* A block stands in the pool's totals under one of three; its count says which. */
+static enum block_listed listed_state(const struct block *block)
+{
+        struct totals count = {0};
+
+        block_count(block, &count);
+        if (count.leased)
+                return BLOCK_IS_LEASED;
+        return count.cached ? BLOCK_IS_CACHED : BLOCK_IS_LINGERING;
+}
+
+static struct block_listing describe_block(const struct block *block)
+{
+        return (struct block_listing){
+                .id = block->id,
+                .n_bytes = block->bin->n_bytes,
+                .pool = block_its_pool(block)->id,
+                .properties = block->bin->properties,
+                .state = listed_state(block),
+                .tenant = block->holding->tenant,
+                .uid = block->holding->tenant->key.uid,
+                .charged = block->charge.client,
+                .lease_id = block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->id : 0,
+                .made_ns = block->made_ns,
+                .since_ns = block->since_ns,
+        };
+}
+
+void policy_list_blocks(const struct policy *policy, uint32_t pool,
+                        void (*take)(const struct block_listing *block, void *argument),
+                        void *argument)
+{
+        const struct block *block;
+
+        if (pool >= policy->n_pools)
+                return;
+        LIST_FOREACH (block, &policy->pools[pool]->blocks, pool_link) {
+                struct block_listing listing = describe_block(block);
+
+                take(&listing, argument);
+        }
+}
+
+static void add_client(struct tenant_listing *listing, const struct client *client)
+{
+        listing->n_clients++;
+        listing->declared += client_declared(client, listing->pool);
+        listing->n_waiting += client_waiting(client, listing->pool);
+}
+
+static struct tenant_listing describe_holding(const struct holding *holding)
+{
+        const struct tenant *tenant = holding->tenant;
+        struct tenant_listing listing = {
+                .tenant = tenant,
+                .uid = tenant->key.uid,
+                .pool = holding->pool->id,
+                .leased = holding->totals.leased,
+                .cached = holding->totals.cached,
+                .lingering = holding->totals.lingering,
+                .charged = holding->charged,
+                .reserved_peak = holding->reserved_peak,
+                .n_blocks = holding->totals.n_blocks,
+        };
+        const struct client *client;
+
+        LIST_FOREACH (client, &tenant->policy->clients, link) {
+                if (client->tenant == tenant)
+                        add_client(&listing, client);
+        }
+        return listing;
+}
+
+void policy_list_tenants(const struct policy *policy,
+                         void (*take)(const struct tenant_listing *tenant, void *argument),
+                         void *argument)
+{
+        const struct tenant *tenant;
+
+        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
+                for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                        struct tenant_listing listing = describe_holding(&tenant->holdings[i]);
+
+                        take(&listing, argument);
+                }
+        }
+}
+
+const struct tenant *client_tenant(const struct client *client)
+{
+        return client->tenant;
+}
+
+uint64_t client_declared(const struct client *client, uint32_t pool)
+{
+        return pool < client->policy->n_pools ? client->declared[pool].n_bytes : 0;
+}
+
+uint64_t client_waiting(const struct client *client, uint32_t pool)
+{
+        const struct request *request;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (request, &client->requests, client_link) {
+                if (request->pool && request->pool->id == pool &&
+                    (request->state == REQUEST_WAITING || request->state == REQUEST_CREATING))
+                        n++;
+        }
+        return n;
+}

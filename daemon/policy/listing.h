@@ -1,0 +1,60 @@
+/* What there is, one by one: blocks, and what tenants have in each pool. For listings, and read
+ * only: a callback changes nothing in the policy. */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/policy/policy.h"
+
+struct tenant;
+
+enum block_listed {
+        BLOCK_IS_LEASED, /* or being made for a request: it counts as leased */
+        BLOCK_IS_CACHED,
+        BLOCK_IS_LINGERING,
+};
+
+struct block_listing {
+        uint64_t id;
+        uint64_t n_bytes;
+        uint32_t pool;
+        uint32_t properties;
+        enum block_listed state;
+        const struct tenant *tenant;
+        uint32_t uid;                 /* the tenant's */
+        const struct client *charged; /* NULL: nobody */
+        uint64_t lease_id;            /* the last one, while it may be mapped; 0: none */
+        uint64_t made_ns;
+        uint64_t since_ns; /* in its state */
+};
+
+/* In the order of making, latest first. */
+void policy_list_blocks(const struct policy *policy, uint32_t pool,
+                        void (*take)(const struct block_listing *block, void *argument),
+                        void *argument);
+
+struct tenant_listing {
+        const struct tenant *tenant;
+        uint32_t uid;
+        uint32_t pool;
+        uint64_t leased;
+        uint64_t cached;
+        uint64_t lingering;
+        uint64_t charged;
+        uint64_t declared;
+        uint64_t reserved_peak;
+        uint64_t n_blocks;
+        uint64_t n_clients;
+        uint64_t n_waiting;
+};
+
+/* Every tenant, each with every pool. */
+void policy_list_tenants(const struct policy *policy,
+                         void (*take)(const struct tenant_listing *tenant, void *argument),
+                         void *argument);
+
+const struct tenant *client_tenant(const struct client *client);
+uint64_t client_declared(const struct client *client, uint32_t pool);
+
+/* The client's requests for this pool that have no answer yet. */
+uint64_t client_waiting(const struct client *client, uint32_t pool);

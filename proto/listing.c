@@ -1,0 +1,87 @@
+#include "proto/listing.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/err.h"
+
+static_assert(sizeof(struct client_row) == 232, "rows have no padding");
+static_assert(sizeof(struct block_row) == 72, "rows have no padding");
+static_assert(sizeof(struct tenant_row) == 96, "rows have no padding");
+
+#define FIELD(field, type, unit, heading)                                 \
+        {                                                                 \
+#field, type, unit, heading, offsetof(struct ROW, field), \
+                        sizeof(((struct ROW *)0)->field)                  \
+        }
+#define ROW_U32(field, unit, heading, text)     FIELD(field, ROW_TYPE_U32, ROW_UNIT_##unit, heading),
+#define ROW_U64(field, unit, heading, text)     FIELD(field, ROW_TYPE_U64, ROW_UNIT_##unit, heading),
+#define ROW_TEXT(field, n_bytes, heading, text) FIELD(field, ROW_TYPE_TEXT, ROW_UNIT_text, heading),
+
+#define ROW client_row
+static const struct row_field client_fields[] = {
+#include "proto/clients.def"
+};
+#undef ROW
+
+#define ROW block_row
+static const struct row_field block_fields[] = {
+#include "proto/blocks.def"
+};
+#undef ROW
+
+#define ROW tenant_row
+static const struct row_field tenant_fields[] = {
+#include "proto/tenants.def"
+};
+#undef ROW
+
+const struct row_list client_row_list = {client_fields, ARRAY_SIZE(client_fields),
+                                         sizeof(struct client_row)};
+const struct row_list block_row_list = {block_fields, ARRAY_SIZE(block_fields),
+                                        sizeof(struct block_row)};
+const struct row_list tenant_row_list = {tenant_fields, ARRAY_SIZE(tenant_fields),
+                                         sizeof(struct tenant_row)};
+
+uint64_t row_value(const struct row_field *field, const void *row)
+{
+        uint64_t value = 0;
+        uint32_t narrow;
+
+        assert(field->type != ROW_TYPE_TEXT);
+        if (field->type == ROW_TYPE_U64) {
+                memcpy(&value, (const char *)row + field->offset, sizeof(value));
+                return value;
+        }
+        memcpy(&narrow, (const char *)row + field->offset, sizeof(narrow));
+        return narrow;
+}
+
+static const char *name_of(const char *const *names, size_t n_names, uint64_t value)
+{
+        return value < n_names && names[value] ? names[value] : "unknown";
+}
+
+const char *listed_client_name(uint64_t state)
+{
+        static const char *const names[] = {
+                [LISTED_READY] = "ready",
+                [LISTED_LEFT] = "left",
+                [LISTED_ORPHANED] = "orphaned",
+                [LISTED_OTHERS] = "others",
+        };
+
+        return name_of(names, ARRAY_SIZE(names), state);
+}
+
+const char *listed_block_name(uint64_t state)
+{
+        static const char *const names[] = {
+                [LISTED_LEASED] = "leased",
+                [LISTED_CACHED] = "cached",
+                [LISTED_LINGERING] = "lingering",
+                [LISTED_SUM] = "others",
+        };
+
+        return name_of(names, ARRAY_SIZE(names), state);
+}

@@ -1,0 +1,93 @@
+/* The rows of CLIENTS_REPLY, BLOCKS_REPLY and TENANTS_REPLY, from the lists clients.def, blocks.def
+ * and tenants.def: their structs, and descriptions by which a table or JSON is made of any of them.
+ *
+ *   ROW_U32(field, unit, heading, text)  ROW_U64(field, unit, heading, text)
+ *   ROW_TEXT(field, n_bytes, heading, text)
+ *
+ * Units: bytes, count, ms, id, pid, uid, kind (enum gpumem_kind), properties, client_state,
+ * block_state. An empty heading: not in the table. Fields stand in this order without padding; a
+ * later version appends, since a reply says how large its rows are.
+ *
+ * Who is neither root nor the daemon's own user sees the rows of its own tenant; all others are
+ * added up in one row (of clients), or one row a pool. Pure. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* For a uid: that of the other tenants. No user has it. */
+#define LISTING_NOBODY UINT32_MAX
+
+enum listed_client {
+        LISTED_READY = 1, /* connected */
+        LISTED_LEFT,      /* connection over, but the process may still map what it had */
+        LISTED_ORPHANED,  /* process over, but a child holds the connection */
+        LISTED_OTHERS,    /* a row of other tenants */
+};
+
+enum listed_block {
+        LISTED_LEASED = 1,
+        LISTED_CACHED,
+        LISTED_LINGERING,
+        LISTED_SUM, /* a row of other tenants */
+};
+
+#define ROW_U32(field, unit, heading, text)     uint32_t field;
+#define ROW_U64(field, unit, heading, text)     uint64_t field;
+#define ROW_TEXT(field, n_bytes, heading, text) char field[n_bytes];
+
+struct client_row {
+#include "proto/clients.def"
+};
+
+struct block_row {
+#include "proto/blocks.def"
+};
+
+struct tenant_row {
+#include "proto/tenants.def"
+};
+
+#undef ROW_U32
+#undef ROW_U64
+#undef ROW_TEXT
+
+enum row_type { ROW_TYPE_U32, ROW_TYPE_U64, ROW_TYPE_TEXT };
+
+enum row_unit {
+        ROW_UNIT_bytes,
+        ROW_UNIT_count,
+        ROW_UNIT_ms,
+        ROW_UNIT_id,
+        ROW_UNIT_pid,
+        ROW_UNIT_uid,
+        ROW_UNIT_kind,
+        ROW_UNIT_properties,
+        ROW_UNIT_client_state,
+        ROW_UNIT_block_state,
+        ROW_UNIT_text,
+};
+
+struct row_field {
+        const char *name;
+        enum row_type type;
+        enum row_unit unit;
+        const char *heading; /* "": not in the table */
+        size_t offset;
+        size_t n_bytes;
+};
+
+struct row_list {
+        const struct row_field *fields;
+        unsigned n_fields;
+        size_t n_row_bytes;
+};
+
+extern const struct row_list client_row_list, block_row_list, tenant_row_list;
+
+/* The field's value out of a row; not for texts. */
+uint64_t row_value(const struct row_field *field, const void *row);
+
+/* "leased"; "unknown" for a value that is not of the enum. */
+const char *listed_client_name(uint64_t state);
+const char *listed_block_name(uint64_t state);

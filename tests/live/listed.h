@@ -1,0 +1,28 @@
+/* What the daemon lists, read over a connection; failures end the test. */
+#pragma once
+
+#include <stdint.h>
+
+#include "client/link.h"
+#include "proto/listing.h"
+
+/* Rows, and the figures of every pool at the same moment. */
+struct listed {
+        uint32_t n_rows;
+        union {
+                void *rows;
+                struct client_row *clients;
+                struct block_row *blocks;
+                struct tenant_row *tenants;
+        };
+        uint32_t n_pools;
+        struct stats_row *pools;
+};
+
+/* MESSAGE_CLIENTS, MESSAGE_BLOCKS (of all pools) or MESSAGE_TENANTS. */
+struct listed listed_fetch(struct link *link, enum message_kind kind);
+
+/* The same over a connection of its own. */
+struct listed listed_now(enum message_kind kind);
+
+void listed_free(struct listed *listed);

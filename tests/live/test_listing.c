@@ -1,0 +1,447 @@
+/* CLIENTS, BLOCKS and TENANTS against a daemon of the test's own: who holds what, that sums agree
+ * at any moment, and who may see it. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/live/listed.h"
+#include "tests/suite.h"
+
+#define SOMEBODY_ELSE 65534
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct gpumem_client *client;
+
+static void start(void)
+{
+        static const char *const options[] = {"--pinned-bytes", "64MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=2,bytes=256MiB", options);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void stop(void)
+{
+        gpumem_disconnect(client);
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static struct gpumem_request request_of(enum gpumem_kind kind, uint64_t n_bytes)
+{
+        return (struct gpumem_request){.struct_size = sizeof(struct gpumem_request),
+                                       .kind = kind,
+                                       .place = GPUMEM_NEAREST,
+                                       .stream = gpu_stream(gpu),
+                                       .n_bytes = n_bytes};
+}
+
+static void *must_alloc(struct gpumem_client *from, enum gpumem_kind kind, uint64_t n_bytes)
+{
+        struct gpumem_request request = request_of(kind, n_bytes);
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(from, &request, &pointer), 0);
+        return pointer;
+}
+
+static void must_free(void *pointer)
+{
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+}
+
+/* A process that leases `n_bytes` and closes its connection, but keeps the memory mapped until it
+ * is killed. */
+static pid_t start_lingerer(uint64_t n_bytes)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                struct fdset fds = FDSET_NULL, block = FDSET_NULL;
+                struct frame request = FRAME_NULL, reply;
+                struct message_welcome welcome;
+                struct link *link;
+
+                request.lease.n_bytes = n_bytes;
+                if (link_new(NULL, "lingerer", &link, &welcome, &fds) ||
+                    link_call(link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &block))
+                        _exit(1);
+                (void)link_free(link);
+                (void)pause();
+                _exit(0);
+        }
+        daemon_await(FIGURE_lingering, n_bytes);
+        return pid;
+}
+
+static void end_process(pid_t pid)
+{
+        ck_assert_int_eq(kill(pid, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static const struct client_row *row_of(const struct listed *listed, pid_t pid, const char *program)
+{
+        for (uint32_t i = 0; i < listed->n_rows; i++) {
+                if (listed->clients[i].pid == (uint32_t)pid &&
+                    strcmp(listed->clients[i].program, program) == 0)
+                        return &listed->clients[i];
+        }
+        ck_abort_msg("no row of %d (%s)", (int)pid, program);
+}
+
+START_TEST(a_client_is_listed_with_what_it_holds)
+{
+        void *small = must_alloc(client, GPUMEM_DEVICE, 1000);
+        void *large = must_alloc(client, GPUMEM_DEVICE, 5 * MIB);
+        void *pinned = must_alloc(client, GPUMEM_PINNED, 3 * MIB);
+        struct listed listed = listed_now(MESSAGE_CLIENTS);
+        const struct client_row *row = row_of(&listed, getpid(), program_invocation_short_name);
+
+        ck_assert_uint_eq(row->uid, geteuid());
+        ck_assert_uint_eq(row->state, LISTED_READY);
+        ck_assert_uint_eq(row->device_leased, 8 * MIB);
+        ck_assert_uint_eq(row->device_charged, 8 * MIB);
+        ck_assert_uint_eq(row->device_lingering, 0);
+        ck_assert_uint_eq(row->device_requested, 1000 + 5 * MIB);
+        ck_assert_uint_eq(row->device_allocated, 1024 + 5 * MIB);
+        ck_assert_uint_eq(row->device_misses, 2);
+        ck_assert_uint_eq(row->pinned_leased, 4 * MIB);
+        ck_assert_uint_eq(row->pinned_requested, 3 * MIB);
+        ck_assert_uint_eq(row->pinned_misses, 1);
+        listed_free(&listed);
+        must_free(large);
+        must_free(pinned);
+        listed = listed_now(MESSAGE_CLIENTS);
+        row = row_of(&listed, getpid(), program_invocation_short_name);
+        ck_assert_uint_eq(row->device_leased, 2 * MIB);
+        ck_assert_uint_eq(row->device_requested_peak, 1000 + 5 * MIB);
+        ck_assert_uint_eq(row->pinned_leased, 0);
+        listed_free(&listed);
+        must_free(small);
+}
+END_TEST
+
+START_TEST(what_one_who_left_may_still_map_is_listed_as_its)
+{
+        pid_t pid = start_lingerer(6 * MIB);
+        struct listed listed = listed_now(MESSAGE_CLIENTS);
+        const struct client_row *row = row_of(&listed, pid, "lingerer");
+
+        ck_assert_uint_eq(row->state, LISTED_LEFT);
+        ck_assert_uint_eq(row->device_lingering, 6 * MIB);
+        ck_assert_uint_eq(row->device_charged, 6 * MIB);
+        ck_assert_uint_eq(row->device_leased, 0);
+        listed_free(&listed);
+        end_process(pid);
+        daemon_await(FIGURE_charged, 0);
+}
+END_TEST
+
+START_TEST(blocks_are_listed_by_state_and_owner)
+{
+        void *held = must_alloc(client, GPUMEM_DEVICE, 4 * MIB);
+        void *given = must_alloc(client, GPUMEM_PINNED, 2 * MIB);
+        pid_t pid = start_lingerer(6 * MIB);
+        struct listed listed;
+        unsigned seen = 0;
+
+        must_free(given);
+        listed = listed_now(MESSAGE_BLOCKS);
+        ck_assert_uint_eq(listed.n_rows, 3);
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                const struct block_row *row = &listed.blocks[i];
+
+                ck_assert_uint_ne(row->block, 0);
+                ck_assert_uint_eq(row->uid, geteuid());
+                ck_assert_uint_eq(row->blocks, 1);
+                ck_assert_uint_ge(row->age, row->state_age);
+                seen |= 1u << row->state;
+                if (row->state == LISTED_LEASED) {
+                        ck_assert_uint_eq(row->bytes, 4 * MIB);
+                        ck_assert_uint_eq(row->pid, (uint32_t)getpid());
+                        ck_assert_uint_ne(row->lease, 0);
+                } else if (row->state == LISTED_CACHED) {
+                        ck_assert_uint_eq(row->bytes, 2 * MIB);
+                        ck_assert_uint_eq(row->kind, GPUMEM_PINNED);
+                        ck_assert_uint_eq(row->pid, 0);
+                        ck_assert_uint_eq(row->lease, 0);
+                } else {
+                        ck_assert_uint_eq(row->bytes, 6 * MIB);
+                        ck_assert_uint_eq(row->pid, (uint32_t)pid);
+                }
+        }
+        ck_assert_uint_eq(seen, 1u << LISTED_LEASED | 1u << LISTED_CACHED | 1u << LISTED_LINGERING);
+        listed_free(&listed);
+        end_process(pid);
+        must_free(held);
+}
+END_TEST
+
+static void check_clients(const struct listed *listed)
+{
+        struct client_row sum = {.pid = 0};
+        struct stats_row device = {.pool = 0}, pinned = {.pool = 0};
+
+        for (uint32_t i = 0; i < listed->n_rows; i++) {
+                const struct client_row *row = &listed->clients[i];
+
+                ck_assert_uint_eq(row->device_charged, row->device_leased + row->device_lingering +
+                                                               row->device_declared);
+                sum.device_leased += row->device_leased;
+                sum.device_charged += row->device_charged;
+                sum.pinned_leased += row->pinned_leased;
+                sum.pinned_charged += row->pinned_charged;
+        }
+        for (uint32_t i = 0; i < listed->n_pools; i++) {
+                const struct stats_row *pool = &listed->pools[i];
+                struct stats_row *of_kind = pool->kind == GPUMEM_DEVICE ? &device : &pinned;
+
+                of_kind->reserved += pool->reserved;
+                of_kind->cached += pool->cached;
+                of_kind->lingering += pool->lingering;
+                of_kind->charged += pool->charged;
+        }
+        ck_assert_uint_eq(sum.device_leased + device.cached + device.lingering, device.reserved);
+        ck_assert_uint_eq(sum.pinned_leased + pinned.cached + pinned.lingering, pinned.reserved);
+        ck_assert_uint_eq(sum.device_charged, device.charged);
+        ck_assert_uint_eq(sum.pinned_charged, pinned.charged);
+}
+
+static void check_blocks(const struct listed *listed)
+{
+        for (uint32_t pool = 0; pool < listed->n_pools; pool++) {
+                uint64_t sums[LISTED_SUM + 1] = {0};
+
+                for (uint32_t i = 0; i < listed->n_rows; i++) {
+                        if (listed->blocks[i].pool == pool)
+                                sums[listed->blocks[i].state] += listed->blocks[i].bytes;
+                }
+                ck_assert_uint_eq(sums[LISTED_LEASED], listed->pools[pool].leased);
+                ck_assert_uint_eq(sums[LISTED_CACHED], listed->pools[pool].cached);
+                ck_assert_uint_eq(sums[LISTED_LINGERING], listed->pools[pool].lingering);
+        }
+}
+
+static void check_tenants(const struct listed *listed)
+{
+        for (uint32_t pool = 0; pool < listed->n_pools; pool++) {
+                uint64_t n_reserved = 0, n_charged = 0;
+
+                for (uint32_t i = 0; i < listed->n_rows; i++) {
+                        const struct tenant_row *row = &listed->tenants[i];
+
+                        if (row->pool != pool)
+                                continue;
+                        ck_assert_uint_eq(row->reserved,
+                                          row->leased + row->cached + row->lingering);
+                        ck_assert_uint_ge(row->reserved_peak, row->reserved);
+                        n_reserved += row->reserved;
+                        n_charged += row->charged;
+                }
+                ck_assert_uint_eq(n_reserved, listed->pools[pool].reserved);
+                ck_assert_uint_eq(n_charged, listed->pools[pool].charged);
+        }
+}
+
+struct churner {
+        unsigned seed;
+        _Atomic bool *over;
+};
+
+static void *churn(void *argument)
+{
+        struct churner *churner = argument;
+        void *held[8] = {NULL};
+
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        for (unsigned round = 0; !atomic_load(churner->over); round++) {
+                unsigned slot = (unsigned)rand_r(&churner->seed) % 8;
+                enum gpumem_kind kind = rand_r(&churner->seed) % 4 ? GPUMEM_DEVICE : GPUMEM_PINNED;
+
+                must_free(held[slot]);
+                held[slot] = must_alloc(client, kind,
+                                        1 + (unsigned)rand_r(&churner->seed) % (4 * MIB));
+                if (round % 64 == 0)
+                        (void)gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, NULL);
+        }
+        for (unsigned slot = 0; slot < 8; slot++)
+                must_free(held[slot]);
+        return NULL;
+}
+
+#define N_SNAPSHOTS 200
+
+START_TEST(sums_agree_at_any_moment)
+{
+        _Atomic bool over = false;
+        struct churner churners[2] = {{1, &over}, {2, &over}};
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        pthread_t threads[2];
+        struct link *link;
+
+        ck_assert_int_eq(link_new(NULL, "looker", &link, &welcome, &fds), 0);
+        for (unsigned i = 0; i < 2; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, &churners[i]), 0);
+        for (unsigned i = 0; i < N_SNAPSHOTS; i++) {
+                struct listed clients = listed_fetch(link, MESSAGE_CLIENTS);
+                struct listed blocks = listed_fetch(link, MESSAGE_BLOCKS);
+                struct listed tenants = listed_fetch(link, MESSAGE_TENANTS);
+
+                check_clients(&clients);
+                check_blocks(&blocks);
+                check_tenants(&tenants);
+                listed_free(&clients);
+                listed_free(&blocks);
+                listed_free(&tenants);
+        }
+        atomic_store(&over, true);
+        for (unsigned i = 0; i < 2; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert_uint_gt(daemon_figure(FIGURE_creates), 2);
+        fdset_deinit(&fds);
+        link_free(link);
+}
+END_TEST
+
+static uint64_t tenant_peak(enum gpumem_kind kind)
+{
+        struct listed listed = listed_now(MESSAGE_TENANTS);
+        uint64_t peak = 0;
+
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                if (listed.tenants[i].kind == (uint32_t)kind)
+                        peak += listed.tenants[i].reserved_peak;
+        }
+        listed_free(&listed);
+        return peak;
+}
+
+static int reset_peaks(uint32_t scope, uint32_t pool)
+{
+        struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        struct message_welcome welcome;
+        struct link *link;
+        int r;
+
+        request.reset_peaks.scope = scope;
+        request.reset_peaks.pool = pool;
+        r = link_new(NULL, "reset", &link, &welcome, &fds);
+        if (r)
+                return r;
+        r = link_call(link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &reply_fds);
+        fdset_deinit(&fds);
+        link_free(link);
+        return r;
+}
+
+START_TEST(peaks_begin_anew)
+{
+        void *small = must_alloc(client, GPUMEM_DEVICE, 1000);
+        void *large = must_alloc(client, GPUMEM_DEVICE, 20 * MIB);
+
+        must_free(large);
+        daemon_free_all();
+        ck_assert_uint_eq(tenant_peak(GPUMEM_DEVICE), 22 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved_peak), 22 * MIB);
+        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_TENANT, 1), 0);
+        ck_assert_uint_eq(tenant_peak(GPUMEM_DEVICE), 22 * MIB);
+        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_TENANT, 0), 0);
+        ck_assert_uint_eq(tenant_peak(GPUMEM_DEVICE), 2 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved_peak), 22 * MIB);
+        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_NODE, PROTO_ALL_POOLS), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved_peak), 2 * MIB);
+        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_NODE, 99), GPUMEM_E_NO_POOL);
+        must_free(small);
+}
+END_TEST
+
+/* What another user is shown: its own rows, and the test's as sums. Exit status 0 if all is so. */
+static int look_as_somebody_else(uint64_t n_device_bytes)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct listed clients, blocks, tenants;
+        const struct client_row *others;
+        struct link *link;
+
+        if (setresuid(SOMEBODY_ELSE, SOMEBODY_ELSE, SOMEBODY_ELSE) ||
+            link_new(NULL, "stranger", &link, &welcome, &fds))
+                return 1;
+        clients = listed_fetch(link, MESSAGE_CLIENTS);
+        blocks = listed_fetch(link, MESSAGE_BLOCKS);
+        tenants = listed_fetch(link, MESSAGE_TENANTS);
+        if (clients.n_rows != 2 || clients.clients[0].uid != SOMEBODY_ELSE)
+                return 2;
+        others = &clients.clients[1];
+        if (others->state != LISTED_OTHERS || others->pid || others->uid != LISTING_NOBODY ||
+            others->clients != 1 || others->device_leased != n_device_bytes)
+                return 3;
+        if (blocks.n_rows != 1 || blocks.blocks[0].state != LISTED_SUM || blocks.blocks[0].block ||
+            blocks.blocks[0].bytes != n_device_bytes || blocks.blocks[0].blocks != 2)
+                return 4;
+        if (tenants.n_rows != 2 * tenants.n_pools ||
+            tenants.tenants[tenants.n_pools].uid != LISTING_NOBODY ||
+            tenants.tenants[tenants.n_pools].reserved != n_device_bytes ||
+            tenants.tenants[tenants.n_pools].reserved_peak)
+                return 5;
+        if (reset_peaks(PROTO_SCOPE_NODE, PROTO_ALL_POOLS) != GPUMEM_E_DENIED ||
+            reset_peaks(PROTO_SCOPE_TENANT, PROTO_ALL_POOLS))
+                return 6;
+        return 0;
+}
+
+START_TEST(other_users_see_sums_only)
+{
+        void *one = must_alloc(client, GPUMEM_DEVICE, 3 * MIB);
+        void *two = must_alloc(client, GPUMEM_DEVICE, 8 * MIB);
+        int status = -1;
+        pid_t pid;
+
+        ck_assert_int_eq(chmod(gpumemd.place, 0755), 0);
+        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        pid = fork();
+        if (pid == 0)
+                _exit(look_as_somebody_else(12 * MIB));
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        must_free(one);
+        must_free(two);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("listing");
+        TCase *tests = tcase_create("listing");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, a_client_is_listed_with_what_it_holds);
+        tcase_add_test(tests, what_one_who_left_may_still_map_is_listed_as_its);
+        tcase_add_test(tests, blocks_are_listed_by_state_and_owner);
+        tcase_add_test(tests, sums_agree_at_any_moment);
+        tcase_add_test(tests, peaks_begin_anew);
+        if (geteuid() == 0)
+                tcase_add_test(tests, other_users_see_sums_only);
+        else
+                (void)puts("# not root: what other users see is not tested");
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

@@ -1,0 +1,364 @@
+/* What the client tells of itself: pointers, peaks, refusals, events. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/live/listed.h"
+#include "tests/suite.h"
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct gpumem_client *client;
+
+static void start(void)
+{
+        static const char *const options[] = {"--pinned-bytes", "64MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void stop(void)
+{
+        gpumem_disconnect(client);
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static struct gpumem_request request_of(enum gpumem_kind kind, uint64_t n_bytes)
+{
+        return (struct gpumem_request){.struct_size = sizeof(struct gpumem_request),
+                                       .kind = kind,
+                                       .place = GPUMEM_NEAREST,
+                                       .stream = gpu_stream(gpu),
+                                       .n_bytes = n_bytes};
+}
+
+static int try_alloc(enum gpumem_kind kind, uint64_t n_bytes, void **ret_pointer)
+{
+        struct gpumem_request request = request_of(kind, n_bytes);
+
+        return gpumem_alloc(client, &request, ret_pointer);
+}
+
+static unsigned char *must_alloc(enum gpumem_kind kind, uint64_t n_bytes)
+{
+        void *pointer;
+
+        ck_assert_int_eq(try_alloc(kind, n_bytes, &pointer), 0);
+        return pointer;
+}
+
+static void must_free(void *pointer)
+{
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+}
+
+static struct gpumem_info describe(const void *pointer)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+
+        ck_assert_int_eq(gpumem_describe(client, pointer, &info), 0);
+        return info;
+}
+
+START_TEST(a_pointer_is_described_from_anywhere_inside)
+{
+        unsigned char *first = must_alloc(GPUMEM_DEVICE, 1000);
+        unsigned char *second = must_alloc(GPUMEM_DEVICE, 5000);
+        static const unsigned inside[] = {0, 1, 999, 4999, 5119};
+        struct listed blocks = listed_now(MESSAGE_BLOCKS);
+
+        ck_assert_uint_eq(blocks.n_rows, 1);
+        for (unsigned i = 0; i < ARRAY_SIZE(inside); i++) {
+                struct gpumem_info info = describe(second + inside[i]);
+
+                ck_assert_int_eq(info.kind, GPUMEM_DEVICE);
+                ck_assert_int_eq(info.place, 0);
+                ck_assert_ptr_eq(info.base, second);
+                ck_assert_uint_eq(info.n_requested_bytes, 5000);
+                ck_assert_uint_eq(info.n_allocated_bytes, 5120);
+                ck_assert_ptr_eq(info.block_base, first);
+                ck_assert_uint_eq(info.n_block_bytes, 2 * MIB);
+                ck_assert_uint_eq(info.block, blocks.blocks[0].block);
+                ck_assert_uint_eq(info.is_registered, 0);
+                ck_assert_uint_eq(info.is_held, 0);
+        }
+        listed_free(&blocks);
+        must_free(first);
+        must_free(second);
+}
+END_TEST
+
+START_TEST(what_is_no_allocation_is_not_described)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info), .place = 77};
+        unsigned char *first = must_alloc(GPUMEM_DEVICE, 1000);
+        unsigned char *second = must_alloc(GPUMEM_DEVICE, 1000);
+        char here;
+
+        must_free(first);
+        ck_assert_int_eq(gpumem_describe(client, &here, &info), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_describe(client, NULL, &info), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_describe(client, first, &info), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_describe(client, second + 1024, &info), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(info.place, 77);
+        info.struct_size = 4;
+        ck_assert_int_eq(gpumem_describe(client, second, &info), -EINVAL);
+        must_free(second);
+        info.struct_size = sizeof(info);
+        ck_assert_int_eq(gpumem_describe(client, second, &info), GPUMEM_E_NOT_OURS);
+}
+END_TEST
+
+/* "Is this pointer pinned?" */
+START_TEST(pinned_memory_says_whether_the_driver_knows_it)
+{
+        unsigned char *known = must_alloc(GPUMEM_PINNED, 4096), *unknown;
+        struct gpumem_request request = request_of(GPUMEM_PINNED, 4096);
+        struct gpumem_info info = describe(known + 100);
+        void *pointer;
+
+        ck_assert_int_eq(info.kind, GPUMEM_PINNED);
+        ck_assert_ptr_eq(info.base, known);
+        ck_assert_uint_eq(info.is_registered, 1);
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        request.stream = NULL;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        unknown = pointer;
+        ck_assert_uint_eq(describe(unknown).is_registered, 0);
+        ck_assert_int_eq(gpumem_free(client, unknown, NULL), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        must_free(known);
+}
+END_TEST
+
+START_TEST(a_clients_peaks_begin_anew)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        unsigned char *small = must_alloc(GPUMEM_DEVICE, 1000);
+
+        must_free(must_alloc(GPUMEM_DEVICE, 20 * MIB));
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        ck_assert_uint_eq(stats.n_requested_peak_bytes, 1000 + 20 * MIB);
+        ck_assert_int_eq(gpumem_reset_peaks(client, GPUMEM_DEVICE, 0), 0);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        ck_assert_uint_eq(stats.n_requested_peak_bytes, 1000);
+        ck_assert_uint_eq(stats.n_allocated_peak_bytes, 1024);
+        ck_assert_uint_eq(stats.n_reserved_peak_bytes, 2 * MIB);
+        ck_assert_int_eq(gpumem_reset_peaks(client, GPUMEM_DEVICE, 5), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(gpumem_reset_peaks(client, (enum gpumem_kind)9, 0), GPUMEM_E_BAD_REQUEST);
+        must_free(small);
+}
+END_TEST
+
+static int last_refusal(struct gpumem_refusal *ret_refusal)
+{
+        *ret_refusal = (struct gpumem_refusal){.struct_size = sizeof(*ret_refusal)};
+        return gpumem_last_refusal(client, ret_refusal);
+}
+
+static void *refuse_in_a_thread(void *argument)
+{
+        struct gpumem_refusal refusal;
+        void *pointer;
+
+        (void)argument;
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(last_refusal(&refusal), GPUMEM_E_NO_REFUSAL);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 1000 * MIB, &pointer), GPUMEM_E_TOO_LARGE);
+        ck_assert_int_eq(last_refusal(&refusal), 0);
+        ck_assert_int_eq(refusal.code, GPUMEM_E_TOO_LARGE);
+        return NULL;
+}
+
+START_TEST(a_thread_learns_why_it_was_refused)
+{
+        unsigned char *all = must_alloc(GPUMEM_DEVICE, 256 * MIB);
+        struct gpumem_client *first = client;
+        struct gpumem_refusal refusal;
+        pthread_t thread;
+        void *pointer;
+
+        ck_assert_int_eq(last_refusal(&refusal), GPUMEM_E_NO_REFUSAL);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 5000, &pointer), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(pthread_create(&thread, NULL, refuse_in_a_thread, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_int_eq(last_refusal(&refusal), 0);
+        ck_assert_int_eq(refusal.code, GPUMEM_E_REFUSED);
+        ck_assert_int_eq(refusal.kind, GPUMEM_DEVICE);
+        ck_assert_uint_eq(refusal.n_bytes, 5000);
+        ck_assert_ptr_nonnull(strstr(refusal.text, "256.00 MiB reserved"));
+        /* A wrong call is no refusal, and neither is one that was served. */
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0, &pointer), GPUMEM_E_BAD_REQUEST);
+        must_free(must_alloc(GPUMEM_PINNED, 4096));
+        ck_assert_int_eq(last_refusal(&refusal), 0);
+        ck_assert_uint_eq(refusal.n_bytes, 5000);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(last_refusal(&refusal), GPUMEM_E_NO_REFUSAL);
+        gpumem_disconnect(client);
+        client = first;
+        must_free(all);
+}
+END_TEST
+
+struct seen {
+        unsigned n;
+        struct gpumem_event last;
+        int inner_result;
+};
+
+static struct seen seen[8];
+
+static void note(const struct gpumem_event *event, void *argument)
+{
+        struct seen *all = argument;
+
+        all[event->kind].n++;
+        all[event->kind].last = *event;
+}
+
+START_TEST(a_refusal_is_an_event_once_a_second)
+{
+        unsigned char *all = must_alloc(GPUMEM_DEVICE, 256 * MIB);
+        struct seen *refused = &seen[GPUMEM_EVENT_REFUSED];
+        time_t start_s = time(NULL);
+        unsigned n_refusals = 0;
+        void *pointer;
+
+        memset(seen, 0, sizeof(seen));
+        ck_assert_int_eq(gpumem_set_event_callback(client, note, seen), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 5000, &pointer), GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(refused->n, 1);
+        ck_assert_int_eq(refused->last.result, GPUMEM_E_REFUSED);
+        ck_assert_int_eq(refused->last.memory, GPUMEM_DEVICE);
+        ck_assert_uint_eq(refused->last.n_bytes, 5000);
+        ck_assert_uint_eq(refused->last.n_suppressed, 0);
+        ck_assert_ptr_nonnull(strstr(refused->last.text, "reserved"));
+        while (refused->n == 1 && time(NULL) < start_s + 20) {
+                ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 6000, &pointer), GPUMEM_E_REFUSED);
+                n_refusals++;
+        }
+        ck_assert_uint_eq(refused->n, 2);
+        ck_assert_uint_eq(refused->last.n_suppressed, n_refusals - 1);
+        ck_assert_uint_gt(n_refusals, 1);
+        ck_assert_int_eq(gpumem_set_event_callback(client, NULL, NULL), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 5000, &pointer), GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(refused->n, 2);
+        must_free(all);
+}
+END_TEST
+
+/* The heap wants a sixteenth of what it has as its next block, and gets what it needs. */
+START_TEST(a_smaller_block_than_wanted_is_pressure)
+{
+        unsigned char *most = must_alloc(GPUMEM_DEVICE, 250 * MIB), *rest;
+        struct seen *pressure = &seen[GPUMEM_EVENT_PRESSURE];
+
+        memset(seen, 0, sizeof(seen));
+        ck_assert_int_eq(gpumem_set_event_callback(client, note, seen), 0);
+        rest = must_alloc(GPUMEM_DEVICE, 4 * MIB);
+        ck_assert_uint_eq(pressure->n, 1);
+        ck_assert_int_eq(pressure->last.memory, GPUMEM_DEVICE);
+        ck_assert_int_eq(pressure->last.place, 0);
+        ck_assert_uint_gt(pressure->last.n_bytes, 6 * MIB);
+        ck_assert_uint_eq(seen[GPUMEM_EVENT_REFUSED].n, 0);
+        must_free(rest);
+        must_free(most);
+}
+END_TEST
+
+/* It uses the library: figures, memory, and what would call it again. */
+static void use_the_library(const struct gpumem_event *event, void *argument)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        void *pointer;
+
+        note(event, argument);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_PINNED, 4096, &pointer), 0);
+        must_free(pointer);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 1000 * MIB, &pointer), GPUMEM_E_TOO_LARGE);
+        ck_assert_int_eq(gpumem_set_event_callback(client, NULL, NULL), GPUMEM_E_IN_CALLBACK);
+        gpumem_disconnect(client);
+}
+
+START_TEST(a_callback_may_use_the_library)
+{
+        void *pointer;
+
+        memset(seen, 0, sizeof(seen));
+        ck_assert_int_eq(gpumem_set_event_callback(client, use_the_library, seen), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 1000 * MIB, &pointer), GPUMEM_E_TOO_LARGE);
+        ck_assert_uint_eq(seen[GPUMEM_EVENT_REFUSED].n, 1);
+        must_free(must_alloc(GPUMEM_DEVICE, 4096));
+}
+END_TEST
+
+static atomic_uint n_inside, n_after_end;
+static _Atomic bool ended;
+
+static void dawdle(const struct gpumem_event *event, void *argument)
+{
+        (void)event;
+        (void)argument;
+        n_inside++;
+        sleep_ms(50);
+        if (ended)
+                n_after_end++;
+}
+
+static void *refuse_once(void *argument)
+{
+        void *pointer;
+
+        (void)argument;
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 1000 * MIB, &pointer), GPUMEM_E_TOO_LARGE);
+        return NULL;
+}
+
+START_TEST(a_callback_that_was_replaced_runs_nowhere)
+{
+        pthread_t thread;
+
+        ck_assert_int_eq(gpumem_set_event_callback(client, dawdle, NULL), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, refuse_once, NULL), 0);
+        while (!n_inside)
+                sleep_ms(1);
+        ck_assert_int_eq(gpumem_set_event_callback(client, NULL, NULL), 0);
+        ended = true;
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_uint_eq(n_inside, 1);
+        ck_assert_uint_eq(n_after_end, 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("report");
+        TCase *tests = tcase_create("report");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, a_pointer_is_described_from_anywhere_inside);
+        tcase_add_test(tests, what_is_no_allocation_is_not_described);
+        tcase_add_test(tests, pinned_memory_says_whether_the_driver_knows_it);
+        tcase_add_test(tests, a_clients_peaks_begin_anew);
+        tcase_add_test(tests, a_thread_learns_why_it_was_refused);
+        tcase_add_test(tests, a_refusal_is_an_event_once_a_second);
+        tcase_add_test(tests, a_smaller_block_than_wanted_is_pressure);
+        tcase_add_test(tests, a_callback_may_use_the_library);
+        tcase_add_test(tests, a_callback_that_was_replaced_runs_nowhere);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
