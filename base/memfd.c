@@ -1,6 +1,7 @@
 #include "base/memfd.h"
 
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,10 +11,12 @@
 
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static int memfd_open(const char *name, uint64_t n_bytes, int *ret_fd)
+#define HUGE_FLAGS (MFD_HUGETLB | MFD_HUGE_2MB)
+
+static int memfd_open(const char *name, uint64_t n_bytes, unsigned flags, int *ret_fd)
 {
         CLEANUP(closep)
-        int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
 
         if (fd < 0 || ftruncate(fd, (off_t)n_bytes) < 0)
                 return err_errno();
@@ -21,19 +24,29 @@ static int memfd_open(const char *name, uint64_t n_bytes, int *ret_fd)
         return 0;
 }
 
-int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd)
+static int new_of_fixed_size(const char *name, uint64_t n_bytes, unsigned flags, int *ret_fd)
 {
         CLEANUP(closep)
         int fd = -1;
         int r;
 
-        r = memfd_open(name, n_bytes, &fd);
+        r = memfd_open(name, n_bytes, flags, &fd);
         if (r)
                 return r;
         if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS) < 0)
                 return err_errno();
         *ret_fd = steal_fd(&fd);
         return 0;
+}
+
+int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd)
+{
+        return new_of_fixed_size(name, n_bytes, 0, ret_fd);
+}
+
+int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd)
+{
+        return new_of_fixed_size(name, n_bytes, HUGE_FLAGS, ret_fd);
 }
 
 int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd)
@@ -43,7 +56,7 @@ int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int 
         size_t written = 0;
         int r;
 
-        r = memfd_open(name, n_bytes, &fd);
+        r = memfd_open(name, n_bytes, 0, &fd);
         if (r)
                 return r;
         while (written < n_bytes) {

@@ -8,6 +8,10 @@
 /* A memfd of n_bytes zero bytes that can neither shrink nor grow, nor be unsealed. */
 int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd);
 
+/* The same of huge pages of 2 MiB, n_bytes being a multiple of that. Its pages are reserved when it is
+ * mapped. -ENOENT and the like where the kernel has none of them. */
+int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd);
+
 /* A memfd with these bytes that nobody can change any more. */
 int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd);
 

@@ -9,7 +9,12 @@
 /* What this process makes of a pool: its device may have another number here, or not be seen. */
 static struct memory memory_of(const struct cuda *cuda, const struct pool_row *row)
 {
-        struct memory memory = {.kind = (enum gpumem_kind)row->kind, .cuda = cuda, .ordinal = -1};
+        struct memory memory = {.kind = (enum gpumem_kind)row->kind,
+                                .cuda = cuda,
+                                .ordinal = -1,
+                                .pinned = row->properties & PROTO_POOL_VMM ? MEMORY_VMM
+                                                                           : MEMORY_MEMFD,
+                                .node = (int)row->place};
         struct device device;
 
         if (row->kind == GPUMEM_DEVICE && cuda && device_find(cuda, row->uuid, &device) == 0)
@@ -19,7 +24,7 @@ static struct memory memory_of(const struct cuda *cuda, const struct pool_row *r
 
 static bool is_same(const struct pool_row *one, const struct pool_row *other)
 {
-        if (one->kind != other->kind)
+        if (one->kind != other->kind || one->properties != other->properties)
                 return false;
         return one->kind == GPUMEM_DEVICE ? memcmp(one->uuid, other->uuid, sizeof(one->uuid)) == 0
                                           : one->place == other->place;
@@ -129,6 +134,9 @@ int bind_meet(const struct pool_set *set, const struct connection *connection)
                         miss(&set->pools[i], connection);
         }
         for (uint32_t id = 0; id < connection->n_rows && !r; id++) {
+                /* Nobody asks for blocks that this version does not know how to map. */
+                if (connection->rows[id].properties & ~PROTO_POOL_PROPERTIES)
+                        continue;
                 if (!is_known(set, n_known, &connection->rows[id]))
                         r = add(set, connection, id);
         }

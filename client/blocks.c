@@ -7,6 +7,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "client/refusal.h"
+#include "client/registration.h"
 #include "gpumem.h"
 
 /* Twice the pool, so that fragmented addresses do not matter; less where the system allows less. */
@@ -183,10 +184,13 @@ static int place(struct pool *pool, struct leased *leased, int take_fd)
         r = take_address(pool, leased);
         if (r)
                 return r;
+        leased->context = registration_context(pool);
         r = memory_map(&pool->memory, leased->address, leased->n_bytes, steal_fd(&fd),
                        &leased->mapping);
         if (r)
                 give_address(pool, leased);
+        else if (leased->mapping != MAPPING_REGISTERED)
+                leased->context = 0;
         return r;
 }
 
@@ -276,8 +280,10 @@ void leased_describe(const struct pool *pool, const struct leased *leased, struc
 
 void leased_free(struct pool *pool, struct leased *leased)
 {
-        int r = memory_unmap(&pool->memory, leased->address, leased->n_bytes, leased->mapping);
+        int r = registration_undo(pool, leased);
 
+        if (!r)
+                r = memory_unmap(&pool->memory, leased->address, leased->n_bytes, leased->mapping);
         if (r) {
                 log_debug("a block of %llu bytes could not be unmapped and stays leased: %d",
                           (unsigned long long)leased->n_bytes, r);

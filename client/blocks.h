@@ -16,6 +16,7 @@ struct leased {
         struct stream_heap *heap; /* whose block it is; NULL: it is one allocation */
         struct shared *shared;    /* that allocation */
         bool is_attached;         /* another client's lease came first */
+        uint64_t context;         /* of MAPPING_REGISTERED: where that was done */
 };
 
 /* Leases a block of at least n_bytes and maps it. */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "client/client.h"
 #include "client/fork.h"
+#include "client/nearest.h"
 #include "client/refusal.h"
 #include "client/shared.h"
 
@@ -211,13 +212,14 @@ void gpumem_disconnect(struct gpumem_client *client)
 
 struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
+        if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
+                return nearest_pinned(client->pools, client->n_pools,
+                                      client->has_cuda ? &client->cuda : NULL);
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
-                int here = kind == GPUMEM_DEVICE ? pool->memory.ordinal : (int)pool->row.place;
+                int here = kind == GPUMEM_DEVICE ? pool->memory.ordinal : pool->memory.node;
 
-                if (pool->row.kind != (uint32_t)kind)
-                        continue;
-                if (here == place || (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST))
+                if (pool->row.kind == (uint32_t)kind && here == place)
                         return pool;
         }
         return NULL;
@@ -343,6 +345,14 @@ static int free_unordered(struct pool *pool, void *pointer)
         return r;
 }
 
+static int free_after_context(struct gpumem_client *client, struct pool *pool, uint64_t context,
+                              void *pointer)
+{
+        int r = stream_synchronize_context(&client->cuda, context);
+
+        return r ? r : free_unordered(pool, pointer);
+}
+
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
  * always: its next owner writes with the CPU, which no stream holds up. */
@@ -357,6 +367,9 @@ static int free_in_order(struct gpumem_client *client, struct pool *pool,
         if (!key->context)
                 return free_unordered(pool, pointer);
         r = stream_identify(&client->cuda, stream, &free_key, &ordinal);
+        /* The memory was made without a context, and is freed by somebody who has none. */
+        if (r == GPUMEM_E_NO_CONTEXT && key->id == POOL_ANY_STREAM)
+                return free_after_context(client, pool, key->context, pointer);
         if (r)
                 return r;
         same_stream = memcmp(key, &free_key, sizeof(*key)) == 0;

@@ -34,22 +34,34 @@ static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
+/* Blocks that are the driver's: imported, and mapped at addresses that it has reserved. */
+static bool is_drivers(const struct memory *memory)
+{
+        return memory->kind == GPUMEM_DEVICE || memory->pinned == MEMORY_VMM;
+}
+
 int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
 {
-        return memory->kind == GPUMEM_DEVICE ? vmm_reserve(memory->cuda, n_bytes, ret_address)
-                                             : reserve_host(n_bytes, ret_address);
+        if (!is_drivers(memory))
+                return reserve_host(n_bytes, ret_address);
+        if (!memory->cuda) {
+                log_debug("pinned memory of this daemon is made by the CUDA driver, and there is "
+                          "none here; gpumemd --pinned-backing memfd serves programs without CUDA");
+                return GPUMEM_E_UNSUPPORTED;
+        }
+        return vmm_reserve(memory->cuda, n_bytes, ret_address);
 }
 
 void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes)
 {
-        if (memory->kind == GPUMEM_DEVICE)
+        if (is_drivers(memory))
                 (void)vmm_unreserve(memory->cuda, address, n_bytes);
         else
                 (void)munmap(pointer_to(address), n_bytes);
 }
 
 /* The mapping keeps the memory: neither fd nor handle is needed any more. */
-static int map_device(const struct memory *memory, uint64_t address, uint64_t n_bytes, int fd)
+static int map_drivers(const struct memory *memory, uint64_t address, uint64_t n_bytes, int fd)
 {
         uint64_t handle;
         int r;
@@ -57,8 +69,15 @@ static int map_device(const struct memory *memory, uint64_t address, uint64_t n_
         r = vmm_import(memory->cuda, fd, &handle);
         if (r)
                 return r;
-        r = vmm_map(memory->cuda, memory->ordinal, address, n_bytes, handle);
+        if (memory->kind == GPUMEM_DEVICE)
+                r = vmm_map(memory->cuda, memory->ordinal, address, n_bytes, handle);
+        else
+                r = vmm_map_host(memory->cuda, memory->node, address, n_bytes, handle);
         (void)vmm_release(memory->cuda, handle);
+        /* The driver's own mapping need not be a child's; where it is, the child is to lose it. */
+        if (!r && memory->kind == GPUMEM_PINNED &&
+            madvise(pointer_to(address), n_bytes, MADV_DONTFORK))
+                log_debug("a block of pinned memory stays visible to forked children");
         return r;
 }
 
@@ -118,9 +137,9 @@ int memory_map(const struct memory *memory, uint64_t address, uint64_t n_bytes, 
         int fd = take_fd;
         int r;
 
-        if (memory->kind == GPUMEM_PINNED)
+        if (!is_drivers(memory))
                 return map_host(memory, address, n_bytes, fd, ret_mapping);
-        r = map_device(memory, address, n_bytes, fd);
+        r = map_drivers(memory, address, n_bytes, fd);
         if (!r)
                 *ret_mapping = MAPPING_PLAIN;
         return r;
@@ -131,10 +150,10 @@ int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes
 {
         int r;
 
-        if (memory->kind == GPUMEM_DEVICE)
+        if (is_drivers(memory))
                 return vmm_unmap(memory->cuda, address, n_bytes);
         if (mapping == MAPPING_REGISTERED) {
-                r = host_unregister(memory->cuda, pointer_to(address));
+                r = host_unregister(memory->cuda, pointer_to(address), n_bytes);
                 if (r)
                         return r;
         }

@@ -12,12 +12,15 @@ struct memory {
         enum gpumem_kind kind;
         const struct cuda *cuda; /* NULL: no driver; pinned memory is then only shared memory */
         int ordinal;             /* device memory: in this process */
+        enum { MEMORY_MEMFD, MEMORY_VMM } pinned; /* what pinned memory is made of */
+        int node;                                 /* pinned memory: NUMA node */
 };
 
 /* Of reserved addresses and of everything that is mapped there. */
 #define MEMORY_ALIGNMENT (UINT64_C(2) << 20)
 
-/* Addresses for n_bytes, with nothing behind them. */
+/* Addresses for n_bytes, with nothing behind them. GPUMEM_E_UNSUPPORTED: pinned memory that the
+ * driver makes, in a process without one. */
 int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
 void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes);
 

@@ -25,6 +25,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->declare_lock, NULL);
         pthread_mutex_init(&pool->lock, NULL);
+        pthread_mutex_init(&pool->registering, NULL);
 }
 
 int32_t pool_place(const struct pool *pool)
@@ -280,6 +281,13 @@ static struct leased *block_of(const struct pool *pool, const void *pointer)
         return leased && leased->heap ? leased : NULL;
 }
 
+static struct stream_key order_of(const struct leased *leased)
+{
+        if (leased->heap->key.context || !leased->context)
+                return leased->heap->key;
+        return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
+}
+
 void pool_reset_peaks(struct pool *pool)
 {
         struct board_counters *counters;
@@ -325,7 +333,7 @@ int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key
         if (!r && allocation.start != (uint64_t)(uintptr_t)pointer)
                 r = GPUMEM_E_NOT_OURS;
         if (!r)
-                *ret_key = leased->heap->key;
+                *ret_key = order_of(leased);
         pthread_mutex_unlock(&pool->lock);
         return r;
 }
@@ -393,6 +401,7 @@ void pool_deinit(struct pool *pool)
                 pool->arena = arena_free(pool->arena);
                 memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
         }
+        pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->lock);
         pthread_mutex_destroy(&pool->declare_lock);
 }

@@ -35,6 +35,7 @@ struct pool {
         uint64_t n_blocks;
         struct shared_list shareds; /* allocations and attached memory with blocks of their own */
         struct own_limit limit;
+        pthread_mutex_t registering; /* registration.c: one block at a time */
 };
 
 /* A block that has become empty, as it was when its last allocation was freed. */
@@ -58,7 +59,10 @@ int32_t pool_place(const struct pool *pool);
 int pool_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes, uint32_t wait_ms,
                void **ret_pointer);
 
-/* Whose order the allocation at `pointer` is in. GPUMEM_E_NOT_OURS. */
+/* Whose order the allocation at `pointer` is in. One that was made without a context and registered
+ * later may be in the hands of any stream: it has the context of the registration, and an id that is
+ * no stream's. GPUMEM_E_NOT_OURS. */
+#define POOL_ANY_STREAM UINT64_MAX
 int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key);
 
 /* What an allocation is, from any address in it; struct_size is left alone. GPUMEM_E_NOT_OURS. */

@@ -163,19 +163,22 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
         return r;
 }
 
-/* Waits for the stream, then unmaps: other holders are not concerned. Memory of no context was never
- * in a stream's hands. */
+/* Waits for the stream, then unmaps: other holders are not concerned. For memory of no context there
+ * need not be one now, and then there is no stream that it could be in use by. */
 static int end_in_order(struct gpumem_client *client, struct pool *pool,
                         const struct shared_info *info, const void *pointer, void *stream)
 {
         struct stream_key key;
-        int ordinal, r = 0;
+        int ordinal, r = GPUMEM_E_NO_CONTEXT;
 
-        if (info->key.context) {
+        if (client_cuda(client))
                 r = stream_identify(client_cuda(client), stream, &key, &ordinal);
-                if (!r)
-                        r = stream_synchronize(client_cuda(client), stream);
-        }
+        if (!r)
+                r = stream_synchronize(client_cuda(client), stream);
+        else if (r == GPUMEM_E_NO_CONTEXT && !info->key.context)
+                r = 0;
+        else if (r == GPUMEM_E_NO_CONTEXT && info->key.id == POOL_ANY_STREAM)
+                r = stream_synchronize_context(client_cuda(client), info->key.context);
         return r ? r : shared_end(pool, pointer, info->lease);
 }
 
@@ -240,7 +243,7 @@ int client_free_shared_sync(struct gpumem_client *client, const void *pointer)
         struct pool *pool;
         int r = find_own(client, pointer, &pool, &info);
 
-        if (!r && info.key.context)
-                r = stream_synchronize_context(client_cuda(client), info.key.context);
+        if (!r && client_cuda(client))
+                r = stream_synchronize_contexts(client_cuda(client), info.key.context);
         return r ? r : shared_end(pool, pointer, info.lease);
 }

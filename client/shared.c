@@ -96,6 +96,17 @@ static struct shared *at(const struct pool *pool, const void *pointer)
         return leased && leased->address == address ? leased->shared : NULL;
 }
 
+/* What was made or attached without a context and registered later may be in any stream's hands. */
+static struct shared_info info_of(const struct shared *shared)
+{
+        struct shared_info info = shared->info;
+
+        if (!info.key.context && shared->leased->context)
+                info.key = (struct stream_key){.context = shared->leased->context,
+                                               .id = POOL_ANY_STREAM};
+        return info;
+}
+
 int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_info)
 {
         const struct shared *shared;
@@ -103,7 +114,7 @@ int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_
         pthread_mutex_lock(&pool->lock);
         shared = at(pool, pointer);
         if (shared)
-                *ret_info = shared->info;
+                *ret_info = info_of(shared);
         pthread_mutex_unlock(&pool->lock);
         return shared ? 0 : GPUMEM_E_NOT_OURS;
 }

@@ -1,4 +1,4 @@
-/* "pools": how much each may reserve. */
+/* "pools": how much each may reserve, and what pinned ones are made of. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
         const json_t *fraction = json_object_get(json, "max_fraction");
         char path[KEY_PATH_MAX];
 
-        if (!bytes && !fraction)
+        if (!bytes && !fraction && !json_object_get(json, "backing"))
                 reader_complain(reader, up,
                                 "no limit; allowed: \"max_bytes\", \"max_fraction\", or both: the "
                                 "smaller one holds");
@@ -100,10 +100,27 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
         }
 }
 
+static void read_backing(struct reader *reader, const char *up, const json_t *json,
+                         struct pool_rule *rule)
+{
+        const json_t *backing = json_object_get(json, "backing");
+        char path[KEY_PATH_MAX];
+
+        if (!backing)
+                return;
+        key_path(path, up, "backing");
+        if (!json_object_get(json, "pinned"))
+                reader_complain(reader, path, "allowed for pinned pools only");
+        else if (!json_is_string(backing) ||
+                 pinned_backing_parse(json_string_value(backing), &rule->backing))
+                reader_refuse(reader, path, backing, "backing", "\"memfd\", \"vmm\"");
+}
+
 static void read_rule(struct reader *reader, const char *up, const json_t *json,
                       struct pool_rule *rule)
 {
-        static const char *const keys[] = {"device", "pinned", "max_bytes", "max_fraction", NULL};
+        static const char *const keys[] = {"device",       "pinned",  "max_bytes",
+                                           "max_fraction", "backing", NULL};
         const json_t *device = json_object_get(json, "device");
         const json_t *pinned = json_object_get(json, "pinned");
         char path[KEY_PATH_MAX];
@@ -121,6 +138,7 @@ static void read_rule(struct reader *reader, const char *up, const json_t *json,
                 read_node(reader, path, pinned, rule);
         }
         read_limit(reader, up, json, rule);
+        read_backing(reader, up, json, rule);
 }
 
 static bool name_the_same(const struct pool_rule *a, const struct pool_rule *b)

@@ -23,6 +23,8 @@ static const char help_text[] =
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
         "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of the memory\n"
+        "  --pinned-backing WAY memfd: for any program; vmm: for programs that all use CUDA;\n"
+        "                       default: memfd\n"
         "  --log LEVEL          error, warning, info or debug; default: $GPUMEM_LOG, then info\n"
         "  --help, --version\n"
         "\n"
@@ -36,6 +38,7 @@ enum option_id {
         OPTION_CUDA_LIBRARY,
         OPTION_DEVICE_BYTES,
         OPTION_PINNED_BYTES,
+        OPTION_PINNED_BACKING,
         OPTION_LOG,
         OPTION_CONFIG,
         OPTION_CHECK_CONFIG,
@@ -48,6 +51,7 @@ static const struct option long_options[] = {
         {"cuda-library", required_argument, NULL, OPTION_CUDA_LIBRARY},
         {"device-bytes", required_argument, NULL, OPTION_DEVICE_BYTES},
         {"pinned-bytes", required_argument, NULL, OPTION_PINNED_BYTES},
+        {"pinned-backing", required_argument, NULL, OPTION_PINNED_BACKING},
         {"log", required_argument, NULL, OPTION_LOG},
         {"config", required_argument, NULL, OPTION_CONFIG},
         {"check-config", required_argument, NULL, OPTION_CHECK_CONFIG},
@@ -83,6 +87,18 @@ static int parse_level(const char *name, const char *text, enum log_level *ret_l
         return r;
 }
 
+static int parse_backing(const char *text, enum pinned_backing *ret_backing)
+{
+        int r = pinned_backing_parse(text, ret_backing);
+
+        if (r)
+                (void)fprintf(stderr,
+                              "gpumemd: --pinned-backing: \"%s\" is no backing; allowed are memfd, "
+                              "vmm\n",
+                              text);
+        return r;
+}
+
 static enum options_outcome take(int id, const char *value, struct options *options)
 {
         int r = 0;
@@ -99,6 +115,9 @@ static enum options_outcome take(int id, const char *value, struct options *opti
                 break;
         case OPTION_PINNED_BYTES:
                 r = parse_size("pinned-bytes", value, &options->n_pinned_bytes);
+                break;
+        case OPTION_PINNED_BACKING:
+                r = parse_backing(value, &options->pinned_backing);
                 break;
         case OPTION_LOG:
                 r = parse_level("--log", value, &options->log_level);

@@ -5,12 +5,14 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "daemon/server/settings.h"
 
 struct options {
         const char *socket_path;  /* NULL: default */
         const char *cuda_library; /* NULL: default */
         uint64_t n_device_bytes;  /* 0: the device's size */
         uint64_t n_pinned_bytes;  /* 0: default */
+        enum pinned_backing pinned_backing;
         enum log_level log_level;
         bool says_log_level;     /* --log or GPUMEM_LOG was given */
         const char *config_path; /* NULL: default, which need not be there */

@@ -37,6 +37,7 @@ static void complete_settings(const struct options *options, struct settings *se
 {
         settings->n_device_bytes = options->n_device_bytes;
         settings->n_pinned_bytes = options->n_pinned_bytes;
+        settings->pinned_backing = options->pinned_backing;
 }
 
 int start_init(struct start *start, const struct options *options)

@@ -1,5 +1,6 @@
 #include "driver/stream.h"
 
+#include "driver/context.h"
 #include "gpumem.h"
 
 /* A default stream is the current context's; any other knows its own. */
@@ -18,26 +19,6 @@ static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *r
                 return GPUMEM_E_NO_CONTEXT;
         *ret_context = context;
         return 0;
-}
-
-/* Runs one call with `context` current and puts back what was current before. */
-static int with_context(const struct cuda *cuda, CUcontext context,
-                        int (*call)(const struct cuda *cuda, void *argument), void *argument)
-{
-        CUcontext before;
-        int r, r_back;
-
-        r = CUDA_CALL(cuda, cuCtxGetCurrent, &before);
-        if (r)
-                return r;
-        if (before == context)
-                return call(cuda, argument);
-        r = CUDA_CALL(cuda, cuCtxSetCurrent, context);
-        if (r)
-                return r;
-        r = call(cuda, argument);
-        r_back = CUDA_CALL(cuda, cuCtxSetCurrent, before);
-        return r ? r : r_back;
 }
 
 static int current_device(const struct cuda *cuda, void *argument)
@@ -79,7 +60,7 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
         if (r)
                 return r;
-        r = with_context(cuda, context, current_device, &device);
+        r = context_run(cuda, (uint64_t)(uintptr_t)context, current_device, &device);
         if (r)
                 return r;
         *ret_key = (struct stream_key){.context = (uint64_t)(uintptr_t)context, .id = id};
@@ -94,7 +75,7 @@ int stream_synchronize(const struct cuda *cuda, void *stream)
 
 int stream_synchronize_context(const struct cuda *cuda, uint64_t context)
 {
-        int r = with_context(cuda, (CUcontext)(uintptr_t)context, synchronize_current, NULL);
+        int r = context_run(cuda, context, synchronize_current, NULL);
 
         return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
 }

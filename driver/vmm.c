@@ -1,17 +1,37 @@
 #include "driver/vmm.h"
 
-static CUmemAllocationProp block_properties(int ordinal)
+#include "base/err.h"
+
+/* More than any machine has; the driver wants them in one list. */
+#define DEVICES_MAX 64
+
+static CUmemAllocationProp properties_at(CUmemLocation location)
 {
         return (CUmemAllocationProp){
                 .type = CU_MEM_ALLOCATION_TYPE_PINNED,
                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
+                .location = location,
         };
+}
+
+static CUmemLocation device_at(int ordinal)
+{
+        return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
+}
+
+static CUmemLocation node_at(int node)
+{
+        return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node};
+}
+
+static CUmemAccessDesc access_from(CUmemLocation location)
+{
+        return (CUmemAccessDesc){.location = location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 }
 
 int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes)
 {
-        CUmemAllocationProp properties = block_properties(ordinal);
+        CUmemAllocationProp properties = properties_at(device_at(ordinal));
         size_t n_bytes;
         int r;
 
@@ -23,10 +43,10 @@ int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes)
         return 0;
 }
 
-int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,
-               int *ret_fd)
+static int create_at(const struct cuda *cuda, CUmemLocation location, uint64_t n_bytes,
+                     uint64_t *ret_handle, int *ret_fd)
 {
-        CUmemAllocationProp properties = block_properties(ordinal);
+        CUmemAllocationProp properties = properties_at(location);
         CUmemGenericAllocationHandle handle;
         int fd, r;
 
@@ -42,6 +62,18 @@ int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t 
         *ret_handle = handle;
         *ret_fd = fd;
         return 0;
+}
+
+int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,
+               int *ret_fd)
+{
+        return create_at(cuda, device_at(ordinal), n_bytes, ret_handle, ret_fd);
+}
+
+int vmm_create_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle,
+                    int *ret_fd)
+{
+        return create_at(cuda, node_at(node), n_bytes, ret_handle, ret_fd);
 }
 
 int vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle)
@@ -79,22 +111,42 @@ int vmm_unreserve(const struct cuda *cuda, uint64_t address, uint64_t n_bytes)
         return CUDA_CALL(cuda, cuMemAddressFree, address, n_bytes);
 }
 
-int vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
-            uint64_t handle)
+static int map_for(const struct cuda *cuda, uint64_t address, uint64_t n_bytes, uint64_t handle,
+                   const CUmemAccessDesc *access, size_t n_access)
 {
-        CUmemAccessDesc access = {
-                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal},
-                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
         int r;
 
         r = CUDA_CALL(cuda, cuMemMap, address, n_bytes, 0, handle, 0);
         if (r)
                 return r;
-        r = CUDA_CALL(cuda, cuMemSetAccess, address, n_bytes, &access, 1);
+        r = CUDA_CALL(cuda, cuMemSetAccess, address, n_bytes, access, n_access);
         if (r)
                 (void)vmm_unmap(cuda, address, n_bytes);
         return r;
+}
+
+int vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
+            uint64_t handle)
+{
+        CUmemAccessDesc access = access_from(device_at(ordinal));
+
+        return map_for(cuda, address, n_bytes, handle, &access, 1);
+}
+
+int vmm_map_host(const struct cuda *cuda, int node, uint64_t address, uint64_t n_bytes,
+                 uint64_t handle)
+{
+        CUmemAccessDesc access[1 + DEVICES_MAX] = {access_from(node_at(node))};
+        int count, r;
+
+        r = CUDA_CALL(cuda, cuDeviceGetCount, &count);
+        if (r)
+                return r;
+        if (count > DEVICES_MAX)
+                return -E2BIG;
+        for (int ordinal = 0; ordinal < count; ordinal++)
+                access[1 + ordinal] = access_from(device_at(ordinal));
+        return map_for(cuda, address, n_bytes, handle, access, 1 + (size_t)count);
 }
 
 int vmm_unmap(const struct cuda *cuda, uint64_t address, uint64_t n_bytes)

@@ -17,6 +17,10 @@ int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes);
 int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,
                int *ret_fd);
 
+/* The same of the memory of a NUMA node, which CPU and devices reach alike. */
+int vmm_create_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle,
+                    int *ret_fd);
+
 /* The block behind a fd, from another process or this one. The fd stays the caller's. */
 int vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
 
@@ -29,6 +33,11 @@ int vmm_unreserve(const struct cuda *cuda, uint64_t address, uint64_t n_bytes);
  * nothing is mapped. The mapping keeps the memory; the handle may be released. */
 int vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
             uint64_t handle);
+
+/* The same for a block of a NUMA node's memory: for the CPU, and for every device that this process
+ * sees. */
+int vmm_map_host(const struct cuda *cuda, int node, uint64_t address, uint64_t n_bytes,
+                 uint64_t handle);
 
 /* Unmaps it. Gives no protection from running work: that must be over. */
 int vmm_unmap(const struct cuda *cuda, uint64_t address, uint64_t n_bytes);

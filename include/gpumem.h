@@ -66,7 +66,8 @@ struct gpumem_request {
         size_t struct_size;
         enum gpumem_kind kind;
         int32_t place;    /* device: CUDA ordinal in this process, or GPUMEM_NEAREST for the current
-                           * context's; pinned: NUMA node, or GPUMEM_NEAREST */
+                           * context's; pinned: NUMA node, or GPUMEM_NEAREST for the one next to the
+                           * current context's device, without a context next to the calling CPU */
         void *stream;     /* CUstream or cudaStream_t that will use the memory; NULL: the legacy
                            * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
@@ -90,13 +91,23 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
 
 /* Memory for use in `stream`'s order. Aligned to 512 bytes or more; contents undefined. Bytes of
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
+ * Pinned memory needs no context and no driver: without one it is shared memory that the CPU uses,
+ * until gpumem_register. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
+ * without CUDA gets _UNSUPPORTED.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes 0, unknown kind),
- * _DISCONNECTED, _FORKED, -EINVAL (struct_size, no such stream), -E2BIG (fields of a later version
- * that are not 0). _WRONG_STREAM also means that the current context, whose default stream NULL is,
+ * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes
+ * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver
+ * notices), -E2BIG (fields of a later version that are not 0). _WRONG_STREAM also means that the current context, whose default stream NULL is,
  * belongs to another device than `place`. */
 GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                             void **ret_pointer);
+
+/* Makes pinned memory that was allocated or attached without a current context known to the driver,
+ * so that copies need no staging; what was so with one is known already. Needs a current context, and
+ * afterwards holds in all of them. The memory must not be freed meanwhile. On failure nothing has
+ * changed.
+ * Errors: GPUMEM_E_NOT_OURS, _BAD_REQUEST (device memory), _NO_CONTEXT, _NO_DRIVER, _FORKED, -EIO. */
+GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
 
 /* Ends an allocation. `stream` is alive and orders the free: work that uses the memory was
  * enqueued there, or is ordered before this point of it. Device memory freed in the stream that it
@@ -105,8 +116,9 @@ GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_re
  * goes back to the daemon. NULL pointers are legal.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing is
  * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _UNSUPPORTED
- * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream; nothing is freed),
- * -EIO (the GPU's work failed: the allocation is ended, its block stays with the client). */
+ * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the driver
+ * notices; nothing is freed), -EIO (the GPU's work failed: the allocation is ended, its block stays with the client; one with
+ * GPUMEM_SHAREABLE is not freed). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
 /* The same for a caller who has no stream: waits for all work of the context in which the memory was
@@ -149,13 +161,14 @@ GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
  * device memory needs a driver that sees the device. The pointer is given to gpumem_detach in the
  * end, not to gpumem_free. The bytes are the owner's allocation: gpumem_get_stats counts them there.
  * Errors: GPUMEM_E_NO_TOKEN (unknown, withdrawn, or not for this user), _NO_DRIVER, _NO_POOL (the
- * device is not visible here), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
+ * device is not visible here), _LIMIT (the daemon's, for what the caller would be charged if it were
+ * the last holder), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
 GPUMEM_API int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
                              void **ret_pointer, uint64_t *ret_n_bytes);
 
-/* Ends what gpumem_attach began. Waits for `stream`, in whose order the last use is; memory that was
- * attached with no context current is not waited for. NULL pointers are legal.
- * Errors: as gpumem_free; GPUMEM_E_NOT_ATTACHED (the pointer is to be freed). */
+/* Ends what gpumem_attach began. Waits for `stream`, in whose order the last use is. NULL pointers are
+ * legal. Errors, with which nothing is detached: as gpumem_free; GPUMEM_E_NOT_ATTACHED (the pointer
+ * is to be freed). */
 GPUMEM_API int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream);
 
 /* Nobody attaches by this token any more; who has attached keeps the memory. Every process of the

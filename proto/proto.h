@@ -25,6 +25,12 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_PROPERTY_FABRIC    UINT32_C(4)
 #define PROTO_PROPERTIES         UINT32_C(7)
 
+/* A pinned pool's blocks are the driver's own exportable host memory, to be imported as device blocks
+ * are; without it they are memfds. Bits that a client does not know say how a block must be mapped:
+ * it leaves such a pool alone. */
+#define PROTO_POOL_VMM        UINT32_C(1)
+#define PROTO_POOL_PROPERTIES UINT32_C(1)
+
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
 
 #define PROTO_SHARE_GRANT UINT32_C(1)
@@ -102,12 +108,12 @@ static_assert(FRAME_HEADER_BYTES == 16, "the header's size is frozen");
 /* A row of POOLS_REPLY and of WELCOME's second fd. */
 struct pool_row {
         uint32_t id;
-        uint32_t kind;  /* enum gpumem_kind */
-        uint32_t place; /* device: the daemon's index, for display; pinned: NUMA node */
-        uint32_t reserved;
-        uint8_t uuid[16]; /* device: the GPU's; pinned: zero */
+        uint32_t kind;       /* enum gpumem_kind */
+        uint32_t place;      /* device: the daemon's index, for display; pinned: NUMA node */
+        uint32_t properties; /* PROTO_POOL_* */
+        uint8_t uuid[16];    /* device: the GPU's; pinned: zero */
         char name[64];
-        uint64_t n_capacity_bytes; /* of the device, or of the machine's memory */
+        uint64_t n_capacity_bytes; /* of the device, or of the node's memory */
         uint64_t n_max_bytes;      /* most that the pool may reserve */
         uint64_t n_granularity_bytes;
 };

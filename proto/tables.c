@@ -171,11 +171,14 @@ static void print_pool_row(void)
         MEMBER(struct pool_row, kind, "1: device memory, 2: pinned host memory");
         MEMBER(struct pool_row, place,
                "device: the daemon's index of it, for display; pinned: NUMA node");
-        MEMBER(struct pool_row, reserved, "0");
+        MEMBER(struct pool_row, properties,
+               "bit 0: blocks are the driver's exportable host memory, not memfds; a pool with a "
+               "bit "
+               "that a client does not know is not for it");
         MEMBER(struct pool_row, uuid,
                "device: the GPU's UUID, by which a client finds it; pinned: zero");
         MEMBER(struct pool_row, name, "for people; ends with a NUL");
-        MEMBER(struct pool_row, n_capacity_bytes, "of the device, or of the machine's memory");
+        MEMBER(struct pool_row, n_capacity_bytes, "of the device, or of the node's memory");
         MEMBER(struct pool_row, n_max_bytes, "most that the pool may reserve");
         MEMBER(struct pool_row, n_granularity_bytes, "sizes of blocks are multiples of it");
         assert(offset == sizeof(struct pool_row));

@@ -41,6 +41,7 @@ emulate() {
 make_place() {
         place=$(mktemp -d "$(roomy_folder)/gpumem-XXXXXXXX")
         trap clear_place EXIT
+        trap 'exit 143' INT TERM
         export GPUMEM_SOCKET=$place/gpumemd.sock
         # A build folder's programs, or a bundle's.
         export PATH=$build/daemon:$build/ctl:$build/tests/demo:$build:$PATH
@@ -141,9 +142,12 @@ driver_comes_back() {
 # Ends what was started and removes the folder; for a trap.
 clear_place() {
         local pids
+        # timeout sends its signal twice; bash would take the second for impatience.
+        trap '' INT TERM
         pids=$(jobs -p)
         # shellcheck disable=SC2086
         [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
         wait 2>/dev/null || true
-        rm -rf "$place"
+        # Processes of a script that was ended may still be making files for a moment.
+        rm -rf "$place" 2>/dev/null || { sleep 1 && rm -rf "$place"; }
 }

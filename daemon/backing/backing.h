@@ -14,6 +14,8 @@
 
 struct backing_block;
 
+enum backing_wholeness { BACKING_WHOLE, BACKING_HOLED };
+
 struct backing {
         /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log. */
         int (*create)(struct backing *backing, struct backing_block *block,
@@ -21,6 +23,11 @@ struct backing {
         /* Lets go of both. What a client still maps stays until it does not. */
         void (*release)(struct backing *backing, struct backing_block *block);
         struct backing *(*free)(struct backing *backing);
+        /* NULL, or: a create that runs, and every later one, gives up soon. Any thread. */
+        void (*cancel)(struct backing *backing);
+        /* NULL, or: are all of the block's bytes still there, whatever its holder did to the fd? Makes
+         * no driver call and does not block. Any thread. */
+        enum backing_wholeness (*look)(const struct backing_block *block);
 };
 
 enum job_kind { JOB_CREATE, JOB_RELEASE, JOB_CLOSE };
@@ -47,4 +54,9 @@ struct backing_block {
 };
 
 int backing_device_new(const struct cuda *cuda, int ordinal, struct backing **ret_backing);
-int backing_pinned_new(struct backing **ret_backing);
+
+/* Memfds of a NUMA node's memory, of huge pages where there are some. `name` is copied. */
+int backing_pinned_new(int node, const char *name, struct backing **ret_backing);
+
+/* The driver's own exportable memory of a NUMA node. */
+int backing_pinned_vmm_new(const struct cuda *cuda, int node, struct backing **ret_backing);

@@ -49,7 +49,8 @@ int backing_device_new(const struct cuda *cuda, int ordinal, struct backing **re
 
         if (!self)
                 return -ENOMEM;
-        self->backing = (struct backing){device_create, device_release, device_free};
+        self->backing = (struct backing){
+                .create = device_create, .release = device_release, .free = device_free};
         self->cuda = cuda;
         self->ordinal = ordinal;
         *ret_backing = &self->backing;

@@ -1,44 +1,127 @@
-/* Blocks of host memory to be pinned: sealed memfds, faulted in here so that clients need not.
- * Registering them with the driver is each client's deed. */
-#include <fcntl.h>
+/* Blocks of host memory to be pinned: sealed memfds of one NUMA node's memory, faulted in here so
+ * that clients need not. Registering them with the driver is each client's deed. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "base/log.h"
 #include "base/memfd.h"
+#include "base/size.h"
 #include "daemon/backing/backing.h"
+#include "daemon/backing/headroom.h"
+#include "daemon/backing/nodes.h"
+#include "daemon/backing/placement.h"
+#include "daemon/backing/prefault.h"
 #include "gpumem.h"
 
-/* fallocate gives every page or none: a full machine is an outcome here, not a SIGBUS in a client. */
-static int fault_in(int fd, uint64_t n_bytes)
+#define STAT_BLOCK UINT64_C(512)
+
+struct pinned_backing {
+        struct backing backing;
+        int node;
+        char name[64];
+        atomic_bool cancelled;
+        uint64_t n_small; /* blocks that had to do without huge pages since some had them */
+        enum { HUGE_UNKNOWN, HUGE_SERVED, HUGE_MISSED } huge;
+};
+
+enum pages { PAGES_HUGE, PAGES_SMALL };
+
+static int open_sealed(enum pages pages, uint64_t n_bytes, int *ret_fd)
 {
-        if (fallocate(fd, 0, 0, (off_t)n_bytes) == 0)
-                return 0;
-        return errno == ENOSPC || errno == ENOMEM ? GPUMEM_E_DEVICE_FULL : err_errno();
+        return pages == PAGES_HUGE ? memfd_new_huge("gpumem-pinned", n_bytes, ret_fd)
+                                   : memfd_new("gpumem-pinned", n_bytes, ret_fd);
 }
 
-static int pinned_create(struct backing *backing, struct backing_block *block,
-                         char ret_failure[static BACKING_FAILURE_MAX])
+static int fill(const struct pinned_backing *self, enum pages pages, int fd, uint64_t n_bytes)
+{
+        struct prefault task = {
+                .fd = fd,
+                .n_bytes = n_bytes,
+                .way = pages == PAGES_HUGE ? PREFAULT_RESERVED : PREFAULT_ALLOCATE,
+                .name = self->name,
+                .cancelled = &self->cancelled,
+        };
+        int r;
+
+        r = memfd_map_shared(fd, n_bytes, &task.bytes);
+        if (r)
+                return prefault_result(-r);
+        r = placement_set(task.bytes, n_bytes, self->node,
+                          pages == PAGES_HUGE ? PLACEMENT_STRICT : PLACEMENT_PREFERRED);
+        if (!r)
+                r = prefault(&task);
+        (void)munmap(task.bytes, n_bytes);
+        return r;
+}
+
+static int make(const struct pinned_backing *self, enum pages pages, uint64_t n_bytes, int *ret_fd)
 {
         CLEANUP(closep)
         int fd = -1;
         int r;
 
-        (void)backing;
-        r = memfd_new("gpumem-pinned", block->n_bytes, &fd);
+        r = open_sealed(pages, n_bytes, &fd);
         if (!r)
-                r = fault_in(fd, block->n_bytes);
-        if (r) {
-                (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "memfd: %s",
-                               r < 0 ? strerror(-r) : "the machine has no memory left");
+                r = fill(self, pages, fd, n_bytes);
+        if (r)
                 return r;
-        }
-        block->fd = steal_fd(&fd);
+        *ret_fd = steal_fd(&fd);
         return 0;
+}
+
+/* Told when it changes only: blocks come and go quickly. */
+static void note_huge(struct pinned_backing *self, int r, uint64_t n_bytes)
+{
+        char text[SIZE_TEXT_MAX];
+
+        if (r == 0 && self->huge != HUGE_SERVED) {
+                self->huge = HUGE_SERVED;
+                log_info("%s: blocks are of huge pages", self->name);
+        } else if (r && self->huge != HUGE_MISSED) {
+                self->huge = HUGE_MISSED;
+                log_info("%s: no huge pages for a block of %s; it is of small ones", self->name,
+                         size_format(n_bytes, text));
+        }
+        if (r)
+                log_debug("%s: %" PRIu64 " blocks of small pages so far", self->name,
+                          ++self->n_small);
+}
+
+static int create(struct pinned_backing *self, uint64_t n_bytes, int *ret_fd)
+{
+        struct node_memory memory;
+        int r;
+
+        node_read_memory(NODES_ROOT, self->node, &memory);
+        if (memory.n_huge_pages) {
+                r = make(self, PAGES_HUGE, n_bytes, ret_fd);
+                if (r == -ECANCELED)
+                        return r;
+                note_huge(self, r, n_bytes);
+                if (r == 0)
+                        return 0;
+        }
+        r = headroom_check(self->node, n_bytes);
+        return r ? r : make(self, PAGES_SMALL, n_bytes, ret_fd);
+}
+
+static int pinned_create(struct backing *backing, struct backing_block *block,
+                         char ret_failure[static BACKING_FAILURE_MAX])
+{
+        struct pinned_backing *self = CONTAINER_OF(backing, struct pinned_backing, backing);
+        int r = create(self, block->n_bytes, &block->fd);
+
+        if (r)
+                (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "memfd: %s",
+                               r < 0 ? strerror(-r) : "the node has no memory left");
+        return r;
 }
 
 static void pinned_release(struct backing *backing, struct backing_block *block)
@@ -49,17 +132,43 @@ static void pinned_release(struct backing *backing, struct backing_block *block)
 
 static struct backing *pinned_free(struct backing *backing)
 {
-        free(backing);
+        free(CONTAINER_OF(backing, struct pinned_backing, backing));
         return NULL;
 }
 
-int backing_pinned_new(struct backing **ret_backing)
+static void pinned_cancel(struct backing *backing)
 {
-        struct backing *self = calloc(1, sizeof(*self));
+        struct pinned_backing *self = CONTAINER_OF(backing, struct pinned_backing, backing);
+
+        atomic_store(&self->cancelled, true);
+}
+
+/* Seals keep a memfd's size, not its pages: its holder may have punched some out. */
+static enum backing_wholeness pinned_look(const struct backing_block *block)
+{
+        struct stat st;
+
+        if (fstat(block->fd, &st) < 0 || (uint64_t)st.st_blocks * STAT_BLOCK < block->n_bytes)
+                return BACKING_HOLED;
+        return BACKING_WHOLE;
+}
+
+int backing_pinned_new(int node, const char *name, struct backing **ret_backing)
+{
+        struct pinned_backing *self = calloc(1, sizeof(*self));
 
         if (!self)
                 return -ENOMEM;
-        *self = (struct backing){pinned_create, pinned_release, pinned_free};
-        *ret_backing = self;
+        self->backing = (struct backing){
+                .create = pinned_create,
+                .release = pinned_release,
+                .free = pinned_free,
+                .cancel = pinned_cancel,
+                .look = pinned_look,
+        };
+        self->node = node;
+        (void)snprintf(self->name, sizeof(self->name), "%s", name);
+        atomic_init(&self->cancelled, false);
+        *ret_backing = &self->backing;
         return 0;
 }

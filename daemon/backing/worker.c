@@ -137,3 +137,14 @@ struct job *worker_take_done(struct worker *worker)
         pthread_mutex_unlock(&worker->lock);
         return job;
 }
+
+void worker_cancel(struct worker *worker)
+{
+        if (worker->backing->cancel)
+                worker->backing->cancel(worker->backing);
+}
+
+enum backing_wholeness worker_look(const struct worker *worker, const struct backing_block *block)
+{
+        return worker->backing->look ? worker->backing->look(block) : BACKING_WHOLE;
+}

@@ -20,3 +20,10 @@ void worker_submit(struct worker *worker, struct job *job);
 
 /* The next job that is done, in the order of submission; NULL: none. */
 struct job *worker_take_done(struct worker *worker);
+
+/* Has the job that runs, and later ones, give up soon if they may: for a daemon that ends. */
+void worker_cancel(struct worker *worker);
+
+/* Are all of the block's bytes still there? Any thread; for a block that the worker has made and was
+ * not told to release. */
+enum backing_wholeness worker_look(const struct worker *worker, const struct backing_block *block);

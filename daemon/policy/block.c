@@ -243,8 +243,8 @@ void block_pass_on(struct block *block)
 
 void block_give_up(struct block *block)
 {
-        if (block->bin->properties & POLICY_SHAREABLE || block_its_pool(block)->closing ||
-            pool_excess(block_its_pool(block))) {
+        if (block->bin->properties & POLICY_SHAREABLE || block->spoiled ||
+            block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
                 block_let_go(block);
                 return;
         }

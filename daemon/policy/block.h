@@ -55,6 +55,7 @@ struct block {
         TAILQ_ENTRY(block) bin_link;            /* these three in CACHED only */
         TAILQ_ENTRY(block) holding_cached_link; /* and in the order of caching */
         TAILQ_ENTRY(block) pool_cached_link;
+        bool spoiled; /* never to be cached */
 };
 
 /* A block in CREATING, charged to the request's client, with its order given. -ENOMEM. */

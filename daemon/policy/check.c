@@ -76,7 +76,7 @@ static void check_block(const struct block *block)
         if (state == BLOCK_CREATING || state == BLOCK_STOCKING)
                 assert(!block_is_mapped(block) && !block->backing);
         if (state == BLOCK_CACHED)
-                assert(!(block->bin->properties & POLICY_SHAREABLE) &&
+                assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->spoiled &&
                        !block_its_pool(block)->closing);
         if (order_is_queued(&block->order))
                 assert(block->order.kind == ORDER_RELEASE ? state == BLOCK_RELEASING

@@ -119,6 +119,14 @@ enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
+/* The block of a lease that this client was told of, also one that it has returned and still maps;
+ * NULL for another id, and for a block that is let go. */
+struct block *policy_leased_block(struct client *client, uint64_t lease_id);
+
+/* Something is wrong with the block's bytes: nobody is served it any more. It is let go when its
+ * lease ends, or now if it is cached. */
+void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns);
+
 /* What names a shared block to those who may attach it. The server draws the bits. */
 #define POLICY_TOKEN_BYTES 16
 struct policy_token {
@@ -143,7 +151,8 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
 
 /* A lease on a shared block, at once and without an order. The first of its holders is charged for
  * it; when that lease ends the next one is, and when the last one ends it is let go.
- * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_TOO_MANY, -ENOMEM. */
+ * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_LIMIT for a client that
+ * could not be charged for the block now, though it is not yet; GPUMEM_E_TOO_MANY, -ENOMEM. */
 int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
                   struct lease **ret_lease, uint64_t *ret_n_bytes);
 

@@ -68,6 +68,19 @@ bool quota_is_passed(const struct client *client, const struct pool *pool, uint6
                passes_any(client, LIMIT_OF_TENANT, pool, n_bytes, &client->tenant->usage, ret_hit);
 }
 
+bool quota_bars(const struct client *client, const struct client *charged, const struct pool *pool,
+                uint64_t n_bytes)
+{
+        struct limit_hit hit;
+
+        if (client == charged)
+                return false;
+        if (passes_any(client, LIMIT_OF_CLIENT, pool, n_bytes, &client->usage, &hit))
+                return true;
+        return client->tenant != charged->tenant &&
+               passes_any(client, LIMIT_OF_TENANT, pool, n_bytes, &client->tenant->usage, &hit);
+}
+
 bool quota_is_hopeless(const struct client *client, const struct pool *pool, uint64_t n_bytes,
                        struct limit_hit *ret_hit)
 {

@@ -4,6 +4,7 @@
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/quota.h"
 #include "daemon/policy/share.h"
 #include "gpumem.h"
 
@@ -35,16 +36,20 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
 {
         const struct share *share;
         struct lease *lease;
+        struct block *block;
         int r;
 
         assert_speaks(policy, client);
         share = share_find(policy, token);
         if (!share || !share_is_for(share, client))
                 return GPUMEM_E_NO_TOKEN;
+        block = share->block;
+        if (quota_bars(client, block->charge.client, block_its_pool(block), block->bin->n_bytes))
+                return GPUMEM_E_LIMIT;
         r = lease_new(client, 0, &lease);
         if (r)
                 return r;
-        lease_attach(lease, share->block);
+        lease_attach(lease, block);
         *ret_lease = lease;
         *ret_n_bytes = share->n_bytes;
         return 0;

@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "daemon/server/core.h"
 #include "daemon/server/server.h"
+#include "gpumem.h"
 
 int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes)
 {
@@ -40,11 +41,28 @@ void server_check_rules(const struct server *server, const struct settings *sett
         }
 }
 
+/* Blocks that are out there stay what they are. */
+static void check_backings(const struct server *server, const struct settings *settings)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                const struct pool_row *row = &server->pools[i].row;
+                bool is_vmm = row->properties & PROTO_POOL_VMM;
+
+                if (row->kind == GPUMEM_PINNED &&
+                    is_vmm != (settings_pinned_backing(settings, row) == PINNED_VMM))
+                        log_warning(
+                                "%s: its backing has changed; this takes effect when gpumemd is "
+                                "started again",
+                                row->name);
+        }
+}
+
 int server_apply(struct server *server, struct settings *settings)
 {
         int r = 0;
 
         server_check_rules(server, settings);
+        check_backings(server, settings);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
                 uint64_t max_bytes = settings_pool_max(settings, &server->pools[i].row);
 

@@ -67,6 +67,21 @@ struct server_options;
 int pools_make(struct server *server, const struct server_options *options);
 void pools_free(struct server *server);
 
+/* A pool in the policy, with its worker. Consumes `take_backing`; sets the row's id. */
+int pools_add(struct server *server, struct backing *take_backing, struct pool_row *row);
+
+/* Adds a pinned pool for each NUMA node of the list. */
+struct nodes;
+int pinned_pools_make(struct server *server, const struct server_options *options,
+                      const struct nodes *nodes);
+
+/* The daemon ends: what workers do for long, they give up. */
+void pools_cancel(struct server *server);
+
+/* Before a client's lease, or what it still maps of it, ends: a block that is not whole any more will
+ * not be served again. */
+void server_look(struct server *server, struct client *client, uint64_t lease_id);
+
 /* Makes the rows that clients are told of anew; on failure the old ones stay. */
 int pools_republish(struct server *server);
 

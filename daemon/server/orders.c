@@ -192,7 +192,7 @@ static void created(struct server *server, struct backing_block *backing)
 
         if (r == GPUMEM_E_DEVICE_FULL)
                 note_full(server, block_pool(block));
-        else if (r)
+        else if (r && r != -ECANCELED)
                 log_warning("%s: no block of %" PRIu64 " bytes: %s",
                             server->pools[block_pool(block)].row.name, backing->n_bytes,
                             backing->job.failure);

@@ -3,27 +3,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/backing/nodes.h"
 #include "daemon/server/core.h"
 #include "daemon/server/server.h"
 #include "driver/device.h"
 #include "gpumem.h"
-
-#define PINNED_GRANULARITY (2 * MIB)
 
 static void on_worker(void *argument)
 {
         (void)uv_async_send(argument);
 }
 
-/* A pool in the policy, with its worker. Consumes `take_backing`. */
-static int add(struct server *server, struct backing *take_backing, struct pool_row *row)
+int pools_add(struct server *server, struct backing *take_backing, struct pool_row *row)
 {
         struct policy_pool settings = {
                 .kind = row->kind == GPUMEM_DEVICE ? POLICY_DEVICE : POLICY_PINNED,
@@ -66,23 +63,7 @@ static int add_device(struct server *server, const struct server_options *option
         row.n_capacity_bytes = device.n_bytes;
         row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
-        return add(server, backing, &row);
-}
-
-static int add_pinned(struct server *server, const struct server_options *options)
-{
-        struct pool_row row = {.kind = GPUMEM_PINNED};
-        struct backing *backing;
-        int r;
-
-        r = backing_pinned_new(&backing);
-        if (r)
-                return r;
-        proto_put_text(row.name, sizeof(row.name), "pinned memory");
-        row.n_capacity_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-        row.n_max_bytes = settings_pool_max(options->settings, &row);
-        row.n_granularity_bytes = PINNED_GRANULARITY;
-        return add(server, backing, &row);
+        return pools_add(server, backing, &row);
 }
 
 /* The rows change with their limits only: one sealed copy serves everybody until then. */
@@ -101,14 +82,16 @@ static int publish(struct server *server)
 
 int pools_make(struct server *server, const struct server_options *options)
 {
+        struct nodes nodes;
         int count, r;
 
+        nodes_read(NODES_ROOT, &nodes);
         r = device_count(options->cuda, &count);
         if (r)
                 return r;
-        if (count >= PROTO_POOLS_MAX)
+        if (count > PROTO_POOLS_MAX - NODES_MAX)
                 return -E2BIG;
-        server->pools = calloc((size_t)count + 1, sizeof(*server->pools));
+        server->pools = calloc((size_t)count + nodes.n, sizeof(*server->pools));
         if (!server->pools)
                 return -ENOMEM;
         for (int ordinal = 0; ordinal < count; ordinal++) {
@@ -118,7 +101,7 @@ int pools_make(struct server *server, const struct server_options *options)
                         return r;
                 }
         }
-        r = add_pinned(server, options);
+        r = pinned_pools_make(server, options, &nodes);
         return r ? r : publish(server);
 }
 
@@ -131,6 +114,12 @@ int pools_republish(struct server *server)
         if (r)
                 server->pools_fd = steal_fd(&before);
         return r;
+}
+
+void pools_cancel(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                worker_cancel(server->pools[i].worker);
 }
 
 void pools_free(struct server *server)

@@ -115,18 +115,22 @@ static void take_return(struct session *session, const struct frame *frame)
 {
         enum return_kind kind = frame->return_lease.flags & PROTO_RETURN_UNMAPPED ? RETURN_UNMAPPED
                                                                                   : RETURN_MAPPED;
-        int r = policy_return(session->server->policy, session->client, frame->return_lease.lease,
-                              kind, server_now_ns(session->server));
+        int r;
 
+        server_look(session->server, session->client, frame->return_lease.lease);
+        r = policy_return(session->server->policy, session->client, frame->return_lease.lease, kind,
+                          server_now_ns(session->server));
         if (r)
                 refuse(session, frame, r, NULL);
 }
 
 static void take_unmapped(struct session *session, const struct frame *frame)
 {
-        int r = policy_unmapped(session->server->policy, session->client, frame->unmapped.lease,
-                                server_now_ns(session->server));
+        int r;
 
+        server_look(session->server, session->client, frame->unmapped.lease);
+        r = policy_unmapped(session->server->policy, session->client, frame->unmapped.lease,
+                            server_now_ns(session->server));
         if (r)
                 refuse(session, frame, r, NULL);
 }

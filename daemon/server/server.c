@@ -44,6 +44,7 @@ static void stop(struct server *server)
                 next = LIST_NEXT(session, link);
                 session_drop(session);
         }
+        pools_cancel(server);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);

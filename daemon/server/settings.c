@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "gpumem.h"
@@ -38,15 +39,27 @@ static bool is_general(const struct pool_rule *rule)
         return rule->selector == POOL_OF_EACH_DEVICE || rule->selector == POOL_OF_EACH_NODE;
 }
 
+static bool says_limit(const struct pool_rule *rule)
+{
+        return rule->max_bytes || rule->max_fraction > 0;
+}
+
+static bool says_backing(const struct pool_rule *rule)
+{
+        return rule->backing != PINNED_NOT_SAID;
+}
+
+/* Of the rules that say something about what is asked for. */
 static const struct pool_rule *find_rule(const struct settings *settings,
-                                         const struct pool_row *row)
+                                         const struct pool_row *row,
+                                         bool (*says)(const struct pool_rule *rule))
 {
         const struct pool_rule *found = NULL;
 
         for (size_t i = 0; i < settings->n_rules; i++) {
                 const struct pool_rule *rule = &settings->rules[i];
 
-                if (settings_rule_names(rule, row) && (!found || is_general(found)))
+                if (settings_rule_names(rule, row) && says(rule) && (!found || is_general(found)))
                         found = rule;
         }
         return found;
@@ -65,7 +78,7 @@ uint64_t settings_pool_max(const struct settings *settings, const struct pool_ro
 {
         bool is_device = row->kind == GPUMEM_DEVICE;
         uint64_t n_said = is_device ? settings->n_device_bytes : settings->n_pinned_bytes;
-        const struct pool_rule *rule = find_rule(settings, row);
+        const struct pool_rule *rule = find_rule(settings, row, says_limit);
         char asked[SIZE_TEXT_MAX], capacity[SIZE_TEXT_MAX];
         uint64_t n_bytes;
 
@@ -83,4 +96,25 @@ uint64_t settings_pool_max(const struct settings *settings, const struct pool_ro
         }
         n_bytes &= ~(SETTINGS_POOL_BYTES_MIN - 1);
         return n_bytes ? n_bytes : SETTINGS_POOL_BYTES_MIN;
+}
+
+enum pinned_backing settings_pinned_backing(const struct settings *settings,
+                                            const struct pool_row *row)
+{
+        const struct pool_rule *rule = find_rule(settings, row, says_backing);
+
+        if (settings->pinned_backing != PINNED_NOT_SAID)
+                return settings->pinned_backing;
+        return rule ? rule->backing : PINNED_MEMFD;
+}
+
+int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing)
+{
+        if (strcmp(text, "memfd") == 0)
+                *ret_backing = PINNED_MEMFD;
+        else if (strcmp(text, "vmm") == 0)
+                *ret_backing = PINNED_VMM;
+        else
+                return -EINVAL;
+        return 0;
 }

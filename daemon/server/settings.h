@@ -21,18 +21,26 @@ enum pool_selector {
         POOL_OF_NODE,
 };
 
+enum pinned_backing {
+        PINNED_NOT_SAID, /* memfds, then */
+        PINNED_MEMFD,    /* shared memory that clients register with the driver */
+        PINNED_VMM,      /* exportable memory of the driver, for clients that all use CUDA */
+};
+
 struct pool_rule {
         enum pool_selector selector;
         uint32_t number; /* of the device, or of the NUMA node */
         uint8_t uuid[16];
         uint64_t max_bytes;  /* 0: not said */
         double max_fraction; /* of the memory that there is; 0: not said */
+        enum pinned_backing backing;
 };
 
 struct settings {
         uint64_t n_device_bytes; /* from the command line: goes before the rules; 0: not said */
         uint64_t n_pinned_bytes;
-        struct pool_rule *rules; /* owned */
+        enum pinned_backing pinned_backing; /* the same */
+        struct pool_rule *rules;            /* owned */
         size_t n_rules;
         struct limit_table *limits; /* owned; NULL: none */
 };
@@ -48,6 +56,14 @@ void settings_deinit(struct settings *settings);
  * it says, else the rule for its kind, else all of a device and a quarter of a node. Never more than
  * there is. */
 uint64_t settings_pool_max(const struct settings *settings, const struct pool_row *row);
+
+/* What a pinned pool's blocks are made of: what the rule that names it says, else the rule for each
+ * node. Never PINNED_NOT_SAID. */
+enum pinned_backing settings_pinned_backing(const struct settings *settings,
+                                            const struct pool_row *row);
+
+/* "memfd" or "vmm"; -EINVAL for anything else. */
+int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing);
 
 /* The rule speaks of this pool. */
 bool settings_rule_names(const struct pool_rule *rule, const struct pool_row *row);

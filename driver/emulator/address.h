@@ -52,8 +52,8 @@ struct reservation *reservation_of_context_locked(const struct context *context)
 /* Maps all of the allocation at `base`; the caller's count of it stays the caller's. */
 CUresult mapping_new(enum reservation_kind kind, uint64_t base, struct allocation *allocation);
 
-/* The range must be one or several whole mappings, side by side. Where nothing is mapped in a
- * reservation of the application's, there is nothing to do, and that is a success. */
+/* All of the range must be reserved. What is mapped there, which may be nothing, must lie wholly
+ * inside. */
 CUresult mapping_free(enum reservation_kind kind, uint64_t base, uint64_t n_bytes);
 
 /* Whole mappings, side by side; every location gets that access, on all mappings or none. */

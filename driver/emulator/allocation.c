@@ -1,6 +1,5 @@
 #include "driver/emulator/allocation.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -67,9 +66,9 @@ static CUresult store_of_fd(int fd, struct store **ret_store, CUmemLocation *ret
                 *ret_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)i};
                 return CUDA_SUCCESS;
         }
-        /* Not of this machine, or of a device that this process may not see: to the driver, a fd
-         * like any other. */
-        return fcntl(fd, F_GETFD) < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNKNOWN;
+        /* Not open, not of this machine, or of a device that this process may not see: the driver
+         * tells none of them apart. */
+        return CUDA_ERROR_UNKNOWN;
 }
 
 /* A file of the machine's that was opened by hand is no memory either. */

@@ -82,14 +82,30 @@ static bool is_covered_locked(enum reservation_kind kind, uint64_t base, uint64_
         return base == end;
 }
 
-/* Whether the range lies in one reservation of the application's, and nothing is mapped there. */
-static bool is_vacant_locked(enum reservation_kind kind, uint64_t base, uint64_t n_bytes)
+static bool is_reserved_locked(enum reservation_kind kind, uint64_t base, uint64_t n_bytes)
 {
-        const struct reservation *reservation = reservation_find_locked(base);
+        uint64_t end;
 
-        return kind == RESERVATION_VIRTUAL && reservation && reservation->kind == kind &&
-               n_bytes <= interval_end(&reservation->range) - base &&
-               !intervals_first_in(&mappings, base, n_bytes);
+        if (!n_bytes || __builtin_add_overflow(base, n_bytes, &end))
+                return false;
+        while (base < end) {
+                const struct reservation *reservation = reservation_find_locked(base);
+
+                if (!reservation || reservation->kind != kind)
+                        return false;
+                base = interval_end(&reservation->range);
+        }
+        return true;
+}
+
+/* Whether no mapping reaches across an end of the range. */
+static bool cuts_nothing_locked(uint64_t base, uint64_t n_bytes)
+{
+        const struct mapping *first = mapping_find_locked(base);
+        const struct mapping *last = mapping_find_locked(base + n_bytes - 1);
+
+        return (!first || first->range.base == base) &&
+               (!last || interval_end(&last->range) == base + n_bytes);
 }
 
 static void *cpu_address(const struct mapping *mapping)
@@ -119,12 +135,9 @@ static void cpu_unmap(struct mapping *mapping)
 
 static struct mapping *take_locked(uint64_t base, uint64_t n_bytes)
 {
-        struct mapping *taken = NULL;
+        struct mapping *taken = NULL, *mapping;
 
-        for (uint64_t end = base + n_bytes; base < end;) {
-                struct mapping *mapping = mapping_find_locked(base);
-
-                base = interval_end(&mapping->range);
+        while ((mapping = (struct mapping *)intervals_first_in(&mappings, base, n_bytes))) {
                 intervals_remove(&mappings, &mapping->range);
                 mapping->reservation->n_mappings--;
                 cpu_unmap(mapping);
@@ -140,10 +153,8 @@ CUresult mapping_free(enum reservation_kind kind, uint64_t base, uint64_t n_byte
         CUresult r = CUDA_ERROR_INVALID_VALUE;
 
         emulator_lock();
-        if (is_covered_locked(kind, base, n_bytes)) {
+        if (is_reserved_locked(kind, base, n_bytes) && cuts_nothing_locked(base, n_bytes)) {
                 taken = take_locked(base, n_bytes);
-                r = CUDA_SUCCESS;
-        } else if (is_vacant_locked(kind, base, n_bytes)) {
                 r = CUDA_SUCCESS;
         }
         emulator_unlock();

@@ -257,9 +257,7 @@ EMULATOR_API CUresult CUDAAPI cuMemMap(CUdeviceptr base, size_t n_bytes, size_t 
         emulator_unlock();
         if (!allocation)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (n_bytes > allocation->hold.n_bytes || offset > allocation->hold.n_bytes - n_bytes)
-                r = CUDA_ERROR_INVALID_VALUE;
-        else if (n_bytes != allocation->hold.n_bytes)
+        if (offset || n_bytes != allocation->hold.n_bytes)
                 r = CUDA_ERROR_NOT_SUPPORTED;
         else
                 r = mapping_new(RESERVATION_VIRTUAL, base, allocation);

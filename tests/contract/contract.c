@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <ftw.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -274,8 +275,11 @@ int contract_receive(int socket, char byte)
                                  .msg_iovlen = 1,
                                  .msg_control = &control,
                                  .msg_controllen = sizeof(control)};
+        struct pollfd look = {.fd = socket, .events = POLLIN};
         int fd = -1;
 
+        ck_assert_msg(poll(&look, 1, CONTRACT_PATIENCE_MS) == 1,
+                      "the other process sent no '%c' for %d ms", byte, CONTRACT_PATIENCE_MS);
         ck_assert_int_eq(recvmsg(socket, &message, MSG_CMSG_CLOEXEC), 1);
         ck_assert_int_eq(received, byte);
         if (CMSG_FIRSTHDR(&message))

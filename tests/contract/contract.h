@@ -88,7 +88,7 @@ void contract_kill(const struct contract_peer *peer);
 /* Waits for the end, which must be a good one. */
 void contract_finish(const struct contract_peer *peer);
 
-/* A byte and a fd (-1: none) to and from the other side. */
+/* A byte and a fd (-1: none) to and from the other side, which is waited for with patience. */
 void contract_send(int socket, char byte, int fd);
 int contract_receive(int socket, char byte);
 

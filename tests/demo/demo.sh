@@ -74,7 +74,56 @@ say "5. Both are gone. What they gave back is cached, ready for the next program
 check "nobody is charged anything" wait_until 20 nothing_charged
 gpumemctl stats
 
-say "6. free-all gives it to the driver:"
+say "6. Memory that processes share. A writer allocates 32 MiB on a GPU, writes it and asks for a token:"
+# tell NAME LINE: to one of the three; prints its answer.
+tell() {
+        local to=${1}_in from=${1}_out line
+        echo "$2" >&"${!to}"
+        read -r -t 30 line <&"${!from}" || line="no answer"
+        echo "$line"
+}
+# start_sharer NAME OPTION...: a process that takes orders from `tell`.
+start_sharer() {
+        local name=$1
+        shift
+        mkfifo "$place/$name.in" "$place/$name.out"
+        gpumem-share-demo "$@" <"$place/$name.in" >"$place/$name.out" &
+        pids[$name]=$!
+        eval "exec {${name}_in}>\"$place/$name.in\" {${name}_out}<\"$place/$name.out\""
+}
+end_sharer() {
+        [ "$(tell "$1" quit)" = ok ] && wait "${pids[$1]}"
+}
+for name in writer reader late; do
+        start_sharer "$name"
+done
+check "the writer has its memory" equal "$(tell writer "alloc device 33554432")" ok
+check "and writes it" equal "$(tell writer "fill 1")" ok
+token=$(tell writer share)
+token=${token#ok }
+echo "   $token"
+check "a reader attaches it" equal "$(tell reader "attach device $token")" "ok 33554432"
+check "it finds the writer's bytes, none wrong" equal "$(tell reader "check 1")" "ok 0"
+check "the writer changes them all" equal "$(tell writer "fill 2")" ok
+check "the reader sees it without being told" equal "$(tell reader "check 2")" "ok 0"
+check "a guessed token attaches nothing" \
+        equal "$(tell late "attach device 00000000000000000000000000000000" | cut -c1-8)" "error 30"
+check "one memory is held and charged once" equal "$(figure charged_bytes)" 33554432
+kill -KILL "${pids[writer]}"
+wait "${pids[writer]}" 2>/dev/null || true
+echo "   The writer is killed. Its memory lives as long as somebody holds it:"
+check "a third process attaches it after its maker's death" \
+        equal "$(tell late "attach device $token")" "ok 33554432"
+check "and finds the last that the writer wrote" equal "$(tell late "check 2")" "ok 0"
+check "the reader detaches" equal "$(tell reader detach)" ok
+check "for the third nothing changes" equal "$(tell late "check 2")" "ok 0"
+gpumemctl stats
+for name in reader late; do
+        check "the ${name/late/third} process ends in order" end_sharer "$name"
+done
+check "with the last of them the memory is gone" wait_until 20 nothing_charged
+
+say "7. free-all gives what is cached to the driver:"
 gpumemctl free-all
 gpumemctl stats
 check "nothing is cached" equal "$(figure cached_bytes)" 0

@@ -23,6 +23,7 @@ static const char help_text[] =
         "  fill SEED                   write all bytes\n"
         "  check SEED                  answers how many bytes are not what fill wrote\n"
         "  free, detach                end the allocation, or what was attached\n"
+        "  quit                        as the end of the input\n"
         "\n"
         "  --without-cuda  use no device\n"
         "  --uid UID       become this user first\n";
@@ -161,6 +162,10 @@ static void obey_all(struct demo *demo)
                 int r;
 
                 (void)sscanf(line, "%15s %63s %63s", word, one, two);
+                if (!strcmp(word, "quit")) {
+                        (void)said_ok(0);
+                        return;
+                }
                 r = obey(demo, word, one, two);
                 if (r)
                         (void)printf("error %d: %s\n", r, gpumem_strerror(r));

@@ -46,7 +46,7 @@ void sharer_start(struct sharer *sharer, enum sharer_kind kind, const char *uid)
         ck_assert(sharer->orders && sharer->answers);
 }
 
-static int tell(struct sharer *sharer, const char *format, va_list arguments)
+static PRINTF_LIKE(2, 0) int tell(struct sharer *sharer, const char *format, va_list arguments)
 {
         char line[160], *end;
         long code;

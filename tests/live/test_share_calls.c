@@ -176,7 +176,9 @@ START_TEST(pointers_are_told_apart)
         ck_assert_int_eq(gpumem_detach(client, attached + 512, stream), GPUMEM_E_NOT_OURS);
         ck_assert_int_eq(gpumem_free(client, own + 512, stream), GPUMEM_E_NOT_OURS);
         ck_assert_int_eq(gpumem_detach(client, NULL, NULL), 0);
-        ck_assert_int_eq(gpumem_detach(client, attached, (void *)0x123456), -EINVAL);
+        /* A GPU's driver may crash on it. */
+        if (machine_is_emulated())
+                ck_assert_int_eq(gpumem_detach(client, attached, (void *)0x123456), -EINVAL);
         ck_assert_int_eq(gpumem_share(client, plain, NULL, &token), GPUMEM_E_NOT_SHAREABLE);
         ck_assert_int_eq(gpumem_share(client, attached, NULL, &token), GPUMEM_E_NOT_SHAREABLE);
         ck_assert_int_eq(gpumem_share(client, &here, NULL, &token), GPUMEM_E_NOT_OURS);
@@ -365,8 +367,7 @@ START_TEST(a_token_has_a_text)
                                             "0123456789abcdef0123456789abcdef0",
                                             "0123456789abcdef0123456789abcdeg",
                                             " 123456789abcdef0123456789abcdef",
-                                            "0123456789abcde\xff"
-                                            "0123456789abcdef"};
+                                            "0123456789abcde\3770123456789abcdef"};
 
         ck_assert_int_eq(gpumem_token_parse("0123456789abcdefFEDCBA9876543210", &token), 0);
         ck_assert_uint_eq(token.bytes[0], 0x01);

@@ -125,7 +125,7 @@ void model_cache(struct model *model, struct model_block *block)
 {
         block->request = NULL;
         /* With orders standing the policy knows more: then an order to release it may come. */
-        if (block->properties & POLICY_SHAREABLE || model->closing ||
+        if (block->properties & POLICY_SHAREABLE || block->spoiled || model->closing ||
             (model->kind == MODEL_EXACT && model_excess(model, block->pool))) {
                 block->state = MODEL_RELEASING;
                 return;

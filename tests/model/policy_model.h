@@ -51,6 +51,7 @@ struct model_block {
         uint64_t cached_at;
         bool release_ordered;
         bool evicted; /* since the last comparison, for room */
+        bool spoiled;
         enum order_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
         TAILQ_HEAD(model_mappings, model_lease) leases; /* granted last is first */
@@ -165,6 +166,8 @@ void model_return(struct model *model, struct model_lease *lease, enum return_ki
 void model_unmap(struct model *model, struct model_lease *lease);
 void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
                     uint32_t pool);
+/* For a policy that has settled. */
+void model_spoil(struct model *model, struct model_lease *lease);
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_expire(struct model *model);
@@ -208,6 +211,9 @@ const struct model_client *model_payer(const struct model_block *block);
 /* Whose limit n_bytes more would pass; 0 for nobody's. */
 enum limit_scope model_limit(const struct model *model, const struct model_client *client,
                              uint32_t pool, uint64_t n_bytes);
+/* Whether a client must not join in on a block that another one pays for. */
+bool model_bars(const struct model *model, const struct model_client *client,
+                const struct model_block *block);
 /* Whose limit the request waits for, itself or behind another; 0 for nobody's. */
 enum limit_scope model_held(const struct model *model, const struct model_request *request);
 /* It passes a limit all by itself. */

@@ -240,6 +240,23 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
         model->unserved = true;
 }
 
+void model_spoil(struct model *model, struct model_lease *lease)
+{
+        struct model_block *block = lease->block;
+        bool is_served = block->state == MODEL_HELD || block->state == MODEL_CACHED;
+        struct block *found = policy_leased_block(lease->client->client, lease->id);
+
+        must(model, model->settled);
+        must(model, found == (is_served ? block->block : NULL));
+        if (!is_served)
+                return;
+        block->spoiled = true;
+        if (block->state == MODEL_CACHED)
+                block->state = MODEL_RELEASING;
+        policy_spoil(model->policy, found, model->now_ns);
+        happened(model);
+}
+
 static void could_not_create(struct model *model, struct model_block *block, int result)
 {
         struct model_request *request = block->request;

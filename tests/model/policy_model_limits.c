@@ -74,6 +74,21 @@ enum limit_scope model_limit(const struct model *model, const struct model_clien
         return 0;
 }
 
+bool model_bars(const struct model *model, const struct model_client *client,
+                const struct model_block *block)
+{
+        const struct model_client *charged = payer(block);
+
+        if (client == charged)
+                return false;
+        if (passes(model, client, LIMIT_OF_CLIENT, block->pool, block->n_bytes,
+                   usage_of(model, client, 0)))
+                return true;
+        return client->uid != charged->uid &&
+               passes(model, client, LIMIT_OF_TENANT, block->pool, block->n_bytes,
+                      usage_of(model, NULL, client->uid));
+}
+
 bool model_can_never_be(const struct model *model, const struct model_request *request)
 {
         const struct usage nothing = {{0}};

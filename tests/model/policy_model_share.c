@@ -105,6 +105,7 @@ void model_attach(struct model *model, struct model_client *client,
 {
         const struct model_share *share = find(model, token);
         bool is_full = model_n_taken_slots(model, client) >= client->n_slots;
+        bool is_barred = share && model_bars(model, client, share->block);
         uint64_t n_bytes = 0;
         struct lease *name = NULL;
         int r = policy_attach(model->policy, client->client, token, &name, &n_bytes);
@@ -112,10 +113,11 @@ void model_attach(struct model *model, struct model_client *client,
         if (!share || !is_for(share, client)) {
                 must(model, r == GPUMEM_E_NO_TOKEN);
         } else if (r) {
-                must(model, r == GPUMEM_E_TOO_MANY && is_full);
+                must(model, r == GPUMEM_E_LIMIT || (r == GPUMEM_E_TOO_MANY && is_full));
+                must(model, (r == GPUMEM_E_LIMIT) == is_barred || !model->settled);
         } else {
                 /* Requests that were refused stand for slots until the refusal is taken. */
-                must(model, !is_full || !model->settled);
+                must(model, (!is_full && !is_barred) || !model->settled);
                 must(model, n_bytes == share->terms.n_bytes);
                 attached(model, client, share, name);
         }

@@ -276,6 +276,16 @@ static void free_all(struct play *play)
                        pool == MODEL_N_POOLS ? POLICY_ALL_POOLS : pool);
 }
 
+static void spoil_one(struct play *play)
+{
+        struct model_lease *lease = any_lease(play);
+
+        if (!lease)
+                return;
+        settle(play);
+        model_spoil(&play->model, lease);
+}
+
 static void work(struct play *play)
 {
         (void)worker_do_one(&play->worker, &play->model, &play->random,
@@ -351,7 +361,7 @@ static void do_something(struct play *play)
                 {{15, 15}, join},           {{14, 6}, end_someone},  {{6, 6}, free_all},
                 {{5, 5}, change_strangers}, {{8, 8}, retry},         {{10, 60}, share_one},
                 {{10, 120}, attach_one},    {{2, 6}, unshare_one},   {{8, 8}, change_limit},
-                {{6, 6}, change_pool},
+                {{6, 6}, change_pool},      {{10, 10}, spoil_one},
         };
         uint64_t n_weights = 0, n;
         unsigned i;

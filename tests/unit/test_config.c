@@ -14,7 +14,7 @@
 #include "tests/suite.h"
 
 #define TEXT_MAX  8192
-#define POOL_KEYS "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\""
+#define POOL_KEYS "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"backing\""
 #define SIZES     "2MiB and more, as bytes or a text with a unit: \"12GiB\""
 
 static char path[64];
@@ -136,6 +136,10 @@ static const struct {
         {"{\"pools\": [{\"device\": 3, \"max_fraction\": 1}, {\"pinned\": 3, \"max_fraction\": 1},"
          "             {\"device\": 3, \"max_bytes\": \"2MiB\"}]}",
          "@: pools[2]: this pool has its limit from pools[0]\n"},
+        {"{\"pools\": [{\"pinned\": 0, \"backing\": \"paper\"}]}",
+         "@: pools[0].backing: \"paper\" is no backing; allowed: \"memfd\", \"vmm\"\n"},
+        {"{\"pools\": [{\"device\": 0, \"backing\": \"vmm\"}]}",
+         "@: pools[0].backing: allowed for pinned pools only\n"},
         {"{\"limits\": {\"clients\": {}}}",
          "@: limits.clients: this key is unknown; allowed: \"client\", \"tenant\", \"tenants\"\n"},
         {"{\"limits\": {\"client\": {\"leases\": \"many\"}}}",
@@ -237,6 +241,36 @@ START_TEST(the_nearest_rule_counts)
 }
 END_TEST
 
+static enum pinned_backing backing_of(const struct config *config, uint32_t node)
+{
+        struct pool_row row = {.kind = GPUMEM_PINNED, .place = node, .n_capacity_bytes = GIB};
+
+        return settings_pinned_backing(&config->settings, &row);
+}
+
+/* A rule that says nothing about one thing leaves it to the rule for each node. */
+START_TEST(backing_and_limit_are_said_apart)
+{
+        struct config config = must_load(
+                "{\"pools\": [{\"pinned\": \"all\", \"backing\": \"vmm\"},"
+                "             {\"pinned\": 1, \"max_fraction\": 0.5},"
+                "             {\"pinned\": 2, \"backing\": \"memfd\", \"max_bytes\": \"64MiB\"}]}");
+        struct config none = must_load("{}");
+
+        ck_assert_int_eq(backing_of(&config, 0), PINNED_VMM);
+        ck_assert_int_eq(backing_of(&config, 1), PINNED_VMM);
+        ck_assert_int_eq(backing_of(&config, 2), PINNED_MEMFD);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 0, 0), 256 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 1, 0), 512 * MIB);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_PINNED, 2, 0), 64 * MIB);
+        config.settings.pinned_backing = PINNED_MEMFD;
+        ck_assert_int_eq(backing_of(&config, 0), PINNED_MEMFD);
+        ck_assert_int_eq(backing_of(&none, 0), PINNED_MEMFD);
+        config_deinit(&none);
+        config_deinit(&config);
+}
+END_TEST
+
 START_TEST(limits_are_taken)
 {
         struct config config = must_load(
@@ -321,6 +355,7 @@ int main(void)
         tcase_add_test(tests, everything_is_optional);
         tcase_add_test(tests, texts_are_taken);
         tcase_add_test(tests, the_nearest_rule_counts);
+        tcase_add_test(tests, backing_and_limit_are_said_apart);
         tcase_add_test(tests, limits_are_taken);
         tcase_add_test(tests, files_that_are_none);
         tcase_add_test(tests, a_mebibyte_is_the_most);

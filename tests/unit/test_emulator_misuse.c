@@ -53,6 +53,28 @@ START_TEST(unmap_takes_whole_granules_of_one_reservation)
 }
 END_TEST
 
+/* What is mapped goes if it lies inside, whatever is vacant around it. */
+START_TEST(unmap_takes_what_lies_inside_and_cuts_nothing)
+{
+        const size_t granule = CONTRACT_GRANULE;
+        CUmemGenericAllocationHandle one, two;
+        CUdeviceptr address;
+
+        contract_init();
+        one = contract_create(granule, CU_MEM_HANDLE_TYPE_NONE);
+        two = contract_create(2 * granule, CU_MEM_HANDLE_TYPE_NONE);
+        ck_ok(cu.cuMemAddressReserve(&address, 6 * granule, 0, 0, 0));
+        ck_ok(cu.cuMemMap(address + granule, granule, 0, one, 0));
+        ck_ok(cu.cuMemMap(address + 3 * granule, 2 * granule, 0, two, 0));
+        ck_cuda(INVALID, cu.cuMemUnmap(address, 4 * granule));
+        ck_cuda(INVALID, cu.cuMemUnmap(address + 4 * granule, 2 * granule));
+        ck_cuda(INVALID, cu.cuMemMap(address + granule, granule, 0, one, 0));
+        ck_cuda(INVALID, cu.cuMemAddressFree(address, 6 * granule));
+        ck_ok(cu.cuMemUnmap(address, 6 * granule));
+        ck_ok(cu.cuMemAddressFree(address, 6 * granule));
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("emulator_misuse");
@@ -62,5 +84,6 @@ int main(void)
         tcase_add_test(tcase, a_handle_that_is_none_is_not_exported);
         tcase_add_test(tcase, an_export_needs_an_output);
         tcase_add_test(tcase, unmap_takes_whole_granules_of_one_reservation);
+        tcase_add_test(tcase, unmap_takes_what_lies_inside_and_cuts_nothing);
         return contract_main(suite);
 }

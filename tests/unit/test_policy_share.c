@@ -257,6 +257,45 @@ START_TEST(one_client_may_hold_it_often_but_not_endlessly)
 }
 END_TEST
 
+static void set_limit(struct world *world, enum limit_scope scope, uint32_t uid,
+                      enum limit_kind kind, uint64_t max)
+{
+        ck_assert_int_eq(policy_set_limit(world->policy, scope, uid, kind, max, 0), 0);
+        policy_check(world->policy);
+}
+
+/* Who may be charged for it in the end must be able to bear that in the beginning; but what a tenant
+ * is charged for is not charged to it again. */
+START_TEST(limits_are_for_those_who_attach_too)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 2);
+        struct held held = hold_shareable(&world, a, 4 * MIB);
+        struct policy_share token = terms(1, 2);
+        struct lease *of_c, *lease;
+
+        ck_assert_int_eq(share(&world, a, &held, &token), 0);
+        (void)hold(&world, c, 2 * MIB);
+        set_limit(&world, LIMIT_OF_TENANT, 1, LIMIT_DEVICE_BYTES, 4 * MIB);
+        set_limit(&world, LIMIT_OF_TENANT, 2, LIMIT_DEVICE_BYTES, 5 * MIB);
+        (void)must_attach(&world, b, &token);
+        ck_assert_int_eq(attach(&world, c, &token, &lease), GPUMEM_E_LIMIT);
+        set_limit(&world, LIMIT_OF_TENANT, 2, LIMIT_DEVICE_BYTES, 6 * MIB);
+        of_c = must_attach(&world, c, &token);
+        set_limit(&world, LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_LEASES, 1);
+        ck_assert_int_eq(attach(&world, c, &token, &lease), GPUMEM_E_LIMIT);
+        (void)must_attach(&world, a, &token);
+        ck_assert_int_eq(
+                policy_client_eof(world.policy, a, 0) + policy_client_eof(world.policy, b, 0), 0);
+        policy_check(world.policy);
+        /* Once it has come to that, it is charged whatever the limit has become. */
+        ck_assert_uint_eq(client_charged(c, 0), 6 * MIB);
+        give_back(&world, c, of_c, RETURN_UNMAPPED);
+        ck_assert_uint_eq(client_charged(c, 0), 2 * MIB);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(a_shared_block_makes_no_room_for_others)
 {
         struct world world = world_new(4 * MIB);
@@ -335,6 +374,7 @@ int main(void)
                 what_cannot_be_shared_is_told_apart,
                 a_token_is_for_its_tenant_and_one_that_is_granted,
                 one_client_may_hold_it_often_but_not_endlessly,
+                limits_are_for_those_who_attach_too,
                 a_shared_block_makes_no_room_for_others,
                 every_failure_leaves_things_as_they_were,
                 a_policy_that_ends_forgets_its_tokens,

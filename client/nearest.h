@@ -1,0 +1,9 @@
+/* Which of the pinned pools is next to a thread. Any thread. */
+#pragma once
+
+#include "client/pool.h"
+
+/* The pinned pool on the node of the current context's device; without a context, or where the driver
+ * does not know, of the CPU that runs the thread. Any other pinned pool when that node has none; NULL:
+ * there is no pinned pool. `cuda` may be NULL. */
+struct pool *nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda);

@@ -1,0 +1,34 @@
+#include "daemon/backing/placement.h"
+
+#include <linux/mempolicy.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+#define LONG_BITS (8 * sizeof(unsigned long))
+/* The most that a kernel is built for. */
+#define N_NODES 1024
+
+int placement_set(void *bytes, uint64_t n_bytes, int node, enum placement placement)
+{
+        static atomic_flag told = ATOMIC_FLAG_INIT;
+        unsigned long mask[N_NODES / LONG_BITS] = {0};
+        int mode = placement == PLACEMENT_STRICT ? MPOL_BIND : MPOL_PREFERRED;
+
+        if (node < 0 || node >= N_NODES)
+                return -EINVAL;
+        mask[(unsigned)node / LONG_BITS] = 1ul << ((unsigned)node % LONG_BITS);
+        /* The kernel reads one bit less than it is told of. */
+        if (syscall(SYS_mbind, bytes, n_bytes, mode, mask, N_NODES + 1, 0) == 0)
+                return 0;
+        /* A kernel without NUMA, or a container's filter. */
+        if (errno != ENOSYS && errno != EPERM)
+                return err_errno();
+        if (!atomic_flag_test_and_set(&told))
+                log_warning("pinned memory cannot be placed on NUMA nodes: %s", strerror(errno));
+        return 0;
+}

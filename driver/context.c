@@ -1,0 +1,36 @@
+#include "driver/context.h"
+
+#include "gpumem.h"
+
+int context_current(const struct cuda *cuda, uint64_t *ret_context)
+{
+        CUcontext context;
+        int r;
+
+        r = CUDA_CALL(cuda, cuCtxGetCurrent, &context);
+        if (r)
+                return r;
+        if (!context)
+                return GPUMEM_E_NO_CONTEXT;
+        *ret_context = (uint64_t)(uintptr_t)context;
+        return 0;
+}
+
+int context_run(const struct cuda *cuda, uint64_t context,
+                int (*call)(const struct cuda *cuda, void *argument), void *argument)
+{
+        CUcontext wanted = (CUcontext)(uintptr_t)context, before;
+        int r, r_back;
+
+        r = CUDA_CALL(cuda, cuCtxGetCurrent, &before);
+        if (r)
+                return r;
+        if (before == wanted)
+                return call(cuda, argument);
+        r = CUDA_CALL(cuda, cuCtxSetCurrent, wanted);
+        if (r)
+                return r;
+        r = call(cuda, argument);
+        r_back = CUDA_CALL(cuda, cuCtxSetCurrent, before);
+        return r ? r : r_back;
+}

@@ -1,0 +1,13 @@
+/* Contexts, known by the number of their handle. Any thread. */
+#pragma once
+
+#include <stdint.h>
+
+#include "driver/cuda.h"
+
+/* The calling thread's; GPUMEM_E_NO_CONTEXT if it has none. */
+int context_current(const struct cuda *cuda, uint64_t *ret_context);
+
+/* Runs one call with `context` current and puts back what was current before. */
+int context_run(const struct cuda *cuda, uint64_t context,
+                int (*call)(const struct cuda *cuda, void *argument), void *argument);

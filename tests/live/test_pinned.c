@@ -1,0 +1,435 @@
+/* Pinned memory as programs use it: with and without CUDA, registered at once or later, of memfds or
+ * of the driver's own memory. After each test
+ * nothing is charged or reserved, and both sides have as many fds open as before. */
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <linux/mempolicy.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "driver/cuda.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/live/huge.h"
+#include "tests/suite.h"
+
+#define PINNED_POOL 2 /* after the two devices' */
+
+static struct daemon gpumemd;
+static unsigned n_daemon_fds, n_own_fds;
+static struct gpu *gpus[2];
+static unsigned n_gpus;
+static struct cuda cuda;
+static struct gpumem_client *client;
+
+static struct gpumem_request pinned(uint64_t n_bytes)
+{
+        return (struct gpumem_request){.struct_size = sizeof(struct gpumem_request),
+                                       .kind = GPUMEM_PINNED,
+                                       .place = GPUMEM_NEAREST,
+                                       .n_bytes = n_bytes};
+}
+
+static unsigned char *alloc_from(struct gpumem_client *from, uint64_t n_bytes)
+{
+        struct gpumem_request request = pinned(n_bytes);
+        void *pointer;
+        int r = gpumem_alloc(from, &request, &pointer);
+
+        ck_assert_msg(r == 0, "%s", gpumem_strerror(r));
+        return pointer;
+}
+
+static void *device_memory(unsigned device, uint64_t n_bytes)
+{
+        struct gpumem_request request = pinned(n_bytes);
+        void *pointer;
+
+        ck_assert_int_eq(gpu_use(gpus[device]), 0);
+        request.kind = GPUMEM_DEVICE;
+        request.stream = gpu_stream(gpus[device]);
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        return pointer;
+}
+
+/* The CPU's bytes go to the device and come back to another place of the same memory. */
+static void check_reached_by(unsigned device, unsigned char *bytes, uint64_t n_bytes)
+{
+        uint64_t n_half = n_bytes / 2;
+        void *there = device_memory(device, n_half);
+
+        for (uint64_t i = 0; i < n_half; i++)
+                bytes[i] = (unsigned char)(i * 7 + device);
+        memset(bytes + n_half, 0, n_half);
+        ck_assert_int_eq(gpu_copy_to_device(gpus[device], there, bytes, n_half), 0);
+        ck_assert_int_eq(gpu_copy_to_host(gpus[device], bytes + n_half, there, n_half), 0);
+        ck_assert_int_eq(gpu_synchronize(gpus[device]), 0);
+        ck_assert_int_eq(memcmp(bytes, bytes + n_half, n_half), 0);
+        ck_assert_int_eq(gpumem_free(client, there, gpu_stream(gpus[device])), 0);
+}
+
+static void check_reached_by_all(unsigned char *bytes, uint64_t n_bytes)
+{
+        for (unsigned device = 0; device < n_gpus; device++)
+                check_reached_by(device, bytes, n_bytes);
+}
+
+/* Some memory of each kind, given back again: drivers open files of their own at their first work. */
+static void do_first_work(void)
+{
+        unsigned char *bytes;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        bytes = alloc_from(client, 10000);
+        check_reached_by_all(bytes, 10000);
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+}
+
+static void give_all_back(void)
+{
+        gpumem_disconnect(client);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+}
+
+static void start_with(const char *emulator, const char *backing)
+{
+        const char *const options[] = {
+                "--pinned-bytes", "512MiB", "--device-bytes", "256MiB", "--pinned-backing",
+                backing,          NULL};
+        char reason[CUDA_REASON_MAX];
+
+        n_gpus = machine_n_devices();
+        daemon_start(&gpumemd, emulator, options);
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        for (unsigned device = 0; device < n_gpus; device++)
+                ck_assert_int_eq(gpu_new((int)device, &gpus[device]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        do_first_work();
+        give_all_back();
+        n_daemon_fds = daemon_quiet_fds(&gpumemd);
+        n_own_fds = own_fds();
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_with("devices=2,bytes=256MiB", "memfd");
+}
+
+static void start_slow(void)
+{
+        start_with("devices=2,bytes=256MiB,copy_delay_us=20000", "memfd");
+}
+
+static void start_on_vmm(void)
+{
+        start_with("devices=2,bytes=256MiB", "vmm");
+}
+
+static void stop(void)
+{
+        give_all_back();
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
+        ck_assert_uint_eq(own_fds(), n_own_fds);
+        for (unsigned device = 0; device < n_gpus; device++)
+                gpu_free(gpus[device]);
+        daemon_stop(&gpumemd);
+}
+
+static struct gpumem_client *connect_without_cuda(void)
+{
+        struct gpumem_options options = {.struct_size = sizeof(options),
+                                         .cuda_library = "/nonexistent.so"};
+        struct gpumem_client *without;
+
+        ck_assert_int_eq(gpumem_connect(&options, &without), 0);
+        return without;
+}
+
+static bool is_registered(const void *pointer)
+{
+        unsigned type = 0;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        return cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                          (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS &&
+               type == CU_MEMORYTYPE_HOST;
+}
+
+/* Large enough that several threads fault it in. */
+START_TEST(a_program_without_cuda_has_pinned_memory)
+{
+        struct gpumem_client *without = connect_without_cuda();
+        struct gpumem_request request = pinned(4096);
+        unsigned char *small = alloc_from(without, 4096), *large = alloc_from(without, 200 * MIB);
+        void *pointer;
+
+        memset(small, 1, 4096);
+        for (uint64_t i = 0; i < 200 * MIB; i += 4096) {
+                ck_assert_uint_eq(large[i], 0);
+                large[i] = 2;
+        }
+        ck_assert_int_eq(gpumem_register(without, small), GPUMEM_E_NO_DRIVER);
+        request.stream = &request;
+        ck_assert_int_eq(gpumem_alloc(without, &request, &pointer), GPUMEM_E_NO_DRIVER);
+        request.kind = GPUMEM_DEVICE;
+        ck_assert_int_eq(gpumem_alloc(without, &request, &pointer), GPUMEM_E_NO_DRIVER);
+        ck_assert_int_eq(gpumem_free(without, small, NULL), 0);
+        ck_assert_int_eq(gpumem_free_sync(without, large), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 202 * MIB);
+        gpumem_disconnect(without);
+}
+END_TEST
+
+/* Where the system tells. */
+START_TEST(pages_are_on_the_pools_node)
+{
+        struct gpumem_client *without = connect_without_cuda();
+        unsigned char *bytes = alloc_from(without, 2 * MIB);
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        int node = -1;
+
+        bytes[0] = 1;
+        if (syscall(SYS_get_mempolicy, &node, NULL, 0, bytes, MPOL_F_NODE | MPOL_F_ADDR) == 0) {
+                ck_assert_int_eq(gpumem_get_stats(without, GPUMEM_PINNED, node, &stats), 0);
+                ck_assert_uint_eq(stats.n_reserved_bytes, 2 * MIB);
+        }
+        ck_assert_int_eq(gpumem_get_stats(without, GPUMEM_PINNED, 12345, &stats), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(gpumem_free(without, bytes, NULL), 0);
+        gpumem_disconnect(without);
+}
+END_TEST
+
+START_TEST(memory_is_registered_with_a_context)
+{
+        unsigned char *bytes;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        bytes = alloc_from(client, 100000);
+        ck_assert(is_registered(bytes));
+        ck_assert_int_eq(gpumem_register(client, bytes), 0);
+        check_reached_by_all(bytes, 100000);
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        ck_assert(!is_registered(bytes));
+}
+END_TEST
+
+START_TEST(memory_is_registered_later)
+{
+        unsigned char *bytes, *other;
+
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        bytes = alloc_from(client, 100000);
+        other = alloc_from(client, 4096);
+        ck_assert_int_eq(gpumem_register(client, bytes), GPUMEM_E_NO_CONTEXT);
+        ck_assert(!is_registered(bytes));
+        ck_assert_int_eq(gpumem_register(client, bytes + 512), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_register(client, bytes), 0);
+        ck_assert(is_registered(bytes) && is_registered(other));
+        ck_assert_int_eq(gpumem_register(client, bytes), 0);
+        ck_assert_int_eq(gpumem_register(client, other), 0);
+        check_reached_by_all(bytes, 100000);
+        ck_assert_int_eq(gpumem_free(client, bytes, gpu_stream(gpus[n_gpus - 1])), 0);
+        ck_assert(is_registered(other));
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_free(client, other, NULL), 0);
+        ck_assert(!is_registered(other));
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), 0);
+}
+END_TEST
+
+/* Of memory with a block of its own, here and where it is attached. */
+START_TEST(shared_memory_is_registered_later)
+{
+        struct gpumem_client *other;
+        struct gpumem_request request = pinned(100000);
+        struct gpumem_token token;
+        void *bytes, *attached;
+        uint64_t n_bytes;
+
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &other), 0);
+        request.flags = GPUMEM_SHAREABLE;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &bytes), 0);
+        ck_assert_int_eq(gpumem_share(client, bytes, NULL, &token), 0);
+        ck_assert_int_eq(gpumem_attach(other, &token, &attached, &n_bytes), 0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_register(client, attached), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_register(client, bytes), 0);
+        ck_assert_int_eq(gpumem_register(other, attached), 0);
+        check_reached_by(0, attached, 100000);
+        ck_assert_int_eq(memcmp(bytes, attached, 100000), 0);
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_detach(other, attached, NULL), 0);
+        ck_assert(!is_registered(attached) && is_registered(bytes));
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        ck_assert(!is_registered(bytes));
+        gpumem_disconnect(other);
+}
+END_TEST
+
+START_TEST(device_memory_is_not_registered)
+{
+        void *there = device_memory(0, 4096);
+
+        ck_assert_int_eq(gpumem_register(client, there), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(gpumem_register(client, &there), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free(client, there, gpu_stream(gpus[0])), 0);
+}
+END_TEST
+
+/* A thread without a context may be the one that empties a registered block. */
+START_TEST(memory_is_given_back_without_a_context)
+{
+        unsigned char *bytes;
+
+        ck_assert_int_eq(gpu_use(gpus[n_gpus - 1]), 0);
+        bytes = alloc_from(client, 4096);
+        ck_assert(is_registered(bytes));
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        ck_assert(!is_registered(bytes));
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
+}
+END_TEST
+
+/* A copy out of memory that was registered later is on its way when it is freed, without a context
+ * or with one: what the CPU writes there next must not come before the copy. */
+static void check_had_again_after_copy(void (*free_it)(unsigned char *bytes))
+{
+        unsigned char *keeper, *bytes, *again;
+        void *there = device_memory(0, 64 * KIB);
+
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        keeper = alloc_from(client, 64 * KIB);
+        bytes = alloc_from(client, 64 * KIB);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_register(client, bytes), 0);
+        memset(bytes, 1, 64 * KIB);
+        ck_assert_int_eq(gpu_copy_to_device(gpus[0], there, bytes, 64 * KIB), 0);
+        free_it(bytes);
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        again = alloc_from(client, 64 * KIB);
+        ck_assert_ptr_eq(again, bytes);
+        memset(again, 2, 64 * KIB);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(gpu_copy_to_host(gpus[0], keeper, there, 64 * KIB), 0);
+        ck_assert_int_eq(gpu_synchronize(gpus[0]), 0);
+        for (uint64_t i = 0; i < 64 * KIB; i++)
+                ck_assert_uint_eq(keeper[i], 1);
+        ck_assert_int_eq(gpumem_free_sync(client, again), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, keeper), 0);
+        ck_assert_int_eq(gpumem_free(client, there, gpu_stream(gpus[0])), 0);
+}
+
+static void free_in_stream(unsigned char *bytes)
+{
+        ck_assert_int_eq(gpumem_free(client, bytes, gpu_stream(gpus[0])), 0);
+}
+
+static void free_without_context(unsigned char *bytes)
+{
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_free(client, bytes, NULL), 0);
+}
+
+static void free_synchronized(unsigned char *bytes)
+{
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+}
+
+START_TEST(memory_registered_later_is_had_again_after_its_copies)
+{
+        check_had_again_after_copy(free_in_stream);
+        check_had_again_after_copy(free_without_context);
+        check_had_again_after_copy(free_synchronized);
+}
+END_TEST
+
+START_TEST(the_drivers_memory_is_the_cpus_and_every_devices)
+{
+        unsigned char *bytes;
+
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        bytes = alloc_from(client, 5 * MIB);
+        ck_assert(is_registered(bytes));
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_register(client, bytes), 0);
+        check_reached_by_all(bytes, 5 * MIB);
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), 0);
+}
+END_TEST
+
+START_TEST(a_program_without_cuda_is_refused_the_drivers_memory)
+{
+        struct gpumem_client *without = connect_without_cuda();
+        struct gpumem_request request = pinned(4096);
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(without, &request, &pointer), GPUMEM_E_UNSUPPORTED);
+        gpumem_disconnect(without);
+        daemon_await(FIGURE_charged, 0);
+}
+END_TEST
+
+START_TEST(huge_pages_are_reached)
+{
+        for (unsigned i = 0; i < 2; i++) {
+                unsigned char *bytes;
+
+                ck_assert_int_eq(gpu_use(gpus[0]), 0);
+                bytes = alloc_from(client, 3 * MIB);
+                check_reached_by_all(bytes, 3 * MIB);
+                ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        }
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name, void (*begin)(void))
+{
+        TCase *tests = tcase_create(name);
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, begin, stop);
+        suite_add_tcase(suite, tests);
+        return tests;
+}
+
+static void add_memfd(Suite *suite)
+{
+        TCase *tests = add_case(suite, "memfd", start);
+
+        tcase_add_test(tests, a_program_without_cuda_has_pinned_memory);
+        tcase_add_test(tests, pages_are_on_the_pools_node);
+        tcase_add_test(tests, memory_is_registered_with_a_context);
+        tcase_add_test(tests, memory_is_registered_later);
+        tcase_add_test(tests, shared_memory_is_registered_later);
+        tcase_add_test(tests, device_memory_is_not_registered);
+        tcase_add_test(tests, memory_is_given_back_without_a_context);
+}
+
+int main(void)
+{
+        Suite *suite = suite_create("pinned");
+        TCase *tests;
+
+        add_memfd(suite);
+        if (machine_is_emulated()) {
+                tests = add_case(suite, "slow", start_slow);
+                tcase_add_test(tests, memory_registered_later_is_had_again_after_its_copies);
+        } else {
+                (void)puts("# left out: *_is_had_again_after_*: copies cannot be slowed down");
+                (void)fflush(stdout);
+        }
+        tests = add_case(suite, "vmm", start_on_vmm);
+        tcase_add_test(tests, the_drivers_memory_is_the_cpus_and_every_devices);
+        tcase_add_test(tests, a_program_without_cuda_is_refused_the_drivers_memory);
+        if (huge_pages_tried())
+                tcase_add_test(add_case(suite, "huge", start), huge_pages_are_reached);
+        return run_suite(suite);
+}

@@ -1,0 +1,276 @@
+/* Blocks of pinned memory as the daemon hands them out: to clients that punch holes, of huge pages,
+ * and not at all. After each test nothing is charged or reserved, and the daemon has as many fds open
+ * as before. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "client/rows.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/live/huge.h"
+#include "tests/suite.h"
+
+static struct daemon gpumemd;
+static unsigned n_fds_before;
+
+static void start_with(const char *const *options)
+{
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+static void start(void)
+{
+        static const char *const options[] = {"--pinned-bytes", "512MiB", NULL};
+
+        start_with(options);
+}
+
+static void start_on_vmm(void)
+{
+        static const char *const options[] = {"--pinned-backing", "vmm", NULL};
+
+        start_with(options);
+}
+
+/* As much as the node has. */
+static void start_greedy(void)
+{
+        static const char *const options[] = {"--pinned-bytes", "4TiB", NULL};
+
+        start_with(options);
+}
+
+static void stop(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
+        daemon_stop(&gpumemd);
+}
+
+/* Of the first pinned pool. */
+static struct pool_row read_row(void)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct pool_row *rows, row;
+        struct link *link;
+        uint32_t i = 0;
+        void *read;
+
+        ck_assert_int_eq(link_new(NULL, "rows", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                rows_read(fds.fds[1], welcome.n_pools, welcome.n_row_bytes, sizeof(row), &read), 0);
+        rows = read;
+        while (i < welcome.n_pools && rows[i].kind != GPUMEM_PINNED)
+                i++;
+        ck_assert_uint_lt(i, welcome.n_pools);
+        row = rows[i];
+        free(rows);
+        fdset_deinit(&fds);
+        link_free(link);
+        return row;
+}
+
+/* A client that keeps the fd and speaks the protocol by itself. */
+struct hostile {
+        struct link *link;
+        uint64_t lease;
+        int fd;
+};
+
+static struct hostile connect_by_hand(void)
+{
+        struct hostile hostile = {.fd = -1};
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+
+        ck_assert_int_eq(link_new(NULL, "hostile", &hostile.link, &welcome, &fds), 0);
+        fdset_deinit(&fds);
+        return hostile;
+}
+
+static int try_lease(struct hostile *hostile, uint64_t n_bytes)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = n_bytes;
+        request.lease.pool = read_row().id;
+        r = link_call(hostile->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        if (r)
+                return r;
+        hostile->lease = reply.leased.lease;
+        hostile->fd = fdset_steal(&fds, 0);
+        return 0;
+}
+
+static struct hostile lease_by_hand(uint64_t n_bytes)
+{
+        struct hostile hostile = connect_by_hand();
+
+        ck_assert_int_eq(try_lease(&hostile, n_bytes), 0);
+        return hostile;
+}
+
+static void punch(const struct hostile *hostile)
+{
+        ck_assert_int_eq(fallocate(hostile->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2 * MIB,
+                                   2 * MIB),
+                         0);
+}
+
+static void return_by_hand(const struct hostile *hostile, uint32_t flags)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = hostile->lease;
+        frame.return_lease.flags = flags;
+        ck_assert_int_eq(link_send(hostile->link, &frame, MESSAGE_RETURN), 0);
+}
+
+static void end_by_hand(struct hostile *hostile)
+{
+        closep(&hostile->fd);
+        hostile->link = link_free(hostile->link);
+}
+
+START_TEST(a_whole_block_is_cached)
+{
+        struct hostile hostile = lease_by_hand(4 * MIB);
+
+        return_by_hand(&hostile, PROTO_RETURN_UNMAPPED);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_releases), 0);
+        end_by_hand(&hostile);
+}
+END_TEST
+
+START_TEST(a_punched_block_is_not_served_again)
+{
+        struct hostile hostile = lease_by_hand(4 * MIB);
+
+        punch(&hostile);
+        return_by_hand(&hostile, PROTO_RETURN_UNMAPPED);
+        daemon_await(FIGURE_releases, 1);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        end_by_hand(&hostile);
+}
+END_TEST
+
+/* Whole when it was given back, and holed before it was unmapped. */
+START_TEST(a_block_punched_in_the_cache_is_let_go)
+{
+        struct hostile hostile = lease_by_hand(4 * MIB);
+        struct frame frame = FRAME_NULL;
+
+        return_by_hand(&hostile, 0);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        punch(&hostile);
+        frame.unmapped.lease = hostile.lease;
+        ck_assert_int_eq(link_send(hostile.link, &frame, MESSAGE_UNMAPPED), 0);
+        daemon_await(FIGURE_releases, 1);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        end_by_hand(&hostile);
+}
+END_TEST
+
+START_TEST(a_machine_without_memory_refuses)
+{
+        struct pool_row row = read_row();
+        struct hostile hostile = connect_by_hand();
+
+        ck_assert_uint_le(row.n_max_bytes, row.n_capacity_bytes);
+        ck_assert_uint_gt(row.n_max_bytes + 2 * MIB, row.n_capacity_bytes);
+        ck_assert_int_eq(try_lease(&hostile, row.n_max_bytes), GPUMEM_E_DEVICE_FULL);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
+        ck_assert_int_eq(try_lease(&hostile, 2 * MIB), 0);
+        return_by_hand(&hostile, PROTO_RETURN_UNMAPPED);
+        daemon_await(FIGURE_cached, 2 * MIB);
+        end_by_hand(&hostile);
+}
+END_TEST
+
+START_TEST(the_row_tells_the_backing)
+{
+        ck_assert_uint_eq(read_row().properties, PROTO_POOL_VMM);
+        ck_assert_ptr_nonnull(strstr(read_row().name, "(vmm)"));
+}
+END_TEST
+
+static blksize_t page_bytes(int fd)
+{
+        struct stat st;
+
+        ck_assert_int_eq(fstat(fd, &st), 0);
+        return st.st_blksize;
+}
+
+/* One block takes all that there are; the next has to do with small pages. */
+START_TEST(huge_pages_are_used_while_there_are_some)
+{
+        uint64_t n_bytes = n_free_huge_pages() * 2 * MIB;
+        struct hostile huge = lease_by_hand(n_bytes), small = lease_by_hand(4 * MIB);
+
+        ck_assert_int_eq(page_bytes(huge.fd), 2 * MIB);
+        ck_assert_int_lt(page_bytes(small.fd), 2 * MIB);
+        ck_assert_uint_eq(n_free_huge_pages(), 0);
+        return_by_hand(&huge, PROTO_RETURN_UNMAPPED);
+        return_by_hand(&small, PROTO_RETURN_UNMAPPED);
+        daemon_await(FIGURE_cached, n_bytes + 4 * MIB);
+        end_by_hand(&huge);
+        end_by_hand(&small);
+}
+END_TEST
+
+START_TEST(a_punched_block_of_huge_pages_is_not_served_again)
+{
+        struct hostile hostile = lease_by_hand(4 * MIB);
+
+        ck_assert_ptr_nonnull(strstr(read_row().name, "2 MiB pages"));
+        ck_assert_int_eq(page_bytes(hostile.fd), 2 * MIB);
+        punch(&hostile);
+        return_by_hand(&hostile, PROTO_RETURN_UNMAPPED);
+        daemon_await(FIGURE_releases, 1);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        end_by_hand(&hostile);
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name, void (*begin)(void))
+{
+        TCase *tests = tcase_create(name);
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, begin, stop);
+        suite_add_tcase(suite, tests);
+        return tests;
+}
+
+int main(void)
+{
+        Suite *suite = suite_create("pinned blocks");
+        TCase *tests = add_case(suite, "holes", start);
+
+        tcase_add_test(tests, a_whole_block_is_cached);
+        tcase_add_test(tests, a_punched_block_is_not_served_again);
+        tcase_add_test(tests, a_block_punched_in_the_cache_is_let_go);
+        tests = add_case(suite, "greedy", start_greedy);
+        tcase_add_test(tests, a_machine_without_memory_refuses);
+        tests = add_case(suite, "vmm", start_on_vmm);
+        tcase_add_test(tests, the_row_tells_the_backing);
+        if (huge_pages_tried()) {
+                tests = add_case(suite, "huge", start);
+                tcase_add_test(tests, huge_pages_are_used_while_there_are_some);
+                tcase_add_test(tests, a_punched_block_of_huge_pages_is_not_served_again);
+        }
+        return run_suite(suite);
+}
