@@ -106,7 +106,7 @@ static void give_all_back(void)
         gpumem_disconnect(client);
         daemon_await(FIGURE_charged, 0);
         daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
 }
 
 static void start_on(const char *emulator)
@@ -294,7 +294,7 @@ START_TEST(free_all_blocks_says_how_much)
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 6 * MIB);
         ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, &n_freed), 0);
         ck_assert_uint_eq(n_freed, 6 * MIB);
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
         ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_NODE, NULL), 0);
         ck_assert_int_eq(gpumem_free_all_blocks(client, (enum gpumem_scope)7, &n_freed),
                          GPUMEM_E_BAD_REQUEST);

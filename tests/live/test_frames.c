@@ -147,7 +147,7 @@ static void stop(void)
 {
         daemon_await(FIGURE_charged, 0);
         daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
         daemon_stop(&gpumemd);
 }

@@ -92,7 +92,7 @@ static void give_all_back(void)
         gpumem_disconnect(client);
         daemon_await(FIGURE_charged, 0);
         daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
 }
 
 static void start_with(const char *emulator, const char *backing)

@@ -50,7 +50,7 @@ static void stop(void)
 {
         daemon_await(FIGURE_charged, 0);
         daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
         daemon_stop(&gpumemd);
 }
@@ -161,7 +161,7 @@ START_TEST(a_punched_block_is_not_served_again)
         punch(&hostile);
         return_by_hand(&hostile, PROTO_RETURN_UNMAPPED);
         daemon_await(FIGURE_releases, 1);
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
         end_by_hand(&hostile);
 }
 END_TEST
@@ -178,7 +178,7 @@ START_TEST(a_block_punched_in_the_cache_is_let_go)
         frame.unmapped.lease = hostile.lease;
         ck_assert_int_eq(link_send(hostile.link, &frame, MESSAGE_UNMAPPED), 0);
         daemon_await(FIGURE_releases, 1);
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
         end_by_hand(&hostile);
 }
 END_TEST
@@ -240,7 +240,7 @@ START_TEST(a_punched_block_of_huge_pages_is_not_served_again)
         punch(&hostile);
         return_by_hand(&hostile, PROTO_RETURN_UNMAPPED);
         daemon_await(FIGURE_releases, 1);
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
         end_by_hand(&hostile);
 }
 END_TEST

@@ -40,7 +40,7 @@ static void stop(void)
         gpumem_disconnect(client);
         daemon_await(FIGURE_charged, 0);
         daemon_free_all();
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        daemon_await(FIGURE_reserved, 0);
         gpu_free(gpus[0]);
         gpu_free(gpus[1]);
         daemon_stop(&gpumemd);
