@@ -6,8 +6,10 @@
 
 #include "driver/cuda.h"
 
-/* What the driver is asked to register at once: a larger piece holds its lock for long. */
-#define HOST_PIECE (UINT64_C(1) << 30)
+/* What the driver is asked to register at once. A copy may not span two registrations (an H200's driver
+ * refuses it), so a block is one piece, though that holds the driver's lock for long; this driver line
+ * fails at 512 GiB and more. */
+#define HOST_PIECE (UINT64_C(256) << 30)
 
 /* In pieces; all of it or, on failure, nothing. */
 int host_register(const struct cuda *cuda, void *bytes, uint64_t n_bytes);

@@ -149,9 +149,12 @@ static CUresult copy_submit(struct stream *stream, struct copy_end to, struct co
 {
         struct moment end;
         struct copy *copy;
-        CUresult r = copy_new(to, from, n_bytes, &copy);
+        CUresult r;
         bool wait;
 
+        if (host_is_divided(to.address, n_bytes) || host_is_divided(from.address, n_bytes))
+                return CUDA_ERROR_INVALID_VALUE;
+        r = copy_new(to, from, n_bytes, &copy);
         if (r != CUDA_SUCCESS)
                 return r;
         wait = waiting == WAIT_ALWAYS || to.kind == END_PAGEABLE ||

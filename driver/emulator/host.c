@@ -33,6 +33,17 @@ bool host_is_pinned(uint64_t address, uint64_t n_bytes)
         return pinned;
 }
 
+bool host_is_divided(uint64_t address, uint64_t n_bytes)
+{
+        const struct host_range *first, *last;
+
+        emulator_lock();
+        first = host_find_locked(address);
+        last = n_bytes ? host_find_locked(address + n_bytes - 1) : first;
+        emulator_unlock();
+        return first && last && first != last;
+}
+
 static CUresult host_insert(void *bytes, size_t n_bytes, enum host_origin origin, unsigned flags,
                             struct context *context)
 {

@@ -24,4 +24,7 @@ struct host_range *host_find_locked(uint64_t address);
 /* Whether all of the range is known, so that copies read it when they run. */
 bool host_is_pinned(uint64_t address, uint64_t n_bytes);
 
+/* Do they begin in one range and end in another one? */
+bool host_is_divided(uint64_t address, uint64_t n_bytes);
+
 void host_context_ended(const struct context *context);
