@@ -1,4 +1,4 @@
-/* Host memory is registered in pieces, all of it or nothing: against a table of calls that only write
+/* Host memory is registered in as few pieces as the driver takes, all of it or nothing: against a table of calls that only write
  * down what they were asked. */
 #include "driver/host.h"
 
@@ -75,9 +75,10 @@ static uint64_t registered_bytes(void)
         return n_bytes;
 }
 
-START_TEST(pieces_cover_the_range_and_are_small)
+START_TEST(pieces_cover_the_range_and_are_few)
 {
-        static const uint64_t sizes[] = {2 * MIB, GIB, GIB + 2 * MIB, 5 * GIB / 2, 4 * GIB};
+        static const uint64_t sizes[] = {2 * MIB, HOST_PIECE, HOST_PIECE + 2 * MIB,
+                                         5 * HOST_PIECE / 2, 4 * HOST_PIECE};
 
         for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
                 char *end = START;
@@ -86,11 +87,11 @@ START_TEST(pieces_cover_the_range_and_are_small)
                 ck_assert_int_eq(host_register(&fake, START, sizes[i]), 0);
                 for (unsigned n = 0; n < n_ranges; n++) {
                         ck_assert_ptr_eq(ranges[n].bytes, end);
-                        ck_assert_uint_le(ranges[n].n_bytes, GIB);
+                        ck_assert_uint_le(ranges[n].n_bytes, HOST_PIECE);
                         end += ranges[n].n_bytes;
                 }
                 ck_assert_uint_eq((uint64_t)(end - START), sizes[i]);
-                ck_assert_uint_eq(n_ranges, (sizes[i] + GIB - 1) / GIB);
+                ck_assert_uint_eq(n_ranges, (sizes[i] + HOST_PIECE - 1) / HOST_PIECE);
                 ck_assert_int_eq(host_unregister(&fake, START, sizes[i]), 0);
                 ck_assert_uint_eq(registered_bytes(), 0);
         }
@@ -102,7 +103,7 @@ START_TEST(a_failure_leaves_nothing_registered)
         for (unsigned n = 0; n < 4; n++) {
                 begin();
                 n_before_failure = n;
-                ck_assert_int_eq(host_register(&fake, START, 4 * GIB), GPUMEM_E_DEVICE_FULL);
+                ck_assert_int_eq(host_register(&fake, START, 4 * HOST_PIECE), GPUMEM_E_DEVICE_FULL);
                 ck_assert_uint_eq(n_ranges, n);
                 ck_assert_uint_eq(registered_bytes(), 0);
         }
@@ -112,10 +113,10 @@ END_TEST
 START_TEST(unregistering_goes_on_after_a_failure)
 {
         begin();
-        ck_assert_int_eq(host_register(&fake, START, 4 * GIB), 0);
+        ck_assert_int_eq(host_register(&fake, START, 4 * HOST_PIECE), 0);
         n_before_failure = 1;
-        ck_assert_int_eq(host_unregister(&fake, START, 4 * GIB), -EIO);
-        ck_assert_uint_eq(registered_bytes(), GIB);
+        ck_assert_int_eq(host_unregister(&fake, START, 4 * HOST_PIECE), -EIO);
+        ck_assert_uint_eq(registered_bytes(), HOST_PIECE);
 }
 END_TEST
 
@@ -124,7 +125,7 @@ int main(void)
         Suite *suite = suite_create("host");
         TCase *tests = tcase_create("pieces");
 
-        tcase_add_test(tests, pieces_cover_the_range_and_are_small);
+        tcase_add_test(tests, pieces_cover_the_range_and_are_few);
         tcase_add_test(tests, a_failure_leaves_nothing_registered);
         tcase_add_test(tests, unregistering_goes_on_after_a_failure);
         suite_add_tcase(suite, tests);
