@@ -1,5 +1,5 @@
-/* Host memory is registered in as few pieces as the driver takes, all of it or nothing: against a table of calls that only write
- * down what they were asked. */
+/* Host memory is registered in as few pieces as the driver takes, all of it or nothing: against a
+ * table of calls that only write down what they were asked. */
 #include "driver/host.h"
 
 #include <stdbool.h>
