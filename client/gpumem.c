@@ -210,19 +210,32 @@ void gpumem_disconnect(struct gpumem_client *client)
         free(client);
 }
 
+static bool is_at(const struct pool *pool, enum gpumem_kind kind, int32_t place)
+{
+        int here = kind == GPUMEM_DEVICE ? pool->memory.ordinal : pool->memory.node;
+
+        if (pool->row.kind != (uint32_t)kind)
+                return false;
+        return here == place || (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST);
+}
+
+/* One that the daemon has rather than one that an earlier daemon had there: the next daemon may make
+ * pinned memory of a node in another way. */
 struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
-        if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
-                return nearest_pinned(client->pools, client->n_pools,
-                                      client->has_cuda ? &client->cuda : NULL);
-        for (uint32_t i = 0; i < client->n_pools; i++) {
-                struct pool *pool = &client->pools[i];
-                int here = kind == GPUMEM_DEVICE ? pool->memory.ordinal : pool->memory.node;
+        struct pool *found = NULL;
 
-                if (pool->row.kind == (uint32_t)kind && here == place)
-                        return pool;
+        if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
+                found = nearest_pinned(client->pools, client->n_pools, client_cuda(client));
+        for (uint32_t i = 0; !found && i < client->n_pools; i++) {
+                if (is_at(&client->pools[i], kind, place) && !client->pools[i].binding.absent)
+                        found = &client->pools[i];
         }
-        return NULL;
+        for (uint32_t i = 0; !found && i < client->n_pools; i++) {
+                if (is_at(&client->pools[i], kind, place))
+                        found = &client->pools[i];
+        }
+        return found;
 }
 
 static int place_device(struct gpumem_client *client, const struct gpumem_request *request,
@@ -258,12 +271,20 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
         return 0;
 }
 
+static int alloc_from(struct pool *pool, const struct stream_key *key,
+                      const struct gpumem_request *request, void **ret_pointer)
+{
+        if (request->flags & GPUMEM_SHAREABLE)
+                return shared_alloc(pool, key, request->n_bytes, request->wait_ms, ret_pointer);
+        return pool_alloc(pool, key, request->n_bytes, request->wait_ms, ret_pointer);
+}
+
 static int alloc(struct gpumem_client *client, const struct gpumem_request *request,
                  void **ret_pointer)
 {
         int32_t place = request->place;
         struct stream_key key;
-        struct pool *pool;
+        struct pool *pool, *again;
         int r;
 
         if (request->n_bytes == 0)
@@ -279,15 +300,15 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         if (r)
                 return r;
         pool = client_pool_at(client, request->kind, place);
-        if (!pool) {
-                uplink_renew(&client->uplink);
-                pool = client_pool_at(client, request->kind, place);
-        }
         if (!pool)
-                return GPUMEM_E_NO_POOL;
-        if (request->flags & GPUMEM_SHAREABLE)
-                return shared_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
-        return pool_alloc(pool, &key, request->n_bytes, request->wait_ms, ret_pointer);
+                uplink_renew(&client->uplink);
+        else
+                r = alloc_from(pool, &key, request, ret_pointer);
+        if (pool && r != GPUMEM_E_NO_POOL)
+                return r;
+        /* The next daemon may have been met by now, and have there what the last one had not. */
+        again = client_pool_at(client, request->kind, place);
+        return again == pool ? GPUMEM_E_NO_POOL : alloc_from(again, &key, request, ret_pointer);
 }
 
 static void note_refusal(struct gpumem_client *client, int code,

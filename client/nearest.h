@@ -3,7 +3,7 @@
 
 #include "client/pool.h"
 
-/* The pinned pool on the node of the current context's device; without a context, or where the driver
+/* The pinned pool that the daemon has on the node of the current context's device; without a context, or where the driver
  * does not know, of the CPU that runs the thread. Any other pinned pool when that node has none; NULL:
- * there is no pinned pool. `cuda` may be NULL. */
+ * it has no pinned pool. `cuda` may be NULL. */
 struct pool *nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda);

@@ -359,6 +359,29 @@ START_TEST(devices_are_known_by_what_they_are)
 }
 END_TEST
 
+/* The same node's memory, made in another way: it is another pool. */
+START_TEST(pinned_memory_may_be_made_in_another_way)
+{
+        static const char *const by_driver[] = {"--pinned-bytes", "64MiB", "--pinned-backing",
+                                                "vmm", NULL};
+        unsigned char *old = must_alloc(pinned(100000)), *fresh;
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+
+        memset(old, 0x5a, 100000);
+        daemon_kill(&gpumemd);
+        daemon_restart(&gpumemd, NULL, by_driver);
+        fresh = must_alloc(pinned(3 * MIB));
+        ck_assert_int_eq(gpumem_describe(client, fresh, &info), 0);
+        ck_assert_uint_eq(info.is_held, 0);
+        memset(fresh, 1, 3 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), 4 * MIB);
+        for (unsigned i = 0; i < 100000; i++)
+                ck_assert_uint_eq(old[i], 0x5a);
+        must_free(0, old);
+        must_free(0, fresh);
+}
+END_TEST
+
 /* A daemon with a device more than the one that the client first met. */
 START_TEST(a_device_that_comes_later_is_had)
 {
@@ -511,6 +534,7 @@ int main(void)
         tcase_add_test(tests, a_waiting_request_ends_with_its_daemon);
         tcase_add_test(tests, of_many_threads_one_connects);
         tcase_add_test(tests, devices_are_known_by_what_they_are);
+        tcase_add_test(tests, pinned_memory_may_be_made_in_another_way);
         tcase_add_test(tests, a_device_that_comes_later_is_had);
         tcase_add_test(tests, what_was_shared_stays_and_is_shared_no_more);
         tcase_add_test(tests, what_is_held_is_within_limits);
