@@ -135,7 +135,8 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
         ck_assert_ptr_nonnull(getenv("GPUMEM_TEST_DAEMON"));
         make_place(daemon);
         (void)snprintf(setting, sizeof(setting), "%s,dir=%s/devices", emulator, daemon->place);
-        ck_assert_int_eq(setenv("GPUMEM_EMULATOR", setting, 1), 0);
+        if (machine_is_emulated())
+                ck_assert_int_eq(setenv("GPUMEM_EMULATOR", setting, 1), 0);
         ck_assert_int_eq(setenv("GPUMEM_SOCKET", daemon->socket, 1), 0);
         run_daemon(daemon, NULL, options);
         await_socket(daemon);

@@ -21,7 +21,8 @@ bool machine_is_emulated(void);
 /* GPUMEM_TEST_DEVICES, 1 or 2; 2 if it says nothing. */
 unsigned machine_n_devices(void);
 
-/* Sets GPUMEM_SOCKET and GPUMEM_EMULATOR for this process too. Options end with NULL. */
+/* Sets GPUMEM_SOCKET for this process too, and GPUMEM_EMULATOR if the machine is emulated. Options
+ * end with NULL. */
 void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options);
 
 /* SIGTERM; it must end in order. Removes the folder. */
