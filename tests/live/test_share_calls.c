@@ -24,7 +24,8 @@ static struct gpumem_client *client;
 
 static void start(void)
 {
-        static const char *const options[] = {"--pinned-bytes", "64MiB", NULL};
+        static const char *const options[] = {"--pinned-bytes", "64MiB", "--device-bytes", "256MiB",
+                                              NULL};
 
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
         ck_assert_int_eq(gpu_new(0, &gpu), 0);
