@@ -217,6 +217,27 @@ uint64_t daemon_figure(enum figure figure)
         return sum;
 }
 
+uint64_t daemon_device_bytes(void)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        const struct pool_row *pool;
+        struct link *link;
+        uint64_t n_bytes;
+        void *rows;
+
+        ck_assert_int_eq(link_new(NULL, "capacity", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                rows_read(fds.fds[1], welcome.n_pools, welcome.n_row_bytes, sizeof(*pool), &rows),
+                0);
+        pool = rows;
+        n_bytes = pool->n_capacity_bytes;
+        free(rows);
+        fdset_deinit(&fds);
+        link_free(link);
+        return n_bytes;
+}
+
 void daemon_free_all(void)
 {
         struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;

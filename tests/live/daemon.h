@@ -40,6 +40,9 @@ unsigned daemon_count_fds(const struct daemon *daemon);
 /* The same, once it has not changed for a while: connections that ended are closed by then. */
 unsigned daemon_quiet_fds(const struct daemon *daemon);
 
+/* Bytes that the first device has, the daemon says. */
+uint64_t daemon_device_bytes(void);
+
 /* Gives every cached block back to the driver. */
 void daemon_free_all(void);
 

@@ -155,6 +155,12 @@ static struct limit_row limit_of(struct link *link, uint32_t scope, uint32_t hol
         return found;
 }
 
+/* The part of a device's memory that amounts to these whole blocks and a little, whatever its size. */
+static double fraction_of(uint64_t n_bytes)
+{
+        return (double)(n_bytes + MIB) / (double)daemon_device_bytes();
+}
+
 static void reload(struct link *link, const char *config, uint32_t scope, uint32_t holder,
                    uint32_t kind, uint64_t wanted)
 {
@@ -305,8 +311,13 @@ END_TEST
 START_TEST(a_hangup_raises_and_lowers)
 {
         struct link *link = join();
+        char lower[128];
         uint64_t held[3];
 
+        (void)snprintf(lower, sizeof(lower),
+                       "{\"pools\": [{\"device\": \"all\", \"max_fraction\": %.12f}],"
+                       " \"limits\": {\"client\": {\"device_bytes\": \"40MiB\"}}}",
+                       fraction_of(8 * MIB));
         held[0] = must_lease(link, 16 * MIB);
         reload(link,
                "{\"pools\": [{\"device\": 0, \"max_bytes\": \"32MiB\"}],"
@@ -314,10 +325,7 @@ START_TEST(a_hangup_raises_and_lowers)
                PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, PROTO_LIMIT_DEVICE_BYTES, 40 * MIB);
         held[1] = must_lease(link, 10 * MIB);
         ck_assert_int_eq(lease(link, 8 * MIB, 0, &held[2]), GPUMEM_E_REFUSED);
-        reload(link,
-               "{\"pools\": [{\"device\": \"all\", \"max_fraction\": 0.03125}],"
-               " \"limits\": {\"client\": {\"device_bytes\": \"40MiB\"}}}",
-               PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 8 * MIB);
+        reload(link, lower, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 8 * MIB);
         /* Nothing was taken away, and nothing is given. */
         ck_assert_uint_eq(daemon_figure(FIGURE_leased), 26 * MIB);
         ck_assert_int_eq(lease(link, 2 * MIB, 0, &held[2]), GPUMEM_E_REFUSED);
@@ -359,7 +367,7 @@ END_TEST
 
 START_TEST(senseless_limits_are_refused)
 {
-        static const struct {
+        const struct {
                 uint32_t scope, holder, kind;
                 uint64_t max;
         } wrong[] = {
@@ -372,7 +380,7 @@ START_TEST(senseless_limits_are_refused)
                 {PROTO_LIMIT_OF_POOL, 77, PROTO_LIMIT_RESERVED_BYTES, 4 * MIB},
                 {PROTO_LIMIT_OF_POOL, NOBODY, PROTO_LIMIT_RESERVED_BYTES, 4 * MIB},
                 {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, MIB},
-                {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 257 * MIB},
+                {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, daemon_device_bytes() + MIB},
                 {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, PROTO_LIMIT_INHERIT},
         };
         struct link *link = join();
@@ -445,12 +453,13 @@ START_TEST(a_process_limits_itself)
         struct gpumem_client *client;
         void *first, *second;
         struct gpu *gpu;
+        char fraction[32];
 
         ck_assert_int_eq(gpu_new(0, &gpu), 0);
         n_daemon_fds = daemon_quiet_fds(&gpumemd);
         n_own_fds = own_fds();
-        /* 256 MiB / 32 = 8 MiB. */
-        ck_assert_int_eq(setenv("GPUMEM_MEMORY_FRACTION", "0.03125", 1), 0);
+        (void)snprintf(fraction, sizeof(fraction), "%.12f", fraction_of(8 * MIB));
+        ck_assert_int_eq(setenv("GPUMEM_MEMORY_FRACTION", fraction, 1), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
         ck_assert_int_eq(alloc_on(gpu, client, 0, 6 * MIB, &first), 0);
         ck_assert_int_eq(alloc_on(gpu, client, 0, 4 * MIB, &second), GPUMEM_E_LIMIT);
