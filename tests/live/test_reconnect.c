@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,22 +16,19 @@
 #include "tests/live/listed.h"
 #include "tests/suite.h"
 
-#define N_THREADS 4
+#define N_THREADS     4
+#define PATIENCE_MS   20000
+#define GPU_TOLERANCE (64 * MIB)
 
-static const char *const daemon_options[] = {"--pinned-bytes", "64MiB", NULL};
+static const char *const daemon_options[] = {"--pinned-bytes", "64MiB", "--device-bytes", "256MiB",
+                                             NULL};
+static const char *const by_driver[] = {
+        "--pinned-bytes", "64MiB", "--device-bytes", "256MiB", "--pinned-backing", "vmm", NULL};
 static struct daemon gpumemd;
 static struct gpu *gpus[2];
+static unsigned n_gpus;
 static struct gpumem_client *client;
 static unsigned n_own_fds;
-
-static void start(void)
-{
-        daemon_start(&gpumemd, "devices=2,bytes=256MiB,reclaim_ms=0", daemon_options);
-        ck_assert_int_eq(gpu_new(1, &gpus[1]), 0);
-        ck_assert_int_eq(gpu_new(0, &gpus[0]), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
-        n_own_fds = own_fds();
-}
 
 /* Whatever a test did: the client has as many fds as before, the daemon that is there now is charged
  * nothing and can give everything back. */
@@ -41,8 +39,8 @@ static void stop(void)
         daemon_await(FIGURE_charged, 0);
         daemon_free_all();
         daemon_await(FIGURE_reserved, 0);
-        gpu_free(gpus[0]);
-        gpu_free(gpus[1]);
+        for (unsigned device = 0; device < n_gpus; device++)
+                gpu_free(gpus[device]);
         daemon_stop(&gpumemd);
 }
 
@@ -120,6 +118,35 @@ static void restart_daemon(const char *visible)
         daemon_restart(&gpumemd, visible, daemon_options);
 }
 
+/* Memory of each kind from a daemon of its own: a driver opens files at its first work. */
+static void do_first_work(void)
+{
+        unsigned char *pointer = must_alloc(pinned(4096));
+
+        memset(pointer, 1, 4096);
+        must_free(0, pointer);
+        for (unsigned device = 0; device < n_gpus; device++) {
+                pointer = must_alloc(on_device(device, 4096));
+                fill(device, pointer, 1, 4096);
+                check_filled(device, pointer, 1, 4096);
+                must_free(device, pointer);
+        }
+}
+
+static void start(void)
+{
+        n_gpus = machine_n_devices();
+        daemon_start(&gpumemd, "devices=2,bytes=256MiB,reclaim_ms=0", by_driver);
+        for (unsigned device = n_gpus; device-- > 0;)
+                ck_assert_int_eq(gpu_new((int)device, &gpus[device]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        do_first_work();
+        gpumem_disconnect(client);
+        restart_daemon(NULL);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        n_own_fds = own_fds();
+}
+
 START_TEST(what_is_allocated_is_declared_to_the_next_daemon)
 {
         unsigned char *old = must_alloc(on_device(0, 4 * MIB)), *fresh;
@@ -147,26 +174,46 @@ START_TEST(what_is_allocated_is_declared_to_the_next_daemon)
 }
 END_TEST
 
+static uint64_t driver_free_bytes(void)
+{
+        uint64_t n_free, n_total;
+
+        ck_assert_int_eq(gpu_memory(gpus[0], &n_free, &n_total), 0);
+        return n_free;
+}
+
+/* A GPU's driver counts what others use too, and has a killed process's memory a little later. */
+static void check_driver_free(uint64_t n_bytes)
+{
+        if (machine_is_emulated()) {
+                ck_assert_uint_eq(driver_free_bytes(), n_bytes);
+                return;
+        }
+        for (unsigned ms = 0; ms < PATIENCE_MS; ms += 5) {
+                if (driver_free_bytes() + GPU_TOLERANCE >= n_bytes)
+                        return;
+                sleep_ms(5);
+        }
+        ck_assert_uint_ge(driver_free_bytes() + GPU_TOLERANCE, n_bytes);
+}
+
 /* Unmapped, and back at the driver; the next daemon never sees it. */
 START_TEST(blocks_of_an_earlier_daemon_are_not_returned)
 {
-        uint64_t n_free_before, n_free, n_total;
-        unsigned char *old, *fresh;
+        uint64_t n_free_before = driver_free_bytes(), n_reserved;
+        unsigned char *old = must_alloc(on_device(0, 128 * MIB)), *fresh;
 
-        ck_assert_int_eq(gpu_use(gpus[0]), 0);
-        ck_assert_int_eq(gpu_memory(gpus[0], &n_free_before, &n_total), 0);
-        old = must_alloc(on_device(0, 8 * MIB));
         restart_daemon(NULL);
         fresh = must_alloc(on_device(0, 2 * MIB));
-        daemon_await(FIGURE_declared, 8 * MIB);
+        daemon_await(FIGURE_declared, 128 * MIB);
         must_free(0, old);
         daemon_await(FIGURE_declared, 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_blocks), 1);
-        ck_assert_int_eq(gpu_memory(gpus[0], &n_free, &n_total), 0);
-        ck_assert_uint_eq(n_free, n_free_before - 2 * MIB);
+        n_reserved = daemon_figure(FIGURE_reserved);
+        check_driver_free(n_free_before - n_reserved);
         must_free(0, fresh);
-        daemon_await(FIGURE_cached, 2 * MIB);
+        daemon_await(FIGURE_cached, n_reserved);
 }
 END_TEST
 
@@ -209,14 +256,14 @@ START_TEST(a_client_outlives_many_daemons)
         unsigned char *pointers[5];
 
         for (unsigned i = 0; i < 5; i++) {
-                pointers[i] = must_alloc(on_device(i % 2, (i + 1) * 4 * MIB));
+                pointers[i] = must_alloc(on_device(i % n_gpus, (i + 1) * 4 * MIB));
                 daemon_await(FIGURE_declared, (i * (i + 1) / 2) * 4 * MIB);
-                fill(i % 2, pointers[i], (unsigned char)(i + 1), 4096);
+                fill(i % n_gpus, pointers[i], (unsigned char)(i + 1), 4096);
                 restart_daemon(NULL);
         }
         for (unsigned i = 0; i < 5; i++) {
-                check_filled(i % 2, pointers[i], (unsigned char)(i + 1), 4096);
-                must_free(i % 2, pointers[i]);
+                check_filled(i % n_gpus, pointers[i], (unsigned char)(i + 1), 4096);
+                must_free(i % n_gpus, pointers[i]);
         }
 }
 END_TEST
@@ -253,13 +300,11 @@ static void *wait_for_memory(void *argument)
         return NULL;
 }
 
-/* What is full for the driver is full for the next daemon too, whatever it has reserved itself. */
 START_TEST(a_waiting_request_ends_with_its_daemon)
 {
         unsigned char *all = must_alloc(on_device(0, 256 * MIB));
         struct waiter waiter = {.request = on_device(0, 4 * MIB)};
         pthread_t thread;
-        void *pointer;
 
         waiter.request.wait_ms = 60000;
         ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_memory, &waiter), 0);
@@ -268,6 +313,18 @@ START_TEST(a_waiting_request_ends_with_its_daemon)
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
         ck_assert_int_eq(waiter.result, GPUMEM_E_DISCONNECTED);
         daemon_restart(&gpumemd, NULL, daemon_options);
+        must_free(0, all);
+        must_free(0, must_alloc(on_device(0, 4 * MIB)));
+}
+END_TEST
+
+/* What is full for the driver is full for the next daemon, whatever it has reserved itself. */
+START_TEST(a_full_device_is_full_for_the_next_daemon)
+{
+        unsigned char *all = must_alloc(on_device(0, 256 * MIB));
+        void *pointer;
+
+        restart_daemon(NULL);
         ck_assert_int_eq(try_alloc(on_device(0, 4 * MIB), &pointer), GPUMEM_E_DEVICE_FULL);
         daemon_await(FIGURE_declared, 256 * MIB);
         must_free(0, all);
@@ -362,8 +419,6 @@ END_TEST
 /* The same node's memory, made in another way: it is another pool. */
 START_TEST(pinned_memory_may_be_made_in_another_way)
 {
-        static const char *const by_driver[] = {"--pinned-bytes", "64MiB", "--pinned-backing",
-                                                "vmm", NULL};
         unsigned char *old = must_alloc(pinned(100000)), *fresh;
         struct gpumem_info info = {.struct_size = sizeof(info)};
 
@@ -442,6 +497,7 @@ START_TEST(what_is_held_is_within_limits)
         struct frame request = FRAME_NULL, reply;
         struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
         struct message_welcome welcome;
+        unsigned last = n_gpus - 1;
         struct link *link;
         void *pointer;
 
@@ -456,10 +512,10 @@ START_TEST(what_is_held_is_within_limits)
                          0);
         fresh = must_alloc(on_device(0, 2 * MIB));
         daemon_await(FIGURE_charged, 10 * MIB);
-        ck_assert_int_eq(try_alloc(on_device(1, 4 * MIB), &pointer), GPUMEM_E_LIMIT);
+        ck_assert_int_eq(try_alloc(on_device(last, 4 * MIB), &pointer), GPUMEM_E_LIMIT);
         must_free(0, old);
         daemon_await(FIGURE_charged, 2 * MIB);
-        must_free(1, must_alloc(on_device(1, 4 * MIB)));
+        must_free(last, must_alloc(on_device(last, 4 * MIB)));
         must_free(0, fresh);
         fdset_deinit(&fds);
         link_free(link);
@@ -475,8 +531,8 @@ struct churner {
 static void *churn(void *argument)
 {
         struct churner *churner = argument;
-        struct gpumem_request request = on_device(churner->seed % 2, 0);
-        unsigned device = churner->seed % 2;
+        unsigned device = churner->seed % n_gpus;
+        struct gpumem_request request = on_device(device, 0);
         void *held[8] = {NULL};
 
         while (!atomic_load(churner->over)) {
@@ -507,7 +563,7 @@ START_TEST(daemons_may_go_at_any_moment)
         for (unsigned i = 0; i < 12; i++) {
                 while (!daemon_figure(FIGURE_creates))
                         sleep_ms(1);
-                restart_daemon(i % 3 ? NULL : "1,0");
+                restart_daemon(i % 3 || n_gpus == 1 ? NULL : "1,0");
         }
         atomic_store(&over, true);
         for (unsigned i = 0; i < N_THREADS; i++)
@@ -517,6 +573,24 @@ START_TEST(daemons_may_go_at_any_moment)
         daemon_await(FIGURE_charged, 0);
 }
 END_TEST
+
+/* What this machine cannot try is left out, and said so. */
+static void add_particular(TCase *tests)
+{
+        if (machine_n_devices() > 1) {
+                tcase_add_test(tests, devices_are_known_by_what_they_are);
+                tcase_add_test(tests, a_device_that_comes_later_is_had);
+        } else {
+                (void)puts("# left out: devices_are_known_by_what_they_are: one device only");
+                (void)puts("# left out: a_device_that_comes_later_is_had: one device only");
+        }
+        if (machine_is_emulated())
+                tcase_add_test(tests, a_full_device_is_full_for_the_next_daemon);
+        else
+                (void)puts("# left out: a_full_device_is_full_for_the_next_daemon: the device is "
+                           "too large");
+        (void)fflush(stdout);
+}
 
 int main(void)
 {
@@ -533,12 +607,11 @@ int main(void)
         tcase_add_test(tests, a_daemon_that_ends_in_order_is_outlived_too);
         tcase_add_test(tests, a_waiting_request_ends_with_its_daemon);
         tcase_add_test(tests, of_many_threads_one_connects);
-        tcase_add_test(tests, devices_are_known_by_what_they_are);
         tcase_add_test(tests, pinned_memory_may_be_made_in_another_way);
-        tcase_add_test(tests, a_device_that_comes_later_is_had);
         tcase_add_test(tests, what_was_shared_stays_and_is_shared_no_more);
         tcase_add_test(tests, what_is_held_is_within_limits);
         tcase_add_test(tests, daemons_may_go_at_any_moment);
+        add_particular(tests);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
