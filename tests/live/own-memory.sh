@@ -1,6 +1,6 @@
 #!/bin/bash
-# own-memory.sh BUILD: the GPU memory that gpumemd costs while it holds no blocks, as nvidia-smi has
-# it from NVML. On a GPU only.
+# own-memory.sh BUILD: the GPU memory that gpumemd costs while it holds no blocks, as NVML counts it.
+# On a GPU only.
 set -eu -o pipefail
 
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)
@@ -10,51 +10,76 @@ build=$(cd "$1" && pwd)
 # shellcheck source=tests/tap.sh
 . "$source_folder/tests/tap.sh"
 
+# A build folder's programs, or a bundle's.
+export PATH=$build/tests/live:$PATH
+
 # Without a context of its own a process needs no more.
 own_mib_max=4
 
-# The daemon's MiB on each GPU where nvidia-smi knows of it.
-own_mib() {
-        timeout 20 nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader,nounits |
-                awk -F ', *' -v pid="$daemon" '$1 == pid && $2 ~ /^[0-9]+$/ { print $2 }'
+# lowest COMMAND...: of each line's first number the lowest of several answers, as a process that
+# ended a moment ago may be counted for a while.
+lowest() {
+        for _ in {1..5}; do
+                sleep 0.3
+                "$@" | awk '{ print NR, $1 }'
+        done | awk '!($1 in low) || $2 < low[$1] { low[$1] = $2 }
+                END { for (i = 1; i in low; i++) print low[i] }'
 }
 
-at_most() {
-        [ "$1" -le "$2" ] || { echo "$1 is more than $2"; return 1; }
+# A line a GPU: its bytes in use before gpumemd and with it, by NVML; how many processes NVML lists,
+# and what it bills gpumemd, "-" where it lists no such process: in a container it may know other pids.
+nvml_compare() {
+        paste -d ' ' <(echo "$nvml_before") <(gpumem-nvml "$daemon")
 }
 
-# costs_little WHEN: in a container nvidia-smi may see other pids, or none.
+costs_at_most() {
+        nvml_compare | awk -v mib="$1" '
+                NF != 4 || $2 - $1 > mib * 1048576 || ($4 != "-" && $4 > mib * 1048576) {
+                        print "before, with, processes, own: " $0; bad = 1 }
+                END { exit bad || !NR }'
+}
+
+# costs_little WHEN: what ended a moment ago is waited for.
 costs_little() {
-        local name="gpumemd costs a GPU at most $own_mib_max MiB $1" mib
-        if is_emulated; then
-                skip "$name" "the driver is emulated"
+        local name="gpumemd costs a GPU at most $own_mib_max MiB $1, by NVML"
+        if [ -n "$no_nvml" ]; then
+                skip "$name" "$no_nvml"
                 return
         fi
-        if ! mib=$(own_mib | sort -n | tail -n 1); then
-                skip "$name" "nvidia-smi is missing or failed"
-        elif [ -z "$mib" ]; then
-                skip "$name" "nvidia-smi does not list process $daemon"
-        else
-                echo "# figure: gpumemd's own GPU memory $1: $mib MiB, by nvidia-smi"
-                ok "$name" at_most "$mib" "$own_mib_max"
-        fi
+        wait_until 20 costs_at_most "$own_mib_max" || true
+        nvml_compare | awk -v when="$1" '{
+                printf "# figure: GPU %d, with gpumemd running %s: %.1f MiB, %.1f before: %+.1f MiB, by NVML; ",
+                        NR - 1, when, $2 / 1048576, $1 / 1048576, ($2 - $1) / 1048576
+                own = $4 == "-" ? "gpumemd not among them" : sprintf("gpumemd has %.1f MiB", $4 / 1048576)
+                printf "it lists %d processes, %s\n", $3, own }'
+        ok "$name" costs_at_most "$own_mib_max"
 }
 
-# Says by how much the driver's count grew, which needs no pid; others' memory is in it too.
+# Says by how much the driver's count grew; others' memory is in it too.
 show_growth() {
-        driver_count | paste <(echo "$2") - | awk -v when="$1" '{
+        lowest driver_count | paste <(echo "$driver_before") - | awk -v when="$1" '{
                 printf "# figure: GPU %d, with gpumemd running %s: %+.1f MiB, by the driver\n",
                         NR - 1, when, ($2 - $1) / 1048576 }'
 }
 
 make_place 2 1GiB
-driver_before=$(driver_count)
+status=0
+said=$(gpumem-nvml 2>&1) || status=$?
+no_nvml=
+if is_emulated; then
+        no_nvml="the driver is emulated"
+elif [ "$status" -eq 3 ]; then
+        no_nvml=$said
+fi
+# The driver's count makes a context, and so goes first: the driver may keep something of the first.
+driver_before=$(lowest driver_count)
+[ -n "$no_nvml" ] || nvml_before=$(lowest gpumem-nvml)
 start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
-show_growth "before its first block" "$driver_before"
 costs_little "before its first block"
+show_growth "before its first block"
 do_first_work
-show_growth "after its first blocks" "$driver_before"
 costs_little "after its first blocks"
+show_growth "after its first blocks"
 
 status=0
 stop_daemon || status=$?
