@@ -232,7 +232,7 @@ static int show(struct link *link, const struct listing *listing, struct frame *
         int r = fetch(link, listing, request, &listed);
 
         if (r)
-                return report_failure(listing->name, r);
+                return report_refusal(link, listing->name, r);
         return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)
                                                 : print_table(listing, &listed);
 }
@@ -276,6 +276,6 @@ int command_reset_peaks(struct link *link, const struct arguments *arguments)
         request.reset_peaks.pool = arguments->pool;
         r = link_call(link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &fds);
         if (r)
-                return report_failure("reset-peaks", r);
+                return report_refusal_of(link, "reset-peaks", r, arguments);
         return arguments->output == OUTPUT_JSON ? print_json_value(json_object()) : STATUS_OK;
 }

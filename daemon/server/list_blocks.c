@@ -84,8 +84,7 @@ void listing_take_blocks(struct session *session, const struct frame *frame)
         uint32_t pool = frame->blocks.pool, n_pools = session->server->n_pools;
 
         if (pool >= n_pools && pool != PROTO_ALL_POOLS) {
-                session_send_error(session, frame->serial, GPUMEM_E_NO_POOL,
-                                   proto_error_text(GPUMEM_E_NO_POOL));
+                session_refuse_pool(session, frame->serial, pool);
                 return;
         }
         for (uint32_t i = 0; i < n_pools; i++) {
