@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -254,7 +255,7 @@ static void *wait_for_memory(void *argument)
 }
 
 /* What is full for the driver is full for the next daemon too, whatever it has reserved itself. */
-START_TEST(a_waiting_request_ends_with_its_daemon)
+START_TEST(a_waiting_request_waits_for_the_next_daemon)
 {
         unsigned char *all = must_alloc(on_device(0, 256 * MIB));
         struct waiter waiter = {.request = on_device(0, 4 * MIB)};
@@ -265,14 +266,32 @@ START_TEST(a_waiting_request_ends_with_its_daemon)
         ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_memory, &waiter), 0);
         daemon_await(FIGURE_waiting, 1);
         daemon_kill(&gpumemd);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-        ck_assert_int_eq(waiter.result, GPUMEM_E_DISCONNECTED);
+        /* One that does not wait is not held up by one that does. */
+        ck_assert_int_eq(try_alloc(on_device(0, 4 * MIB), &pointer), GPUMEM_E_DISCONNECTED);
         daemon_restart(&gpumemd, NULL, daemon_options);
-        ck_assert_int_eq(try_alloc(on_device(0, 4 * MIB), &pointer), GPUMEM_E_DEVICE_FULL);
+        daemon_await(FIGURE_waiting, 1);
         daemon_await(FIGURE_declared, 256 * MIB);
         must_free(0, all);
-        pointer = must_alloc(on_device(0, 4 * MIB));
-        must_free(0, pointer);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_int_eq(waiter.result, 0);
+        must_free(0, waiter.pointer);
+}
+END_TEST
+
+START_TEST(a_daemon_that_does_not_come_is_waited_for_in_vain)
+{
+        struct waiter waiter = {.request = on_device(0, 4 * MIB)};
+        struct timespec begin, end;
+
+        daemon_kill(&gpumemd);
+        waiter.request.wait_ms = 300;
+        (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+        (void)wait_for_memory(&waiter);
+        (void)clock_gettime(CLOCK_MONOTONIC, &end);
+        ck_assert_int_eq(waiter.result, GPUMEM_E_DISCONNECTED);
+        ck_assert_int_ge(
+                (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000, 299);
+        daemon_restart(&gpumemd, NULL, daemon_options);
 }
 END_TEST
 
@@ -282,6 +301,32 @@ static void count_event(const struct gpumem_event *event, void *argument)
 
         counts[event->kind] += 1 + event->n_suppressed;
 }
+
+static enum gpumem_event_kind told[8];
+static unsigned n_told;
+
+static void note_kind(const struct gpumem_event *event, void *argument)
+{
+        (void)argument;
+        if (n_told < ARRAY_SIZE(told))
+                told[n_told++] = event->kind;
+}
+
+START_TEST(events_are_told_in_the_order_of_things)
+{
+        void *pointer;
+
+        n_told = 0;
+        ck_assert_int_eq(gpumem_set_event_callback(client, note_kind, NULL), 0);
+        daemon_kill(&gpumemd);
+        ck_assert_int_eq(try_alloc(on_device(0, 4 * MIB), &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_uint_eq(n_told, 2);
+        ck_assert_int_eq(told[0], GPUMEM_EVENT_DAEMON_LOST);
+        ck_assert_int_eq(told[1], GPUMEM_EVENT_REFUSED);
+        ck_assert_int_eq(gpumem_set_event_callback(client, NULL, NULL), 0);
+        daemon_restart(&gpumemd, NULL, daemon_options);
+}
+END_TEST
 
 static unsigned count_own_rows(void)
 {
@@ -531,7 +576,9 @@ int main(void)
         tcase_add_test(tests, without_a_daemon_a_miss_says_so_each_time);
         tcase_add_test(tests, a_client_outlives_many_daemons);
         tcase_add_test(tests, a_daemon_that_ends_in_order_is_outlived_too);
-        tcase_add_test(tests, a_waiting_request_ends_with_its_daemon);
+        tcase_add_test(tests, a_waiting_request_waits_for_the_next_daemon);
+        tcase_add_test(tests, a_daemon_that_does_not_come_is_waited_for_in_vain);
+        tcase_add_test(tests, events_are_told_in_the_order_of_things);
         tcase_add_test(tests, of_many_threads_one_connects);
         tcase_add_test(tests, devices_are_known_by_what_they_are);
         tcase_add_test(tests, pinned_memory_may_be_made_in_another_way);
