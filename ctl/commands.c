@@ -130,9 +130,9 @@ static void format_count(char *cell, uint64_t value)
 
 static void add_stats_columns(struct table *table)
 {
-        static const char *const headings[] = {"RESERVED", "OF",        "LEASED",
-                                               "CACHED",   "LINGERING", "CHARGED",
-                                               "BLOCKS",   "CLIENTS",   "WAITING"};
+        static const char *const headings[] = {"RESERVED",  "OF",      "LEASED",   "CACHED",
+                                               "LINGERING", "CHARGED", "DECLARED", "BLOCKS",
+                                               "CLIENTS",   "WAITING"};
 
         table_add_column(table, "POOL", TABLE_RIGHT);
         table_add_column(table, "KIND", TABLE_LEFT);
@@ -155,6 +155,7 @@ static void fill_stats_row(struct table_row *row, const struct pool_row *pool,
         format_bytes(row->cells[cell++], stats->cached);
         format_bytes(row->cells[cell++], stats->lingering);
         format_bytes(row->cells[cell++], stats->charged);
+        format_bytes(row->cells[cell++], stats->declared);
         format_count(row->cells[cell++], stats->blocks);
         format_count(row->cells[cell++], stats->clients);
         format_count(row->cells[cell++], stats->waiting);
