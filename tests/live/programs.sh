@@ -97,6 +97,10 @@ ok "--check-config: a wrong value" said 2 \
         gpumemd --check-config "$place/gpumemd.conf"
 ok "--check-config: the other one too" said 2 "$place/gpumemd.conf: x: this key is unknown; allowed" \
         gpumemd --check-config "$place/gpumemd.conf"
+config '{"socket": "relative.sock"}'
+ok "--check-config: a relative socket" said 2 'socket: "relative.sock" is no path; allowed: an absolute path' \
+        gpumemd --check-config "$place/gpumemd.conf"
+config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
 ok "--config: a wrong value" said 2 "pools[0].max_bytes" gpumemd --config "$place/gpumemd.conf"
 config '{"log": "info",
  "pools": [}'
@@ -135,6 +139,7 @@ ok "set: an exemption" gpumemctl limits --set tenant:device_bytes=3GiB --set ten
 ok "set: it is shown" has_limit "tenant +78  device_bytes +0 B +none"
 ok "set: the log has it in the words of --set" \
         grep -q "limit: tenant/78:device_bytes=none, set by process [0-9]* of uid $(id -u)" "$place/gpumemd.log"
+ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: limit: " "$place/gpumemd.log"
 ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, set by" "$place/gpumemd.log"
 ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool" \
         gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
