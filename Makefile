@@ -4,7 +4,7 @@ export JOBS ?= $(shell nproc)
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup test demo gpu-bundle format protocol clean help
+.PHONY: build setup install test demo gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -13,6 +13,12 @@ build: setup ## compile everything into build/ (the default)
 
 setup: ## install the Debian packages that are missing, if any
 	@.ci/setup
+
+install: setup ## install what is built: prefix=/usr/local DESTDIR=
+	@.ci/configure build gcc
+	@$(if $(prefix),meson configure build -Dprefix=$(prefix))
+	@ninja -C build -j $(JOBS) --quiet
+	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 
 test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
 	@.ci/test

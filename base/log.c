@@ -1,8 +1,10 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 1024
@@ -10,6 +12,8 @@
 /* The process's own options, set once before threads start. */
 static const char *process_name = "gpumem";
 static enum log_level process_threshold = LOG_WARNING;
+
+static _Atomic bool shows_time;
 
 static const char *const level_names[] = {[LOG_ERROR] = "error",
                                           [LOG_WARNING] = "warning",
@@ -20,6 +24,26 @@ void log_setup(const char *name, enum log_level threshold)
 {
         process_name = name;
         process_threshold = threshold;
+}
+
+void log_show_time(void)
+{
+        shows_time = true;
+}
+
+/* "2026-01-31T23:59:59.123Z ", or nothing; returns its length. */
+static size_t put_time(char *line, size_t n_line)
+{
+        struct timespec now;
+        struct tm parts;
+
+        line[0] = '\0';
+        if (!shows_time || clock_gettime(CLOCK_REALTIME, &now) || !gmtime_r(&now.tv_sec, &parts))
+                return 0;
+        (void)strftime(line, n_line, "%Y-%m-%dT%H:%M:%S", &parts);
+        (void)snprintf(line + strlen(line), n_line - strlen(line), ".%03ldZ ",
+                       now.tv_nsec / 1000000);
+        return strlen(line);
 }
 
 int log_level_parse(const char *text, enum log_level *ret_level)
@@ -43,7 +67,9 @@ void log_line(enum log_level level, const char *format, ...)
 
         if (level > process_threshold)
                 return;
-        (void)snprintf(line, sizeof(line), "%s: %s: ", process_name, level_names[level]);
+        length = put_time(line, sizeof(line));
+        (void)snprintf(line + length, sizeof(line) - length, "%s: %s: ", process_name,
+                       level_names[level]);
         length = strlen(line);
         va_start(arguments, format);
         (void)vsnprintf(line + length, sizeof(line) - length - 1, format, arguments);

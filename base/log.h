@@ -10,6 +10,9 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 /* `name` stands before every line and must live as long as the process. */
 void log_setup(const char *name, enum log_level threshold);
 
+/* From now on each line begins with the time (UTC). For a process whose stderr nobody else puts it to. */
+void log_show_time(void);
+
 /* "error", "warning", "info" or "debug"; -EINVAL for anything else. */
 int log_level_parse(const char *text, enum log_level *ret_level);
 

@@ -71,27 +71,40 @@ void events_note(struct events *events, const struct gpumem_event *event)
                 slot->waiting = true;
                 slot->told = true;
                 slot->at_ns = at_ns;
+                slot->turn = events->n_turns++;
                 atomic_store(&events->is_news, true);
         }
         pthread_mutex_unlock(&events->lock);
 }
 
-/* Takes the next event to be told; the caller has the lock. */
-static bool take(struct events *events, struct gpumem_event *ret_event)
+static struct events_slot *find_first(struct events *events)
 {
+        struct events_slot *first = NULL;
+
         for (unsigned i = 1; i < EVENTS_N_KINDS; i++) {
                 struct events_slot *slot = &events->slots[i];
 
-                if (!slot->waiting)
-                        continue;
-                *ret_event = slot->event;
-                ret_event->n_suppressed = slot->n_suppressed;
-                slot->n_suppressed = 0;
-                slot->waiting = false;
-                return true;
+                if (slot->waiting && (!first || slot->turn < first->turn))
+                        first = slot;
         }
-        atomic_store(&events->is_news, false);
-        return false;
+        return first;
+}
+
+/* Takes the event that is to be told next, in the order in which things happened; the caller has the
+ * lock. */
+static bool take(struct events *events, struct gpumem_event *ret_event)
+{
+        struct events_slot *slot = find_first(events);
+
+        if (!slot) {
+                atomic_store(&events->is_news, false);
+                return false;
+        }
+        *ret_event = slot->event;
+        ret_event->n_suppressed = slot->n_suppressed;
+        slot->n_suppressed = 0;
+        slot->waiting = false;
+        return true;
 }
 
 void events_tell(struct events *events)

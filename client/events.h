@@ -19,6 +19,7 @@ struct events_slot {
         bool told;      /* ever */
         bool waiting;   /* `event` is to be told */
         uint64_t at_ns; /* when one was last taken to be told */
+        uint64_t turn;  /* those that wait are told in the order of it */
         uint32_t n_suppressed;
         struct gpumem_event event;
 };
@@ -29,6 +30,7 @@ struct events {
         gpumem_event_callback *callback;
         void *argument;
         unsigned n_running;
+        uint64_t n_turns;
         _Atomic bool is_news; /* a slot waits; read without the lock too */
         struct events_slot slots[EVENTS_N_KINDS];
 };

@@ -3,6 +3,31 @@
 
 #include "base/err.h"
 #include "client/client.h"
+#include "driver/context.h"
+
+/* As gpumem_alloc reads kind and place. */
+static int find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                     struct pool **ret_pool)
+{
+        const struct cuda *cuda = client_cuda(client);
+        struct pool *pool;
+        int r = client_check(client);
+
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        if (kind == GPUMEM_DEVICE && place == GPUMEM_NEAREST) {
+                r = cuda ? context_device(cuda, &place) : GPUMEM_E_NO_DRIVER;
+                if (r)
+                        return r;
+        }
+        pool = client_pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        *ret_pool = pool;
+        return 0;
+}
 
 static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
 {
@@ -30,19 +55,12 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
         size_t n_bytes = ret_stats->struct_size;
         struct gpumem_stats stats;
         struct pool *pool;
-        int r;
+        int r = check_struct(n_bytes, sizeof(stats));
 
-        r = client_check(client);
+        if (!r)
+                r = find_pool(client, kind, place, &pool);
         if (r)
                 return r;
-        r = check_struct(n_bytes, sizeof(stats));
-        if (r)
-                return r;
-        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
-                return GPUMEM_E_BAD_REQUEST;
-        pool = client_pool_at(client, kind, place);
-        if (!pool)
-                return GPUMEM_E_NO_POOL;
         read_stats(pool, &stats);
         stats.struct_size = n_bytes;
         memcpy(ret_stats, &stats, n_bytes);
@@ -52,34 +70,20 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
 int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
         struct pool *pool;
-        int r;
+        int r = find_pool(client, kind, place, &pool);
 
-        r = client_check(client);
-        if (r)
-                return r;
-        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
-                return GPUMEM_E_BAD_REQUEST;
-        pool = client_pool_at(client, kind, place);
-        if (!pool)
-                return GPUMEM_E_NO_POOL;
-        pool_reset_peaks(pool);
-        return 0;
+        if (!r)
+                pool_reset_peaks(pool);
+        return r;
 }
 
 int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                      uint64_t n_bytes)
 {
         struct pool *pool;
-        int r;
+        int r = find_pool(client, kind, place, &pool);
 
-        r = client_check(client);
-        if (r)
-                return r;
-        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
-                return GPUMEM_E_BAD_REQUEST;
-        pool = client_pool_at(client, kind, place);
-        if (!pool)
-                return GPUMEM_E_NO_POOL;
-        limit_set(pool, n_bytes);
-        return 0;
+        if (!r)
+                limit_set(pool, n_bytes);
+        return r;
 }

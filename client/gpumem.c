@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/fork.h"
 #include "client/nearest.h"
+#include "client/patience.h"
 #include "client/refusal.h"
 #include "client/shared.h"
 
@@ -329,6 +330,7 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
                  void **ret_pointer)
 {
         struct gpumem_request ours;
+        struct patience patience;
         int r;
 
         r = fork_guard_check(&client->fork_guard);
@@ -336,7 +338,10 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
                 return r;
-        r = alloc(client, &ours, ret_pointer);
+        patience = patience_begin(ours.wait_ms);
+        do
+                r = alloc(client, &ours, ret_pointer);
+        while (patience_goes_on(&patience, &client->uplink, r, &ours.wait_ms));
         if (refusal_is_one(r))
                 note_refusal(client, r, &ours);
         events_tell(&client->events);

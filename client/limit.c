@@ -1,10 +1,13 @@
 #include "client/limit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "client/pool.h"
+#include "client/refusal.h"
 #include "gpumem.h"
 
 #define FRACTION_DIGITS_MAX 32
@@ -43,7 +46,7 @@ int limit_read_fraction(double *ret_fraction)
                         "GPUMEM_MEMORY_FRACTION: \"%s\" is no fraction; allowed: more than 0, and "
                         "1 at most",
                         text);
-                return GPUMEM_E_BAD_REQUEST;
+                return GPUMEM_E_BAD_FRACTION;
         }
         return 0;
 }
@@ -53,22 +56,36 @@ uint64_t limit_of_fraction(double fraction, uint64_t n_bytes)
         return fraction < 1 ? (uint64_t)((double)n_bytes * fraction) : UINT64_MAX;
 }
 
+/* As the daemon explains its own refusals. */
+static void explain(const struct pool *pool, const struct own_limit *limit, uint64_t n_bytes)
+{
+        char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "this client's own limit: %s of %s %s memory reserved; %s asked",
+                       size_format(limit->n_leased_bytes, used),
+                       size_format(limit->n_max_bytes, max),
+                       pool->memory.kind == GPUMEM_DEVICE ? "device" : "pinned",
+                       size_format(n_bytes, asked));
+        refusal_hear(GPUMEM_E_LIMIT, text);
+}
+
 int limit_take(struct pool *pool, uint64_t n_bytes)
 {
-        struct own_limit *limit = &pool->limit;
-        uint64_t n_max_bytes;
+        struct own_limit limit;
         int r = 0;
 
         pthread_mutex_lock(&pool->lock);
-        n_max_bytes = limit->n_max_bytes;
-        if (limit->n_leased_bytes > n_max_bytes || n_bytes > n_max_bytes - limit->n_leased_bytes)
+        limit = pool->limit;
+        if (limit.n_leased_bytes > limit.n_max_bytes ||
+            n_bytes > limit.n_max_bytes - limit.n_leased_bytes)
                 r = GPUMEM_E_LIMIT;
         else
-                limit->n_leased_bytes += n_bytes;
+                pool->limit.n_leased_bytes += n_bytes;
         pthread_mutex_unlock(&pool->lock);
         if (r)
-                log_debug("%s: the process's own limit is %llu bytes", pool->row.name,
-                          (unsigned long long)n_max_bytes);
+                explain(pool, &limit, n_bytes);
         return r;
 }
 

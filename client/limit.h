@@ -20,13 +20,13 @@ struct own_limit {
         }
 
 /* The part of each device's memory that GPUMEM_MEMORY_FRACTION allows; 1 when it is not set.
- * GPUMEM_E_BAD_REQUEST: it is no number above 0, and 1 at most. */
+ * GPUMEM_E_BAD_FRACTION: it is no number above 0, and 1 at most. */
 int limit_read_fraction(double *ret_fraction);
 
 /* That part of so many bytes. */
 uint64_t limit_of_fraction(double fraction, uint64_t n_bytes);
 
-/* Before a block is asked for. GPUMEM_E_LIMIT. */
+/* Before a block is asked for. GPUMEM_E_LIMIT, which refusal.h has heard the reason of. */
 int limit_take(struct pool *pool, uint64_t n_bytes);
 
 /* The block turned out to have another size. */

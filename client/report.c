@@ -10,7 +10,12 @@ static int describe_in(struct pool *pool, const void *pointer, struct gpumem_inf
 {
         int r = pool_describe(pool, pointer, ret_info);
 
-        return r == GPUMEM_E_NOT_OURS ? shared_describe(pool, pointer, ret_info) : r;
+        if (r == GPUMEM_E_NOT_OURS)
+                r = shared_describe(pool, pointer, ret_info);
+        /* What the driver made itself it knows. */
+        if (!r && pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_VMM)
+                ret_info->is_registered = 1;
+        return r;
 }
 
 int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gpumem_info *ret_info)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -13,6 +14,17 @@ static int copy_text(const char *text, char **ret_copy)
         return text && !*ret_copy ? -ENOMEM : 0;
 }
 
+/* It is waited for until a time that nobody sets. */
+static void init_news(pthread_cond_t *news)
+{
+        pthread_condattr_t attributes;
+
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(news, &attributes);
+        pthread_condattr_destroy(&attributes);
+}
+
 int uplink_init(struct uplink *uplink, const char *socket_path, const char *program,
                 struct events *events, const struct uplink_owner *calls, void *owner)
 {
@@ -21,7 +33,7 @@ int uplink_init(struct uplink *uplink, const char *socket_path, const char *prog
 
         *uplink = (struct uplink){.events = events, .calls = calls, .owner = owner};
         pthread_mutex_init(&uplink->lock, NULL);
-        pthread_cond_init(&uplink->news, NULL);
+        init_news(&uplink->news);
         r = copy_text(socket_path, &uplink->socket_path);
         if (!r)
                 r = copy_text(program, &uplink->program);
@@ -141,6 +153,24 @@ void uplink_release(struct uplink *uplink, struct connection *take_connection, i
         if (result == GPUMEM_E_DISCONNECTED)
                 lose(uplink, take_connection);
         connection_unref(take_connection);
+}
+
+void uplink_pause(struct uplink *uplink, uint32_t ms)
+{
+        struct timespec until;
+        int r = 0;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += ms / 1000;
+        until.tv_nsec += ms % 1000 * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+                until.tv_nsec -= 1000000000L;
+                until.tv_sec++;
+        }
+        pthread_mutex_lock(&uplink->lock);
+        while (uplink->lost && r == 0)
+                r = pthread_cond_timedwait(&uplink->news, &uplink->lock, &until);
+        pthread_mutex_unlock(&uplink->lock);
 }
 
 void uplink_renew(struct uplink *uplink)

@@ -47,6 +47,9 @@ void uplink_deinit(struct uplink *uplink);
 /* A reference to the present connection, made if the last one is lost. */
 int uplink_acquire(struct uplink *uplink, struct connection **ret_connection);
 
+/* Until there is a connection again, but no longer than this; tries nothing itself. */
+void uplink_pause(struct uplink *uplink, uint32_t ms);
+
 /* Connects anew if the daemon has gone unnoticed: for one who misses what the next may have. */
 void uplink_renew(struct uplink *uplink);
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +16,32 @@ int report_failure(const char *what, int result)
 {
         (void)fprintf(stderr, "gpumemctl: %s: %s\n", what, gpumem_strerror(result));
         return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
+}
+
+static int report_with(struct link *link, const char *what, int result, const char *hint)
+{
+        char refusal[LINK_REFUSAL_MAX] = "";
+
+        if (result > 0)
+                link_refusal(link, refusal);
+        if (!*refusal)
+                return report_failure(what, result);
+        (void)fprintf(stderr, "gpumemctl: %s: %s%s\n", what, refusal, hint);
+        return STATUS_FAILURE;
+}
+
+int report_refusal(struct link *link, const char *what, int result)
+{
+        return report_with(link, what, result, "");
+}
+
+int report_refusal_of(struct link *link, const char *what, int result,
+                      const struct arguments *arguments)
+{
+        bool can_be_narrower = result == GPUMEM_E_DENIED && arguments->scope == PROTO_SCOPE_NODE;
+
+        return report_with(link, what, result,
+                           can_be_narrower ? "; with --tenant it is your own only" : "");
 }
 
 int print_json_value(struct json_t *take_value)
@@ -103,9 +130,9 @@ static void format_count(char *cell, uint64_t value)
 
 static void add_stats_columns(struct table *table)
 {
-        static const char *const headings[] = {"RESERVED", "OF",        "LEASED",
-                                               "CACHED",   "LINGERING", "CHARGED",
-                                               "BLOCKS",   "CLIENTS",   "WAITING"};
+        static const char *const headings[] = {"RESERVED",  "OF",      "LEASED",   "CACHED",
+                                               "LINGERING", "CHARGED", "DECLARED", "BLOCKS",
+                                               "CLIENTS",   "WAITING"};
 
         table_add_column(table, "POOL", TABLE_RIGHT);
         table_add_column(table, "KIND", TABLE_LEFT);
@@ -128,6 +155,7 @@ static void fill_stats_row(struct table_row *row, const struct pool_row *pool,
         format_bytes(row->cells[cell++], stats->cached);
         format_bytes(row->cells[cell++], stats->lingering);
         format_bytes(row->cells[cell++], stats->charged);
+        format_bytes(row->cells[cell++], stats->declared);
         format_count(row->cells[cell++], stats->blocks);
         format_count(row->cells[cell++], stats->clients);
         format_count(row->cells[cell++], stats->waiting);
@@ -184,7 +212,7 @@ int command_stats(struct link *link, const struct arguments *arguments)
         if (!r)
                 r = fetch_stats(link, &figures);
         if (r)
-                return report_failure("stats", r);
+                return report_refusal(link, "stats", r);
         return arguments->output == OUTPUT_JSON ? print_stats_json(&figures)
                                                 : print_stats_table(&figures);
 }
@@ -201,7 +229,7 @@ int command_free_all(struct link *link, const struct arguments *arguments)
         request.free_all_blocks.pool = arguments->pool;
         r = link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
         if (r)
-                return report_failure("free-all", r);
+                return report_refusal_of(link, "free-all", r, arguments);
         if (arguments->output == OUTPUT_JSON)
                 return print_json_value(json_pack("{s:I, s:I}", "freed_bytes",
                                                   (json_int_t)reply.freed.n_bytes, "freed_blocks",

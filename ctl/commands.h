@@ -35,3 +35,10 @@ int print_json_value(struct json_t *take_value);
 
 /* Says on stderr that `what` failed with this result; returns STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);
+
+/* The same in the daemon's words, if it has said why. */
+int report_refusal(struct link *link, const char *what, int result);
+
+/* The same of a request that --tenant would have narrowed to what everybody may. */
+int report_refusal_of(struct link *link, const char *what, int result,
+                      const struct arguments *arguments);

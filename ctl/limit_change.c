@@ -118,11 +118,13 @@ static int parse_max(const char *text, struct limit_change *change)
                 if (parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                         return 0;
                 return wrong(text, "number of leases",
-                             "0 and more, none, or default for tenant/USER");
+                             has_default ? "0 and more, none, default" : "0 and more, none");
         }
         if (size_parse(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                 return 0;
-        return wrong(text, "size", "12GiB, none, or default for tenant/USER");
+        return wrong(text, "size",
+                     has_default ? "bytes or with a unit: 12GiB; none; default"
+                                 : "bytes or with a unit: 12GiB; none");
 }
 
 /* Cuts `text` at the first `mark`: what stands before it goes to `word`. */

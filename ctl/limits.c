@@ -23,15 +23,17 @@ const char limits_help_text[] =
         "        pool/ID      one pool; gpumemctl stats lists them\n"
         "  WHAT  device_bytes, pinned_bytes, leases: charged to a client or a tenant\n"
         "        max_bytes: reserved by a pool\n"
-        "  MAX   a number, a size such as 12GiB, or none; for tenant/USER also default: as each\n"
-        "        tenant's\n"
+        "  MAX   a number, a size such as 12GiB (units are powers of 1024: 12G, 12GB and 12GiB are "
+        "the\n"
+        "        same), or none; for tenant/USER also default: as each tenant's\n"
         "\n"
         "  --json         for programs: sizes in bytes\n"
         "  --socket PATH  where gpumemd listens\n"
         "\n"
-        "A lower limit takes nothing away: it refuses what would pass it. Limits set here hold\n"
-        "until gpumemd ends or reads its configuration again (SIGHUP). Only root and the daemon's\n"
-        "own user may set them, and see those of others.\n"
+        "Of several changes none is made if one is refused. A lower limit takes nothing away: it\n"
+        "refuses what would pass it. Limits set here hold until gpumemd ends or reads its\n"
+        "configuration again (SIGHUP). Only root and the daemon's own user may set them, and see\n"
+        "those of others.\n"
         "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB --set client:leases=100\n";
 
 static const char *scope_name(uint32_t scope)
@@ -68,7 +70,9 @@ static void format_amount(char *cell, uint32_t kind, uint64_t n)
 {
         char text[SIZE_TEXT_MAX];
 
-        if (kind == PROTO_LIMIT_LEASES)
+        if (n == PROTO_LIMIT_NONE)
+                (void)snprintf(cell, TABLE_CELL_MAX, "none");
+        else if (kind == PROTO_LIMIT_LEASES)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, n);
         else
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", size_format(n, text));
@@ -114,16 +118,22 @@ static int print_table(const struct limit_row *rows, uint32_t n)
         return STATUS_OK;
 }
 
-/* A default has no holder and nothing used. */
+static json_t *number_or_null(bool is_there, uint64_t n)
+{
+        return is_there ? json_integer((json_int_t)n) : json_null();
+}
+
+/* A default has no holder and nothing used, an exemption no most. */
 static json_t *to_json(const struct limit_row *row)
 {
-        if (row->holder == PROTO_LIMIT_OF_EACH)
-                return json_pack("{s:s, s:s, s:I}", "scope", scope_name(row->scope), "limit",
-                                 kind_name(row->kind), "max", (json_int_t)row->max);
-        return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "scope", scope_name(row->scope),
-                         "holder", (json_int_t)row->holder, "name", row->name, "limit",
-                         kind_name(row->kind), "used", (json_int_t)row->used, "max",
-                         (json_int_t)row->max);
+        bool is_held = row->holder != PROTO_LIMIT_OF_EACH;
+
+        return json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:o}", "scope", scope_name(row->scope),
+                         "holder", number_or_null(is_held, row->holder), "name", row->name, "limit",
+                         kind_name(row->kind), "unit",
+                         row->kind == PROTO_LIMIT_LEASES ? "count" : "bytes", "used",
+                         number_or_null(is_held, row->used), "max",
+                         number_or_null(row->max != PROTO_LIMIT_NONE, row->max));
 }
 
 static int print_json(const struct limit_row *rows, uint32_t n)
@@ -158,7 +168,7 @@ static int show(struct link *link, enum output output)
                 r = rows_read(fds.fds[0], reply.limits_reply.n_rows, reply.limits_reply.n_row_bytes,
                               sizeof(*rows), &sent);
         if (r)
-                return report_failure("limits", r);
+                return report_refusal(link, "limits", r);
         rows = sent;
         n = reply.limits_reply.n_rows;
         for (uint32_t i = 0; i < n; i++)
@@ -166,7 +176,7 @@ static int show(struct link *link, enum output output)
         return output == OUTPUT_JSON ? print_json(rows, n) : print_table(rows, n);
 }
 
-static int set(struct link *link, const struct limit_change *change)
+static int send_change(struct link *link, const struct limit_change *change, uint32_t flags)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
@@ -176,25 +186,49 @@ static int set(struct link *link, const struct limit_change *change)
                 .scope = change->scope,
                 .holder = change->holder,
                 .kind = change->kind,
+                .flags = flags,
                 .max = change->max,
         };
         return link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds);
 }
 
-int command_limits(struct link *link, const struct arguments *arguments)
+/* All of them, up to one that is refused; ret_made counts the others. */
+static int send_changes(struct link *link, const struct arguments *arguments, uint32_t flags,
+                        unsigned *ret_made)
 {
         for (unsigned i = 0; i < arguments->n_changes; i++) {
-                int r = set(link, &arguments->changes[i]);
-                char refusal[LINK_REFUSAL_MAX] = "";
-                char what[LINK_REFUSAL_MAX + 64];
+                int r = send_change(link, &arguments->changes[i], flags);
 
-                if (!r)
-                        continue;
-                if (r > 0)
-                        link_refusal(link, refusal);
-                (void)snprintf(what, sizeof(what), "limits: change %u of %u%s%s", i + 1,
-                               arguments->n_changes, *refusal ? ": " : "", refusal);
-                return report_failure(what, r);
+                if (r) {
+                        *ret_made = i;
+                        return r;
+                }
         }
-        return arguments->n_changes ? STATUS_OK : show(link, arguments->output);
+        return 0;
+}
+
+/* All are checked before the first is made, so that a wrong one leaves everything as it was. What
+ * fails after that, the daemon's death or lack of memory, may leave the first ones made. */
+static int set_all(struct link *link, const struct arguments *arguments)
+{
+        char what[96];
+        unsigned n_good = 0, n_made = 0;
+        int r = send_changes(link, arguments, PROTO_LIMIT_CHECK, &n_good);
+
+        if (r) {
+                (void)snprintf(what, sizeof(what), "limits: nothing was changed: --set number %u",
+                               n_good + 1);
+                return report_refusal(link, what, r);
+        }
+        r = send_changes(link, arguments, 0, &n_made);
+        if (!r)
+                return STATUS_OK;
+        (void)snprintf(what, sizeof(what), "limits: %u of %u changes were made; --set number %u",
+                       n_made, arguments->n_changes, n_made + 1);
+        return report_refusal(link, what, r);
+}
+
+int command_limits(struct link *link, const struct arguments *arguments)
+{
+        return arguments->n_changes ? set_all(link, arguments) : show(link, arguments->output);
 }

@@ -69,8 +69,11 @@ static void format_properties(char *cell, uint64_t properties)
 /* What stands for "none" in a number. */
 static bool is_absent(enum row_unit unit, uint64_t value)
 {
-        return (unit == ROW_UNIT_pid && value == 0) ||
-               (unit == ROW_UNIT_uid && value == LISTING_NOBODY);
+        if (unit == ROW_UNIT_uid)
+                return value == LISTING_NOBODY;
+        if (unit == ROW_UNIT_pid || unit == ROW_UNIT_serial)
+                return value == 0;
+        return value == LISTING_UNTOLD;
 }
 
 static void format_number(char *cell, enum row_unit unit, uint64_t value)
@@ -117,6 +120,7 @@ static enum table_align align_of(const struct row_field *field)
         case ROW_UNIT_count:
         case ROW_UNIT_ms:
         case ROW_UNIT_id:
+        case ROW_UNIT_serial:
         case ROW_UNIT_pid:
         case ROW_UNIT_uid:
                 break;
@@ -232,7 +236,7 @@ static int show(struct link *link, const struct listing *listing, struct frame *
         int r = fetch(link, listing, request, &listed);
 
         if (r)
-                return report_failure(listing->name, r);
+                return report_refusal(link, listing->name, r);
         return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)
                                                 : print_table(listing, &listed);
 }
@@ -276,6 +280,6 @@ int command_reset_peaks(struct link *link, const struct arguments *arguments)
         request.reset_peaks.pool = arguments->pool;
         r = link_call(link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &fds);
         if (r)
-                return report_failure("reset-peaks", r);
+                return report_refusal_of(link, "reset-peaks", r, arguments);
         return arguments->output == OUTPUT_JSON ? print_json_value(json_object()) : STATUS_OK;
 }

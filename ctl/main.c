@@ -6,12 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "ctl/commands.h"
 #include "gpumem.h"
 #include "proto/address.h"
+
+#define WAIT_S_MAX 86400
+
+/* Between tries to connect. */
+#define RETRY_MS 20
 
 static const char help_text[] =
         "Usage: gpumemctl [OPTION]... COMMAND\n"
@@ -20,22 +26,23 @@ static const char help_text[] =
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
         "  clients, blocks, tenants\n"
         "                 who holds what; only root and the daemon's user see that of others\n"
-        "  reset-peaks    the peaks of stats and tenants begin anew\n"
+        "  reset-peaks    PEAK of tenants, reserved_peak of stats --json begin anew\n"
         "  free-all       gives cached blocks back to the driver\n"
         "  limits         what clients, tenants and pools may have; see gpumemctl limits --help\n"
         "\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --wait SECONDS how long to wait for a gpumemd that does not listen yet; default: 0\n"
         "  --json         for programs: sizes in bytes\n"
         "  --pool ID      free-all, blocks, reset-peaks: this pool only\n"
         "  --tenant       free-all, reset-peaks: the caller's own only; default: every tenant's,\n"
         "                 which only root and the daemon's own user may do\n"
         "  --help, --version\n"
-        "\n"
         "Exit status: 0 done, 1 refused or failed, 2 wrong option or command, 3 no daemon.\n";
 
 enum option_id {
         OPTION_SOCKET = 1,
+        OPTION_WAIT,
         OPTION_JSON,
         OPTION_POOL,
         OPTION_TENANT,
@@ -46,6 +53,7 @@ enum option_id {
 
 static const struct option long_options[] = {
         {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"wait", required_argument, NULL, OPTION_WAIT},
         {"json", no_argument, NULL, OPTION_JSON},
         {"pool", required_argument, NULL, OPTION_POOL},
         {"tenant", no_argument, NULL, OPTION_TENANT},
@@ -75,6 +83,7 @@ static const struct {
 
 struct invocation {
         const char *socket_path;
+        unsigned wait_s;
         bool wants_help;
         struct arguments arguments;
         unsigned narrowing;
@@ -99,6 +108,21 @@ static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
         return PARSED_RUN;
 }
 
+static enum parsed parse_wait(const char *text, unsigned *ret_seconds)
+{
+        char *end;
+        unsigned long value = strtoul(text, &end, 10);
+
+        if (*text < '0' || *text > '9' || *end || value > WAIT_S_MAX) {
+                (void)fprintf(stderr,
+                              "gpumemctl: --wait: \"%s\" is no time; allowed: 0 to %d seconds\n",
+                              text, WAIT_S_MAX);
+                return PARSED_WRONG;
+        }
+        *ret_seconds = (unsigned)value;
+        return PARSED_RUN;
+}
+
 static enum parsed add_change(const char *text, struct arguments *arguments)
 {
         if (arguments->n_changes == LIMIT_CHANGES_MAX) {
@@ -118,6 +142,8 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
         case OPTION_SOCKET:
                 invocation->socket_path = value;
                 return PARSED_RUN;
+        case OPTION_WAIT:
+                return parse_wait(value, &invocation->wait_s);
         case OPTION_JSON:
                 invocation->arguments.output = OUTPUT_JSON;
                 return PARSED_RUN;
@@ -159,7 +185,14 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
 {
         unsigned wrong;
 
-        if (optind + 1 != argc) {
+        if (optind + 1 < argc) {
+                (void)fprintf(
+                        stderr,
+                        "gpumemctl: \"%s\": only one command is taken; see gpumemctl --help\n",
+                        argv[optind + 1]);
+                return PARSED_WRONG;
+        }
+        if (optind == argc) {
                 (void)fprintf(stderr, "gpumemctl: one command is needed; see gpumemctl --help\n");
                 return PARSED_WRONG;
         }
@@ -206,18 +239,40 @@ static int report_no_connection(const char *socket_path, int result)
         if (address_to_connect(socket_path, &address) == 0)
                 (void)snprintf(what, sizeof(what), "no connection to gpumemd at %s",
                                address.sun_path);
-        return report_failure(what, result);
+        if (result != GPUMEM_E_DENIED)
+                return report_failure(what, result);
+        (void)fprintf(
+                stderr,
+                "gpumemctl: %s: Permission denied; the socket's owner and group may connect\n",
+                what);
+        return STATUS_FAILURE;
+}
+
+/* Until somebody listens, or the time is over. */
+static int connect_patiently(const struct invocation *invocation, struct link **ret_link)
+{
+        const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
+        unsigned n_tries = invocation->wait_s * 1000 / RETRY_MS;
+        int r;
+
+        for (;;) {
+                CLEANUP(fdset_deinit)
+                struct fdset fds = FDSET_NULL;
+                struct message_welcome welcome;
+
+                r = link_new(invocation->socket_path, "gpumemctl", ret_link, &welcome, &fds);
+                if (r != GPUMEM_E_DISCONNECTED || n_tries-- == 0)
+                        return r;
+                (void)nanosleep(&pause, NULL);
+        }
 }
 
 static int run(const struct invocation *invocation)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct message_welcome welcome;
         struct link *link;
         int r, status;
 
-        r = link_new(invocation->socket_path, "gpumemctl", &link, &welcome, &fds);
+        r = connect_patiently(invocation, &link);
         if (r)
                 return report_no_connection(invocation->socket_path, r);
         status = invocation->run(link, &invocation->arguments);

@@ -113,6 +113,14 @@ static void copy_text(struct reader *reader, const char *path, const json_t *jso
                 reader_complain(reader, path, "no memory to read this");
 }
 
+/* A relative one would depend on where the daemon was started. */
+static void read_socket(struct reader *reader, const json_t *json, struct config *config)
+{
+        copy_text(reader, "socket", json, &config->socket_path);
+        if (config->socket_path && *config->socket_path != '/')
+                reader_refuse(reader, "socket", json, "path", "an absolute path");
+}
+
 static void read_log(struct reader *reader, const json_t *json, struct config *config)
 {
         if (!json)
@@ -132,7 +140,7 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
 
         if (!reader_object(reader, "", json, keys))
                 return;
-        copy_text(reader, "socket", json_object_get(json, "socket"), &config->socket_path);
+        read_socket(reader, json_object_get(json, "socket"), config);
         copy_text(reader, "cuda_library", json_object_get(json, "cuda_library"),
                   &config->cuda_library);
         read_log(reader, json_object_get(json, "log"), config);

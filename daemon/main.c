@@ -1,9 +1,13 @@
 /* gpumemd: reads its options, loads the driver, serves. */
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "daemon/reload.h"
@@ -22,6 +26,18 @@ static void raise_fd_limit(void)
         if (setrlimit(RLIMIT_NOFILE, &limit))
                 log_warning("the limit of open files could not be raised: blocks and clients are "
                             "limited by it");
+}
+
+/* systemd says which stream is the journal's, which has the time of every line by itself. */
+static bool stderr_is_journal(void)
+{
+        const char *text = secure_getenv("JOURNAL_STREAM");
+        uintmax_t device, inode;
+        struct stat status;
+
+        return text && sscanf(text, "%ju:%ju", &device, &inode) == 2 &&
+               fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device &&
+               status.st_ino == inode;
 }
 
 static int serve(struct start *start, const struct cuda *cuda)
@@ -50,6 +66,8 @@ static int run(struct start *start)
         struct cuda cuda;
 
         log_setup("gpumemd", start->options.log_level);
+        if (!stderr_is_journal())
+                log_show_time();
         (void)signal(SIGPIPE, SIG_IGN);
         raise_fd_limit();
         if (cuda_load(start->options.cuda_library, &cuda, reason)) {

@@ -13,8 +13,9 @@ static const char help_text[] =
         "Owns this machine's cached GPU memory and pinned host memory, and leases blocks of it to\n"
         "programs that use libgpumem-client.\n"
         "\n"
-        "  --config FILE        JSON, see docs/gpumemd.conf.example; default:\n"
-        "                       /etc/gpumemd/gpumemd.conf, if it is there. Options go before it.\n"
+        "  --config FILE        JSON, see " DOC_DIR "/gpumemd.conf.example;\n"
+        "                       default: /etc/gpumemd/gpumemd.conf, if it is there. Options go "
+        "before.\n"
         "  --check-config FILE  only says what is wrong with it\n"
         "  --socket PATH        where to listen; default: $GPUMEM_SOCKET, for root\n"
         "                       /run/gpumemd/gpumemd.sock, else\n"
@@ -28,9 +29,9 @@ static const char help_text[] =
         "  --log LEVEL          error, warning, info or debug; default: $GPUMEM_LOG, then info\n"
         "  --help, --version\n"
         "\n"
-        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB. SIGHUP reads the configuration again. "
-        "SIGTERM\n"
-        "and SIGINT end the daemon in order; memory that programs hold stays valid.\n"
+        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB; units are powers of 1024, 1GB is 1GiB.\n"
+        "SIGHUP reads the configuration again. SIGTERM and SIGINT end the daemon in order; memory\n"
+        "that programs hold stays valid.\n"
         "Exit status: 0 ended in order, 1 failure, 2 wrong option or file, 3 no CUDA driver.\n";
 
 enum option_id {

@@ -16,6 +16,19 @@ int context_current(const struct cuda *cuda, uint64_t *ret_context)
         return 0;
 }
 
+int context_device(const struct cuda *cuda, int *ret_ordinal)
+{
+        uint64_t context;
+        CUdevice device;
+        int r = context_current(cuda, &context);
+
+        if (!r)
+                r = CUDA_CALL(cuda, cuCtxGetDevice, &device);
+        if (!r)
+                *ret_ordinal = device;
+        return r;
+}
+
 int context_run(const struct cuda *cuda, uint64_t context,
                 int (*call)(const struct cuda *cuda, void *argument), void *argument)
 {

@@ -8,6 +8,9 @@
 /* The calling thread's; GPUMEM_E_NO_CONTEXT if it has none. */
 int context_current(const struct cuda *cuda, uint64_t *ret_context);
 
+/* The ordinal of the device that it is on; GPUMEM_E_NO_CONTEXT. */
+int context_device(const struct cuda *cuda, int *ret_ordinal);
+
 /* Runs one call with `context` current and puts back what was current before. */
 int context_run(const struct cuda *cuda, uint64_t context,
                 int (*call)(const struct cuda *cuda, void *argument), void *argument);

@@ -11,8 +11,8 @@
  * Sizes     Bytes, named n_bytes.
  * Ownership Memory from gpumem_alloc is the caller's until gpumem_free, also when the daemon goes
  *           away and another takes its place: what needs the daemon then connects anew, or gives
- *           GPUMEM_E_DISCONNECTED. A block whose process ends is never handed to anybody while GPU work may still
- *           use it.
+ *           GPUMEM_E_DISCONNECTED. A block whose process ends is never handed to anybody while
+ *           GPU work may still use it.
  * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
  * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
  *           mapped there, and the child connects anew if it needs to.
@@ -72,7 +72,8 @@ struct gpumem_request {
                            * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
         uint32_t flags;   /* GPUMEM_SHAREABLE, or 0 */
-        uint32_t wait_ms; /* how long to wait for memory that others hold; 0: not at all */
+        uint32_t wait_ms; /* how long to wait for memory that others hold, and for a daemon that is
+                           * away: it is tried again until this time is over; 0: not at all */
 };
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
@@ -80,8 +81,8 @@ struct gpumem_request {
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * GPUMEM_E_BAD_REQUEST (GPUMEM_MEMORY_FRACTION), -EINVAL (struct_size), other -errno. `options` may
- * be NULL. */
+ * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), -EINVAL (struct_size), other -errno. `options`
+ * may be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
 
@@ -97,16 +98,17 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
  * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes
  * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver
- * notices), -E2BIG (fields of a later version that are not 0). _WRONG_STREAM also means that the current context, whose default stream NULL is,
- * belongs to another device than `place`. */
+ * notices), -E2BIG (fields of a later version that are not 0). _WRONG_STREAM also means that the
+ * current context, whose default stream NULL is, belongs to another device than `place`. */
 GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                             void **ret_pointer);
 
 /* Makes pinned memory that was allocated or attached without a current context known to the driver,
- * so that copies need no staging; what was so with one is known already. Needs a current context, and
- * afterwards holds in all of them. The memory must not be freed meanwhile. On failure nothing has
- * changed.
- * Errors: GPUMEM_E_NOT_OURS, _BAD_REQUEST (device memory), _NO_CONTEXT, _NO_DRIVER, _FORKED, -EIO. */
+ * so that copies need no staging; what was so with one is known already. Needs a current context,
+ * and afterwards holds in all of them. The memory must not be freed meanwhile. On failure nothing
+ * has changed.
+ * Errors: GPUMEM_E_NOT_OURS, _BAD_REQUEST (device memory), _NO_CONTEXT, _NO_DRIVER, _FORKED,
+ * -EIO. */
 GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
 
 /* Ends an allocation. `stream` is alive and orders the free: work that uses the memory was
@@ -114,15 +116,15 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * was allocated for can be had again there at once. In three cases the call waits for the stream
  * first: the memory is pinned, it was allocated for another stream, or its block becomes empty and
  * goes back to the daemon. NULL pointers are legal.
- * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing is
- * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _UNSUPPORTED
- * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the driver
- * notices; nothing is freed), -EIO (the GPU's work failed: the allocation is ended, its block stays with the client; one with
- * GPUMEM_SHAREABLE is not freed). */
+ * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing
+ * is freed), _NO_CONTEXT (a default stream without a current context; nothing is freed),
+ * _UNSUPPORTED (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the
+ * driver notices; nothing is freed), -EIO (the GPU's work failed: the allocation is ended, its
+ * block stays with the client; one with GPUMEM_SHAREABLE is not freed). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
-/* The same for a caller who has no stream: waits for all work of the context in which the memory was
- * allocated, and of the calling thread's current one. Work of other contexts must be over. */
+/* The same for a caller who has no stream: waits for all work of the context in which the memory
+ * was allocated, and of the calling thread's current one. Work of other contexts must be over. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
 
 /* 128 random bits. Who knows them, and is meant by them, may attach what they were made for: a
@@ -143,9 +145,9 @@ struct gpumem_share_options {
 };
 
 /* Lets other processes of the same tenant, and of one other user where `options` says so, attach an
- * allocation that was made with GPUMEM_SHAREABLE. The token is good for any number of attaches, until
- * gpumem_unshare, or until nobody holds the memory any more. Every call makes a token of its own.
- * `options` may be NULL.
+ * allocation that was made with GPUMEM_SHAREABLE. The token is good for any number of attaches,
+ * until gpumem_unshare, or until nobody holds the memory any more. Every call makes a token of its
+ * own. `options` may be NULL.
  * The allocation's owner may free it, or end, before the others have detached: the memory lives
  * until its last holder lets go of it, and is charged to the one who has held it longest.
  * Errors: GPUMEM_E_NOT_OURS, _NOT_SHAREABLE, _TOO_MANY (tokens of one allocation), _UNSUPPORTED
@@ -157,18 +159,18 @@ GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
 
 /* Maps an allocation that another process shares, or this one; n_bytes are as the owner asked for
  * them. It is one memory: what one holder writes the others read, ordered by whatever the processes
- * agree on. Pinned memory needs no CUDA driver, and is registered with it when a context is current;
- * device memory needs a driver that sees the device. The pointer is given to gpumem_detach in the
- * end, not to gpumem_free. The bytes are the owner's allocation: gpumem_get_stats counts them there.
- * Errors: GPUMEM_E_NO_TOKEN (unknown, withdrawn, or not for this user), _NO_DRIVER, _NO_POOL (the
- * device is not visible here), _LIMIT (the daemon's, for what the caller would be charged if it were
- * the last holder), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
+ * agree on. Pinned memory needs no CUDA driver, and is registered with it when a context is
+ * current; device memory needs a driver that sees the device. The pointer is given to gpumem_detach
+ * in the end, not to gpumem_free. The bytes are the owner's allocation: gpumem_get_stats counts
+ * them there. Errors: GPUMEM_E_NO_TOKEN (unknown, withdrawn, or not for this user), _NO_DRIVER,
+ * _NO_POOL (the device is not visible here), _LIMIT (the daemon's, for what the caller would be
+ * charged if it were the last holder), _TOO_MANY, _DISCONNECTED, _FORKED, -EIO. */
 GPUMEM_API int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
                              void **ret_pointer, uint64_t *ret_n_bytes);
 
-/* Ends what gpumem_attach began. Waits for `stream`, in whose order the last use is. NULL pointers are
- * legal. Errors, with which nothing is detached: as gpumem_free; GPUMEM_E_NOT_ATTACHED (the pointer
- * is to be freed). */
+/* Ends what gpumem_attach began. Waits for `stream`, in whose order the last use is. NULL pointers
+ * are legal. Errors, with which nothing is detached: as gpumem_free; GPUMEM_E_NOT_ATTACHED (the
+ * pointer is to be freed). */
 GPUMEM_API int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream);
 
 /* Nobody attaches by this token any more; who has attached keeps the memory. Every process of the
@@ -197,8 +199,10 @@ struct gpumem_stats {
         uint64_t n_blocks;
 };
 
-/* Of one pool: a device by its CUDA ordinal, or a NUMA node's pinned memory (or GPUMEM_NEAREST).
- * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED, -EINVAL (struct_size). */
+/* Of one pool: a device by its CUDA ordinal, or a NUMA node's pinned memory.
+ * GPUMEM_NEAREST is a place as in gpumem_request: for devices that of the current context.
+ * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _NO_CONTEXT and _NO_DRIVER (GPUMEM_DEVICE with
+ * GPUMEM_NEAREST), _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 struct gpumem_stats *ret_stats);
 
@@ -218,7 +222,8 @@ struct gpumem_info {
         uint64_t n_block_bytes;
         uint64_t block; /* the block's number, as gpumemctl blocks shows it */
         /* Pinned memory only: the driver knows it, so that the device reads it at full speed and
-         * copies do not stage it. 0 when there was no context to register it in. */
+         * copies do not stage it. 0 when there was no context to register it in; 1 also for what
+         * the driver made itself (gpumemd --pinned-backing vmm). */
         uint32_t is_registered;
         uint32_t is_attached; /* another process's, from gpumem_attach */
         uint32_t is_held;     /* it was leased from a daemon that has gone since */
@@ -286,10 +291,10 @@ GPUMEM_API int gpumem_set_event_callback(struct gpumem_client *client,
 
 #define GPUMEM_NO_LIMIT UINT64_MAX
 
-/* The client's own limit: blocks that would take what it has reserved in this pool beyond n_bytes are
- * not asked for, and gpumem_alloc gives GPUMEM_E_LIMIT. What is reserved already stays. A block may
- * be an eighth larger than asked for, and pass the limit by that. The daemon's limits hold besides.
- * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED. */
+/* The client's own limit: blocks that would take what it has reserved in this pool beyond n_bytes
+ * are not asked for, and gpumem_alloc gives GPUMEM_E_LIMIT. What is reserved already stays. A block
+ * may be an eighth larger than asked for, and pass the limit by that. The daemon's limits hold
+ * besides. Errors: as gpumem_get_stats. */
 GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 uint64_t n_bytes);
 

@@ -5,8 +5,8 @@
 
 #include "base/err.h"
 
-static_assert(sizeof(struct client_row) == 232, "rows have no padding");
-static_assert(sizeof(struct block_row) == 72, "rows have no padding");
+static_assert(sizeof(struct client_row) == 248, "rows have no padding");
+static_assert(sizeof(struct block_row) == 80, "rows have no padding");
 static_assert(sizeof(struct tenant_row) == 96, "rows have no padding");
 
 #define FIELD(field, type, unit, heading)                                 \

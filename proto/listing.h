@@ -4,7 +4,7 @@
  *   ROW_U32(field, unit, heading, text)  ROW_U64(field, unit, heading, text)
  *   ROW_TEXT(field, n_bytes, heading, text)
  *
- * Units: bytes, count, ms, id, pid, uid, kind (enum gpumem_kind), properties, client_state,
+ * Units: bytes, count, ms, id, serial (0: none), pid, uid, kind (enum gpumem_kind), properties, client_state,
  * block_state. An empty heading: not in the table. Fields stand in this order without padding; a
  * later version appends, since a reply says how large its rows are.
  *
@@ -17,6 +17,10 @@
 
 /* For a uid: that of the other tenants. No user has it. */
 #define LISTING_NOBODY UINT32_MAX
+
+/* For a figure of 64 bits that a row of other tenants has none of: no sum of theirs would say
+ * anything. */
+#define LISTING_UNTOLD UINT64_MAX
 
 enum listed_client {
         LISTED_READY = 1, /* connected */
@@ -59,6 +63,7 @@ enum row_unit {
         ROW_UNIT_count,
         ROW_UNIT_ms,
         ROW_UNIT_id,
+        ROW_UNIT_serial,
         ROW_UNIT_pid,
         ROW_UNIT_uid,
         ROW_UNIT_kind,

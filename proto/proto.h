@@ -53,6 +53,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_LIMIT_LEASES         3
 #define PROTO_LIMIT_RESERVED_BYTES 4 /* of a pool, and only of a pool */
 
+#define PROTO_LIMIT_CHECK UINT32_C(1) /* flag: SET_LIMITS changes nothing */
+
 #define PROTO_LIMIT_NONE    UINT64_MAX
 #define PROTO_LIMIT_INHERIT (UINT64_MAX - 1)
 
@@ -128,14 +130,14 @@ struct stats_row {
 #undef STAT
 };
 
-/* A row of LIMITS_REPLY: a limit in force. */
+/* A row of LIMITS_REPLY: a limit in force, or a tenant's exemption from the one for each. */
 struct limit_row {
         uint32_t scope;  /* PROTO_LIMIT_OF_* */
         uint32_t kind;   /* PROTO_LIMIT_*_BYTES or PROTO_LIMIT_LEASES */
         uint32_t holder; /* client: pid; tenant: uid; pool: id; PROTO_LIMIT_OF_EACH: a default */
         uint32_t reserved;
         uint64_t used; /* by the holder, charged; of a pool: reserved; of a default: 0 */
-        uint64_t max;
+        uint64_t max;  /* PROTO_LIMIT_NONE: an exemption */
         char name[64]; /* client: its program; pool: its name; else empty */
 };
 static_assert(sizeof(struct limit_row) == 96, "wire sizes are frozen");

@@ -67,11 +67,16 @@ int limit_table_set_uid(struct limit_table *table, uint32_t uid, enum limit_kind
         return r;
 }
 
-uint64_t limit_table_tenant_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+uint64_t limit_table_own_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
 {
         const struct uid_limits *own = find(table, uid);
 
-        if (own && own->limits.max[kind] != LIMIT_INHERIT)
-                return own->limits.max[kind];
-        return table->tenant.max[kind];
+        return own ? own->limits.max[kind] : LIMIT_INHERIT;
+}
+
+uint64_t limit_table_tenant_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+{
+        uint64_t own = limit_table_own_max(table, uid, kind);
+
+        return own != LIMIT_INHERIT ? own : table->tenant.max[kind];
 }

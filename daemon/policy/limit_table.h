@@ -42,6 +42,9 @@ struct limit_table *limit_table_free(struct limit_table *table);
 int limit_table_set_uid(struct limit_table *table, uint32_t uid, enum limit_kind kind,
                         uint64_t max);
 
+/* What this tenant has of its own: LIMIT_INHERIT for nothing, LIMIT_NONE for an exemption. */
+uint64_t limit_table_own_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind);
+
 /* The limit that binds the tenant of this uid; LIMIT_NONE for none. */
 uint64_t limit_table_tenant_max(const struct limit_table *table, uint32_t uid,
                                 enum limit_kind kind);

@@ -29,6 +29,7 @@ static struct block_listing describe_block(const struct block *block)
                 .tenant = block->holding->tenant,
                 .uid = block->holding->tenant->key.uid,
                 .charged = block->charge.client,
+                .n_holders = block->n_busy,
                 .lease_id = block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->id : 0,
                 .made_ns = block->made_ns,
                 .since_ns = block->since_ns,
@@ -52,7 +53,8 @@ void policy_list_blocks(const struct policy *policy, uint32_t pool,
 
 static void add_client(struct tenant_listing *listing, const struct client *client)
 {
-        listing->n_clients++;
+        if (client_charged(client, listing->pool))
+                listing->n_clients++;
         listing->declared += client_declared(client, listing->pool);
         listing->n_waiting += client_waiting(client, listing->pool);
 }
@@ -98,6 +100,19 @@ void policy_list_tenants(const struct policy *policy,
 const struct tenant *client_tenant(const struct client *client)
 {
         return client->tenant;
+}
+
+uint64_t client_attached(const struct client *client, uint32_t pool)
+{
+        const struct lease *lease;
+        uint64_t n_bytes = 0;
+
+        for (lease = client->leases; lease; lease = lease->hh.next) {
+                if (lease->state == LEASE_BUSY && lease->block->charge.client != client &&
+                    block_its_pool(lease->block)->id == pool)
+                        n_bytes += lease->block->bin->n_bytes;
+        }
+        return n_bytes;
 }
 
 uint64_t client_declared(const struct client *client, uint32_t pool)

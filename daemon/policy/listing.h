@@ -23,6 +23,7 @@ struct block_listing {
         const struct tenant *tenant;
         uint32_t uid;                 /* the tenant's */
         const struct client *charged; /* NULL: nobody */
+        uint32_t n_holders;           /* leases in use */
         uint64_t lease_id;            /* the last one, while it may be mapped; 0: none */
         uint64_t made_ns;
         uint64_t since_ns; /* in its state */
@@ -54,6 +55,9 @@ void policy_list_tenants(const struct policy *policy,
                          void *argument);
 
 const struct tenant *client_tenant(const struct client *client);
+/* Of blocks in its leases those that another client is charged for. */
+uint64_t client_attached(const struct client *client, uint32_t pool);
+
 uint64_t client_declared(const struct client *client, uint32_t pool);
 
 /* The client's requests for this pool that have no answer yet. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "daemon/server/core.h"
+#include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
 #include "gpumem.h"
 
@@ -69,6 +70,7 @@ int server_apply(struct server *server, struct settings *settings)
                 if (max_bytes != server->pools[i].row.n_max_bytes)
                         r = server_set_pool_max(server, i, max_bytes);
         }
+        limits_say_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_settle(server);
         return r;

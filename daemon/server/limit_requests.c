@@ -1,13 +1,11 @@
 #include "daemon/server/limit_requests.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "base/size.h"
+#include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
 #include "daemon/server/settings.h"
 #include "gpumem.h"
@@ -75,33 +73,48 @@ static const char *find_fault(const struct server *server, const struct message_
         return NULL;
 }
 
-static int set_pool(struct server *server, const struct message_set_limits *set, uint64_t *ret_max)
+static uint64_t pool_max(const struct server *server, const struct message_set_limits *set)
 {
-        struct pool_row *row = &server->pools[set->holder].row;
+        const struct pool_row *row = &server->pools[set->holder].row;
         uint64_t max = set->max == PROTO_LIMIT_NONE ? row->n_capacity_bytes : set->max;
-        int r;
 
-        r = server_set_pool_max(server, set->holder, max & ~(SETTINGS_POOL_BYTES_MIN - 1));
-        if (!r)
-                *ret_max = row->n_max_bytes;
-        return r;
+        return max & ~(SETTINGS_POOL_BYTES_MIN - 1);
 }
 
-static int set_party(struct server *server, const struct message_set_limits *set, uint64_t *ret_max)
+static enum limit_kind kind_of(const struct message_set_limits *set)
 {
-        enum limit_scope scope = (enum limit_scope)set->scope;
-        enum limit_kind kind = (enum limit_kind)(set->kind - PROTO_LIMIT_DEVICE_BYTES);
-        const struct limit_table *table;
+        return (enum limit_kind)(set->kind - PROTO_LIMIT_DEVICE_BYTES);
+}
+
+/* The limit that the change leads to. */
+static uint64_t max_by(const struct server *server, const struct message_set_limits *set)
+{
+        const struct limit_table *table = policy_limits(server->policy);
+
+        if (set->scope == PROTO_LIMIT_OF_POOL)
+                return pool_max(server, set);
+        if (set->max != PROTO_LIMIT_INHERIT)
+                return set->max;
+        return table ? table->tenant.max[kind_of(set)] : LIMIT_NONE;
+}
+
+static int set_limit(struct session *session, const struct message_set_limits *set)
+{
+        struct limit_name name = {set->scope, set->holder, set->kind};
+        struct server *server = session->server;
+        char text[LIMIT_TEXT_MAX];
         int r;
 
-        r = policy_set_limit(server->policy, scope, set->holder, kind, set->max,
-                             server_now_ns(server));
-        if (r)
-                return r;
-        table = policy_limits(server->policy);
-        *ret_max = scope == LIMIT_OF_CLIENT ? table->client.max[kind]
-                                            : limit_table_tenant_max(table, set->holder, kind);
-        return 0;
+        if (set->scope == PROTO_LIMIT_OF_POOL)
+                r = server_set_pool_max(server, set->holder, pool_max(server, set));
+        else
+                r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,
+                                     kind_of(set), set->max, server_now_ns(server));
+        if (!r)
+                log_info("limit: %s, set by process %d of uid %u",
+                         limit_text(&name, set->max, text), (int)session->peer.pid,
+                         (unsigned)session->peer.uid);
+        return r;
 }
 
 void limits_take_set(struct session *session, const struct frame *frame)
@@ -110,7 +123,6 @@ void limits_take_set(struct session *session, const struct frame *frame)
         struct server *server = session->server;
         struct frame reply = FRAME_NULL;
         const char *fault = find_fault(server, set);
-        int r;
 
         if (!session_is_administrator(session)) {
                 session_send_error(session, frame->serial, GPUMEM_E_DENIED,
@@ -121,16 +133,11 @@ void limits_take_set(struct session *session, const struct frame *frame)
                 session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST, fault);
                 return;
         }
-        r = set->scope == PROTO_LIMIT_OF_POOL ? set_pool(server, set, &reply.limits_set.max)
-                                              : set_party(server, set, &reply.limits_set.max);
-        if (r) {
+        if (!(set->flags & PROTO_LIMIT_CHECK) && set_limit(session, set)) {
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "the daemon has no memory for a limit");
                 return;
         }
-        log_info("a limit was set by process %d of uid %u: scope %" PRIu32 ", holder %" PRIu32
-                 ", kind %" PRIu32 ", at most %" PRIu64,
-                 (int)session->peer.pid, (unsigned)session->peer.uid, set->scope, set->holder,
-                 set->kind, reply.limits_set.max);
+        reply.limits_set.max = max_by(server, set);
         session_send(session, &reply, MESSAGE_LIMITS_SET, frame->serial, NULL, 0);
 }

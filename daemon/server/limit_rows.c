@@ -30,9 +30,10 @@ static int add(struct rows *rows, const struct limit_row *row, const char *name)
         return 0;
 }
 
-/* Those of a holder's limits that limit anything. `usage` is NULL for a default. */
+/* Those of a holder's limits that limit anything, or exempt it: `shown` says of which kinds "none" is
+ * told, too. `usage` is NULL for a default. */
 static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const char *name,
-                      const struct limits *limits, const struct usage *usage)
+                      const struct limits *limits, const struct usage *usage, unsigned shown)
 {
         for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++) {
                 struct limit_row row = {
@@ -44,7 +45,7 @@ static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const 
                 };
                 int r;
 
-                if (row.max == LIMIT_NONE)
+                if (row.max == LIMIT_NONE && !(shown & 1u << kind))
                         continue;
                 r = add(rows, &row, name);
                 if (r)
@@ -53,13 +54,18 @@ static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const 
         return 0;
 }
 
-static struct limits tenant_limits(const struct limit_table *table, uint32_t uid)
+static int add_tenant(struct rows *rows, const struct limit_table *table, uint32_t uid,
+                      const struct usage *usage)
 {
+        unsigned exempt = 0;
         struct limits limits;
 
-        for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
+        for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++) {
                 limits.max[kind] = limit_table_tenant_max(table, uid, (enum limit_kind)kind);
-        return limits;
+                if (limit_table_own_max(table, uid, (enum limit_kind)kind) == LIMIT_NONE)
+                        exempt |= 1u << kind;
+        }
+        return add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, "", &limits, usage, exempt);
 }
 
 static int add_pools(struct rows *rows, const struct server *server)
@@ -110,16 +116,12 @@ static int add_session(struct rows *rows, const struct session *session,
         uint32_t uid = session->peer.uid;
         int r = 0;
 
-        if (speaker(session->server, uid) == session) {
-                struct limits limits = tenant_limits(table, uid);
-
-                r = add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, "", &limits,
-                               client_tenant_usage(session->client));
-        }
+        if (speaker(session->server, uid) == session)
+                r = add_tenant(rows, table, uid, client_tenant_usage(session->client));
         if (r)
                 return r;
         return add_limits(rows, PROTO_LIMIT_OF_CLIENT, (uint32_t)session->peer.pid,
-                          session->program, &table->client, client_usage(session->client));
+                          session->program, &table->client, client_usage(session->client), 0);
 }
 
 /* A tenant that is limited, but not here now. */
@@ -130,12 +132,11 @@ static int add_absent(struct rows *rows, const struct session *asker,
 
         for (size_t i = 0; i < table->n_uids; i++) {
                 uint32_t uid = table->uids[i].uid;
-                struct limits limits = tenant_limits(table, uid);
                 int r;
 
                 if (!session_is_administrator(asker) || speaker(asker->server, uid))
                         continue;
-                r = add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, "", &limits, &nothing);
+                r = add_tenant(rows, table, uid, &nothing);
                 if (r)
                         return r;
         }
@@ -148,10 +149,11 @@ static int add_parties(struct rows *rows, const struct session *asker,
         const struct session *session;
         int r;
 
-        r = add_limits(rows, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client, NULL);
+        r = add_limits(rows, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client, NULL,
+                       0);
         if (!r)
                 r = add_limits(rows, PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_OF_EACH, "", &table->tenant,
-                               NULL);
+                               NULL, 0);
         if (!r)
                 r = add_absent(rows, asker, table);
         LIST_FOREACH (session, &asker->server->sessions, link) {

@@ -48,6 +48,7 @@ static void add_block(const struct block_listing *block, void *argument)
                 .properties = block->properties,
                 .uid = block->uid,
                 .pid = pid_of(block->charged),
+                .holders = block->n_holders,
                 .bytes = block->n_bytes,
                 .blocks = 1,
                 .lease = block->lease_id,
@@ -70,7 +71,10 @@ static void walk_pool(struct walk *walk, uint32_t pool)
         walk->others = (struct block_row){.pool = pool,
                                           .kind = server->pools[pool].row.kind,
                                           .state = LISTED_SUM,
-                                          .uid = LISTING_NOBODY};
+                                          .uid = LISTING_NOBODY,
+                                          .holders = LISTING_UNTOLD,
+                                          .age = LISTING_UNTOLD,
+                                          .state_age = LISTING_UNTOLD};
         policy_list_blocks(server->policy, pool, add_block, walk);
         if (walk->others.blocks)
                 row_buffer_add(&walk->buffer, &walk->others);
@@ -84,8 +88,7 @@ void listing_take_blocks(struct session *session, const struct frame *frame)
         uint32_t pool = frame->blocks.pool, n_pools = session->server->n_pools;
 
         if (pool >= n_pools && pool != PROTO_ALL_POOLS) {
-                session_send_error(session, frame->serial, GPUMEM_E_NO_POOL,
-                                   proto_error_text(GPUMEM_E_NO_POOL));
+                session_refuse_pool(session, frame->serial, pool);
                 return;
         }
         for (uint32_t i = 0; i < n_pools; i++) {

@@ -8,13 +8,14 @@
 
 /* One half of a row: what a client has of one kind of memory. */
 struct half {
-        uint64_t leased, charged, lingering, declared;
+        uint64_t leased, attached, charged, lingering, declared;
         uint64_t requested, requested_peak, allocated, allocated_peak;
         uint64_t hits, misses, waiting;
 };
 
 #define EACH_FIGURE(FIGURE)    \
         FIGURE(leased)         \
+        FIGURE(attached)       \
         FIGURE(charged)        \
         FIGURE(lingering)      \
         FIGURE(declared)       \
@@ -69,6 +70,7 @@ static void read_claims(const struct session *session, uint32_t pool, struct hal
 static void add_pool(const struct session *session, uint32_t pool, struct client_row *row)
 {
         struct half half = {
+                .attached = client_attached(session->client, pool),
                 .charged = client_charged(session->client, pool),
                 .declared = client_declared(session->client, pool),
                 .waiting = client_waiting(session->client, pool),
@@ -156,6 +158,16 @@ static void list_everybody(struct table *table)
                 policy_list_blocks(table->server->policy, pool, add_block, table);
 }
 
+/* Peaks of several clients are of several moments: their sum would say nothing. */
+static void hide(struct client_row *others)
+{
+        others->connected = LISTING_UNTOLD;
+        others->device_requested_peak = LISTING_UNTOLD;
+        others->device_allocated_peak = LISTING_UNTOLD;
+        others->pinned_requested_peak = LISTING_UNTOLD;
+        others->pinned_allocated_peak = LISTING_UNTOLD;
+}
+
 /* Copies the rows that the asker may see, and adds the others up. */
 static void choose(const struct session *asker, const struct table *table,
                    struct row_buffer *chosen)
@@ -173,6 +185,7 @@ static void choose(const struct session *asker, const struct table *table,
                 else
                         add_row(&others, &rows[session->row]);
         }
+        hide(&others);
         if (others.clients)
                 row_buffer_add(chosen, &others);
 }

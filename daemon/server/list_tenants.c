@@ -37,6 +37,7 @@ static void add_to_others(struct tenant_row *others, const struct tenant_row *ro
         others->uid = LISTING_NOBODY;
         others->pool = row->pool;
         others->kind = row->kind;
+        others->reserved_peak = LISTING_UNTOLD;
         others->tenants++;
         others->reserved += row->reserved;
         others->leased += row->leased;

@@ -172,7 +172,9 @@ static void take_free_all(struct session *session, const struct frame *frame)
         }
         r = policy_free_all(session->server->policy, session->client, frame->serial, scope,
                             frame->free_all_blocks.pool);
-        if (r)
+        if (r == GPUMEM_E_NO_POOL)
+                session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
+        else if (r)
                 refuse(session, frame, r > 0 ? r : GPUMEM_E_TOO_MANY, NULL);
 }
 
@@ -189,7 +191,9 @@ static void take_reset_peaks(struct session *session, const struct frame *frame)
         }
         r = policy_reset_peaks(session->server->policy, session->client, scope,
                                frame->reset_peaks.pool);
-        if (r)
+        if (r == GPUMEM_E_NO_POOL)
+                session_refuse_pool(session, frame->serial, frame->reset_peaks.pool);
+        else if (r)
                 refuse(session, frame, r, NULL);
         else
                 session_send(session, &reply, MESSAGE_PEAKS_RESET, frame->serial, NULL, 0);

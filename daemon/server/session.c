@@ -184,6 +184,15 @@ void session_send_error(struct session *session, uint32_t serial, int code, cons
         session_send(session, &frame, MESSAGE_ERROR, serial, NULL, 0);
 }
 
+void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool)
+{
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "no pool %u; pools are 0 to %u", (unsigned)pool,
+                       (unsigned)session->server->n_pools - 1);
+        session_send_error(session, serial, GPUMEM_E_NO_POOL, text);
+}
+
 bool session_sees_all(const struct session *session)
 {
         return session->peer.uid == 0 || session->peer.uid == geteuid();

@@ -49,6 +49,9 @@ void session_drop(struct session *session);
 bool session_sees_all(const struct session *session);
 
 /* Answers with an error. The text says what was wrong and what is allowed. */
+/* GPUMEM_E_NO_POOL to a request that names a pool by its number. */
+void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool);
+
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text);
 
 /* Sends a frame of `kind` with fds that are not blocks'. */

@@ -76,7 +76,9 @@ ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other
 ok "gpumemctl: no daemon" said 3 "at $GPUMEM_SOCKET: the daemon cannot be reached" \
         gpumemctl stats
 ok "gpumemctl: no command" said 2 "one command is needed" gpumemctl
-ok "gpumemctl: two commands" said 2 "one command is needed" gpumemctl stats free-all
+ok "gpumemctl: two commands" said 2 '"free-all": only one command' gpumemctl stats free-all
+ok "gpumemctl: no time to wait" said 2 '"soon" is no time; allowed: 0 to' gpumemctl --wait soon stats
+ok "gpumemctl: waits in vain" said 3 "the daemon cannot be reached" gpumemctl --wait 1 stats
 ok "gpumemctl: a path too long" said 1 "File name too long" \
         gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
 ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
@@ -97,6 +99,10 @@ ok "--check-config: a wrong value" said 2 \
         gpumemd --check-config "$place/gpumemd.conf"
 ok "--check-config: the other one too" said 2 "$place/gpumemd.conf: x: this key is unknown; allowed" \
         gpumemd --check-config "$place/gpumemd.conf"
+config '{"socket": "relative.sock"}'
+ok "--check-config: a relative socket" said 2 'socket: "relative.sock" is no path; allowed: an absolute path' \
+        gpumemd --check-config "$place/gpumemd.conf"
+config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
 ok "--config: a wrong value" said 2 "pools[0].max_bytes" gpumemd --config "$place/gpumemd.conf"
 config '{"log": "info",
  "pools": [}'
@@ -111,7 +117,7 @@ ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of th
         gpumemctl limits --set pool/0:leases=1
 ok "gpumemctl: no number" said 2 '"1KiB" is no number of leases' gpumemctl limits --set client:leases=1KiB
 ok "gpumemctl: no size of a limit" said 2 '"big" is no size' gpumemctl limits --set tenant:device_bytes=big
-ok "gpumemctl: no default of a default" said 2 '"default" is no size' \
+ok "gpumemctl: no default of a default" said 2 '"default" is no size; allowed: bytes or with a unit: 12GiB; none' \
         gpumemctl limits --set tenant:device_bytes=default
 ok "gpumemctl: --set elsewhere" said 2 "only limits can be set" gpumemctl stats --set client:leases=1
 
@@ -132,7 +138,7 @@ name_of() {
 half_gib=$(awk -v device="$device_bytes" 'BEGIN { printf "%.12f", 513 * 1048576 / device }')
 config '{"pools": [{"device": "all", "max_fraction": '"$half_gib"'}],
  "limits": {"tenant": {"device_bytes": "256MiB"}}}'
-start_daemon --config "$place/gpumemd.conf" --pinned-bytes 64MiB
+start_daemon --log info --config "$place/gpumemd.conf" --pinned-bytes 64MiB
 ok "limits of the configuration: a pool's" \
         has_limit "pool +$last  max_bytes +0 B +512.00 MiB  $(name_of "$last")"
 ok "limits of the command line" \
@@ -145,8 +151,17 @@ ok "set: one's" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
 ok "set: each client's" has_limit "client +each  leases +-  +9"
 ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
 ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
-ok "set: nonsense" said 1 "change 1 of 1: a pool's limit is at most the memory" \
+ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's limit is at most the memory" \
         gpumemctl limits --set "pool/$last:max_bytes=$((device_bytes + 2 * 1024 * 1024))"
+ok "set: an exemption" gpumemctl limits --set tenant:device_bytes=3GiB --set tenant/78:device_bytes=none
+ok "set: it is shown" has_limit "tenant +78  device_bytes +0 B +none"
+ok "set: the log has it in the words of --set" \
+        grep -q "limit: tenant/78:device_bytes=none, set by process [0-9]* of uid $(id -u)" "$place/gpumemd.log"
+ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: limit: " "$place/gpumemd.log"
+ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, set by" "$place/gpumemd.log"
+ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool" \
+        gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
+ok "set: the other was not made" has_limit "client +each  leases +-  +9"
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
 config '{"pools": 7}'
 kill -HUP "$daemon"
@@ -164,6 +179,9 @@ else
         skip "SIGHUP: the others are the defaults" "one device only"
 fi
 ok "SIGHUP: what was set is gone" said 1 "" has_limit "tenant +77.*"
+ok "SIGHUP: the log has what changed" \
+        grep -q "limit: tenant/77:device_bytes=default, before: 1.00 GiB" "$place/gpumemd.log"
+ok "SIGHUP: and of each" grep -q "limit: client:leases=none, before: 9" "$place/gpumemd.log"
 ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes effect when' \
         "$place/gpumemd.log"
 ok "SIGHUP: it serves" gpumemctl stats
@@ -194,12 +212,12 @@ for command in stats clients blocks tenants reset-peaks; do
 done
 ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
 ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
-ok "blocks of an unknown pool" said 1 "no pool" gpumemctl --pool 77 blocks
-ok "reset-peaks of an unknown pool" said 1 "no pool" gpumemctl --pool 77 reset-peaks
+ok "blocks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 blocks
+ok "reset-peaks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 reset-peaks
 ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
 ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
 ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
-ok "free-all of an unknown pool" said 1 "no pool" gpumemctl free-all --pool 77
+ok "free-all of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl free-all --pool 77
 ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
 ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'

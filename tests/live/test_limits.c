@@ -118,8 +118,8 @@ static void give_back(struct link *link, uint64_t id)
         ck_assert_int_eq(link_send(link, &frame, MESSAGE_RETURN), 0);
 }
 
-static int set_limit(struct link *link, uint32_t scope, uint32_t holder, uint32_t kind,
-                     uint64_t max)
+static int send_limit(struct link *link, uint32_t scope, uint32_t holder, uint32_t kind,
+                      uint64_t max, uint32_t flags)
 {
         struct fdset fds = FDSET_NULL;
         struct frame request = FRAME_NULL, reply;
@@ -128,7 +128,14 @@ static int set_limit(struct link *link, uint32_t scope, uint32_t holder, uint32_
         request.set_limits.holder = holder;
         request.set_limits.kind = kind;
         request.set_limits.max = max;
+        request.set_limits.flags = flags;
         return link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds);
+}
+
+static int set_limit(struct link *link, uint32_t scope, uint32_t holder, uint32_t kind,
+                     uint64_t max)
+{
+        return send_limit(link, scope, holder, kind, max, 0);
 }
 
 /* The row of LIMITS for this holder; max is 0 when there is none. */
@@ -365,6 +372,44 @@ START_TEST(set_limits_changes_one)
 }
 END_TEST
 
+START_TEST(a_change_may_be_only_checked)
+{
+        struct link *link = join();
+
+        ck_assert_int_eq(send_limit(link, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH,
+                                    PROTO_LIMIT_DEVICE_BYTES, 2 * MIB, PROTO_LIMIT_CHECK),
+                         0);
+        ck_assert_uint_eq(
+                limit_of(link, PROTO_LIMIT_OF_CLIENT, NOBODY, PROTO_LIMIT_DEVICE_BYTES).max,
+                16 * MIB);
+        ck_assert_int_eq(send_limit(link, PROTO_LIMIT_OF_POOL, 77, PROTO_LIMIT_RESERVED_BYTES,
+                                    4 * MIB, PROTO_LIMIT_CHECK),
+                         GPUMEM_E_BAD_REQUEST);
+        link_free(link);
+}
+END_TEST
+
+START_TEST(an_exemption_is_listed)
+{
+        struct link *link = join();
+        uint32_t uids[] = {getuid(), STRANGER};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(uids); i++) {
+                struct limit_row row;
+
+                ck_assert_int_eq(set_limit(link, PROTO_LIMIT_OF_TENANT, uids[i],
+                                           PROTO_LIMIT_DEVICE_BYTES, PROTO_LIMIT_NONE),
+                                 0);
+                row = limit_of(link, PROTO_LIMIT_OF_TENANT, uids[i], PROTO_LIMIT_DEVICE_BYTES);
+                ck_assert_uint_eq(row.max, PROTO_LIMIT_NONE);
+        }
+        ck_assert_uint_eq(
+                limit_of(link, PROTO_LIMIT_OF_TENANT, NOBODY, PROTO_LIMIT_DEVICE_BYTES).max,
+                24 * MIB);
+        link_free(link);
+}
+END_TEST
+
 START_TEST(senseless_limits_are_refused)
 {
         const struct {
@@ -450,6 +495,7 @@ static int alloc_on(const struct gpu *gpu, struct gpumem_client *client, int32_t
 
 START_TEST(a_process_limits_itself)
 {
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         struct gpumem_client *client;
         void *first, *second;
         struct gpu *gpu;
@@ -463,7 +509,11 @@ START_TEST(a_process_limits_itself)
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
         ck_assert_int_eq(alloc_on(gpu, client, 0, 6 * MIB, &first), 0);
         ck_assert_int_eq(alloc_on(gpu, client, 0, 4 * MIB, &second), GPUMEM_E_LIMIT);
-        ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 0, 10 * MIB), 0);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        ck_assert_str_eq(refusal.text,
+                         "this client's own limit: 6.00 MiB of 8.00 MiB device memory "
+                         "reserved; 4.00 MiB asked");
+        ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, GPUMEM_NEAREST, 10 * MIB), 0);
         ck_assert_int_eq(alloc_on(gpu, client, 0, 4 * MIB, &second), 0);
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 0, 0), 0);
         ck_assert_int_eq(gpumem_free(client, second, gpu_stream(gpu)), 0);
@@ -472,6 +522,10 @@ START_TEST(a_process_limits_itself)
         ck_assert_int_eq(alloc_on(gpu, client, 0, 4 * MIB, &second), 0);
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 9, 1), GPUMEM_E_NO_POOL);
         ck_assert_int_eq(gpumem_set_limit(client, 9, 0, 1), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, GPUMEM_NEAREST, 1),
+                         GPUMEM_E_NO_CONTEXT);
+        ck_assert_int_eq(gpu_use(gpu), 0);
         ck_assert_int_eq(gpumem_free(client, first, gpu_stream(gpu)), 0);
         ck_assert_int_eq(gpumem_free(client, second, gpu_stream(gpu)), 0);
         gpumem_disconnect(client);
@@ -494,7 +548,7 @@ START_TEST(a_bad_fraction_is_an_error)
         n_own_fds = own_fds();
         for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
                 ck_assert_int_eq(setenv("GPUMEM_MEMORY_FRACTION", wrong[i], 1), 0);
-                ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_BAD_REQUEST);
+                ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_BAD_FRACTION);
         }
         ck_assert_int_eq(setenv("GPUMEM_MEMORY_FRACTION", "1.0", 1), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
@@ -516,6 +570,8 @@ int main(void)
         tcase_add_test(tests, leases_are_counted);
         tcase_add_test(tests, a_hangup_raises_and_lowers);
         tcase_add_test(tests, set_limits_changes_one);
+        tcase_add_test(tests, a_change_may_be_only_checked);
+        tcase_add_test(tests, an_exemption_is_listed);
         tcase_add_test(tests, senseless_limits_are_refused);
         if (geteuid() == 0)
                 tcase_add_test(tests, strangers_set_nothing);

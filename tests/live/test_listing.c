@@ -171,6 +171,7 @@ START_TEST(blocks_are_listed_by_state_and_owner)
                 ck_assert_uint_eq(row->blocks, 1);
                 ck_assert_uint_ge(row->age, row->state_age);
                 seen |= 1u << row->state;
+                ck_assert_uint_eq(row->holders, row->state == LISTED_LEASED);
                 if (row->state == LISTED_LEASED) {
                         ck_assert_uint_eq(row->bytes, 4 * MIB);
                         ck_assert_uint_eq(row->pid, (uint32_t)getpid());
@@ -391,15 +392,17 @@ static int look_as_somebody_else(uint64_t n_device_bytes)
                 return 2;
         others = &clients.clients[1];
         if (others->state != LISTED_OTHERS || others->pid || others->uid != LISTING_NOBODY ||
-            others->clients != 1 || others->device_leased != n_device_bytes)
+            others->clients != 1 || others->connected != LISTING_UNTOLD ||
+            others->device_leased != n_device_bytes)
                 return 3;
         if (blocks.n_rows != 1 || blocks.blocks[0].state != LISTED_SUM || blocks.blocks[0].block ||
-            blocks.blocks[0].bytes != n_device_bytes || blocks.blocks[0].blocks != 2)
+            blocks.blocks[0].age != LISTING_UNTOLD || blocks.blocks[0].bytes != n_device_bytes ||
+            blocks.blocks[0].blocks != 2)
                 return 4;
         if (tenants.n_rows != 2 * tenants.n_pools ||
             tenants.tenants[tenants.n_pools].uid != LISTING_NOBODY ||
             tenants.tenants[tenants.n_pools].reserved != n_device_bytes ||
-            tenants.tenants[tenants.n_pools].reserved_peak)
+            tenants.tenants[tenants.n_pools].reserved_peak != LISTING_UNTOLD)
                 return 5;
         if (reset_peaks(PROTO_SCOPE_NODE, PROTO_ALL_POOLS) != GPUMEM_E_DENIED ||
             reset_peaks(PROTO_SCOPE_TENANT, PROTO_ALL_POOLS))

@@ -352,11 +352,14 @@ END_TEST
 
 START_TEST(the_drivers_memory_is_the_cpus_and_every_devices)
 {
+        struct gpumem_info info = {.struct_size = sizeof(info)};
         unsigned char *bytes;
 
         ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
         bytes = alloc_from(client, 5 * MIB);
         ck_assert(is_registered(bytes));
+        ck_assert_int_eq(gpumem_describe(client, bytes, &info), 0);
+        ck_assert_uint_eq(info.is_registered, 1);
         ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
         ck_assert_int_eq(gpumem_register(client, bytes), 0);
         check_reached_by_all(bytes, 5 * MIB);

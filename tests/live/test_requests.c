@@ -113,6 +113,7 @@ START_TEST(bad_questions_about_figures_are_told_apart)
                 {GPUMEM_PINNED, 1000, sizeof(struct gpumem_stats), GPUMEM_E_NO_POOL},
                 {GPUMEM_DEVICE, 1000, sizeof(struct gpumem_stats), GPUMEM_E_NO_POOL},
                 {(enum gpumem_kind)9, 0, sizeof(struct gpumem_stats), GPUMEM_E_BAD_REQUEST},
+                {GPUMEM_DEVICE, GPUMEM_NEAREST, sizeof(struct gpumem_stats), GPUMEM_E_NO_CONTEXT},
                 {GPUMEM_PINNED, 0, 0, -EINVAL},
                 {GPUMEM_PINNED, 0, sizeof(struct gpumem_stats) + 8, -EINVAL},
         };

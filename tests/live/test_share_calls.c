@@ -13,6 +13,7 @@
 #include "tests/demo/gpu.h"
 #include "tests/demo/share_memory.h"
 #include "tests/live/daemon.h"
+#include "tests/live/listed.h"
 #include "tests/suite.h"
 
 #define N_BYTES (3 * MIB)
@@ -117,6 +118,37 @@ START_TEST(a_shareable_allocation_has_a_block_of_its_own)
         ck_assert_uint_eq(stats().n_requested_bytes, 1000);
         must_free(small);
         ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+}
+END_TEST
+
+START_TEST(holders_are_listed)
+{
+        char *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
+        struct gpumem_token token = token_of(own);
+        struct gpumem_client *first = client;
+        uint64_t n_leased = 0, n_attached = 0;
+        struct listed listed;
+        void *attached;
+
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        attached = attach(&token);
+        listed = listed_now(MESSAGE_BLOCKS);
+        ck_assert_uint_eq(listed.n_rows, 1);
+        ck_assert_uint_eq(listed.blocks[0].holders, 2);
+        listed_free(&listed);
+        listed = listed_now(MESSAGE_CLIENTS);
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                ck_assert(!listed.clients[i].device_leased || !listed.clients[i].device_attached);
+                n_leased += listed.clients[i].device_leased;
+                n_attached += listed.clients[i].device_attached;
+        }
+        listed_free(&listed);
+        ck_assert_uint_eq(n_leased, 4 * MIB);
+        ck_assert_uint_eq(n_attached, 4 * MIB);
+        must_detach(attached);
+        gpumem_disconnect(client);
+        client = first;
+        must_free(own);
 }
 END_TEST
 
@@ -390,6 +422,7 @@ int main(void)
         tcase_set_timeout(served, 60);
         tcase_add_checked_fixture(served, start, stop);
         tcase_add_test(served, a_shareable_allocation_has_a_block_of_its_own);
+        tcase_add_test(served, holders_are_listed);
         tcase_add_loop_test(served, a_hundred_attaches, 0, 2);
         tcase_add_test(served, what_is_left_is_given_back_at_the_end);
         tcase_add_test(served, pointers_are_told_apart);
