@@ -12,6 +12,11 @@ build=$(cd "$1" && pwd)
 make_place 2 1GiB
 last_device=$(gpumem-replay --list-devices | tail -n 1)
 
+# For what is checked without a daemon that serves.
+gpumemd() {
+        env gpumemd --config "$place/empty.conf" "$@"
+}
+
 # said STATUS PART COMMAND...: the command exits so and says so.
 said() {
         local wanted=$1 part=$2 status=0 output
@@ -47,7 +52,7 @@ ok "gpumemd: an option without its value" said 2 "requires an argument" gpumemd 
 if is_emulated; then
         ok "gpumemd: an emulator's option that is none" \
                 said 3 "'colour' is unknown; allowed are devices" \
-                env GPUMEM_EMULATOR=colour=red gpumemd
+                env GPUMEM_EMULATOR=colour=red gpumemd --config "$place/empty.conf"
 else
         skip "gpumemd: an emulator's option that is none" "a GPU's driver has none"
 fi
@@ -64,10 +69,10 @@ other_listener() {
 s = socket.socket(socket.AF_UNIX, int(sys.argv[2]))
 s.bind(sys.argv[1])
 s.listen()
-r = subprocess.run(["gpumemd", "--socket", sys.argv[1]], capture_output=True, text=True)
+r = subprocess.run(["gpumemd", "--config", sys.argv[3], "--socket", sys.argv[1]], capture_output=True, text=True)
 s.close()
 print(r.stderr)
-sys.exit(r.returncode)' "$place/other$1" "$1"
+sys.exit(r.returncode)' "$place/other$1" "$1" "$place/empty.conf"
 }
 ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_listener 1
 ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
