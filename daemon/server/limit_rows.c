@@ -86,19 +86,13 @@ static int add_pools(struct rows *rows, const struct server *server)
         return 0;
 }
 
-static bool has_client(const struct session *session)
-{
-        return session->state == SESSION_READY || session->state == SESSION_LEFT ||
-               session->state == SESSION_ORPHANED;
-}
-
 /* The first session of a tenant, or NULL: it speaks for the tenant. */
 static const struct session *speaker(const struct server *server, uint32_t uid)
 {
         const struct session *session;
 
         LIST_FOREACH (session, &server->sessions, link) {
-                if (has_client(session) && session->peer.uid == uid)
+                if (session_has_client(session) && session->peer.uid == uid)
                         return session;
         }
         return NULL;
@@ -133,7 +127,7 @@ static int add_absent(struct rows *rows, const struct session *asker,
                 struct limits limits = tenant_limits(table, uid);
                 int r;
 
-                if (!session_is_administrator(asker) || speaker(asker->server, uid))
+                if (!session_sees_all(asker) || speaker(asker->server, uid))
                         continue;
                 r = add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, "", &limits, &nothing);
                 if (r)
@@ -155,8 +149,8 @@ static int add_parties(struct rows *rows, const struct session *asker,
         if (!r)
                 r = add_absent(rows, asker, table);
         LIST_FOREACH (session, &asker->server->sessions, link) {
-                if (!r && has_client(session) &&
-                    (session_is_administrator(asker) || session->peer.uid == asker->peer.uid))
+                if (!r && session_has_client(session) &&
+                    (session_sees_all(asker) || session->peer.uid == asker->peer.uid))
                         r = add_session(rows, session, table);
         }
         return r;
