@@ -184,6 +184,15 @@ ok "free-all of an unknown pool" said 1 "no pool" gpumemctl free-all --pool 77
 ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
 ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'
+for i in {1..32}; do
+        changes+=(--set "tenant/$((1000 + i)):leases=$i")
+done
+gpumemctl limits "${changes[@]}"
+ok "a write error of a long answer too" said 1 "could not be written: No space left" \
+        sh -c 'gpumemctl limits --json >/dev/full'
+ok "nowhere to write is a failure" said 1 "could not be written: Bad file descriptor" \
+        sh -c 'gpumemctl stats --json >&-'
+ok "and nothing is said to the daemon instead" [ ! -s "$place/gpumemd.log" ]
 
 status=0
 stop_daemon || status=$?
@@ -199,4 +208,13 @@ ok "the next daemon takes its place" gpumemctl stats
 status=0
 stop_daemon || status=$?
 ok "and ends in order" equal "$status" 0
+
+env gpumemd --config "$place/empty.conf" <&- >&- 2>&- &
+daemon=$!
+ok "a daemon without standard files serves" wait_until 20 gpumemctl stats
+is_nothing() { equal "$(readlink "/proc/$daemon/fd/$1")" /dev/null; }
+ok "it prints into no other file" is_nothing 2
+status=0
+stop_daemon || status=$?
+ok "it ends in order, too" equal "$status" 0
 done_testing
