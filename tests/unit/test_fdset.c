@@ -1,6 +1,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
