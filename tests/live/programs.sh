@@ -147,6 +147,12 @@ ok "SIGHUP: the others are the defaults" has_limit "pool +0  max_bytes +0 B +1.0
 ok "SIGHUP: what was set is gone" said 1 "" has_limit "tenant +77.*"
 ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes effect when' \
         "$place/gpumemd.log"
+ok "SIGHUP: a backing that is the same is not spoken of" \
+        said 1 "" grep "backing has changed" "$place/gpumemd.log"
+config '{"pools": [{"device": 1, "max_bytes": "32MiB"}, {"pinned": "all", "backing": "vmm"}]}'
+kill -HUP "$daemon"
+ok "SIGHUP: a backing does not change" \
+        wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"
 ok "SIGHUP: it serves" gpumemctl stats
 ok "stats shows the new limit" said 0 "32.00 MiB" gpumemctl stats
 status=0
