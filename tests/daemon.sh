@@ -13,13 +13,13 @@ is_emulated() {
         [ "${driver##*/}" = libcuda-emu.so ]
 }
 
-# What a user set for himself must not steer what is checked. The driver is chosen so, and there are
-# settings for tests.
+# What a user set for himself must not steer what is checked. The driver is chosen by two of these, and
+# there are settings for tests.
 forget_settings() {
         local name
         for name in "${!GPUMEM_@}"; do
                 case $name in
-                GPUMEM_CUDA_LIBRARY | GPUMEM_TEST_*) ;;
+                GPUMEM_CUDA_LIBRARY | GPUMEM_EMULATOR | GPUMEM_TEST_*) ;;
                 *) unset "$name" ;;
                 esac
         done

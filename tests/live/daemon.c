@@ -86,10 +86,17 @@ unsigned daemon_quiet_fds(const struct daemon *daemon)
         return n;
 }
 
+/* The driver is chosen by two of these, and there are settings for tests. */
 static bool is_for_tests(const char *setting)
 {
-        return strncmp(setting, "GPUMEM_TEST_", strlen("GPUMEM_TEST_")) == 0 ||
-               strncmp(setting, "GPUMEM_CUDA_LIBRARY=", strlen("GPUMEM_CUDA_LIBRARY=")) == 0;
+        static const char *const kept[] = {
+                "GPUMEM_CUDA_LIBRARY=", "GPUMEM_EMULATOR=", "GPUMEM_TEST_"};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(kept); i++) {
+                if (strncmp(setting, kept[i], strlen(kept[i])) == 0)
+                        return true;
+        }
+        return false;
 }
 
 /* What a user set for himself must not steer a test. */
