@@ -75,6 +75,17 @@ wait_until() {
         done
 }
 
+# wait_while_alive PID COMMAND...: until it succeeds, however slow the machine is; not if this
+# script's process PID ends before.
+wait_while_alive() {
+        local pid=$1
+        shift
+        until "$@" >/dev/null 2>&1; do
+                kill -0 "$pid" 2>/dev/null || { "$@"; return; }
+                sleep 0.02
+        done
+}
+
 # start_daemon OPTION...: returns when it serves.
 start_daemon() {
         env gpumemd --config "$place/empty.conf" --log warning "$@" 2>"$place/gpumemd.log" &
