@@ -4,8 +4,6 @@
 #include "daemon/server/listing.h"
 #include "gpumem.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
 /* One half of a row: what a client has of one kind of memory. */
 struct half {
         uint64_t leased, charged, lingering, declared;

@@ -397,7 +397,7 @@ static int compare_others(const struct listed *own)
                 const struct tenant_row *row = &seen.tenants[own->n_rows + i];
 
                 wanted.uid = LISTING_NOBODY;
-                wanted.reserved_peak = 0;
+                wanted.reserved_peak = row->reserved_peak;
                 wanted.clients = row->clients;
                 if (memcmp(&wanted, row, sizeof(wanted)) != 0)
                         return 3;
