@@ -1,7 +1,10 @@
 #include "base/fdset.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
+
+#include "base/err.h"
 
 void closep(int *fd)
 {
@@ -39,4 +42,18 @@ void fdset_deinit(struct fdset *set)
         for (unsigned i = 0; i < set->n; i++)
                 closep(&set->fds[i]);
         set->n = 0;
+}
+
+int fds_fill_standard(void)
+{
+        int fd;
+
+        /* The lowest number that is free is the next one's. */
+        do {
+                fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+                if (fd < 0)
+                        return err_errno();
+        } while (fd <= STDERR_FILENO);
+        closep(&fd);
+        return 0;
 }

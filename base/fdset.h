@@ -22,5 +22,10 @@ int fdset_steal(struct fdset *set, unsigned index);
 /* Closes what is left. */
 void fdset_deinit(struct fdset *set);
 
+/* A program that is started without standard input, output or error gets the number of one of them for
+ * the next file that it opens, and what it prints goes there. To be called before that: puts a file in
+ * each empty place that cannot be written to either, so that printing fails as it must. 0 or -errno. */
+int fds_fill_standard(void);
+
 /* For CLEANUP on an `int fd`; -1 is nothing. Keeps errno. */
 void closep(int *fd);

@@ -111,7 +111,7 @@ static int fetch_stats(struct link *link, struct figures *figures)
         return reply.stats_reply.n_rows == figures->n ? 0 : -EPROTO;
 }
 
-static const char *kind_name(uint32_t kind)
+const char *pool_kind_name(uint64_t kind)
 {
         return kind == GPUMEM_DEVICE ? "device" : "pinned";
 }
@@ -147,7 +147,7 @@ static void fill_stats_row(struct table_row *row, const struct pool_row *pool,
         unsigned cell = 0;
 
         format_count(row->cells[cell++], pool->id);
-        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", kind_name(pool->kind));
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool_kind_name(pool->kind));
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool->name);
         format_bytes(row->cells[cell++], stats->reserved);
         format_bytes(row->cells[cell++], stats->max);
@@ -182,7 +182,7 @@ static int print_stats_table(const struct figures *figures)
 static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row *stats)
 {
         json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", (json_int_t)pool->id, "kind",
-                                   kind_name(pool->kind), "name", pool->name, "place",
+                                   pool_kind_name(pool->kind), "name", pool->name, "place",
                                    (json_int_t)pool->place);
 
 #define STAT(field, unit, text) \

@@ -28,6 +28,9 @@ int command_tenants(struct link *link, const struct arguments *arguments);
 int command_reset_peaks(struct link *link, const struct arguments *arguments);
 int command_free_all(struct link *link, const struct arguments *arguments);
 
+/* "device" or "pinned", of a GPUMEM_DEVICE or GPUMEM_PINNED. */
+const char *pool_kind_name(uint64_t kind);
+
 /* Prints a value on stdout, or says on stderr that there was no memory for it (NULL is that too);
  * returns the exit status. */
 struct json_t;

@@ -138,18 +138,11 @@ static json_t *to_json(const struct limit_row *row)
 
 static int print_json(const struct limit_row *rows, uint32_t n)
 {
-        json_t *limits = json_array(), *whole;
-        int r;
+        json_t *limits = json_array();
 
         for (uint32_t i = 0; i < n; i++)
                 (void)json_array_append_new(limits, to_json(&rows[i]));
-        whole = json_pack("{s:o}", "limits", limits);
-        r = whole ? json_dumpf(whole, stdout, JSON_INDENT(2)) : -1;
-        json_decref(whole);
-        if (r)
-                return report_failure("limits", -ENOMEM);
-        (void)putchar('\n');
-        return STATUS_OK;
+        return print_json_value(json_pack("{s:o}", "limits", limits));
 }
 
 static int show(struct link *link, enum output output)

@@ -32,11 +32,6 @@ static void listed_deinit(struct listed *listed)
         free(listed->rows);
 }
 
-static const char *kind_name(uint64_t kind)
-{
-        return kind == GPUMEM_DEVICE ? "device" : "pinned";
-}
-
 /* "850 ms", "12.5 s", "14 min", "3.2 h", "12 d". */
 static void format_time(char *cell, uint64_t ms)
 {
@@ -87,7 +82,7 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
         else if (unit == ROW_UNIT_ms)
                 format_time(cell, value);
         else if (unit == ROW_UNIT_kind)
-                (void)snprintf(cell, TABLE_CELL_MAX, "%s", kind_name(value));
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", pool_kind_name(value));
         else if (unit == ROW_UNIT_client_state)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_client_name(value));
         else if (unit == ROW_UNIT_block_state)

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "base/log.h"
 #include "ctl/commands.h"
 #include "gpumem.h"
@@ -280,26 +281,51 @@ static int run(const struct invocation *invocation)
         return status;
 }
 
-int main(int argc, char **argv)
+static int parse_and_run(int argc, char **argv)
 {
         struct invocation invocation = {
                 .arguments = {.pool = PROTO_ALL_POOLS, .scope = PROTO_SCOPE_NODE},
         };
-        int status = STATUS_USAGE;
 
-        log_setup("gpumemctl", LOG_WARNING);
         switch (parse(argc, argv, &invocation)) {
         case PARSED_RUN:
-                status = run(&invocation);
-                break;
+                return run(&invocation);
         case PARSED_DONE:
-                status = STATUS_OK;
-                break;
+                return STATUS_OK;
         case PARSED_WRONG:
                 break;
         }
-        if (fflush(stdout) == 0 && !ferror(stdout))
-                return status;
-        (void)fprintf(stderr, "gpumemctl: the answer could not be written: %s\n", strerror(errno));
+        return STATUS_USAGE;
+}
+
+static int report_unwritten(int error, int status)
+{
+        (void)fprintf(stderr, "gpumemctl: the answer could not be written: %s\n", strerror(error));
         return status == STATUS_OK ? STATUS_FAILURE : status;
+}
+
+/* The answer is whole before any of it is written: until then nothing but memory can fail, and errno
+ * is still that of the writing. */
+int main(int argc, char **argv)
+{
+        FILE *output = stdout;
+        char *answer = NULL;
+        size_t n_bytes;
+        int status, r;
+
+        log_setup("gpumemctl", LOG_WARNING);
+        if (fds_fill_standard())
+                return report_unwritten(errno, STATUS_FAILURE);
+        stdout = open_memstream(&answer, &n_bytes);
+        if (!stdout)
+                return report_unwritten(errno, STATUS_FAILURE);
+        status = parse_and_run(argc, argv);
+        r = fclose(stdout);
+        stdout = output;
+        if (r)
+                status = report_unwritten(ENOMEM, status);
+        else if (fwrite(answer, 1, n_bytes, output) != n_bytes || fflush(output))
+                status = report_unwritten(errno, status);
+        free(answer);
+        return status;
 }

@@ -93,18 +93,32 @@ static void store(struct reader *reader, const char *path, uint32_t uid,
                 reader_complain(reader, path, "no memory to read this");
 }
 
+static bool says_limit(const struct limits *limits)
+{
+        for (unsigned kind = 0; kind < LIMIT_N_KINDS; kind++) {
+                if (limits->max[kind] != LIMIT_INHERIT)
+                        return true;
+        }
+        return false;
+}
+
 static void read_tenant(struct reader *reader, const char *up, const json_t *json,
                         struct limit_table *table)
 {
         static const char *const keys[] = {"uid", "device_bytes", "pinned_bytes", "leases", NULL};
         struct limits limits = {{LIMIT_INHERIT, LIMIT_INHERIT, LIMIT_INHERIT}};
         const json_t *user = json_object_get(json, "uid");
+        unsigned n_faults = reader->n_faults;
         char path[KEY_PATH_MAX];
         uint32_t uid;
 
         if (!reader_object(reader, up, json, keys))
                 return;
         read_limits(reader, up, json, &limits);
+        if (reader->n_faults == n_faults && !says_limit(&limits))
+                reader_complain(reader, up,
+                                "no limit; allowed: \"device_bytes\", \"pinned_bytes\", "
+                                "\"leases\"");
         key_path(path, up, "uid");
         if (!user)
                 reader_complain(reader, path, "missing; allowed: a uid, or the name of a user");

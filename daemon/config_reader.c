@@ -9,6 +9,19 @@
 #define SENTENCE_MAX 1024
 #define VALUE_MAX    64
 
+/* Keys and texts of a file may hold anything, and go to terminals and logs: control characters, the
+ * two bytes of UTF-8 that are one included, do not. */
+static void make_printable(char *text)
+{
+        for (unsigned char *byte = (unsigned char *)text; *byte; byte++) {
+                if (byte[0] == 0xc2 && byte[1] >= 0x80 && byte[1] < 0xa0)
+                        *byte++ = '?';
+                else if (*byte >= 0x20 && *byte != 0x7f)
+                        continue;
+                *byte = '?';
+        }
+}
+
 void reader_complain(struct reader *reader, const char *path, const char *format, ...)
 {
         char sentence[SENTENCE_MAX], what[SENTENCE_MAX / 2];
@@ -19,6 +32,7 @@ void reader_complain(struct reader *reader, const char *path, const char *format
         va_end(arguments);
         (void)snprintf(sentence, sizeof(sentence), "%s: %s%s%s", reader->file, path,
                        *path ? ": " : "", what);
+        make_printable(sentence);
         reader->n_faults++;
         reader->report->say(reader->report->argument, sentence);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
@@ -97,6 +98,8 @@ int main(int argc, char **argv)
         struct start start;
         int status;
 
+        if (fds_fill_standard())
+                return EXIT_FAILURE;
         switch (options_parse(argc, argv, &options)) {
         case OPTIONS_DONE:
                 return EXIT_SUCCESS;

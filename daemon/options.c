@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "daemon/config.h"
 
 static const char help_text[] =
         "Usage: gpumemd [OPTION]...\n"
@@ -126,6 +127,7 @@ static enum options_outcome take(int id, const char *value, struct options *opti
                 break;
         case OPTION_CONFIG:
                 options->config_path = value;
+                options->config_is_optional = false;
                 break;
         case OPTION_CHECK_CONFIG:
                 options->check_path = value;
@@ -146,7 +148,12 @@ static enum options_outcome take(int id, const char *value, struct options *opti
 enum options_outcome options_parse(int argc, char **argv, struct options *ret_options)
 {
         const char *level = secure_getenv("GPUMEM_LOG");
-        struct options options = {.log_level = LOG_INFO, .says_log_level = level && *level};
+        struct options options = {
+                .log_level = LOG_INFO,
+                .says_log_level = level && *level,
+                .config_path = CONFIG_DEFAULT_PATH,
+                .config_is_optional = true,
+        };
         enum options_outcome outcome;
         int id;
 

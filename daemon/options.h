@@ -14,8 +14,9 @@ struct options {
         uint64_t n_pinned_bytes;  /* 0: default */
         enum pinned_backing pinned_backing;
         enum log_level log_level;
-        bool says_log_level;     /* --log or GPUMEM_LOG was given */
-        const char *config_path; /* NULL: default, which need not be there */
+        bool says_log_level; /* --log or GPUMEM_LOG was given */
+        const char *config_path;
+        bool config_is_optional; /* it is the default one, which need not be there */
         const char *check_path;  /* --check-config: only look at this file */
 };
 

@@ -40,15 +40,23 @@ static void complete_settings(const struct options *options, struct settings *se
         settings->pinned_backing = options->pinned_backing;
 }
 
+/* A default file that is not there says nothing: whoever removes it takes back what it said. */
+static int load(const struct options *options, const struct config_report *report,
+                struct config *ret_config)
+{
+        if (options->config_is_optional && access(options->config_path, F_OK) && errno == ENOENT) {
+                *ret_config = (struct config)CONFIG_NULL;
+                return 0;
+        }
+        return config_load(options->config_path, report, ret_config);
+}
+
 int start_init(struct start *start, const struct options *options)
 {
-        struct start new_start = {.options = *options, .config_path = options->config_path};
-        int r = 0;
+        struct start new_start = {.options = *options};
+        int r;
 
-        if (!new_start.config_path)
-                new_start.config_path = CONFIG_DEFAULT_PATH;
-        if (options->config_path || access(CONFIG_DEFAULT_PATH, F_OK) == 0 || errno != ENOENT)
-                r = config_load(new_start.config_path, &config_report_stderr, &new_start.config);
+        r = load(options, &config_report_stderr, &new_start.config);
         if (r)
                 return r;
         complete(&new_start.options, &new_start.config);
@@ -72,11 +80,11 @@ static void say_what_cannot_change(const struct start *start, const struct confi
         if (differ(start->config.socket_path, config->socket_path))
                 log_warning("%s: \"socket\" has changed; this takes effect when gpumemd is started "
                             "again",
-                            start->config_path);
+                            start->options.config_path);
         if (differ(start->config.cuda_library, config->cuda_library))
                 log_warning("%s: \"cuda_library\" has changed; this takes effect when gpumemd is "
                             "started again",
-                            start->config_path);
+                            start->options.config_path);
 }
 
 /* A level that the file does not name any more is the one of the start. */
@@ -99,15 +107,14 @@ static void apply(struct server *server, struct start *start)
         complete_settings(&start->options, &config->settings);
         if (server_apply(server, &config->settings))
                 log_error("no memory to tell clients of the pools' new limits");
-        log_info("%s was read again", start->config_path);
+        log_info("%s was read again", start->options.config_path);
 }
 
 static void read_file(void *argument)
 {
         struct start *start = argument;
 
-        start->reading.result = config_load(start->config_path, &log_report,
-                                            &start->reading.config);
+        start->reading.result = load(&start->options, &log_report, &start->reading.config);
 }
 
 static void on_read(struct server *server, void *argument)
@@ -115,7 +122,8 @@ static void on_read(struct server *server, void *argument)
         struct start *start = argument;
 
         if (start->reading.result)
-                log_error("%s was not taken over: everything stays as it was", start->config_path);
+                log_error("%s was not taken over: everything stays as it was",
+                          start->options.config_path);
         else if (!server_is_stopping(server))
                 apply(server, start);
         if (!start->reading.result)
@@ -131,5 +139,6 @@ void start_reload(struct server *server, void *argument)
 
         start->reading.again = r == -EBUSY;
         if (r && r != -EBUSY)
-                log_error("%s cannot be read now: everything stays as it was", start->config_path);
+                log_error("%s cannot be read now: everything stays as it was",
+                          start->options.config_path);
 }

@@ -11,8 +11,7 @@ extern const struct config_report config_report_stderr;
 
 struct start {
         struct options options;
-        const char *config_path; /* NULL: there is none */
-        struct config config;    /* as it was at the start, but for the limits */
+        struct config config; /* as it was at the start, but for the limits */
         struct {
                 struct config config;
                 int result;
@@ -20,8 +19,8 @@ struct start {
         } reading;          /* of the file, on a thread of its own: names of users are looked up */
 };
 
-/* Reads the file, if there is one, and completes the options from it. 0 or -errno; all that is wrong
- * has been said on stderr. */
+/* Reads the file, and completes the options from it. 0 or -errno; all that is wrong has been said on
+ * stderr. */
 int start_init(struct start *start, const struct options *options);
 void start_deinit(struct start *start);
 

@@ -13,6 +13,18 @@ is_emulated() {
         [ "${driver##*/}" = libcuda-emu.so ]
 }
 
+# What a user set for himself must not steer what is checked. The driver is chosen by two of these, and
+# there are settings for tests.
+forget_settings() {
+        local name
+        for name in "${!GPUMEM_@}"; do
+                case $name in
+                GPUMEM_CUDA_LIBRARY | GPUMEM_EMULATOR | GPUMEM_TEST_*) ;;
+                *) unset "$name" ;;
+                esac
+        done
+}
+
 # Where many megabytes may go for a while: shared memory if there is enough of it, else a disk.
 roomy_folder() {
         local free_kib=0
@@ -36,12 +48,15 @@ emulate() {
 }
 
 # make_place DEVICES BYTES: a folder, gone when the script ends, and the environment that points
-# everything at it. The emulated machine has so many devices of so many bytes, or
-# GPUMEM_TEST_DEVICES of them; of a real one that many are used, if there are.
+# everything at it. In it is empty.conf, which says nothing, in place of the machine's own file. The
+# emulated machine has so many devices of so many bytes, or GPUMEM_TEST_DEVICES of them; of a real
+# one that many are used, if there are.
 make_place() {
         place=$(mktemp -d "$(roomy_folder)/gpumem-XXXXXXXX")
         trap clear_place EXIT
         trap 'exit 143' INT TERM
+        forget_settings
+        echo '{}' >"$place/empty.conf"
         export GPUMEM_SOCKET=$place/gpumemd.sock
         # A build folder's programs, or a bundle's.
         export PATH=$build/daemon:$build/ctl:$build/tests/demo:$build:$PATH
@@ -60,9 +75,20 @@ wait_until() {
         done
 }
 
+# wait_while_alive PID COMMAND...: until it succeeds, however slow the machine is; not if this
+# script's process PID ends before.
+wait_while_alive() {
+        local pid=$1
+        shift
+        until "$@" >/dev/null 2>&1; do
+                kill -0 "$pid" 2>/dev/null || { "$@"; return; }
+                sleep 0.02
+        done
+}
+
 # start_daemon OPTION...: returns when it serves.
 start_daemon() {
-        gpumemd --log warning "$@" 2>"$place/gpumemd.log" &
+        env gpumemd --config "$place/empty.conf" --log warning "$@" 2>"$place/gpumemd.log" &
         daemon=$!
         if ! wait_until 20 gpumemctl stats; then
                 echo "gpumemd does not serve; it said:" >&2

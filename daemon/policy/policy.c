@@ -92,9 +92,10 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
 }
 
 /* One more sign of the client's end has come; the other one had, or not. */
-static bool take_sign(struct client *client, bool is_last, uint64_t now_ns)
+static bool take_sign(struct client *client, uint64_t now_ns)
 {
         struct policy *policy = client->policy;
+        bool is_last = client->eof && client->dead;
 
         note_time(policy, now_ns);
         if (is_last)
@@ -109,14 +110,14 @@ bool policy_client_eof(struct policy *policy, struct client *client, uint64_t no
 {
         assert(client->policy == policy && !client->eof);
         client->eof = true;
-        return take_sign(client, client->dead, now_ns);
+        return take_sign(client, now_ns);
 }
 
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns)
 {
         assert(client->policy == policy && !client->dead);
         client->dead = true;
-        return take_sign(client, client->eof, now_ns);
+        return take_sign(client, now_ns);
 }
 
 static void assert_speaks(const struct policy *policy, const struct client *client)

@@ -10,6 +10,8 @@
 #include "daemon/policy/policy.h"
 #include "proto/proto.h"
 
+#define NS_PER_MS UINT64_C(1000000)
+
 /* Leases that one client may hold at a time. */
 #define CLIENT_N_SLOTS 4096
 
@@ -98,5 +100,5 @@ int stats_make(struct server *server, int *ret_fd);
 
 static inline uint64_t server_now_ns(const struct server *server)
 {
-        return uv_now(&server->loop) * UINT64_C(1000000);
+        return uv_now(&server->loop) * NS_PER_MS;
 }

@@ -1,5 +1,7 @@
 #include "daemon/server/limit_requests.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -17,11 +19,6 @@ static_assert(PROTO_LIMIT_LEASES - PROTO_LIMIT_DEVICE_BYTES == LIMIT_LEASES &&
               "kinds are the policy's, from 1");
 static_assert(PROTO_LIMIT_NONE == LIMIT_NONE && PROTO_LIMIT_INHERIT == LIMIT_INHERIT,
               "marks are the policy's");
-
-bool session_is_administrator(const struct session *session)
-{
-        return session->peer.uid == 0 || session->peer.uid == geteuid();
-}
 
 void limits_take_list(struct session *session, const struct frame *frame)
 {
@@ -124,7 +121,7 @@ void limits_take_set(struct session *session, const struct frame *frame)
         struct frame reply = FRAME_NULL;
         const char *fault = find_fault(server, set);
 
-        if (!session_is_administrator(session)) {
+        if (!session_sees_all(session)) {
                 session_send_error(session, frame->serial, GPUMEM_E_DENIED,
                                    "only root and the daemon's own user may set limits");
                 return;

@@ -6,10 +6,6 @@
 #include "daemon/policy/policy.h"
 #include "daemon/server/session.h"
 
-/* Whether the peer may look at every tenant and change what binds them: root, and the daemon's own
- * user. */
-bool session_is_administrator(const struct session *session);
-
 /* Which limit the refusal is about: whose, how much of it is charged, how much was asked for. */
 void limit_explain(const struct session *session, const struct order *order, char *text,
                    size_t n_text);

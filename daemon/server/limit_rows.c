@@ -92,19 +92,13 @@ static int add_pools(struct rows *rows, const struct server *server)
         return 0;
 }
 
-static bool has_client(const struct session *session)
-{
-        return session->state == SESSION_READY || session->state == SESSION_LEFT ||
-               session->state == SESSION_ORPHANED;
-}
-
 /* The first session of a tenant, or NULL: it speaks for the tenant. */
 static const struct session *speaker(const struct server *server, uint32_t uid)
 {
         const struct session *session;
 
         LIST_FOREACH (session, &server->sessions, link) {
-                if (has_client(session) && session->peer.uid == uid)
+                if (session_has_client(session) && session->peer.uid == uid)
                         return session;
         }
         return NULL;
@@ -134,7 +128,7 @@ static int add_absent(struct rows *rows, const struct session *asker,
                 uint32_t uid = table->uids[i].uid;
                 int r;
 
-                if (!session_is_administrator(asker) || speaker(asker->server, uid))
+                if (!session_sees_all(asker) || speaker(asker->server, uid))
                         continue;
                 r = add_tenant(rows, table, uid, &nothing);
                 if (r)
@@ -157,8 +151,8 @@ static int add_parties(struct rows *rows, const struct session *asker,
         if (!r)
                 r = add_absent(rows, asker, table);
         LIST_FOREACH (session, &asker->server->sessions, link) {
-                if (!r && has_client(session) &&
-                    (session_is_administrator(asker) || session->peer.uid == asker->peer.uid))
+                if (!r && session_has_client(session) &&
+                    (session_sees_all(asker) || session->peer.uid == asker->peer.uid))
                         r = add_session(rows, session, table);
         }
         return r;

@@ -3,8 +3,6 @@
 #include "daemon/server/listing.h"
 #include "gpumem.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
 struct walk {
         const struct session *asker;
         uint64_t now_ns;

@@ -1,10 +1,8 @@
 /* CLIENTS: a row for each connection, and for each process that may still map what it had. */
 #include "base/err.h"
+#include "daemon/server/claims.h"
 #include "daemon/server/listing.h"
 #include "gpumem.h"
-#include "proto/board.h"
-
-#define NS_PER_MS UINT64_C(1000000)
 
 /* One half of a row: what a client has of one kind of memory. */
 struct half {
@@ -26,8 +24,8 @@ struct half {
 /* Adds a half to the fields of its kind. */
 static void add_half(struct client_row *row, uint32_t kind, const struct half *half)
 {
-#define ADD_DEVICE(figure) row->device_##figure += half->figure;
-#define ADD_PINNED(figure) row->pinned_##figure += half->figure;
+#define ADD_DEVICE(figure) claims_add(&row->device_##figure, half->figure);
+#define ADD_PINNED(figure) claims_add(&row->pinned_##figure, half->figure);
         if (kind == GPUMEM_DEVICE) {
                 EACH_FIGURE(ADD_DEVICE)
         } else {
@@ -39,8 +37,8 @@ static void add_half(struct client_row *row, uint32_t kind, const struct half *h
 
 static void add_row(struct client_row *sum, const struct client_row *row)
 {
-#define ADD_DEVICE(figure) sum->device_##figure += row->device_##figure;
-#define ADD_PINNED(figure) sum->pinned_##figure += row->pinned_##figure;
+#define ADD_DEVICE(figure) claims_add(&sum->device_##figure, row->device_##figure);
+#define ADD_PINNED(figure) claims_add(&sum->pinned_##figure, row->pinned_##figure);
         EACH_FIGURE(ADD_DEVICE)
         EACH_FIGURE(ADD_PINNED)
 #undef ADD_DEVICE
@@ -48,36 +46,22 @@ static void add_row(struct client_row *sum, const struct client_row *row)
         sum->clients += row->clients;
 }
 
-static uint64_t at_most(uint64_t claimed, uint64_t limit)
-{
-        return claimed < limit ? claimed : limit;
-}
-
-/* A board is its client's to write: each number is read once, and is not more than can be. */
-static void read_claims(const struct session *session, uint32_t pool, struct half *half)
-{
-        struct board_counters *counters = board_counters(session->board, pool);
-        uint64_t max = session->server->pools[pool].row.n_max_bytes;
-
-        half->allocated = at_most(atomic_load(&counters->allocated), half->charged);
-        half->requested = at_most(atomic_load(&counters->requested), half->allocated);
-        half->allocated_peak = at_most(atomic_load(&counters->allocated_peak), max);
-        half->requested_peak = at_most(atomic_load(&counters->requested_peak), max);
-        half->hits = atomic_load(&counters->hits);
-        half->misses = atomic_load(&counters->misses);
-}
-
 static void add_pool(const struct session *session, uint32_t pool, struct client_row *row)
 {
+        struct claims claims = claims_read(session, pool);
         struct half half = {
                 .attached = client_attached(session->client, pool),
                 .charged = client_charged(session->client, pool),
                 .declared = client_declared(session->client, pool),
+                .requested = claims.requested,
+                .requested_peak = claims.requested_peak,
+                .allocated = claims.allocated,
+                .allocated_peak = claims.allocated_peak,
+                .hits = claims.hits,
+                .misses = claims.misses,
                 .waiting = client_waiting(session->client, pool),
         };
 
-        if (session->state == SESSION_READY)
-                read_claims(session, pool, &half);
         add_half(row, session->server->pools[pool].row.kind, &half);
 }
 
@@ -146,7 +130,7 @@ static void list_everybody(struct table *table)
         LIST_FOREACH (session, &table->server->sessions, link) {
                 struct client_row row;
 
-                if (!listed_state(session))
+                if (!session_has_client(session))
                         continue;
                 row = describe(session, now_ns);
                 session->row = table->buffer.n_rows;
@@ -178,7 +162,7 @@ static void choose(const struct session *asker, const struct table *table,
 
         proto_put_text(others.program, sizeof(others.program), "(other tenants)");
         LIST_FOREACH (session, &table->server->sessions, link) {
-                if (!listed_state(session))
+                if (!session_has_client(session))
                         continue;
                 if (listing_shows(asker, client_tenant(session->client)))
                         row_buffer_add(chosen, &rows[session->row]);

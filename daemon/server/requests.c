@@ -14,8 +14,6 @@
 #include "gpumem.h"
 #include "proto/board.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
 /* More than any machine has, and little enough to be added up. */
 #define HELD_MAX (UINT64_C(1) << 50)
 
@@ -208,89 +206,53 @@ static void take_held(struct session *session, const struct frame *frame)
                 refuse(session, frame, r, NULL);
 }
 
+static void take_bye(struct session *session, const struct frame *frame)
+{
+        (void)frame;
+        session_end_connection(session);
+}
+
+static void take_cancel(struct session *session, const struct frame *frame)
+{
+        policy_cancel(session->server->policy, session->client, frame->cancel.request,
+                      server_now_ns(session->server));
+}
+
+static void refuse_hello(struct session *session, const struct frame *frame)
+{
+        refuse(session, frame, GPUMEM_E_BAD_FRAME, "a second HELLO");
+        session_end_connection(session);
+}
+
+/* By kind: every message of a client's. */
+static void (*const takers[])(struct session *session, const struct frame *frame) = {
+        [MESSAGE_HELLO] = refuse_hello,
+        [MESSAGE_BYE] = take_bye,
+        [MESSAGE_HELD] = take_held,
+        [MESSAGE_LEASE] = take_lease,
+        [MESSAGE_RETURN] = take_return,
+        [MESSAGE_UNMAPPED] = take_unmapped,
+        [MESSAGE_CANCEL] = take_cancel,
+        [MESSAGE_STATS] = take_stats,
+        [MESSAGE_POOLS] = take_pools,
+        [MESSAGE_CLIENTS] = listing_take_clients,
+        [MESSAGE_BLOCKS] = listing_take_blocks,
+        [MESSAGE_TENANTS] = listing_take_tenants,
+        [MESSAGE_FREE_ALL_BLOCKS] = take_free_all,
+        [MESSAGE_RESET_PEAKS] = take_reset_peaks,
+        [MESSAGE_SHARE] = session_take_share,
+        [MESSAGE_ATTACH] = session_take_attach,
+        [MESSAGE_DETACH] = session_take_detach,
+        [MESSAGE_UNSHARE] = session_take_unshare,
+        [MESSAGE_LIMITS] = limits_take_list,
+        [MESSAGE_SET_LIMITS] = limits_take_set,
+};
+
 static void take_request(struct session *session, const struct frame *frame)
 {
-        switch ((enum message_kind)frame->kind) {
-        case MESSAGE_BYE:
-                session_end_connection(session);
-                break;
-        case MESSAGE_LEASE:
-                take_lease(session, frame);
-                break;
-        case MESSAGE_RETURN:
-                take_return(session, frame);
-                break;
-        case MESSAGE_UNMAPPED:
-                take_unmapped(session, frame);
-                break;
-        case MESSAGE_CANCEL:
-                policy_cancel(session->server->policy, session->client, frame->cancel.request,
-                              server_now_ns(session->server));
-                break;
-        case MESSAGE_STATS:
-                take_stats(session, frame);
-                break;
-        case MESSAGE_POOLS:
-                take_pools(session, frame);
-                break;
-        case MESSAGE_FREE_ALL_BLOCKS:
-                take_free_all(session, frame);
-                break;
-        case MESSAGE_HELD:
-                take_held(session, frame);
-                break;
-        case MESSAGE_CLIENTS:
-                listing_take_clients(session, frame);
-                break;
-        case MESSAGE_BLOCKS:
-                listing_take_blocks(session, frame);
-                break;
-        case MESSAGE_TENANTS:
-                listing_take_tenants(session, frame);
-                break;
-        case MESSAGE_RESET_PEAKS:
-                take_reset_peaks(session, frame);
-                break;
-        case MESSAGE_SHARE:
-                session_take_share(session, frame);
-                break;
-        case MESSAGE_ATTACH:
-                session_take_attach(session, frame);
-                break;
-        case MESSAGE_DETACH:
-                session_take_detach(session, frame);
-                break;
-        case MESSAGE_UNSHARE:
-                session_take_unshare(session, frame);
-                break;
-        case MESSAGE_LIMITS:
-                limits_take_list(session, frame);
-                break;
-        case MESSAGE_SET_LIMITS:
-                limits_take_set(session, frame);
-                break;
-        case MESSAGE_HELLO:
-                refuse(session, frame, GPUMEM_E_BAD_FRAME, "a second HELLO");
-                session_end_connection(session);
-                break;
-        case MESSAGE_WELCOME:
-        case MESSAGE_LEASED:
-        case MESSAGE_STATS_REPLY:
-        case MESSAGE_POOLS_REPLY:
-        case MESSAGE_FREED:
-        case MESSAGE_CLIENTS_REPLY:
-        case MESSAGE_BLOCKS_REPLY:
-        case MESSAGE_TENANTS_REPLY:
-        case MESSAGE_PEAKS_RESET:
-        case MESSAGE_SHARED:
-        case MESSAGE_ATTACHED:
-        case MESSAGE_UNSHARED:
-        case MESSAGE_LIMITS_REPLY:
-        case MESSAGE_LIMITS_SET:
-        case MESSAGE_ERROR:
-        case MESSAGE_NOTICE:
-                assert(!"proto_decode lets no message of ours through");
-        }
+        /* proto_decode lets no message of ours through. */
+        assert(frame->kind < ARRAY_SIZE(takers) && takers[frame->kind]);
+        takers[frame->kind](session, frame);
 }
 
 void session_take_frame(struct session *session, int r, const struct frame *frame)

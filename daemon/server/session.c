@@ -198,6 +198,12 @@ bool session_sees_all(const struct session *session)
         return session->peer.uid == 0 || session->peer.uid == geteuid();
 }
 
+bool session_has_client(const struct session *session)
+{
+        return session->state == SESSION_READY || session->state == SESSION_LEFT ||
+               session->state == SESSION_ORPHANED;
+}
+
 void session_become_ready(struct session *session, struct client *client)
 {
         session->client = client;

@@ -48,6 +48,9 @@ void session_drop(struct session *session);
 /* Root and the daemon's own user may see and do what concerns every tenant. */
 bool session_sees_all(const struct session *session);
 
+/* It has a client in the policy, which may be charged. */
+bool session_has_client(const struct session *session);
+
 /* Answers with an error. The text says what was wrong and what is allowed. */
 /* GPUMEM_E_NO_POOL to a request that names a pool by its number. */
 void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool);

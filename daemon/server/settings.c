@@ -65,13 +65,36 @@ static const struct pool_rule *find_rule(const struct settings *settings,
         return found;
 }
 
+/* As it is said, be it more than there is. */
 static uint64_t by_rule(const struct pool_rule *rule, uint64_t n_capacity_bytes)
 {
         uint64_t n_bytes = n_capacity_bytes;
 
-        if (rule->max_fraction > 0 && rule->max_fraction < 1)
+        if (rule->max_fraction <= 0)
+                return rule->max_bytes;
+        if (rule->max_fraction < 1)
                 n_bytes = (uint64_t)((double)n_capacity_bytes * rule->max_fraction);
         return rule->max_bytes && rule->max_bytes < n_bytes ? rule->max_bytes : n_bytes;
+}
+
+/* Whole blocks, one at least, and no more than there is: whoever said another thing is told. */
+static uint64_t fit(const struct pool_row *row, uint64_t n_bytes)
+{
+        char asked[SIZE_TEXT_MAX], instead[SIZE_TEXT_MAX];
+
+        if (n_bytes > row->n_capacity_bytes) {
+                log_warning("%s: there are %s only, not %s", row->name,
+                            size_format(row->n_capacity_bytes, instead),
+                            size_format(n_bytes, asked));
+                n_bytes = row->n_capacity_bytes;
+        }
+        if (n_bytes < SETTINGS_POOL_BYTES_MIN) {
+                log_warning("%s: %s are less than one block; it may reserve %s", row->name,
+                            size_format(n_bytes, asked),
+                            size_format(SETTINGS_POOL_BYTES_MIN, instead));
+                n_bytes = SETTINGS_POOL_BYTES_MIN;
+        }
+        return n_bytes & ~(SETTINGS_POOL_BYTES_MIN - 1);
 }
 
 uint64_t settings_pool_max(const struct settings *settings, const struct pool_row *row)
@@ -79,7 +102,6 @@ uint64_t settings_pool_max(const struct settings *settings, const struct pool_ro
         bool is_device = row->kind == GPUMEM_DEVICE;
         uint64_t n_said = is_device ? settings->n_device_bytes : settings->n_pinned_bytes;
         const struct pool_rule *rule = find_rule(settings, row, says_limit);
-        char asked[SIZE_TEXT_MAX], capacity[SIZE_TEXT_MAX];
         uint64_t n_bytes;
 
         if (n_said)
@@ -88,14 +110,7 @@ uint64_t settings_pool_max(const struct settings *settings, const struct pool_ro
                 n_bytes = by_rule(rule, row->n_capacity_bytes);
         else
                 n_bytes = is_device ? row->n_capacity_bytes : row->n_capacity_bytes / 4;
-        if (n_bytes > row->n_capacity_bytes) {
-                log_warning("%s: there are %s only, not %s", row->name,
-                            size_format(row->n_capacity_bytes, capacity),
-                            size_format(n_bytes, asked));
-                n_bytes = row->n_capacity_bytes;
-        }
-        n_bytes &= ~(SETTINGS_POOL_BYTES_MIN - 1);
-        return n_bytes ? n_bytes : SETTINGS_POOL_BYTES_MIN;
+        return fit(row, n_bytes);
 }
 
 enum pinned_backing settings_pinned_backing(const struct settings *settings,

@@ -3,26 +3,18 @@
 
 #include "base/err.h"
 #include "base/memfd.h"
-#include "daemon/server/session.h"
-#include "proto/board.h"
+#include "daemon/server/claims.h"
 
-static uint64_t at_most(uint64_t claimed, uint64_t limit)
+static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
 {
-        return claimed < limit ? claimed : limit;
-}
+        struct claims claims = claims_read(session, pool);
 
-/* A board is its client's to write: each number is read once, and bytes count no more than what the
- * client leases. */
-static void add_claims(const struct session *session, uint32_t pool, struct stats_row *row)
-{
-        struct board_counters *counters = board_counters(session->board, pool);
-        uint64_t charged = client_charged(session->client, pool);
-        uint64_t allocated = at_most(atomic_load(&counters->allocated), charged);
-
-        row->allocated += allocated;
-        row->requested += at_most(atomic_load(&counters->requested), allocated);
-        row->hits += atomic_load(&counters->hits);
-        row->misses += atomic_load(&counters->misses);
+        if (client_charged(session->client, pool))
+                row->clients++;
+        row->allocated += claims.allocated;
+        row->requested += claims.requested;
+        claims_add(&row->hits, claims.hits);
+        claims_add(&row->misses, claims.misses);
 }
 
 static void add_clients(struct server *server, uint32_t pool, struct stats_row *row)
@@ -30,13 +22,8 @@ static void add_clients(struct server *server, uint32_t pool, struct stats_row *
         struct session *session;
 
         LIST_FOREACH (session, &server->sessions, link) {
-                if (session->state != SESSION_READY && session->state != SESSION_LEFT &&
-                    session->state != SESSION_ORPHANED)
-                        continue;
-                if (client_charged(session->client, pool))
-                        row->clients++;
-                if (session->state == SESSION_READY)
-                        add_claims(session, pool, row);
+                if (session_has_client(session))
+                        add_client(session, pool, row);
         }
 }
 

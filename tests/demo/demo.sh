@@ -50,10 +50,13 @@ for name in diffusion kv_decode; do
                 "$source_folder/bench/traces/$name.trace.gz" >"$place/$name.out" 2>&1 &
         pids[$name]=$!
 done
-half_way() {
-        [ -e "$place/meeting.diffusion" ] && [ -e "$place/meeting.kv_decode" ]
+both_half_way() {
+        local name
+        for name in diffusion kv_decode; do
+                wait_while_alive "${pids[$name]}" [ -e "$place/meeting.$name" ] || return 1
+        done
 }
-check "both are half-way" wait_until 90 half_way
+check "both are half-way" both_half_way
 
 say "3. Half-way, both hold memory:"
 gpumemctl stats

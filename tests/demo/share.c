@@ -173,7 +173,9 @@ static void obey_all(struct demo *demo)
         }
 }
 
-static int run(const char *uid, bool without_cuda)
+enum cuda_use { WITH_CUDA, WITHOUT_CUDA };
+
+static int run(const char *uid, enum cuda_use use)
 {
         struct demo demo = {.client = NULL};
         uid_t user = (uid_t)strtoul(uid ? uid : "0", NULL, 10);
@@ -181,7 +183,7 @@ static int run(const char *uid, bool without_cuda)
 
         if (uid && setresuid(user, user, user) < 0)
                 r = -errno;
-        if (!r && !without_cuda)
+        if (!r && use == WITH_CUDA)
                 r = gpu_new(0, &demo.gpu);
         if (!r)
                 r = gpumem_connect(NULL, &demo.client);
@@ -197,11 +199,11 @@ static int run(const char *uid, bool without_cuda)
 int main(int argc, char **argv)
 {
         const char *uid = NULL;
-        bool without_cuda = false;
+        enum cuda_use use = WITH_CUDA;
 
         for (int i = 1; i < argc; i++) {
                 if (!strcmp(argv[i], "--without-cuda")) {
-                        without_cuda = true;
+                        use = WITHOUT_CUDA;
                 } else if (!strcmp(argv[i], "--uid") && i + 1 < argc) {
                         uid = argv[++i];
                 } else if (!strcmp(argv[i], "--help")) {
@@ -211,5 +213,5 @@ int main(int argc, char **argv)
                         return 2;
                 }
         }
-        return run(uid, without_cuda);
+        return run(uid, use);
 }

@@ -25,8 +25,8 @@ start_replay victim diffusion
 victim=$!
 start_replay survivor diffusion
 survivor=$!
-ok "the victim is half-way" wait_until 60 [ -e "$place/meeting.victim" ]
-ok "the survivor is half-way" wait_until 60 [ -e "$place/meeting.survivor" ]
+ok "the victim is half-way" wait_while_alive "$victim" [ -e "$place/meeting.victim" ]
+ok "the survivor is half-way" wait_while_alive "$survivor" [ -e "$place/meeting.survivor" ]
 charged_by_two=$(figure charged_bytes)
 
 kill -KILL "$victim"

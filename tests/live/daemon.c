@@ -86,6 +86,52 @@ unsigned daemon_quiet_fds(const struct daemon *daemon)
         return n;
 }
 
+/* The driver is chosen by two of these, and there are settings for tests. */
+static bool is_for_tests(const char *setting)
+{
+        static const char *const kept[] = {
+                "GPUMEM_CUDA_LIBRARY=", "GPUMEM_EMULATOR=", "GPUMEM_TEST_"};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(kept); i++) {
+                if (strncmp(setting, kept[i], strlen(kept[i])) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* What a user set for himself must not steer a test. */
+static void forget_settings(void)
+{
+        char name[64];
+
+        for (char **setting = environ; *setting;) {
+                size_t length = strcspn(*setting, "=");
+
+                if (strncmp(*setting, "GPUMEM_", strlen("GPUMEM_")) != 0 ||
+                    is_for_tests(*setting) || length >= sizeof(name)) {
+                        setting++;
+                        continue;
+                }
+                memcpy(name, *setting, length);
+                name[length] = '\0';
+                ck_assert_int_eq(unsetenv(name), 0);
+                setting = environ;
+        }
+}
+
+/* Instead of the machine's own configuration, which says who knows what. */
+static void write_configuration(const struct daemon *daemon)
+{
+        char path[256];
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "%s/empty.conf", daemon->place);
+        file = fopen(path, "we");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_ge(fputs("{}\n", file), 0);
+        ck_assert_int_eq(fclose(file), 0);
+}
+
 /* Shared memory if there is some: a disk would be written to for nothing. */
 static void make_place(struct daemon *daemon)
 {
@@ -94,6 +140,7 @@ static void make_place(struct daemon *daemon)
         (void)snprintf(daemon->place, sizeof(daemon->place), "%s/gpumem-test-XXXXXX", folder);
         ck_assert_ptr_nonnull(mkdtemp(daemon->place));
         (void)snprintf(daemon->socket, sizeof(daemon->socket), "%s/gpumemd.sock", daemon->place);
+        write_configuration(daemon);
 }
 
 /* Not by fork: a child of one of several threads may find any lock taken for ever. `setting` is one
@@ -101,12 +148,15 @@ static void make_place(struct daemon *daemon)
 static void run_daemon(struct daemon *daemon, const char *setting, const char *const *options)
 {
         const char *program = getenv("GPUMEM_TEST_DAEMON");
-        char *arguments[OPTIONS_MAX + 6] = {(char *)"env", (char *)setting, (char *)program,
-                                            (char *)"--log", (char *)"error"};
+        char configuration[256];
+        char *arguments[OPTIONS_MAX + 8] = {(char *)"env",   (char *)setting, (char *)program,
+                                            (char *)"--log", (char *)"error", (char *)"--config",
+                                            configuration};
         char **first = setting ? arguments : arguments + 2;
 
+        (void)snprintf(configuration, sizeof(configuration), "%s/empty.conf", daemon->place);
         for (unsigned i = 0; options && options[i] && i < OPTIONS_MAX; i++)
-                arguments[5 + i] = (char *)options[i];
+                arguments[7 + i] = (char *)options[i];
         ck_assert_int_eq(posix_spawnp(&daemon->pid, *first, NULL, NULL, first, environ), 0);
 }
 
@@ -133,6 +183,7 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
         char setting[256];
 
         ck_assert_ptr_nonnull(getenv("GPUMEM_TEST_DAEMON"));
+        forget_settings();
         make_place(daemon);
         (void)snprintf(setting, sizeof(setting), "%s,dir=%s/devices", emulator, daemon->place);
         if (machine_is_emulated())

@@ -14,6 +14,11 @@ make_place 2 1GiB
 mapfile -t devices < <(gpumem-replay --list-devices)
 last=$((${#devices[@]} - 1))
 
+# For what is checked without a daemon that serves.
+gpumemd() {
+        env gpumemd --config "$place/empty.conf" "$@"
+}
+
 # said STATUS PART COMMAND...: the command exits so and says so.
 said() {
         local wanted=$1 part=$2 status=0 output
@@ -49,7 +54,7 @@ ok "gpumemd: an option without its value" said 2 "requires an argument" gpumemd 
 if is_emulated; then
         ok "gpumemd: an emulator's option that is none" \
                 said 3 "'colour' is unknown; allowed are devices" \
-                env GPUMEM_EMULATOR=colour=red gpumemd
+                env GPUMEM_EMULATOR=colour=red gpumemd --config "$place/empty.conf"
 else
         skip "gpumemd: an emulator's option that is none" "a GPU's driver has none"
 fi
@@ -66,10 +71,10 @@ other_listener() {
 s = socket.socket(socket.AF_UNIX, int(sys.argv[2]))
 s.bind(sys.argv[1])
 s.listen()
-r = subprocess.run(["gpumemd", "--socket", sys.argv[1]], capture_output=True, text=True)
+r = subprocess.run(["gpumemd", "--config", sys.argv[3], "--socket", sys.argv[1]], capture_output=True, text=True)
 s.close()
 print(r.stderr)
-sys.exit(r.returncode)' "$place/other$1" "$1"
+sys.exit(r.returncode)' "$place/other$1" "$1" "$place/empty.conf"
 }
 ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_listener 1
 ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
@@ -184,6 +189,12 @@ ok "SIGHUP: the log has what changed" \
 ok "SIGHUP: and of each" grep -q "limit: client:leases=none, before: 9" "$place/gpumemd.log"
 ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes effect when' \
         "$place/gpumemd.log"
+ok "SIGHUP: a backing that is the same is not spoken of" \
+        said 1 "" grep "backing has changed" "$place/gpumemd.log"
+config '{"pools": [{"device": 1, "max_bytes": "32MiB"}, {"pinned": "all", "backing": "vmm"}]}'
+kill -HUP "$daemon"
+ok "SIGHUP: a backing does not change" \
+        wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"
 ok "SIGHUP: it serves" gpumemctl stats
 ok "stats shows the new limit" said 0 "32.00 MiB" gpumemctl stats
 status=0
@@ -221,6 +232,15 @@ ok "free-all of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl f
 ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
 ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'
+for i in {1..32}; do
+        changes+=(--set "tenant/$((1000 + i)):leases=$i")
+done
+gpumemctl limits "${changes[@]}"
+ok "a write error of a long answer too" said 1 "could not be written: No space left" \
+        sh -c 'gpumemctl limits --json >/dev/full'
+ok "nowhere to write is a failure" said 1 "could not be written: Bad file descriptor" \
+        sh -c 'gpumemctl stats --json >&-'
+ok "and nothing is said to the daemon instead" [ ! -s "$place/gpumemd.log" ]
 
 status=0
 stop_daemon || status=$?
@@ -236,4 +256,13 @@ ok "the next daemon takes its place" gpumemctl stats
 status=0
 stop_daemon || status=$?
 ok "and ends in order" equal "$status" 0
+
+env gpumemd --config "$place/empty.conf" <&- >&- 2>&- &
+daemon=$!
+ok "a daemon without standard files serves" wait_until 20 gpumemctl stats
+is_nothing() { equal "$(readlink "/proc/$daemon/fd/$1")" /dev/null; }
+ok "it prints into no other file" is_nothing 2
+status=0
+stop_daemon || status=$?
+ok "it ends in order, too" equal "$status" 0
 done_testing

@@ -444,11 +444,6 @@ START_TEST(a_full_device_is_tried_again)
         ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
         ck_assert_int_eq(vmm_create(&cuda, 0, 200 * MIB, &handle, &fd), 0);
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DEVICE_FULL);
-        request.wait_ms = 30;
-        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DEVICE_FULL);
-        closep(&fd);
-        ck_assert_int_eq(vmm_release(&cuda, handle), 0);
-        ck_assert_int_eq(vmm_create(&cuda, 0, 200 * MIB, &handle, &fd), 0);
         {
                 struct releaser releaser = {&cuda, handle, fd};
                 pthread_t thread;

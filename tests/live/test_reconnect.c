@@ -308,6 +308,7 @@ START_TEST(a_waiting_request_waits_for_the_next_daemon)
         unsigned char *all = must_alloc(on_device(0, 256 * MIB));
         struct waiter waiter = {.request = on_device(0, 4 * MIB)};
         pthread_t thread;
+        void *pointer;
 
         waiter.request.wait_ms = 60000;
         ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_memory, &waiter), 0);

@@ -16,6 +16,7 @@
 static struct daemon gpumemd;
 static struct gpu *gpu;
 static struct gpumem_client *client;
+static unsigned n_daemon_fds;
 
 static void start(void)
 {
@@ -23,6 +24,7 @@ static void start(void)
                                               NULL};
 
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        n_daemon_fds = daemon_quiet_fds(&gpumemd);
         ck_assert_int_eq(gpu_new(0, &gpu), 0);
         ck_assert_int_eq(gpu_use(gpu), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
@@ -32,6 +34,10 @@ static void stop(void)
 {
         gpumem_disconnect(client);
         gpu_free(gpu);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
         daemon_stop(&gpumemd);
 }
 

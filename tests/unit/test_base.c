@@ -241,61 +241,6 @@ START_TEST(bitmap_finds_a_broken_summary)
 }
 END_TEST
 
-static int open_fd(void)
-{
-        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-        ck_assert_int_ge(fd, 0);
-        return fd;
-}
-
-static bool is_open(int fd)
-{
-        return fcntl(fd, F_GETFD) >= 0;
-}
-
-START_TEST(fdset_closes_what_it_cannot_hold)
-{
-        struct fdset set = FDSET_NULL;
-        int fds[FDSET_MAX + 1];
-
-        for (unsigned i = 0; i < FDSET_MAX; i++) {
-                fds[i] = open_fd();
-                ck_assert_int_eq(fdset_add(&set, fds[i]), 0);
-        }
-        fds[FDSET_MAX] = open_fd();
-        ck_assert_int_eq(fdset_add(&set, fds[FDSET_MAX]), -E2BIG);
-        ck_assert(!is_open(fds[FDSET_MAX]));
-        for (unsigned i = 0; i < FDSET_MAX; i++)
-                ck_assert(is_open(fds[i]));
-        fdset_deinit(&set);
-        for (unsigned i = 0; i < FDSET_MAX; i++)
-                ck_assert(!is_open(fds[i]));
-        ck_assert_uint_eq(set.n, 0);
-}
-END_TEST
-
-START_TEST(fdset_gives_each_fd_once)
-{
-        struct fdset set = FDSET_NULL;
-        int kept = open_fd(), stolen = open_fd();
-
-        ck_assert_int_eq(fdset_add(&set, kept), 0);
-        ck_assert_int_eq(fdset_add(&set, stolen), 0);
-        ck_assert_int_eq(fdset_steal(&set, 1), stolen);
-        ck_assert_int_eq(fdset_steal(&set, 1), -1);
-        ck_assert_int_eq(fdset_steal(&set, 2), -1);
-        fdset_deinit(&set);
-        ck_assert(is_open(stolen));
-        ck_assert(!is_open(kept));
-        errno = ENOENT;
-        closep(&stolen);
-        closep(&stolen);
-        ck_assert_int_eq(errno, ENOENT);
-        ck_assert_int_eq(stolen, -1);
-}
-END_TEST
-
 START_TEST(memfd_keeps_its_size)
 {
         void *bytes;
@@ -345,7 +290,7 @@ END_TEST
 START_TEST(memfd_check_trusts_no_other_fd)
 {
         int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        int plain = open_fd(), fd = -1;
+        int plain = open("/dev/null", O_RDONLY | O_CLOEXEC), fd = -1;
 
         ck_assert_int_ge(unsealed, 0);
         ck_assert_int_eq(ftruncate(unsealed, 4096), 0);
@@ -377,8 +322,6 @@ int main(void)
         tcase_add_test(tcase, bitmap_holds_every_single_bit);
         tcase_add_test(tcase, bitmap_agrees_with_an_array);
         tcase_add_test(tcase, bitmap_finds_a_broken_summary);
-        tcase_add_test(tcase, fdset_closes_what_it_cannot_hold);
-        tcase_add_test(tcase, fdset_gives_each_fd_once);
         tcase_add_test(tcase, memfd_keeps_its_size);
         tcase_add_test(tcase, memfd_constant_refuses_writes);
         tcase_add_test(tcase, memfd_check_trusts_no_other_fd);

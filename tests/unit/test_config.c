@@ -101,6 +101,13 @@ static const struct {
                "\"limits\"\n"},
         {"{\"sockets\": 1}", "@: sockets: this key is unknown; allowed: \"socket\", "
                              "\"cuda_library\", \"log\", \"pools\", \"limits\"\n"},
+        /* Control characters do not reach a terminal, whatever their names; other characters do. */
+        {"{\"a\\u001b[31m\\n\\u007f\\u009bz\\u00e9\": 1}",
+         "@: a?[31m????z\u00e9: this key is unknown; allowed: \"socket\", \"cuda_library\", "
+         "\"log\", \"pools\", \"limits\"\n"},
+        {"{\"log\": \"a\x7f\"}", "@: log: \"a?\" is no level; allowed: \"error\", \"warning\", "
+                                 "\"info\", \"debug\"\n"},
+        {"{\"log\": \x01", "@:1:9: invalid token near '?'\n"},
         {"{\"socket\": 7}",
          "@: socket: 7 is no text; allowed: a text in double quotes, not empty\n"},
         {"{\"cuda_library\": \"\"}",
@@ -150,13 +157,17 @@ static const struct {
          "\"12GiB\", or \"none\" for no limit\n"},
         {"{\"limits\": {\"tenants\": [{\"leases\": 4}]}}",
          "@: limits.tenants[0].uid: missing; allowed: a uid, or the name of a user\n"},
-        {"{\"limits\": {\"tenants\": [{\"uid\": \"no such user\"}]}}",
+        {"{\"limits\": {\"tenants\": [{\"uid\": 5}]}}",
+         "@: limits.tenants[0]: no limit; allowed: \"device_bytes\", \"pinned_bytes\", "
+         "\"leases\"\n"},
+        {"{\"limits\": {\"tenants\": [{\"uid\": \"no such user\", \"leases\": 1}]}}",
          "@: limits.tenants[0].uid: \"no such user\" is no user; allowed: a uid, or the name of a "
          "user\n"},
-        {"{\"limits\": {\"tenants\": [{\"uid\": 4294967295}]}}",
+        {"{\"limits\": {\"tenants\": [{\"uid\": 4294967295, \"leases\": 1}]}}",
          "@: limits.tenants[0].uid: 4294967295 is no user; allowed: a uid, or the name of a "
          "user\n"},
-        {"{\"limits\": {\"tenants\": [{\"uid\": 0}, {\"uid\": \"root\"}]}}",
+        {"{\"limits\": {\"tenants\": [{\"uid\": 0, \"leases\": 1},"
+         "                           {\"uid\": \"root\", \"leases\": 1}]}}",
          "@: limits.tenants[1].uid: uid 0 has its limits from an entry before\n"},
         /* Not the first only. */
         {"{\"log\": 1, \"pools\": [{\"device\": 0, \"max_bytes\": 1}, {\"x\": 1}], \"y\": 2}",

@@ -1,4 +1,4 @@
-/* Limits of clients, tenants and pools: who is refused, who waits, and who need not. */
+/* Limits of clients and tenants: who is refused, who waits, and who need not. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
 
@@ -135,6 +135,29 @@ START_TEST(what_can_never_be_does_not_wait)
         set_limit(&world, LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_LEASES, 0);
         ask(&world, client, 2, 2 * MIB, FOR_EVER);
         (void)expect_limit(&world, client, 2);
+        world_free(&world);
+}
+END_TEST
+
+/* Whose it is, and not that of the whole tenant, or of this client alone. */
+START_TEST(a_hopeless_refusal_says_what_its_holder_is_charged)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct limit_hit hit;
+
+        (void)hold(&world, client, 2 * MIB);
+        (void)hold(&world, join(&world, 1), 4 * MIB);
+        set_limit(&world, LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 10 * MIB);
+        ask(&world, client, 1, 12 * MIB, FOR_EVER);
+        hit = expect_limit(&world, client, 1);
+        ck_assert_int_eq(hit.scope, LIMIT_OF_TENANT);
+        ck_assert_uint_eq(hit.used, 6 * MIB);
+        set_limit(&world, LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 10 * MIB);
+        ask(&world, client, 2, 12 * MIB, FOR_EVER);
+        hit = expect_limit(&world, client, 2);
+        ck_assert_int_eq(hit.scope, LIMIT_OF_CLIENT);
+        ck_assert_uint_eq(hit.used, 2 * MIB);
         world_free(&world);
 }
 END_TEST
@@ -310,74 +333,6 @@ START_TEST(a_new_table_replaces_the_old)
 }
 END_TEST
 
-static void set_pool_max(struct world *world, uint64_t max_bytes)
-{
-        ck_assert_int_eq(policy_set_pool_max(world->policy, 0, max_bytes, world->now_ns), 0);
-        policy_check(world->policy);
-}
-
-START_TEST(a_lowered_pool_takes_nothing_and_gives_nothing)
-{
-        struct world world = world_new(100 * MIB);
-        struct client *client = join(&world, 1);
-        struct held held[2];
-
-        held[0] = hold(&world, client, 20 * MIB);
-        held[1] = hold(&world, client, 10 * MIB);
-        set_pool_max(&world, 16 * MIB);
-        expect_totals(&world, 30 * MIB, 0, 0);
-        ask(&world, client, 1, 10 * MIB, 0);
-        expect_refusal(&world, client, 1, GPUMEM_E_REFUSED);
-        ask(&world, client, 2, 18 * MIB, FOR_EVER);
-        expect_refusal(&world, client, 2, GPUMEM_E_TOO_LARGE);
-        /* Beyond its limit the pool caches nothing. */
-        give_back(&world, client, held[0].lease, RETURN_UNMAPPED);
-        expect_release(&world, held[0].block);
-        ask(&world, client, 3, 6 * MIB, 0);
-        (void)expect_create(&world, client, 3);
-        ck_assert_int_eq(policy_set_pool_max(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
-        world_free(&world);
-}
-END_TEST
-
-START_TEST(a_lowered_pool_lets_go_of_its_cache)
-{
-        struct world world = world_new(100 * MIB);
-        struct client *client = join(&world, 1);
-        struct held mapped = cache(&world, client, 20 * MIB, RETURN_MAPPED);
-        struct held unmapped = cache(&world, client, 10 * MIB, RETURN_UNMAPPED);
-
-        /* What nobody maps comes back by being let go: that goes first. */
-        set_pool_max(&world, 20 * MIB);
-        expect_release(&world, unmapped.block);
-        expect_idle(&world);
-        set_pool_max(&world, 8 * MIB);
-        expect_release(&world, mapped.block);
-        ask(&world, client, 1, 8 * MIB, FOR_EVER);
-        expect_idle(&world);
-        unmap(&world, client, mapped.id);
-        (void)expect_create(&world, client, 1);
-        world_free(&world);
-}
-END_TEST
-
-START_TEST(who_waits_is_told_when_the_pool_has_become_too_small)
-{
-        struct world world = world_new(20 * MIB);
-        struct client *client = join(&world, 1);
-
-        (void)hold(&world, client, 10 * MIB);
-        ask(&world, client, 1, 16 * MIB, FOR_EVER);
-        expect_idle(&world);
-        set_pool_max(&world, 12 * MIB);
-        expect_refusal(&world, client, 1, GPUMEM_E_TOO_LARGE);
-        set_pool_max(&world, 30 * MIB);
-        ask(&world, client, 2, 20 * MIB, 0);
-        (void)expect_create(&world, client, 2);
-        world_free(&world);
-}
-END_TEST
-
 int main(void)
 {
         const TTest *const tests[] = {
@@ -386,6 +341,7 @@ int main(void)
                 a_named_tenant_has_its_own,
                 kinds_are_counted_apart_and_leases_together,
                 what_can_never_be_does_not_wait,
+                a_hopeless_refusal_says_what_its_holder_is_charged,
                 own_returns_make_room,
                 returns_in_one_pool_serve_another,
                 the_deadline_ends_the_wait_with_the_reason,
@@ -396,9 +352,6 @@ int main(void)
                 a_raised_limit_serves_who_waits,
                 a_lowered_limit_refuses_what_can_not_be_any_more,
                 a_new_table_replaces_the_old,
-                a_lowered_pool_takes_nothing_and_gives_nothing,
-                a_lowered_pool_lets_go_of_its_cache,
-                who_waits_is_told_when_the_pool_has_become_too_small,
         };
 
         return run_tests("policy: limits", tests, ARRAY_SIZE(tests));

@@ -218,13 +218,16 @@ static void break_mask(struct frame *frame, const struct field *field, size_t of
 
 static void break_text(struct frame *frame, const struct field *field, size_t offset)
 {
+        static const char unprintable[] = {'\n', 0x1f, 0x7f, '\x80', '\xff'};
         char *text = (char *)frame + offset;
 
         memset(text, 'a', field->n_bytes);
         expect_refusal(frame);
-        proto_put_text(text, field->n_bytes, "ab");
-        text[1] = '\n';
-        expect_refusal(frame);
+        for (unsigned i = 0; i < ARRAY_SIZE(unprintable); i++) {
+                proto_put_text(text, field->n_bytes, "ab");
+                text[1] = unprintable[i];
+                expect_refusal(frame);
+        }
         proto_put_text(text, field->n_bytes, "ab");
         text[field->n_bytes - 1] = 'c';
         expect_refusal(frame);

@@ -1,0 +1,153 @@
+/* Limits as they are listed and set: what is rounded, and who sees those of tenants that are not
+ * there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "client/rows.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define STRANGER 65534
+#define ABSENT   77
+
+static struct daemon gpumemd;
+static unsigned n_daemon_fds;
+
+static void start(void)
+{
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
+        n_daemon_fds = daemon_quiet_fds(&gpumemd);
+}
+
+static void stop(void)
+{
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
+        daemon_stop(&gpumemd);
+}
+
+static struct link *join(void)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct link *link;
+
+        ck_assert_int_eq(link_new(NULL, "test", &link, &welcome, &fds), 0);
+        fdset_deinit(&fds);
+        return link;
+}
+
+/* The limit that is in force then. */
+static uint64_t set_limit(struct link *link, uint32_t scope, uint32_t holder, uint32_t kind,
+                          uint64_t max)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+
+        request.set_limits.scope = scope;
+        request.set_limits.holder = holder;
+        request.set_limits.kind = kind;
+        request.set_limits.max = max;
+        ck_assert_int_eq(
+                link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds), 0);
+        return reply.limits_set.max;
+}
+
+/* Rows of this holder; *ret_row is the last of them. */
+static unsigned rows_of(struct link *link, uint32_t scope, uint32_t holder,
+                        struct limit_row *ret_row)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        const struct limit_row *rows;
+        unsigned n_found = 0;
+        void *sent;
+
+        ck_assert_int_eq(
+                link_call(link, &request, MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY, &reply, &fds), 0);
+        ck_assert_int_eq(rows_read(fds.fds[0], reply.limits_reply.n_rows,
+                                   reply.limits_reply.n_row_bytes, sizeof(*rows), &sent),
+                         0);
+        rows = sent;
+        for (uint32_t i = 0; i < reply.limits_reply.n_rows; i++) {
+                if (rows[i].scope != scope || rows[i].holder != holder)
+                        continue;
+                *ret_row = rows[i];
+                n_found++;
+        }
+        free(sent);
+        fdset_deinit(&fds);
+        return n_found;
+}
+
+START_TEST(a_pools_limit_is_whole_blocks)
+{
+        struct link *link = join();
+        struct limit_row row;
+        uint64_t whole;
+
+        ck_assert_uint_eq(rows_of(link, PROTO_LIMIT_OF_POOL, 0, &row), 1);
+        whole = row.max;
+        ck_assert_uint_eq(
+                set_limit(link, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 5 * MIB + 1),
+                4 * MIB);
+        ck_assert_uint_eq(rows_of(link, PROTO_LIMIT_OF_POOL, 0, &row), 1);
+        ck_assert_uint_eq(row.max, 4 * MIB);
+        ck_assert_uint_eq(set_limit(link, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES,
+                                    PROTO_LIMIT_NONE),
+                          whole);
+        link_free(link);
+}
+END_TEST
+
+/* Exit status 0 if the tenant that is absent is not to be seen. */
+static int look_as_stranger(void)
+{
+        struct limit_row row;
+
+        if (setresgid(STRANGER, STRANGER, STRANGER) || setresuid(STRANGER, STRANGER, STRANGER))
+                return 1;
+        return rows_of(join(), PROTO_LIMIT_OF_TENANT, ABSENT, &row) ? 2 : 0;
+}
+
+START_TEST(an_absent_tenant_is_the_administrators_to_see)
+{
+        struct link *link = join();
+        struct limit_row row;
+        int status = -1;
+        pid_t pid;
+
+        (void)set_limit(link, PROTO_LIMIT_OF_TENANT, ABSENT, PROTO_LIMIT_LEASES, 3);
+        ck_assert_uint_eq(rows_of(link, PROTO_LIMIT_OF_TENANT, ABSENT, &row), 1);
+        ck_assert_uint_eq(row.max, 3);
+        ck_assert_uint_eq(row.used, 0);
+        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
+        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        pid = fork();
+        if (pid == 0)
+                _exit(look_as_stranger());
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        link_free(link);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("limit_rows");
+        TCase *tests = tcase_create("limit_rows");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, a_pools_limit_is_whole_blocks);
+        if (geteuid() == 0)
+                tcase_add_test(tests, an_absent_tenant_is_the_administrators_to_see);
+        else
+                (void)puts("# left out: an_absent_tenant_is_the_administrators_to_see: needs root");
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

@@ -1,0 +1,73 @@
+/* Tables as people see them. */
+#include "ctl/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/suite.h"
+
+static void add_row(struct table *table, const char *name, const char *size, const char *note)
+{
+        struct table_row *row = table_add_row(table);
+
+        ck_assert_ptr_nonnull(row);
+        (void)snprintf(row->cells[0], TABLE_CELL_MAX, "%s", name);
+        (void)snprintf(row->cells[1], TABLE_CELL_MAX, "%s", size);
+        (void)snprintf(row->cells[2], TABLE_CELL_MAX, "%s", note);
+}
+
+static void expect_text(const struct table *table, const char *wanted)
+{
+        char *text = NULL;
+        size_t n_bytes;
+        FILE *file = open_memstream(&text, &n_bytes);
+
+        ck_assert_ptr_nonnull(file);
+        table_print(table, file);
+        ck_assert_int_eq(fclose(file), 0);
+        ck_assert_str_eq(text, wanted);
+        free(text);
+}
+
+/* Nothing stands behind the last column of texts. */
+START_TEST(columns_are_as_wide_as_their_widest_cell)
+{
+        struct table table = TABLE_NULL;
+
+        table_add_column(&table, "NAME", TABLE_LEFT);
+        table_add_column(&table, "SIZE", TABLE_RIGHT);
+        table_add_column(&table, "NOTE", TABLE_LEFT);
+        expect_text(&table, "NAME  SIZE  NOTE\n");
+        add_row(&table, "a", "12", "");
+        add_row(&table, "longer", "100000", "a longer one");
+        expect_text(&table, "NAME      SIZE  NOTE\n"
+                            "a           12  \n"
+                            "longer  100000  a longer one\n");
+        table_deinit(&table);
+        ck_assert_ptr_null(table.rows);
+}
+END_TEST
+
+START_TEST(numbers_may_stand_last)
+{
+        struct table table = TABLE_NULL;
+
+        table_add_column(&table, "NAME", TABLE_LEFT);
+        table_add_column(&table, "N", TABLE_RIGHT);
+        add_row(&table, "a", "12", "");
+        expect_text(&table, "NAME   N\n"
+                            "a     12\n");
+        table_deinit(&table);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("table");
+        TCase *tests = tcase_create("table");
+
+        tcase_add_test(tests, columns_are_as_wide_as_their_widest_cell);
+        tcase_add_test(tests, numbers_may_stand_last);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
