@@ -33,6 +33,8 @@ enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
 struct policy_pool {
         enum policy_kind kind;
         uint64_t max_bytes; /* nothing is made that would take reserved beyond it */
+        uint64_t
+                capacity_bytes; /* nobody can have more there, whichever daemon it was that gave it */
 };
 
 struct policy_ask {
@@ -83,7 +85,8 @@ void client_set_held(struct client *client, uint64_t n_bytes);
 
 /* So many of them lie in this pool now. They are charged to the client, and are not reserved: the
  * driver billed them to a process that is gone. GPUMEM_E_NO_POOL; GPUMEM_E_BAD_REQUEST for more
- * than the client holds. */
+ * than the client holds, or than the pool's capacity; GPUMEM_E_TOO_MANY when the sums over all who
+ * declare have no room for it. */
 int policy_declare(struct policy *policy, struct client *client, uint32_t pool, uint64_t n_bytes,
                    uint64_t now_ns);
 

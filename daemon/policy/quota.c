@@ -12,8 +12,14 @@ static enum limit_kind bytes_kind(enum policy_kind kind)
         return kind == POLICY_DEVICE ? LIMIT_DEVICE_BYTES : LIMIT_PINNED_BYTES;
 }
 
+uint64_t usage_bytes(const struct usage *usage, enum policy_kind kind)
+{
+        return usage->n[bytes_kind(kind)];
+}
+
 void usage_add(struct usage *usage, enum policy_kind kind, uint64_t n_bytes)
 {
+        assert(n_bytes <= UINT64_MAX - usage->n[bytes_kind(kind)]);
         usage->n[bytes_kind(kind)] += n_bytes;
         usage->n[LIMIT_LEASES]++;
 }

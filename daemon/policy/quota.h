@@ -15,6 +15,8 @@ struct client;
 struct pool;
 struct request;
 
+uint64_t usage_bytes(const struct usage *usage, enum policy_kind kind);
+
 /* To be called with every charge that begins or ends. */
 void usage_add(struct usage *usage, enum policy_kind kind, uint64_t n_bytes);
 void usage_remove(struct usage *usage, enum policy_kind kind, uint64_t n_bytes);

@@ -16,9 +16,6 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* More than any machine has, and little enough to be added up. */
-#define HELD_MAX (UINT64_C(1) << 50)
-
 static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
 {
         session_send_error(session, frame->serial, code, text ? text : proto_error_text(code));
@@ -84,8 +81,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                 return;
         }
         /* Of this run's own blocks it has an account already. */
-        if (frame->hello.incarnation && frame->hello.incarnation != session->server->incarnation &&
-            frame->hello.n_held_bytes <= HELD_MAX)
+        if (frame->hello.incarnation && frame->hello.incarnation != session->server->incarnation)
                 client_set_held(client, frame->hello.n_held_bytes);
         session_become_ready(session, client);
         welcome(session, frame->serial, board_fd);
