@@ -80,10 +80,11 @@ static void take_hello(struct session *session, const struct frame *frame)
                 session_end_connection(session);
                 return;
         }
-        /* Of this run's own blocks it has an account already. */
-        if (frame->hello.incarnation && frame->hello.incarnation != session->server->incarnation)
+        if (frame->hello.incarnation)
                 client_set_held(client, frame->hello.n_held_bytes);
         session_become_ready(session, client);
+        if (frame->hello.incarnation == session->server->incarnation)
+                session_succeed(session, frame->hello.n_held_bytes);
         welcome(session, frame->serial, board_fd);
 }
 

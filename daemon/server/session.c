@@ -109,7 +109,7 @@ void session_end_connection(struct session *session)
         }
 }
 
-static void end_process(struct session *session)
+void session_end_process(struct session *session)
 {
         struct server *server = session->server;
         uint64_t now_ns = server_now_ns(server);
@@ -140,7 +140,7 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
 {
         (void)status;
         (void)events;
-        end_process(CONTAINER_OF(poll, struct session, pidfd_poll));
+        session_end_process(CONTAINER_OF(poll, struct session, pidfd_poll));
 }
 
 static void on_frame(struct transport *transport, int r, const struct frame *frame)
@@ -239,5 +239,5 @@ void session_accept(struct server *server, int take_fd)
 void session_drop(struct session *session)
 {
         session_end_connection(session);
-        end_process(session);
+        session_end_process(session);
 }

@@ -42,6 +42,13 @@ void session_become_ready(struct session *session, struct client *client);
 /* The connection is over: the client said goodbye or broke a rule. */
 void session_end_connection(struct session *session);
 
+/* The process is over, or what it maps has come to another session's account. */
+void session_end_process(struct session *session);
+
+/* kin.c: the process has come back to this run of the daemon after its connection was cut, and says
+ * anew what it holds: what the session that it left is charged ends. */
+void session_succeed(struct session *session, uint64_t n_held_bytes);
+
 /* The daemon ends: nothing is waited for any more. */
 void session_drop(struct session *session);
 

@@ -1,6 +1,7 @@
 #include "daemon/server/transport.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -114,7 +115,8 @@ static void flush(struct transport *transport)
         }
 }
 
-static void receive(struct transport *transport)
+/* Returns whether there may be more. */
+static bool receive(struct transport *transport)
 {
         for (unsigned i = 0; i < FRAMES_A_TURN && !transport->closing; i++) {
                 CLEANUP(fdset_deinit)
@@ -124,15 +126,16 @@ static void receive(struct transport *transport)
                 int r;
 
                 if (transport->n_queued >= QUEUE_HIGH)
-                        return;
+                        return false;
                 r = wire_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
                 if (r == -EAGAIN)
-                        return;
+                        return false;
                 if (r == 0 || r == GPUMEM_E_UNKNOWN_KIND)
                         transport->on_frame(transport, r, &frame);
                 else
                         transport->on_end(transport, r == GPUMEM_E_DISCONNECTED ? NULL : &reason);
         }
+        return !transport->closing;
 }
 
 /* An error status means that the peer hung up with bytes unread on its side: nobody is left to send
@@ -146,7 +149,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         else if (events & UV_WRITABLE)
                 flush(transport);
         if (status < 0 || events & UV_READABLE)
-                receive(transport);
+                (void)receive(transport);
         watch(transport);
 }
 
@@ -187,6 +190,17 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
         TAILQ_INSERT_TAIL(&transport->queue, outgoing, link);
         transport->n_queued++;
         watch(transport);
+}
+
+void transport_catch_up(struct transport *transport)
+{
+        struct pollfd poll_fd = {.fd = transport->fd, .events = POLLRDHUP};
+
+        if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
+                return;
+        drop_queue(transport);
+        while (receive(transport))
+                continue;
 }
 
 /* The fd is closed after the handle: libuv may still look at it until then. */

@@ -42,5 +42,8 @@ int transport_init(struct transport *transport, struct server *server, int take_
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
                     uint32_t pool);
 
+/* If the peer has hung up: takes what it had sent, and its end, now and not when the loop comes to it. */
+void transport_catch_up(struct transport *transport);
+
 /* Ends the connection; what is queued is dropped. on_closed follows. */
 void transport_close(struct transport *transport);
