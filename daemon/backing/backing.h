@@ -30,15 +30,14 @@ struct backing {
         enum backing_wholeness (*look)(const struct backing_block *block);
 };
 
-enum job_kind { JOB_CREATE, JOB_RELEASE, JOB_CLOSE };
+enum job_kind { JOB_CREATE, JOB_RELEASE };
 
 /* Work for a pool's worker. Embedded in what it is about, so that letting go never needs memory. */
 struct job {
         TAILQ_ENTRY(job) link;
         enum job_kind kind;
-        struct backing_block *block; /* JOB_CREATE, JOB_RELEASE */
-        int take_fd;                 /* JOB_CLOSE: a fd that may be a driver's */
-        void *owner;                 /* the submitter's */
+        struct backing_block *block;
+        void *owner; /* the submitter's */
         int result;
         char failure[BACKING_FAILURE_MAX];
 };

@@ -15,6 +15,9 @@
 
 struct session;
 LIST_HEAD(session_list, session);
+struct transport;
+LIST_HEAD(transport_list, transport);
+struct user;
 
 struct server_pool {
         struct pool_row row; /* what clients are told of it */
@@ -47,6 +50,13 @@ struct server {
         } aside;
         struct listener *listener;
         struct session_list sessions;
+        struct user *users; /* table by uid */
+        struct {
+                unsigned n_sessions, max_sessions;
+                unsigned n_in_flight, max_in_flight; /* fds sent and perhaps not yet received */
+        } shares;                                    /* see user.h */
+        struct transport_list slow;                  /* whose peers are waited for */
+        uv_timer_t patience;                         /* of that */
         bool settling;
         bool stopping;
 };
@@ -58,9 +68,8 @@ void server_settle(struct server *server);
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);
 
-/* Has job->take_fd closed by the pool's worker, since closing a driver's fd may block. `job` lies
- * within `take_memory`, which is freed after that. */
-void server_close_later(struct server *server, uint32_t pool, struct job *job, void *take_memory);
+/* user.c: what all sessions together may have. */
+void server_share_fds(struct server *server);
 
 /* Adds a pool for each device and one of pinned memory. */
 struct server_options;

@@ -1,13 +1,32 @@
 /* Sessions of one process. */
 #include "base/log.h"
 #include "daemon/server/session.h"
+#include "gpumem.h"
+
+/* Each of them may keep a charge, and a pidfd, until the process has ended. */
+#define SESSIONS_A_PROCESS 256
 
 /* Pid 0 is whoever the daemon's pid namespace cannot see. A pid that is used again is no matter: its
  * earlier process is over, and so is what that was charged. */
+static bool is_of(const struct session *session, const struct peer *peer)
+{
+        return session->peer.pid > 0 && session->peer.pid == peer->pid &&
+               session->peer.uid == peer->uid;
+}
+
 static bool are_kin(const struct session *one, const struct session *other)
 {
-        return one != other && one->peer.pid > 0 && one->peer.pid == other->peer.pid &&
-               one->peer.uid == other->peer.uid;
+        return one != other && is_of(one, &other->peer);
+}
+
+int session_may_join(const struct server *server, const struct peer *peer)
+{
+        const struct session *session;
+        unsigned n = 0;
+
+        LIST_FOREACH (session, &server->sessions, link)
+                n += is_of(session, peer);
+        return n < SESSIONS_A_PROCESS ? 0 : GPUMEM_E_TOO_MANY;
 }
 
 static uint64_t charged_bytes(const struct session *session)

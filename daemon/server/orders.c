@@ -19,13 +19,6 @@ static void submit(struct server *server, uint32_t pool, struct job *job)
         worker_submit(server->pools[pool].worker, job);
 }
 
-void server_close_later(struct server *server, uint32_t pool, struct job *job, void *take_memory)
-{
-        job->kind = JOB_CLOSE;
-        job->owner = take_memory;
-        submit(server, pool, job);
-}
-
 static void create(struct server *server, struct block *block)
 {
         struct backing_block *backing = calloc(1, sizeof(*backing));
@@ -61,7 +54,7 @@ static void grant(const struct order *order)
                 .slot = lease_slot(order->lease),
         };
         proto_seal(&frame, MESSAGE_LEASED, order->serial, 1);
-        transport_send(&session->transport, &frame, &backing->fd, block_pool(order->block));
+        transport_send(&session->transport, &frame, &backing->fd, TRANSPORT_OF_BLOCK);
 }
 
 /* A refusal says what the pool holds, so that the asker sees whom to look for. */
@@ -210,9 +203,6 @@ static void done(struct server *server, struct job *job)
         case JOB_RELEASE:
                 policy_released(server->policy, job->owner, server_now_ns(server));
                 free(job->block);
-                break;
-        case JOB_CLOSE:
-                free(job->owner);
                 break;
         }
 }
