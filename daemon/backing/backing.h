@@ -4,6 +4,7 @@
  * for long, take the driver's locks and fail; only the pool's worker calls them. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -17,7 +18,8 @@ struct backing_block;
 enum backing_wholeness { BACKING_WHOLE, BACKING_HOLED };
 
 struct backing {
-        /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log. */
+        /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log;
+         * -ECANCELED if the block was abandoned in time. */
         int (*create)(struct backing *backing, struct backing_block *block,
                       char ret_failure[static BACKING_FAILURE_MAX]);
         /* Lets go of both. What a client still maps stays until it does not. */
@@ -46,6 +48,8 @@ TAILQ_HEAD(job_queue, job);
 
 /* A block's substance. Owned by the server from before its creation until after its release. */
 struct backing_block {
+        LIST_ENTRY(backing_block) link; /* the submitter's */
+        atomic_bool abandoned;          /* nobody wants it any more: making it may be given up */
         uint64_t n_bytes;
         uint64_t handle; /* device: the driver's; pinned: 0 */
         int fd;          /* what clients are given; -1: none */

@@ -216,6 +216,9 @@ uint32_t block_pool(const struct block *block);
 uint64_t block_bytes(const struct block *block);
 uint32_t block_properties(const struct block *block);
 void *block_backing(const struct block *block);
+/* Of a block that is being made: whether whoever asked for it still waits. If not, it may as well not
+ * be made: policy_created() with -ECANCELED. */
+bool block_is_awaited(const struct block *block);
 
 /* One pool's figures, in bytes where not said otherwise. */
 struct pool_figures {

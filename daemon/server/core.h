@@ -22,6 +22,7 @@ struct user;
 struct server_pool {
         struct pool_row row; /* what clients are told of it */
         struct worker *worker;
+        LIST_HEAD(, backing_block) being_made;
         unsigned n_jobs; /* submitted and not yet taken back */
         bool is_full;    /* the driver had no memory for the last block, though the pool has room */
 };

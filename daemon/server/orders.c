@@ -30,6 +30,7 @@ static void create(struct server *server, struct block *block)
         backing->n_bytes = block_bytes(block);
         backing->fd = -1;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
+        LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
         submit(server, block_pool(block), &backing->job);
 }
 
@@ -120,6 +121,19 @@ static void carry_out(struct server *server, const struct order *order)
         }
 }
 
+/* Whoever asks for much and leaves must not keep a pool's worker from others. */
+static void abandon(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct backing_block *backing;
+
+                LIST_FOREACH (backing, &server->pools[i].being_made, link) {
+                        if (!block_is_awaited(backing->job.owner))
+                                atomic_store(&backing->abandoned, true);
+                }
+        }
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
         struct server *server = CONTAINER_OF(timer, struct server, deadline);
@@ -153,6 +167,7 @@ void server_settle(struct server *server)
              order = policy_next_order(server->policy))
                 carry_out(server, &order);
         server->settling = false;
+        abandon(server);
         if (!server->stopping)
                 set_deadline(server);
 }
@@ -183,6 +198,7 @@ static void created(struct server *server, struct backing_block *backing)
         struct block *block = backing->job.owner;
         int r = backing->job.result;
 
+        LIST_REMOVE(backing, link);
         if (r == GPUMEM_E_DEVICE_FULL)
                 note_full(server, block_pool(block));
         else if (r && r != -ECANCELED)
