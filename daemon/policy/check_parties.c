@@ -101,7 +101,7 @@ void check_tenants(const struct policy *policy)
 
         for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
                 const struct client *client;
-                uint64_t n_refs = 0;
+                uint64_t n_refs = 0, n_waiting = 0;
 
                 assert(tenant->n_holdings == policy->n_pools);
                 for (uint32_t i = 0; i < policy->n_pools; i++) {
@@ -110,8 +110,11 @@ void check_tenants(const struct policy *policy)
                         check_holding(&tenant->holdings[i]);
                         n_refs += tenant->holdings[i].totals.n_blocks;
                 }
-                LIST_FOREACH (client, &policy->clients, link)
+                LIST_FOREACH (client, &policy->clients, link) {
                         n_refs += client->tenant == tenant;
+                        n_waiting += client->tenant == tenant ? client->n_waiting : 0;
+                }
+                assert(n_waiting == tenant->n_waiting && n_waiting <= TENANT_MAX_WAITING);
                 assert(n_refs > 0 && n_refs == tenant->n_refs);
         }
 }

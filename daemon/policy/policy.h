@@ -96,8 +96,9 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
 bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
 
-/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later. Without memory there is room
- * for one refusal a client: orders are taken before the same client's next request. */
+/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later; GPUMEM_E_TOO_MANY when too many
+ * of the client or its tenant wait. Without memory there is room for one refusal a client: orders are
+ * taken before the same client's next request. */
 void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
                   uint64_t now_ns);
 
@@ -199,6 +200,11 @@ const struct limit_table *policy_limits(const struct policy *policy);
 /* The most that a pool may reserve from now on. Cached blocks beyond it are let go; leases stay.
  * GPUMEM_E_NO_POOL. */
 int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);
+
+/* From now on nobody is served before policy_serve(), which walks the queues once for all that has
+ * happened since: a walk's length is the number of those who wait, whoever causes it. */
+void policy_serve_in_turns(struct policy *policy);
+void policy_serve(struct policy *policy, uint64_t now_ns);
 
 /* Takes the next order; ORDER_NONE when there is none. */
 struct order policy_next_order(struct policy *policy);

@@ -58,13 +58,16 @@ struct server {
         } shares;                                    /* see user.h */
         struct transport_list slow;                  /* whose peers are waited for */
         uv_timer_t patience;                         /* of that */
+        uv_prepare_t turn;                           /* before the loop waits */
         bool settling;
+        bool unsettled; /* something was told to the policy in this turn */
         bool stopping;
 };
 
-/* Carries out what the policy has ordered, and sets the deadline timer. To be called after
- * everything that was told to the policy. */
+/* Carries out what the policy has ordered. To be called after everything that was told to the policy.
+ * The queues are served, and the deadline timer is set, once in a turn of the loop, before it waits. */
 void server_settle(struct server *server);
+int server_open_turns(struct server *server);
 
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);

@@ -155,21 +155,52 @@ static void set_deadline(struct server *server)
                 (void)uv_timer_start(&server->deadline, on_deadline, wait_ms, 0);
 }
 
+/* Returns whether there was any. */
+static bool carry_all_out(struct server *server)
+{
+        struct order order = policy_next_order(server->policy);
+        bool any = order.kind != ORDER_NONE;
+
+        for (; order.kind != ORDER_NONE; order = policy_next_order(server->policy))
+                carry_out(server, &order);
+        return any;
+}
+
 void server_settle(struct server *server)
 {
-        struct order order;
-
+        server->unsettled = true;
         /* An order may end a session, which settles: the outer loop goes on with what that adds. */
         if (server->settling)
                 return;
         server->settling = true;
-        for (order = policy_next_order(server->policy); order.kind != ORDER_NONE;
-             order = policy_next_order(server->policy))
-                carry_out(server, &order);
+        (void)carry_all_out(server);
         server->settling = false;
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+        struct server *server = CONTAINER_OF(turn, struct server, turn);
+
+        if (!server->unsettled)
+                return;
+        server->settling = true;
+        do {
+                policy_serve(server->policy, server_now_ns(server));
+        } while (carry_all_out(server));
+        server->settling = server->unsettled = false;
         abandon(server);
         if (!server->stopping)
                 set_deadline(server);
+}
+
+int server_open_turns(struct server *server)
+{
+        int r = uv_prepare_init(&server->loop, &server->turn);
+
+        if (r)
+                return r;
+        policy_serve_in_turns(server->policy);
+        return uv_prepare_start(&server->turn, on_turn);
 }
 
 /* A driver that is full gets memory back without a word: from processes outside of gpumemd, and late

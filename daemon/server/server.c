@@ -87,6 +87,8 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->retry);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->patience);
+        if (!r)
+                r = server_open_turns(server);
         return r ? r : open_signals(server);
 }
 
