@@ -45,7 +45,9 @@ struct tenant {
         uint32_t n_refs; /* clients and blocks */
         uint32_t n_holdings;
         uint32_t n_waiting;
-        struct usage usage; /* its clients' */
+        struct usage usage;    /* its clients' */
+        struct usage attached; /* see attached.h */
+        uint64_t counted;
         struct limited limited;
         UT_hash_handle hh;
         struct holding holdings[]; /* one a pool */
