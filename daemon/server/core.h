@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "base/log.h"
 #include "daemon/backing/worker.h"
 #include "daemon/policy/policy.h"
 #include "proto/proto.h"
@@ -58,6 +59,7 @@ struct server {
         } shares;                                    /* see user.h */
         struct transport_list slow;                  /* whose peers are waited for */
         uv_timer_t patience;                         /* of that */
+        struct log_limit complaints;                 /* about clients */
         uv_prepare_t turn;                           /* before the loop waits */
         bool settling;
         bool unsettled; /* something was told to the policy in this turn */
@@ -112,4 +114,10 @@ int stats_make(struct server *server, int *ret_fd);
 static inline uint64_t server_now_ns(const struct server *server)
 {
         return uv_now(&server->loop) * UINT64_C(1000000);
+}
+
+/* Whether a line about a client may be written: it can cause as many as it likes. */
+static inline bool server_may_complain(struct server *server)
+{
+        return log_may(&server->complaints, server_now_ns(server));
 }

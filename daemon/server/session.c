@@ -174,8 +174,9 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
                 (void)snprintf(text, sizeof(text), "malformed frame: %s%s%s", reason->what,
                                reason->field ? " in field " : "",
                                reason->field ? reason->field : "");
-                log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
-                            session->program, text);
+                if (server_may_complain(session->server))
+                        log_warning("client %d (%s): %s; its connection ends",
+                                    (int)session->peer.pid, session->program, text);
                 session_send_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         }
         session_end_connection(session);
@@ -231,13 +232,14 @@ static void start(struct session *session, int take_fd)
 }
 
 /* It is told, if it takes that at once. */
-static void turn_away(const struct peer *peer, int fd, int outcome)
+static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
 {
         static const char text[] = "too many connections of this process or user; close some";
         struct frame frame = FRAME_NULL;
 
-        log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
-                    outcome < 0 ? "the daemon has no memory" : text);
+        if (server_may_complain(server))
+                log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
+                            outcome < 0 ? "the daemon has no memory" : text);
         frame.error.code = GPUMEM_E_TOO_MANY;
         proto_put_text(frame.error.text, sizeof(frame.error.text), text);
         proto_seal(&frame, MESSAGE_ERROR, 0, 0);
@@ -277,12 +279,14 @@ void session_accept(struct server *server, int take_fd)
         int r;
 
         if (peer_init(&peer, fd)) {
-                log_warning("a connection was refused: its process could not be identified");
+                if (server_may_complain(server))
+                        log_warning(
+                                "a connection was refused: its process could not be identified");
                 return;
         }
         r = session_new(server, &peer, &session);
         if (r) {
-                turn_away(&peer, fd, r);
+                turn_away(server, &peer, fd, r);
                 peer_deinit(&peer);
                 return;
         }
