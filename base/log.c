@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,6 +10,7 @@
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 1024
+#define NS_PER_S       UINT64_C(1000000000)
 
 /* The process's own options, set once before threads start. */
 static const char *process_name = "gpumem";
@@ -57,7 +60,49 @@ int log_level_parse(const char *text, enum log_level *ret_level)
         return -EINVAL;
 }
 
+/* Between a look at stderr and the write, so that its room is still there. */
+static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long n_lost;
+
+/* Not O_NONBLOCK: that would be so for every process that has this stderr. What can be written to has
+ * room for a line (of a pipe, a page). */
+static bool has_room(void)
+{
+        struct pollfd poll_fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+        return poll(&poll_fd, 1, 0) > 0;
+}
+
+static void write_line(const char *line, size_t length)
+{
+        if (write(STDERR_FILENO, line, length) < 0) {
+                /* Nobody is left to tell. */
+        }
+}
+
+static void tell_lost(void)
+{
+        char line[LINE_MAX_BYTES];
+
+        (void)snprintf(line, sizeof(line), "%s: warning: %lu lines were lost: nobody read them\n",
+                       process_name, n_lost);
+        n_lost = 0;
+        write_line(line, strlen(line));
+}
+
 /* One write a line, so that lines of several threads and processes do not mix. */
+static void put_line(const char *line, size_t length)
+{
+        pthread_mutex_lock(&write_lock);
+        if (n_lost && has_room())
+                tell_lost();
+        if (has_room())
+                write_line(line, length);
+        else
+                n_lost++;
+        pthread_mutex_unlock(&write_lock);
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
         char line[LINE_MAX_BYTES];
@@ -76,8 +121,21 @@ void log_line(enum log_level level, const char *format, ...)
         va_end(arguments);
         length = strlen(line);
         line[length++] = '\n';
-        if (write(STDERR_FILENO, line, length) < 0) {
-                /* Nobody is left to tell. */
-        }
+        put_line(line, length);
         errno = saved;
+}
+
+bool log_may(struct log_limit *limit, uint64_t now_ns)
+{
+        if (now_ns - limit->since_ns >= NS_PER_S) {
+                if (limit->n_left_out)
+                        log_warning("%u lines like the next were left out", limit->n_left_out);
+                *limit = (struct log_limit){.since_ns = now_ns};
+        }
+        if (limit->n == LOG_LINES_A_SECOND) {
+                limit->n_left_out++;
+                return false;
+        }
+        limit->n++;
+        return true;
 }

@@ -1,7 +1,11 @@
 /* Messages for the person who runs the process, on stderr: one line each, "name: level: text".
  * The threshold is an option of the process (GPUMEM_LOG or --log). Any thread. Libraries log at
- * debug level only. */
+ * debug level only. A line that stderr would wait for is dropped and counted: a pipe that nobody reads
+ * holds nobody up. */
 #pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -22,3 +26,20 @@ void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 #define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
 #define log_info(...)    log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...)   log_line(LOG_DEBUG, __VA_ARGS__)
+
+/* Lines that somebody else may cause as often as he likes: so many a second. */
+#define LOG_LINES_A_SECOND 5
+
+struct log_limit {
+        uint64_t since_ns;
+        unsigned n;
+        unsigned n_left_out;
+};
+
+#define LOG_LIMIT_NULL        \
+        {                     \
+                .since_ns = 0 \
+        }
+
+/* Whether one more may be written now; says how many were left out before. One thread. */
+bool log_may(struct log_limit *limit, uint64_t now_ns);

@@ -28,7 +28,7 @@ struct waiter {
 
 struct link {
         int socket;
-        pthread_mutex_t send_lock; /* one frame at a time; taken alone: a send may block */
+        pthread_mutex_t send_lock; /* one frame at a time; taken before `lock` */
         pthread_mutex_t lock;      /* guards what follows */
         pthread_cond_t news;       /* an answer came, or the reader's place is free */
         LIST_HEAD(, waiter) waiters;
@@ -156,12 +156,38 @@ static int await(struct link *link, struct waiter *waiter)
         return waiter->result;
 }
 
+static bool has_news(const struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket, .events = POLLIN};
+
+        return poll(&poll_fd, 1, 0) > 0;
+}
+
+/* Takes what has come and waits for nothing, unless somebody reads anyway. */
+static void drain(struct link *link)
+{
+        pthread_mutex_lock(&link->lock);
+        while (!link->reading && !link->dead && has_news(link))
+                read_for_all(link);
+        pthread_mutex_unlock(&link->lock);
+}
+
+/* The daemon reads nothing from a client that does not listen: whoever waits to speak, listens. */
+static void await_room(struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket, .events = POLLIN | POLLOUT};
+
+        if (poll(&poll_fd, 1, -1) > 0 && poll_fd.revents & POLLIN)
+                drain(link);
+}
+
 static int transmit(struct link *link, const struct frame *frame)
 {
         int r;
 
         pthread_mutex_lock(&link->send_lock);
-        r = wire_send(link->socket, frame, NULL);
+        while ((r = wire_send_now(link->socket, frame)) == -EAGAIN)
+                await_room(link);
         pthread_mutex_unlock(&link->send_lock);
         return r;
 }
@@ -195,6 +221,8 @@ int link_send(struct link *link, struct frame *frame, enum message_kind kind)
 {
         uint32_t serial;
 
+        /* Of one who only frees, nobody else would take the errors off the socket. */
+        drain(link);
         pthread_mutex_lock(&link->lock);
         serial = draw_serial(link);
         pthread_mutex_unlock(&link->lock);

@@ -25,7 +25,7 @@ static void put_fds(struct msghdr *message, union control *control, const int *f
         memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
 }
 
-int wire_send(int socket, const struct frame *frame, const int *fds)
+static int send_frame(int socket, const struct frame *frame, const int *fds, int flags)
 {
         struct iovec bytes = {(void *)frame, frame->n_bytes};
         struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
@@ -35,13 +35,23 @@ int wire_send(int socket, const struct frame *frame, const int *fds)
         if (frame->n_fds)
                 put_fds(&message, &control, fds, frame->n_fds);
         do {
-                n = sendmsg(socket, &message, MSG_NOSIGNAL);
+                n = sendmsg(socket, &message, MSG_NOSIGNAL | flags);
         } while (n < 0 && errno == EINTR);
         if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
                 return GPUMEM_E_DISCONNECTED;
         if (n < 0)
                 return err_errno();
         return (size_t)n == frame->n_bytes ? 0 : -EMSGSIZE;
+}
+
+int wire_send(int socket, const struct frame *frame, const int *fds)
+{
+        return send_frame(socket, frame, fds, 0);
+}
+
+int wire_send_now(int socket, const struct frame *frame)
+{
+        return send_frame(socket, frame, NULL, MSG_DONTWAIT);
 }
 
 static void take_fds(struct msghdr *message, struct fdset *set)

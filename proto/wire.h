@@ -9,6 +9,9 @@
  * -EAGAIN when a non-blocking socket is full; GPUMEM_E_DISCONNECTED when the peer is gone. */
 int wire_send(int socket, const struct frame *frame, const int *fds);
 
+/* A frame without fds; -EAGAIN when the socket is full, also if it is a blocking one. */
+int wire_send_now(int socket, const struct frame *frame);
+
 /* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec.
  * GPUMEM_E_DISCONNECTED at the end of the connection; GPUMEM_E_BAD_FRAME with a reason, and
  * GPUMEM_E_UNKNOWN_KIND, as proto_decode says; -EAGAIN when there is nothing now; other -errno.

@@ -4,6 +4,7 @@
  * for long, take the driver's locks and fail; only the pool's worker calls them. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -17,7 +18,8 @@ struct backing_block;
 enum backing_wholeness { BACKING_WHOLE, BACKING_HOLED };
 
 struct backing {
-        /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log. */
+        /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log;
+         * -ECANCELED if the block was abandoned in time. */
         int (*create)(struct backing *backing, struct backing_block *block,
                       char ret_failure[static BACKING_FAILURE_MAX]);
         /* Lets go of both. What a client still maps stays until it does not. */
@@ -30,15 +32,14 @@ struct backing {
         enum backing_wholeness (*look)(const struct backing_block *block);
 };
 
-enum job_kind { JOB_CREATE, JOB_RELEASE, JOB_CLOSE };
+enum job_kind { JOB_CREATE, JOB_RELEASE };
 
 /* Work for a pool's worker. Embedded in what it is about, so that letting go never needs memory. */
 struct job {
         TAILQ_ENTRY(job) link;
         enum job_kind kind;
-        struct backing_block *block; /* JOB_CREATE, JOB_RELEASE */
-        int take_fd;                 /* JOB_CLOSE: a fd that may be a driver's */
-        void *owner;                 /* the submitter's */
+        struct backing_block *block;
+        void *owner; /* the submitter's */
         int result;
         char failure[BACKING_FAILURE_MAX];
 };
@@ -47,6 +48,8 @@ TAILQ_HEAD(job_queue, job);
 
 /* A block's substance. Owned by the server from before its creation until after its release. */
 struct backing_block {
+        LIST_ENTRY(backing_block) link; /* the submitter's */
+        atomic_bool abandoned;          /* nobody wants it any more: making it may be given up */
         uint64_t n_bytes;
         uint64_t handle; /* device: the driver's; pinned: 0 */
         int fd;          /* what clients are given; -1: none */

@@ -39,14 +39,17 @@ static int open_sealed(enum pages pages, uint64_t n_bytes, int *ret_fd)
                                    : memfd_new("gpumem-pinned", n_bytes, ret_fd);
 }
 
-static int fill(const struct pinned_backing *self, enum pages pages, int fd, uint64_t n_bytes)
+static int fill(const struct pinned_backing *self, enum pages pages, int fd,
+                const struct backing_block *block)
 {
+        uint64_t n_bytes = block->n_bytes;
         struct prefault task = {
                 .fd = fd,
                 .n_bytes = n_bytes,
                 .way = pages == PAGES_HUGE ? PREFAULT_RESERVED : PREFAULT_ALLOCATE,
                 .name = self->name,
                 .cancelled = &self->cancelled,
+                .abandoned = &block->abandoned,
         };
         int r;
 
@@ -61,15 +64,16 @@ static int fill(const struct pinned_backing *self, enum pages pages, int fd, uin
         return r;
 }
 
-static int make(const struct pinned_backing *self, enum pages pages, uint64_t n_bytes, int *ret_fd)
+static int make(const struct pinned_backing *self, enum pages pages,
+                const struct backing_block *block, int *ret_fd)
 {
         CLEANUP(closep)
         int fd = -1;
         int r;
 
-        r = open_sealed(pages, n_bytes, &fd);
+        r = open_sealed(pages, block->n_bytes, &fd);
         if (!r)
-                r = fill(self, pages, fd, n_bytes);
+                r = fill(self, pages, fd, block);
         if (r)
                 return r;
         *ret_fd = steal_fd(&fd);
@@ -94,29 +98,29 @@ static void note_huge(struct pinned_backing *self, int r, uint64_t n_bytes)
                           ++self->n_small);
 }
 
-static int create(struct pinned_backing *self, uint64_t n_bytes, int *ret_fd)
+static int create(struct pinned_backing *self, const struct backing_block *block, int *ret_fd)
 {
         struct node_memory memory;
         int r;
 
         node_read_memory(NODES_ROOT, self->node, &memory);
         if (memory.n_huge_pages) {
-                r = make(self, PAGES_HUGE, n_bytes, ret_fd);
+                r = make(self, PAGES_HUGE, block, ret_fd);
                 if (r == -ECANCELED)
                         return r;
-                note_huge(self, r, n_bytes);
+                note_huge(self, r, block->n_bytes);
                 if (r == 0)
                         return 0;
         }
-        r = headroom_check(self->node, n_bytes);
-        return r ? r : make(self, PAGES_SMALL, n_bytes, ret_fd);
+        r = headroom_check(self->node, block->n_bytes);
+        return r ? r : make(self, PAGES_SMALL, block, ret_fd);
 }
 
 static int pinned_create(struct backing *backing, struct backing_block *block,
                          char ret_failure[static BACKING_FAILURE_MAX])
 {
         struct pinned_backing *self = CONTAINER_OF(backing, struct pinned_backing, backing);
-        int r = create(self, block->n_bytes, &block->fd);
+        int r = create(self, block, &block->fd);
 
         if (r)
                 (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "memfd: %s",

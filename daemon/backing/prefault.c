@@ -83,7 +83,7 @@ static int next_piece(struct crew *crew, uint64_t *ret_start, uint64_t *ret_byte
 
         if (start >= n_bytes || atomic_load(&crew->result))
                 return -ENOENT;
-        if (atomic_load(crew->prefault->cancelled))
+        if (atomic_load(crew->prefault->cancelled) || atomic_load(crew->prefault->abandoned))
                 return -ECANCELED;
         *ret_start = start;
         *ret_bytes = n_bytes - start < PREFAULT_PIECE ? n_bytes - start : PREFAULT_PIECE;

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What one thread faults in between two looks at `cancelled`. */
-#define PREFAULT_PIECE       (UINT64_C(64) << 20)
+/* What one thread faults in between two looks at what may end the work. */
+#define PREFAULT_PIECE       (UINT64_C(16) << 20)
 #define PREFAULT_MAX_THREADS 4
 
 enum prefault_way {
@@ -25,6 +25,7 @@ struct prefault {
         enum prefault_way way;
         const char *name;             /* whose progress the debug log tells, every second */
         const atomic_bool *cancelled; /* set by any thread: give up soon */
+        const atomic_bool *abandoned; /* the same, for this file alone */
 };
 
 /* GPUMEM_E_DEVICE_FULL: there is no memory; -ECANCELED; or a fault. What is there by then stays in

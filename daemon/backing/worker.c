@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
 
 struct worker {
         struct backing *backing;
@@ -28,9 +27,6 @@ static void carry_out(struct worker *worker, struct job *job)
                 break;
         case JOB_RELEASE:
                 worker->backing->release(worker->backing, job->block);
-                break;
-        case JOB_CLOSE:
-                closep(&job->take_fd);
                 break;
         }
 }

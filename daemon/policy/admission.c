@@ -204,10 +204,30 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
 
 void admission_serve(struct pool *pool, uint64_t now_ns)
 {
-        if (pool->policy->limits)
+        if (pool->policy->in_turns)
+                pool->unserved = true;
+        else if (pool->policy->limits)
                 serve_all(pool->policy, now_ns);
         else
                 walk(pool, now_ns);
+}
+
+void admission_take_turn(struct policy *policy, uint64_t now_ns)
+{
+        bool any = false;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                struct pool *pool = policy->pools[i];
+
+                if (!pool->unserved)
+                        continue;
+                pool->unserved = false;
+                any = true;
+                if (!policy->limits)
+                        walk(pool, now_ns);
+        }
+        if (any && policy->limits)
+                serve_all(policy, now_ns);
 }
 
 static int check_ask(struct client *client, const struct policy_ask *ask)
@@ -220,7 +240,8 @@ static int check_ask(struct client *client, const struct policy_ask *ask)
                 return GPUMEM_E_BAD_REQUEST;
         if (ask->n_bytes > policy->pools[ask->pool]->settings.max_bytes)
                 return GPUMEM_E_TOO_LARGE;
-        if (client->n_waiting >= CLIENT_MAX_WAITING)
+        if (client->n_waiting >= CLIENT_MAX_WAITING ||
+            client->tenant->n_waiting >= TENANT_MAX_WAITING)
                 return GPUMEM_E_TOO_MANY;
         return 0;
 }

@@ -30,5 +30,8 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
  * refuses what is out of time. Other pools are served with it as far as limits connect them. */
 void admission_serve(struct pool *pool, uint64_t now_ns);
 
+/* What admission_serve left for this turn, if the policy serves in turns. */
+void admission_take_turn(struct policy *policy, uint64_t now_ns);
+
 /* The earliest deadline in the pool that a wait can end with; UINT64_MAX for none. */
 uint64_t admission_next_deadline(const struct pool *pool);

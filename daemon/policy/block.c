@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/policy/attached.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
@@ -220,6 +221,7 @@ void block_lease(struct block *block, struct lease *lease)
         charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes);
         block_count(block, &before);
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        block->n_leases++;
         recount(block, &before);
 }
 
@@ -227,6 +229,8 @@ void block_attach(struct block *block, struct lease *lease)
 {
         assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        block->n_leases++;
+        attached_count(block);
 }
 
 void block_pass_on(struct block *block)
@@ -239,6 +243,7 @@ void block_pass_on(struct block *block)
                         break;
         }
         charge_to(block, lease->client);
+        attached_count(block);
 }
 
 void block_give_up(struct block *block)
@@ -289,6 +294,7 @@ void block_unmapped(struct block *block, struct lease *lease)
 
         block_count(block, &before);
         TAILQ_REMOVE(&block->leases, lease, block_link);
+        block->n_leases--;
         recount(block, &before);
         if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING)
                 charge_mapper(block);

@@ -47,6 +47,7 @@ struct block {
         uint64_t since_ns;         /* when its state changed last */
         uint64_t cached_at;        /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
+        uint32_t n_leases; /* these */
         uint32_t n_busy;   /* of these leases */
         uint32_t n_shares; /* tokens by which it may be attached, in LEASED only */
         LIST_HEAD(block_shares, share) shares;

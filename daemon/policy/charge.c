@@ -8,6 +8,14 @@
 #include "daemon/policy/state.h"
 #include "daemon/policy/tenant.h"
 
+bool charge_fits(const struct client *client, const struct pool *pool, uint64_t n_bytes)
+{
+        uint64_t n_sum_bytes = usage_bytes(&client->tenant->usage, pool->settings.kind);
+
+        return n_bytes <= CHARGES_MAX && pool->charged <= CHARGES_MAX - n_bytes &&
+               n_sum_bytes <= CHARGES_MAX - n_bytes;
+}
+
 void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes)
 {
         *charge = (struct charge){.client = client, .pool = pool, .n_bytes = n_bytes};

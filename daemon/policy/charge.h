@@ -2,6 +2,7 @@
  * to the pool. A charge stands inside the block that causes it; ending it gives the bytes back. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct client;
@@ -17,6 +18,11 @@ struct charge {
         {                    \
                 .n_bytes = 0 \
         }
+
+/* Blocks are within a pool's limit, but what clients declare is only their word: whether the sums
+ * have room for it. To be asked before such a charge begins. */
+#define CHARGES_MAX (UINT64_C(1) << 62)
+bool charge_fits(const struct client *client, const struct pool *pool, uint64_t n_bytes);
 
 void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes);
 

@@ -101,7 +101,7 @@ void check_tenants(const struct policy *policy)
 
         for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
                 const struct client *client;
-                uint64_t n_refs = 0;
+                uint64_t n_refs = 0, n_waiting = 0;
 
                 assert(tenant->n_holdings == policy->n_pools);
                 for (uint32_t i = 0; i < policy->n_pools; i++) {
@@ -110,8 +110,11 @@ void check_tenants(const struct policy *policy)
                         check_holding(&tenant->holdings[i]);
                         n_refs += tenant->holdings[i].totals.n_blocks;
                 }
-                LIST_FOREACH (client, &policy->clients, link)
+                LIST_FOREACH (client, &policy->clients, link) {
                         n_refs += client->tenant == tenant;
+                        n_waiting += client->tenant == tenant ? client->n_waiting : 0;
+                }
+                assert(n_waiting == tenant->n_waiting && n_waiting <= TENANT_MAX_WAITING);
                 assert(n_refs > 0 && n_refs == tenant->n_refs);
         }
 }
@@ -187,11 +190,33 @@ static struct usage derive_usage(const struct policy *policy, const struct clien
         return usage;
 }
 
+static struct usage derive_attached(const struct policy *policy, const struct client *client,
+                                    const struct tenant *tenant)
+{
+        struct usage usage = {{0}};
+        const struct client *other;
+        const struct lease *lease;
+
+        LIST_FOREACH (other, &policy->clients, link) {
+                for (lease = other->leases; lease; lease = lease->hh.next) {
+                        if ((client == other && lease->counts_for_client) ||
+                            (tenant == other->tenant && lease->counts_for_tenant))
+                                usage_add(&usage, block_its_pool(lease->block)->settings.kind,
+                                          lease->block->bin->n_bytes);
+                }
+        }
+        return usage;
+}
+
 static void check_usages(const struct client *client)
 {
         struct usage own = derive_usage(client->policy, client, NULL);
         struct usage tenants = derive_usage(client->policy, NULL, client->tenant);
+        struct usage attached = derive_attached(client->policy, client, NULL);
+        struct usage tenants_attached = derive_attached(client->policy, NULL, client->tenant);
 
+        assert(memcmp(&attached, &client->attached, sizeof(attached)) == 0);
+        assert(memcmp(&tenants_attached, &client->tenant->attached, sizeof(attached)) == 0);
         assert(memcmp(&own, &client->usage, sizeof(own)) == 0);
         assert(memcmp(&tenants, &client->tenant->usage, sizeof(tenants)) == 0);
 }

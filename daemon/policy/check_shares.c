@@ -3,9 +3,49 @@
 
 #include "daemon/policy/block.h"
 #include "daemon/policy/check.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/share.h"
 #include "daemon/policy/state.h"
+
+/* The busy leases of one party on a block. */
+struct count {
+        uint32_t for_client, for_tenant;
+};
+
+static struct count count_leases(const struct block *block, const struct client *client)
+{
+        struct count count = {0};
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                assert(lease->state == LEASE_BUSY ||
+                       (!lease->counts_for_client && !lease->counts_for_tenant));
+                count.for_client += lease->client == client && lease->counts_for_client;
+                count.for_tenant += lease->client->tenant == client->tenant &&
+                                    lease->counts_for_tenant;
+        }
+        return count;
+}
+
+static void check_attached(const struct block *block)
+{
+        const struct client *charged = block->charge.client;
+        const struct lease *lease;
+        uint32_t n_leases = 0;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                struct count count = count_leases(block, lease->client);
+
+                n_leases++;
+                if (lease->state != LEASE_BUSY)
+                        continue;
+                assert(count.for_client == (lease->client != charged));
+                assert(count.for_tenant == (lease->client->tenant != charged->tenant));
+        }
+        assert(n_leases == block->n_leases);
+}
 
 void check_shares_of(const struct block *block)
 {
@@ -20,6 +60,7 @@ void check_shares_of(const struct block *block)
                 n++;
         }
         assert(n == block->n_shares && n <= SHARES_PER_BLOCK_MAX);
+        check_attached(block);
         assert(n == 0 ||
                (block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE));
 }

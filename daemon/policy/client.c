@@ -115,8 +115,10 @@ int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes)
 
         for (uint32_t i = 0; i < client->policy->n_pools; i++)
                 n_left_bytes -= i == pool->id ? 0 : client->declared[i].n_bytes;
-        if (n_bytes > n_left_bytes)
+        if (n_bytes > n_left_bytes || n_bytes > pool->settings.capacity_bytes)
                 return GPUMEM_E_BAD_REQUEST;
+        if (n_bytes > charge->n_bytes && !charge_fits(client, pool, n_bytes - charge->n_bytes))
+                return GPUMEM_E_TOO_MANY;
         pool->declared += n_bytes - charge->n_bytes;
         charge_deinit(charge);
         if (n_bytes)

@@ -84,6 +84,11 @@ void *block_backing(const struct block *block)
         return block->backing;
 }
 
+bool block_is_awaited(const struct block *block)
+{
+        return block->state == BLOCK_CREATING;
+}
+
 bool client_maps_anything(const struct client *client)
 {
         if (client->leases)

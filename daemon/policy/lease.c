@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/policy/attached.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/pool.h"
@@ -100,6 +101,7 @@ void lease_grant(struct lease *lease, struct block *block)
 
 void lease_end_use(struct lease *lease)
 {
+        attached_forget(lease->block);
         set_state(lease, LEASE_RETURNED);
         LIST_INSERT_HEAD(&lease->client->returned, lease, returned_link);
         lease->block->n_busy--;

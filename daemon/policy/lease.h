@@ -33,7 +33,9 @@ struct lease {
         struct order_node order; /* GRANT */
         uint32_t serial;         /* of the request that it answers */
         bool attached;           /* by a token, to a block that another lease was granted */
-        UT_hash_handle hh;       /* in its client's table, by id */
+        bool counts_for_client;  /* see attached.h */
+        bool counts_for_tenant;
+        UT_hash_handle hh; /* in its client's table, by id */
         TAILQ_ENTRY(lease) block_link;
         LIST_ENTRY(lease) returned_link; /* in RETURNED only */
 };

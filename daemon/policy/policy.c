@@ -191,14 +191,16 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 int policy_declare(struct policy *policy, struct client *client, uint32_t pool, uint64_t n_bytes,
                    uint64_t now_ns)
 {
+        uint64_t n_before;
         int r;
 
         assert_speaks(policy, client);
         note_time(policy, now_ns);
         if (pool >= policy->n_pools)
                 return GPUMEM_E_NO_POOL;
+        n_before = client->declared[pool].n_bytes;
         r = client_declare(client, policy->pools[pool], n_bytes);
-        if (!r)
+        if (!r && n_bytes < n_before)
                 admission_serve(policy->pools[pool], now_ns);
         return r;
 }
@@ -275,6 +277,17 @@ void policy_expire(struct policy *policy, uint64_t now_ns)
 {
         note_time(policy, now_ns);
         serve_all(policy, now_ns);
+}
+
+void policy_serve_in_turns(struct policy *policy)
+{
+        policy->in_turns = true;
+}
+
+void policy_serve(struct policy *policy, uint64_t now_ns)
+{
+        note_time(policy, now_ns);
+        admission_take_turn(policy, now_ns);
 }
 
 uint64_t policy_next_deadline(const struct policy *policy)

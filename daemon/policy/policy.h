@@ -33,6 +33,8 @@ enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
 struct policy_pool {
         enum policy_kind kind;
         uint64_t max_bytes; /* nothing is made that would take reserved beyond it */
+        uint64_t
+                capacity_bytes; /* nobody can have more there, whichever daemon it was that gave it */
 };
 
 struct policy_ask {
@@ -83,7 +85,8 @@ void client_set_held(struct client *client, uint64_t n_bytes);
 
 /* So many of them lie in this pool now. They are charged to the client, and are not reserved: the
  * driver billed them to a process that is gone. GPUMEM_E_NO_POOL; GPUMEM_E_BAD_REQUEST for more
- * than the client holds. */
+ * than the client holds, or than the pool's capacity; GPUMEM_E_TOO_MANY when the sums over all who
+ * declare have no room for it. */
 int policy_declare(struct policy *policy, struct client *client, uint32_t pool, uint64_t n_bytes,
                    uint64_t now_ns);
 
@@ -93,8 +96,9 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
 bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
 
-/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later. Without memory there is room
- * for one refusal a client: orders are taken before the same client's next request. */
+/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later; GPUMEM_E_TOO_MANY when too many
+ * of the client or its tenant wait. Without memory there is room for one refusal a client: orders are
+ * taken before the same client's next request. */
 void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
                   uint64_t now_ns);
 
@@ -152,7 +156,8 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
 /* A lease on a shared block, at once and without an order. The first of its holders is charged for
  * it; when that lease ends the next one is, and when the last one ends it is let go.
  * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_LIMIT for a client that
- * could not be charged for the block now, though it is not yet; GPUMEM_E_TOO_MANY, -ENOMEM. */
+ * could not be charged now for the block and all else that it has attached, though it is not yet;
+ * GPUMEM_E_TOO_MANY, also when the block has too many leases; -ENOMEM. */
 int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
                   struct lease **ret_lease, uint64_t *ret_n_bytes);
 
@@ -197,6 +202,11 @@ const struct limit_table *policy_limits(const struct policy *policy);
  * GPUMEM_E_NO_POOL. */
 int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);
 
+/* From now on nobody is served before policy_serve(), which walks the queues once for all that has
+ * happened since: a walk's length is the number of those who wait, whoever causes it. */
+void policy_serve_in_turns(struct policy *policy);
+void policy_serve(struct policy *policy, uint64_t now_ns);
+
 /* Takes the next order; ORDER_NONE when there is none. */
 struct order policy_next_order(struct policy *policy);
 
@@ -213,6 +223,9 @@ uint32_t block_pool(const struct block *block);
 uint64_t block_bytes(const struct block *block);
 uint32_t block_properties(const struct block *block);
 void *block_backing(const struct block *block);
+/* Of a block that is being made: whether whoever asked for it still waits. If not, it may as well not
+ * be made: policy_created() with -ECANCELED. */
+bool block_is_awaited(const struct block *block);
 
 /* One pool's figures, in bytes where not said otherwise. */
 struct pool_figures {

@@ -30,6 +30,7 @@ struct pool {
 
         TAILQ_HEAD(pool_waiting, request) waiting; /* the one that asked first is first */
         uint64_t n_waiting;
+        bool unserved;    /* something has happened since the queue was walked */
         uint64_t n_backs; /* times that bytes came back to the driver, or may have */
 
         uint64_t n_grants_from_cache;

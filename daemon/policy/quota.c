@@ -12,8 +12,14 @@ static enum limit_kind bytes_kind(enum policy_kind kind)
         return kind == POLICY_DEVICE ? LIMIT_DEVICE_BYTES : LIMIT_PINNED_BYTES;
 }
 
+uint64_t usage_bytes(const struct usage *usage, enum policy_kind kind)
+{
+        return usage->n[bytes_kind(kind)];
+}
+
 void usage_add(struct usage *usage, enum policy_kind kind, uint64_t n_bytes)
 {
+        assert(n_bytes <= UINT64_MAX - usage->n[bytes_kind(kind)]);
         usage->n[bytes_kind(kind)] += n_bytes;
         usage->n[LIMIT_LEASES]++;
 }
@@ -68,17 +74,15 @@ bool quota_is_passed(const struct client *client, const struct pool *pool, uint6
                passes_any(client, LIMIT_OF_TENANT, pool, n_bytes, &client->tenant->usage, ret_hit);
 }
 
-bool quota_bars(const struct client *client, const struct client *charged, const struct pool *pool,
-                uint64_t n_bytes)
+bool quota_bars(const struct client *client, enum limit_scope scope, const struct pool *pool,
+                uint64_t n_bytes, const struct usage *attached)
 {
+        struct usage usage = scope == LIMIT_OF_CLIENT ? client->usage : client->tenant->usage;
         struct limit_hit hit;
 
-        if (client == charged)
-                return false;
-        if (passes_any(client, LIMIT_OF_CLIENT, pool, n_bytes, &client->usage, &hit))
-                return true;
-        return client->tenant != charged->tenant &&
-               passes_any(client, LIMIT_OF_TENANT, pool, n_bytes, &client->tenant->usage, &hit);
+        for (unsigned i = 0; i < LIMIT_N_KINDS; i++)
+                usage.n[i] += attached->n[i];
+        return passes_any(client, scope, pool, n_bytes, &usage, &hit);
 }
 
 bool quota_is_hopeless(const struct client *client, const struct pool *pool, uint64_t n_bytes,

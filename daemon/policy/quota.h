@@ -15,6 +15,8 @@ struct client;
 struct pool;
 struct request;
 
+uint64_t usage_bytes(const struct usage *usage, enum policy_kind kind);
+
 /* To be called with every charge that begins or ends. */
 void usage_add(struct usage *usage, enum policy_kind kind, uint64_t n_bytes);
 void usage_remove(struct usage *usage, enum policy_kind kind, uint64_t n_bytes);
@@ -23,10 +25,10 @@ void usage_remove(struct usage *usage, enum policy_kind kind, uint64_t n_bytes);
 bool quota_is_passed(const struct client *client, const struct pool *pool, uint64_t n_bytes,
                      struct limit_hit *ret_hit);
 
-/* Whether the client could not bear the charge of a block that another one is charged for, should it
- * come to that: what its tenant is charged for already is no more for the tenant then. */
-bool quota_bars(const struct client *client, const struct client *charged, const struct pool *pool,
-                uint64_t n_bytes);
+/* Whether a block of so many bytes would pass the client's or its tenant's limit if it came to that
+ * one's charge, and all that is `attached` too. */
+bool quota_bars(const struct client *client, enum limit_scope scope, const struct pool *pool,
+                uint64_t n_bytes, const struct usage *attached);
 
 /* Whether they would even if nothing else were charged. */
 bool quota_is_hopeless(const struct client *client, const struct pool *pool, uint64_t n_bytes,

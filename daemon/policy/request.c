@@ -71,6 +71,7 @@ static void leave_queue(struct request *request)
         TAILQ_REMOVE(&request->pool->waiting, request, pool_link);
         request->pool->n_waiting--;
         request->client->n_waiting--;
+        request->client->tenant->n_waiting--;
 }
 
 /* What it holds while it is unanswered; the lease is gone already when it was granted. */
@@ -112,6 +113,7 @@ void request_wait(struct request *request, struct pool *pool, struct lease *take
         TAILQ_INSERT_TAIL(&pool->waiting, request, pool_link);
         pool->n_waiting++;
         request->client->n_waiting++;
+        request->client->tenant->n_waiting++;
 }
 
 int request_create(struct request *request)

@@ -1,10 +1,10 @@
 /* Sharing: what clients ask for, told to blocks, leases and tokens. */
 #include <assert.h>
 
+#include "daemon/policy/attached.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
-#include "daemon/policy/quota.h"
 #include "daemon/policy/share.h"
 #include "gpumem.h"
 
@@ -44,8 +44,10 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
         if (!share || !share_is_for(share, client))
                 return GPUMEM_E_NO_TOKEN;
         block = share->block;
-        if (quota_bars(client, block->charge.client, block_its_pool(block), block->bin->n_bytes))
+        if (attached_bars(client, block))
                 return GPUMEM_E_LIMIT;
+        if (block->n_leases >= LEASES_PER_BLOCK_MAX)
+                return GPUMEM_E_TOO_MANY;
         r = lease_new(client, 0, &lease);
         if (r)
                 return r;

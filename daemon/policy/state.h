@@ -1,6 +1,7 @@
 /* Everything that the policy knows. Owns pools and clients; through these, all else. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -25,4 +26,6 @@ struct policy {
         struct limit_table *limits; /* NULL: none */
         uint64_t n_charges;         /* begun, ever */
         uint64_t n_walks;           /* through a pool's queue, ever */
+        uint64_t n_counts;          /* of shared blocks, ever */
+        bool in_turns;              /* see policy_serve_in_turns */
 };

@@ -36,12 +36,18 @@ struct holding {
         TAILQ_HEAD(holding_cached, block) cached; /* the one cached first is first */
 };
 
+/* What waits in a queue is looked at whenever the queue is served. */
+#define TENANT_MAX_WAITING 1024
+
 struct tenant {
         struct policy *policy;
         struct tenant_key key;
         uint32_t n_refs; /* clients and blocks */
         uint32_t n_holdings;
-        struct usage usage; /* its clients' */
+        uint32_t n_waiting;
+        struct usage usage;    /* its clients' */
+        struct usage attached; /* see attached.h */
+        uint64_t counted;
         struct limited limited;
         UT_hash_handle hh;
         struct holding holdings[]; /* one a pool */

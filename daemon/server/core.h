@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "base/log.h"
 #include "daemon/backing/worker.h"
 #include "daemon/policy/policy.h"
 #include "proto/proto.h"
@@ -17,10 +18,14 @@
 
 struct session;
 LIST_HEAD(session_list, session);
+struct transport;
+LIST_HEAD(transport_list, transport);
+struct user;
 
 struct server_pool {
         struct pool_row row; /* what clients are told of it */
         struct worker *worker;
+        LIST_HEAD(, backing_block) being_made;
         unsigned n_jobs; /* submitted and not yet taken back */
         bool is_full;    /* the driver had no memory for the last block, though the pool has room */
 };
@@ -49,20 +54,30 @@ struct server {
         } aside;
         struct listener *listener;
         struct session_list sessions;
+        struct user *users; /* table by uid */
+        struct {
+                unsigned n_sessions, max_sessions;
+                unsigned n_in_flight, max_in_flight; /* fds sent and perhaps not yet received */
+        } shares;                                    /* see user.h */
+        struct transport_list slow;                  /* whose peers are waited for */
+        uv_timer_t patience;                         /* of that */
+        struct log_limit complaints;                 /* about clients */
+        uv_prepare_t turn;                           /* before the loop waits */
         bool settling;
+        bool unsettled; /* something was told to the policy in this turn */
         bool stopping;
 };
 
-/* Carries out what the policy has ordered, and sets the deadline timer. To be called after
- * everything that was told to the policy. */
+/* Carries out what the policy has ordered. To be called after everything that was told to the policy.
+ * The queues are served, and the deadline timer is set, once in a turn of the loop, before it waits. */
 void server_settle(struct server *server);
+int server_open_turns(struct server *server);
 
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);
 
-/* Has job->take_fd closed by the pool's worker, since closing a driver's fd may block. `job` lies
- * within `take_memory`, which is freed after that. */
-void server_close_later(struct server *server, uint32_t pool, struct job *job, void *take_memory);
+/* user.c: what all sessions together may have. */
+void server_share_fds(struct server *server);
 
 /* Adds a pool for each device and one of pinned memory. */
 struct server_options;
@@ -101,4 +116,10 @@ int stats_make(struct server *server, int *ret_fd);
 static inline uint64_t server_now_ns(const struct server *server)
 {
         return uv_now(&server->loop) * NS_PER_MS;
+}
+
+/* Whether a line about a client may be written: it can cause as many as it likes. */
+static inline bool server_may_complain(struct server *server)
+{
+        return log_may(&server->complaints, server_now_ns(server));
 }

@@ -40,8 +40,10 @@ static void turn_away(struct listener *listener)
         fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
         closep(&fd);
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        log_error("a connection was turned away: the daemon has no file descriptor left; raise "
-                  "LimitNOFILE or ulimit -n");
+        if (server_may_complain(listener->server))
+                log_error("a connection was turned away: the daemon has no file descriptor left; "
+                          "raise "
+                          "LimitNOFILE or ulimit -n");
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)

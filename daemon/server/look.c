@@ -16,7 +16,9 @@ void server_look(struct server *server, struct client *client, uint64_t lease_id
         pool = block_pool(block);
         if (worker_look(server->pools[pool].worker, backing) == BACKING_WHOLE)
                 return;
-        log_info("client %d (%s): a block of %s came back with holes: it is not served again",
-                 (int)session->peer.pid, session->program, server->pools[pool].row.name);
+        if (server_may_complain(server))
+                log_info("client %d (%s): a block of %s came back with holes: it is not served "
+                         "again",
+                         (int)session->peer.pid, session->program, server->pools[pool].row.name);
         policy_spoil(server->policy, block, server_now_ns(server));
 }

@@ -19,13 +19,6 @@ static void submit(struct server *server, uint32_t pool, struct job *job)
         worker_submit(server->pools[pool].worker, job);
 }
 
-void server_close_later(struct server *server, uint32_t pool, struct job *job, void *take_memory)
-{
-        job->kind = JOB_CLOSE;
-        job->owner = take_memory;
-        submit(server, pool, job);
-}
-
 static void create(struct server *server, struct block *block)
 {
         struct backing_block *backing = calloc(1, sizeof(*backing));
@@ -37,6 +30,7 @@ static void create(struct server *server, struct block *block)
         backing->n_bytes = block_bytes(block);
         backing->fd = -1;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
+        LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
         submit(server, block_pool(block), &backing->job);
 }
 
@@ -61,7 +55,7 @@ static void grant(const struct order *order)
                 .slot = lease_slot(order->lease),
         };
         proto_seal(&frame, MESSAGE_LEASED, order->serial, 1);
-        transport_send(&session->transport, &frame, &backing->fd, block_pool(order->block));
+        transport_send(&session->transport, &frame, &backing->fd, TRANSPORT_OF_BLOCK);
 }
 
 /* A refusal says what the pool holds, so that the asker sees whom to look for. */
@@ -127,6 +121,19 @@ static void carry_out(struct server *server, const struct order *order)
         }
 }
 
+/* Whoever asks for much and leaves must not keep a pool's worker from others. */
+static void abandon(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct backing_block *backing;
+
+                LIST_FOREACH (backing, &server->pools[i].being_made, link) {
+                        if (!block_is_awaited(backing->job.owner))
+                                atomic_store(&backing->abandoned, true);
+                }
+        }
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
         struct server *server = CONTAINER_OF(timer, struct server, deadline);
@@ -148,20 +155,52 @@ static void set_deadline(struct server *server)
                 (void)uv_timer_start(&server->deadline, on_deadline, wait_ms, 0);
 }
 
+/* Returns whether there was any. */
+static bool carry_all_out(struct server *server)
+{
+        struct order order = policy_next_order(server->policy);
+        bool any = order.kind != ORDER_NONE;
+
+        for (; order.kind != ORDER_NONE; order = policy_next_order(server->policy))
+                carry_out(server, &order);
+        return any;
+}
+
 void server_settle(struct server *server)
 {
-        struct order order;
-
+        server->unsettled = true;
         /* An order may end a session, which settles: the outer loop goes on with what that adds. */
         if (server->settling)
                 return;
         server->settling = true;
-        for (order = policy_next_order(server->policy); order.kind != ORDER_NONE;
-             order = policy_next_order(server->policy))
-                carry_out(server, &order);
+        (void)carry_all_out(server);
         server->settling = false;
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+        struct server *server = CONTAINER_OF(turn, struct server, turn);
+
+        if (!server->unsettled)
+                return;
+        server->settling = true;
+        do {
+                policy_serve(server->policy, server_now_ns(server));
+        } while (carry_all_out(server));
+        server->settling = server->unsettled = false;
+        abandon(server);
         if (!server->stopping)
                 set_deadline(server);
+}
+
+int server_open_turns(struct server *server)
+{
+        int r = uv_prepare_init(&server->loop, &server->turn);
+
+        if (r)
+                return r;
+        policy_serve_in_turns(server->policy);
+        return uv_prepare_start(&server->turn, on_turn);
 }
 
 /* A driver that is full gets memory back without a word: from processes outside of gpumemd, and late
@@ -190,6 +229,7 @@ static void created(struct server *server, struct backing_block *backing)
         struct block *block = backing->job.owner;
         int r = backing->job.result;
 
+        LIST_REMOVE(backing, link);
         if (r == GPUMEM_E_DEVICE_FULL)
                 note_full(server, block_pool(block));
         else if (r && r != -ECANCELED)
@@ -210,9 +250,6 @@ static void done(struct server *server, struct job *job)
         case JOB_RELEASE:
                 policy_released(server->policy, job->owner, server_now_ns(server));
                 free(job->block);
-                break;
-        case JOB_CLOSE:
-                free(job->owner);
                 break;
         }
 }

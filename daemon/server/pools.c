@@ -25,6 +25,7 @@ int pools_add(struct server *server, struct backing *take_backing, struct pool_r
         struct policy_pool settings = {
                 .kind = row->kind == GPUMEM_DEVICE ? POLICY_DEVICE : POLICY_PINNED,
                 .max_bytes = row->n_max_bytes,
+                .capacity_bytes = row->n_capacity_bytes,
         };
         struct server_pool *pool = &server->pools[server->n_pools];
         char text[SIZE_TEXT_MAX];

@@ -14,8 +14,6 @@
 #include "gpumem.h"
 #include "proto/board.h"
 
-/* More than any machine has, and little enough to be added up. */
-#define HELD_MAX (UINT64_C(1) << 50)
 
 static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
 {
@@ -81,11 +79,11 @@ static void take_hello(struct session *session, const struct frame *frame)
                 session_end_connection(session);
                 return;
         }
-        /* Of this run's own blocks it has an account already. */
-        if (frame->hello.incarnation && frame->hello.incarnation != session->server->incarnation &&
-            frame->hello.n_held_bytes <= HELD_MAX)
+        if (frame->hello.incarnation)
                 client_set_held(client, frame->hello.n_held_bytes);
         session_become_ready(session, client);
+        if (frame->hello.incarnation == session->server->incarnation)
+                session_succeed(session, frame->hello.n_held_bytes);
         welcome(session, frame->serial, board_fd);
 }
 

@@ -44,11 +44,13 @@ static void stop(struct server *server)
                 next = LIST_NEXT(session, link);
                 session_drop(session);
         }
+        transport_give_up_slow(server);
         pools_cancel(server);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
+        uv_close((uv_handle_t *)&server->patience, NULL);
         uv_close((uv_handle_t *)&server->sigterm, NULL);
         uv_close((uv_handle_t *)&server->sigint, NULL);
 }
@@ -83,6 +85,10 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->deadline);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->retry);
+        if (!r)
+                r = uv_timer_init(&server->loop, &server->patience);
+        if (!r)
+                r = server_open_turns(server);
         return r ? r : open_signals(server);
 }
 
@@ -131,6 +137,8 @@ int server_new(const struct server_options *options, struct server **ret_server)
                 return -ENOMEM;
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
+        LIST_INIT(&server->slow);
+        server_share_fds(server);
         r = uv_loop_init(&server->loop);
         if (r) {
                 free(server);

@@ -39,6 +39,7 @@ static void session_free(struct session *session)
         if (session->board)
                 (void)munmap(session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
+        session->user = user_unref(session->user);
         LIST_REMOVE(session, link);
         free(session);
 }
@@ -109,7 +110,7 @@ void session_end_connection(struct session *session)
         }
 }
 
-static void end_process(struct session *session)
+void session_end_process(struct session *session)
 {
         struct server *server = session->server;
         uint64_t now_ns = server_now_ns(server);
@@ -140,7 +141,7 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
 {
         (void)status;
         (void)events;
-        end_process(CONTAINER_OF(poll, struct session, pidfd_poll));
+        session_end_process(CONTAINER_OF(poll, struct session, pidfd_poll));
 }
 
 static void on_frame(struct transport *transport, int r, const struct frame *frame)
@@ -152,6 +153,18 @@ static void on_frame(struct transport *transport, int r, const struct frame *fra
                 session_take_frame(session, r, frame);
 }
 
+/* Whether its lease is over or its block let go: then nobody asks for the frame any more. */
+static int find_block_fd(struct transport *transport, uint64_t lease_id)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+        const struct backing_block *backing = NULL;
+        struct block *block = policy_leased_block(session->client, lease_id);
+
+        if (block)
+                backing = block_backing(block);
+        return backing ? backing->fd : -1;
+}
+
 static void on_end(struct transport *transport, const struct proto_reason *reason)
 {
         struct session *session = CONTAINER_OF(transport, struct session, transport);
@@ -161,8 +174,9 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
                 (void)snprintf(text, sizeof(text), "malformed frame: %s%s%s", reason->what,
                                reason->field ? " in field " : "",
                                reason->field ? reason->field : "");
-                log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
-                            session->program, text);
+                if (server_may_complain(session->server))
+                        log_warning("client %d (%s): %s; its connection ends",
+                                    (int)session->peer.pid, session->program, text);
                 session_send_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         }
         session_end_connection(session);
@@ -172,7 +186,7 @@ void session_send(struct session *session, struct frame *frame, enum message_kin
                   uint32_t serial, const int *fds, unsigned n_fds)
 {
         proto_seal(frame, kind, serial, n_fds);
-        transport_send(&session->transport, frame, fds, TRANSPORT_NO_POOL);
+        transport_send(&session->transport, frame, fds, TRANSPORT_COPIED);
 }
 
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text)
@@ -216,8 +230,9 @@ static void start(struct session *session, int take_fd)
 
         session->transport.on_frame = on_frame;
         session->transport.on_end = on_end;
+        session->transport.find_block_fd = find_block_fd;
         session->transport.on_closed = on_transport_closed;
-        if (transport_init(&session->transport, server, take_fd)) {
+        if (transport_init(&session->transport, server, session->user, take_fd)) {
                 session_free(session);
                 return;
         }
@@ -231,28 +246,70 @@ static void start(struct session *session, int take_fd)
         (void)uv_poll_start(&session->pidfd_poll, UV_READABLE, on_pidfd);
 }
 
-void session_accept(struct server *server, int take_fd)
+/* It is told, if it takes that at once. */
+static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
+{
+        static const char text[] = "too many connections of this process or user; close some";
+        struct frame frame = FRAME_NULL;
+
+        if (server_may_complain(server))
+                log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
+                            outcome < 0 ? "the daemon has no memory" : text);
+        frame.error.code = GPUMEM_E_TOO_MANY;
+        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
+        proto_seal(&frame, MESSAGE_ERROR, 0, 0);
+        (void)wire_send(fd, &frame, NULL);
+}
+
+static int session_new(struct server *server, const struct peer *peer, struct session **ret_session)
 {
         struct session *session = calloc(1, sizeof(*session));
-        struct peer peer = PEER_NULL;
+        int r;
 
-        if (!session || peer_init(&peer, take_fd)) {
-                log_warning("a connection was refused: its process could not be identified");
-                closep(&take_fd);
+        if (!session)
+                return -ENOMEM;
+        r = session_may_join(server, peer);
+        if (!r)
+                r = user_ref(server, peer->uid, &session->user);
+        if (r) {
                 free(session);
-                return;
+                return r;
         }
         session->server = server;
         session->state = SESSION_HELLO;
-        session->peer = peer;
+        session->peer = *peer;
         session->since_ns = server_now_ns(server);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
-        start(session, take_fd);
+        *ret_session = session;
+        return 0;
+}
+
+void session_accept(struct server *server, int take_fd)
+{
+        CLEANUP(closep)
+        int fd = take_fd;
+        struct peer peer = PEER_NULL;
+        struct session *session;
+        int r;
+
+        if (peer_init(&peer, fd)) {
+                if (server_may_complain(server))
+                        log_warning(
+                                "a connection was refused: its process could not be identified");
+                return;
+        }
+        r = session_new(server, &peer, &session);
+        if (r) {
+                turn_away(server, &peer, fd, r);
+                peer_deinit(&peer);
+                return;
+        }
+        start(session, steal_fd(&fd));
 }
 
 void session_drop(struct session *session)
 {
         session_end_connection(session);
-        end_process(session);
+        session_end_process(session);
 }

@@ -7,6 +7,7 @@
 
 #include "daemon/server/peer.h"
 #include "daemon/server/transport.h"
+#include "daemon/server/user.h"
 
 enum session_state {
         SESSION_HELLO,    /* connected; nothing was agreed on */
@@ -23,6 +24,7 @@ struct session {
         enum session_state state;
         struct transport transport;
         struct peer peer;
+        struct user *user;
         uv_poll_t pidfd_poll;
         unsigned n_open_handles;
         struct client *client; /* in READY, LEFT, ORPHANED */
@@ -41,6 +43,16 @@ void session_become_ready(struct session *session, struct client *client);
 
 /* The connection is over: the client said goodbye or broke a rule. */
 void session_end_connection(struct session *session);
+
+/* The process is over, or what it maps has come to another session's account. */
+void session_end_process(struct session *session);
+
+/* kin.c: GPUMEM_E_TOO_MANY when the process has as many as one may have, also such as it has left. */
+int session_may_join(const struct server *server, const struct peer *peer);
+
+/* kin.c: the process has come back to this run of the daemon after its connection was cut, and says
+ * anew what it holds: what the session that it left is charged ends. */
+void session_succeed(struct session *session, uint64_t n_held_bytes);
 
 /* The daemon ends: nothing is waited for any more. */
 void session_drop(struct session *session);

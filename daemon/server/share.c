@@ -97,7 +97,7 @@ void session_take_attach(struct session *session, const struct frame *frame)
                 .slot = lease_slot(lease),
         };
         proto_seal(&reply, MESSAGE_ATTACHED, frame->serial, 1);
-        transport_send(&session->transport, &reply, &backing->fd, block_pool(block));
+        transport_send(&session->transport, &reply, &backing->fd, TRANSPORT_OF_BLOCK);
 }
 
 void session_take_detach(struct session *session, const struct frame *frame)

@@ -1,12 +1,17 @@
 #include "daemon/server/transport.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "daemon/server/server.h"
+#include "daemon/server/user.h"
 #include "gpumem.h"
 
 /* Frames taken from one socket before others have their turn. */
@@ -15,15 +20,26 @@
 /* Queued frames at which reading stops. */
 #define QUEUE_HIGH 64
 
+/* Fds that one peer may have in flight. */
+#define IN_FLIGHT_MAX 16
+
+/* Between looks at peers that are waited for. */
+#define PATIENCE_MS 5
+
 struct outgoing {
         TAILQ_ENTRY(outgoing) link;
         struct frame frame;
-        struct fdset fds; /* duplicates */
-        uint32_t pool;    /* whose block the fd is, or TRANSPORT_NO_POOL */
-        struct job close_job;
+        struct fdset fds; /* copies */
+        enum transport_fds kind;
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
+static void on_patience(uv_timer_t *timer);
+
+static bool may_read(const struct transport *transport)
+{
+        return transport->n_queued < QUEUE_HIGH && !transport->n_queued_fds;
+}
 
 static void watch(struct transport *transport)
 {
@@ -31,26 +47,20 @@ static void watch(struct transport *transport)
 
         if (transport->closing)
                 return;
-        if (transport->n_queued < QUEUE_HIGH)
+        if (may_read(transport))
                 events |= UV_READABLE;
-        if (transport->n_queued)
+        if (transport->n_queued && !transport->slow)
                 events |= UV_WRITABLE;
         (void)uv_poll_start(&transport->poll, events, on_poll);
 }
 
-/* By now a block's fd may be the last one of its memory: then closing it is the driver's work. */
-static void outgoing_free(struct server *server, struct outgoing *outgoing)
+static void outgoing_free(struct outgoing *outgoing)
 {
-        if (outgoing->pool == TRANSPORT_NO_POOL) {
-                fdset_deinit(&outgoing->fds);
-                free(outgoing);
-                return;
-        }
-        outgoing->close_job.take_fd = fdset_steal(&outgoing->fds, 0);
-        server_close_later(server, outgoing->pool, &outgoing->close_job, outgoing);
+        fdset_deinit(&outgoing->fds);
+        free(outgoing);
 }
 
-static int outgoing_new(const struct frame *frame, const int *fds, uint32_t pool,
+static int outgoing_new(const struct frame *frame, const int *fds, enum transport_fds kind,
                         struct outgoing **ret_outgoing)
 {
         struct outgoing *outgoing = calloc(1, sizeof(*outgoing));
@@ -58,33 +68,43 @@ static int outgoing_new(const struct frame *frame, const int *fds, uint32_t pool
         if (!outgoing)
                 return -ENOMEM;
         outgoing->frame = *frame;
-        outgoing->pool = TRANSPORT_NO_POOL;
-        for (unsigned i = 0; i < frame->n_fds; i++) {
+        outgoing->kind = kind;
+        for (unsigned i = 0; kind == TRANSPORT_COPIED && i < frame->n_fds; i++) {
                 int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
 
                 if (fd < 0) {
                         int r = err_errno();
 
-                        fdset_deinit(&outgoing->fds);
-                        free(outgoing);
+                        outgoing_free(outgoing);
                         return r;
                 }
                 (void)fdset_add(&outgoing->fds, fd);
         }
-        outgoing->pool = pool;
         *ret_outgoing = outgoing;
         return 0;
 }
 
+static void enqueue(struct transport *transport, struct outgoing *outgoing)
+{
+        TAILQ_INSERT_TAIL(&transport->queue, outgoing, link);
+        transport->n_queued++;
+        transport->n_queued_fds += outgoing->fds.n;
+}
+
+static void drop_first(struct transport *transport)
+{
+        struct outgoing *outgoing = TAILQ_FIRST(&transport->queue);
+
+        TAILQ_REMOVE(&transport->queue, outgoing, link);
+        transport->n_queued--;
+        transport->n_queued_fds -= outgoing->fds.n;
+        outgoing_free(outgoing);
+}
+
 static void drop_queue(struct transport *transport)
 {
-        struct outgoing *outgoing;
-
-        while ((outgoing = TAILQ_FIRST(&transport->queue))) {
-                TAILQ_REMOVE(&transport->queue, outgoing, link);
-                outgoing_free(transport->server, outgoing);
-        }
-        transport->n_queued = 0;
+        while (!TAILQ_EMPTY(&transport->queue))
+                drop_first(transport);
 }
 
 /* The peer's end is learnt by reading it, so that what it sent before is still taken. A connection
@@ -95,26 +115,113 @@ static void give_up_sending(struct transport *transport)
         (void)shutdown(transport->fd, SHUT_RDWR);
 }
 
+static void slow_down(struct transport *transport)
+{
+        struct server *server = transport->server;
+
+        if (transport->slow)
+                return;
+        transport->slow = true;
+        LIST_INSERT_HEAD(&server->slow, transport, slow_link);
+        if (!uv_is_active((uv_handle_t *)&server->patience))
+                (void)uv_timer_start(&server->patience, on_patience, PATIENCE_MS, 0);
+}
+
+static void speed_up(struct transport *transport)
+{
+        if (!transport->slow)
+                return;
+        transport->slow = false;
+        LIST_REMOVE(transport, slow_link);
+}
+
+static void forget_in_flight(struct transport *transport)
+{
+        user_note_received(transport->user, transport->n_in_flight);
+        transport->n_in_flight = 0;
+}
+
+/* What was sent and is not received, the kernel counts, also after the peer's end was shut. */
+static bool is_all_received(struct transport *transport)
+{
+        int n_bytes = 0;
+
+        if (!transport->n_in_flight)
+                return true;
+        if (ioctl(transport->fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0)
+                return false;
+        forget_in_flight(transport);
+        return true;
+}
+
+static bool may_send(struct transport *transport, unsigned n_fds)
+{
+        if (!n_fds)
+                return true;
+        if (transport->n_in_flight + n_fds <= IN_FLIGHT_MAX &&
+            user_may_send(transport->user, n_fds))
+                return true;
+        return is_all_received(transport) && user_may_send(transport->user, n_fds);
+}
+
+/* -EAGAIN: the loop will tell when to go on; -EBUSY: it will not. */
+static int try_send(struct transport *transport, const struct frame *frame, const int *fds)
+{
+        int r;
+
+        if (!may_send(transport, frame->n_fds))
+                return -EBUSY;
+        r = wire_send(transport->fd, frame, fds);
+        switch (r) {
+        case 0:
+                transport->n_in_flight += frame->n_fds;
+                user_note_sent(transport->user, frame->n_fds);
+                return 0;
+        /* Others' doing, and not for ever. */
+        case -ETOOMANYREFS:
+        case -ENOBUFS:
+        case -ENOMEM:
+                return -EBUSY;
+        default:
+                return r;
+        }
+}
+
+static uint64_t lease_of(const struct frame *frame)
+{
+        return frame->kind == MESSAGE_LEASED ? frame->leased.lease : frame->attached.lease;
+}
+
+static int try_first(struct transport *transport)
+{
+        const struct outgoing *outgoing = TAILQ_FIRST(&transport->queue);
+        int block_fd;
+
+        if (outgoing->kind == TRANSPORT_COPIED)
+                return try_send(transport, &outgoing->frame, outgoing->fds.fds);
+        block_fd = transport->find_block_fd(transport, lease_of(&outgoing->frame));
+        return block_fd < 0 ? 0 : try_send(transport, &outgoing->frame, &block_fd);
+}
+
 static void flush(struct transport *transport)
 {
-        struct outgoing *outgoing;
+        while (!TAILQ_EMPTY(&transport->queue)) {
+                int r = try_first(transport);
 
-        while ((outgoing = TAILQ_FIRST(&transport->queue))) {
-                int r = wire_send(transport->fd, &outgoing->frame, outgoing->fds.fds);
-
-                if (r == -EAGAIN)
+                if (r == -EBUSY)
+                        slow_down(transport);
+                if (r == -EBUSY || r == -EAGAIN)
                         return;
                 if (r) {
                         give_up_sending(transport);
                         return;
                 }
-                TAILQ_REMOVE(&transport->queue, outgoing, link);
-                transport->n_queued--;
-                outgoing_free(transport->server, outgoing);
+                drop_first(transport);
         }
 }
 
-static void receive(struct transport *transport)
+/* Returns whether there may be more. */
+static bool receive(struct transport *transport)
 {
         for (unsigned i = 0; i < FRAMES_A_TURN && !transport->closing; i++) {
                 CLEANUP(fdset_deinit)
@@ -123,16 +230,17 @@ static void receive(struct transport *transport)
                 struct frame frame;
                 int r;
 
-                if (transport->n_queued >= QUEUE_HIGH)
-                        return;
+                if (!may_read(transport))
+                        return false;
                 r = wire_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
                 if (r == -EAGAIN)
-                        return;
+                        return false;
                 if (r == 0 || r == GPUMEM_E_UNKNOWN_KIND)
                         transport->on_frame(transport, r, &frame);
                 else
                         transport->on_end(transport, r == GPUMEM_E_DISCONNECTED ? NULL : &reason);
         }
+        return !transport->closing;
 }
 
 /* An error status means that the peer hung up with bytes unread on its side: nobody is left to send
@@ -146,11 +254,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         else if (events & UV_WRITABLE)
                 flush(transport);
         if (status < 0 || events & UV_READABLE)
-                receive(transport);
+                (void)receive(transport);
         watch(transport);
 }
 
-int transport_init(struct transport *transport, struct server *server, int take_fd)
+int transport_init(struct transport *transport, struct server *server, struct user *user,
+                   int take_fd)
 {
         int r;
 
@@ -160,16 +269,17 @@ int transport_init(struct transport *transport, struct server *server, int take_
                 return r;
         }
         transport->server = server;
+        transport->user = user;
         transport->fd = take_fd;
-        transport->closing = false;
-        transport->n_queued = 0;
+        transport->closing = transport->slow = false;
+        transport->n_queued = transport->n_queued_fds = transport->n_in_flight = 0;
         TAILQ_INIT(&transport->queue);
         watch(transport);
         return 0;
 }
 
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
-                    uint32_t pool)
+                    enum transport_fds kind)
 {
         struct outgoing *outgoing;
         int r = -EAGAIN;
@@ -177,16 +287,27 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
         if (transport->closing)
                 return;
         if (!transport->n_queued)
-                r = wire_send(transport->fd, frame, fds);
+                r = try_send(transport, frame, fds);
         if (r == 0)
                 return;
-        if (r != -EAGAIN || outgoing_new(frame, fds, pool, &outgoing)) {
+        if (r == -EBUSY)
+                slow_down(transport);
+        if ((r == -EBUSY || r == -EAGAIN) && outgoing_new(frame, fds, kind, &outgoing) == 0)
+                enqueue(transport, outgoing);
+        else
                 give_up_sending(transport);
-                return;
-        }
-        TAILQ_INSERT_TAIL(&transport->queue, outgoing, link);
-        transport->n_queued++;
         watch(transport);
+}
+
+void transport_catch_up(struct transport *transport)
+{
+        struct pollfd poll_fd = {.fd = transport->fd, .events = POLLRDHUP};
+
+        if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
+                return;
+        drop_queue(transport);
+        while (receive(transport))
+                continue;
 }
 
 /* The fd is closed after the handle: libuv may still look at it until then. */
@@ -198,11 +319,59 @@ static void on_closed(uv_handle_t *handle)
         transport->on_closed(transport);
 }
 
+static void close_handle(struct transport *transport)
+{
+        speed_up(transport);
+        forget_in_flight(transport);
+        uv_close((uv_handle_t *)&transport->poll, on_closed);
+}
+
 void transport_close(struct transport *transport)
 {
         if (transport->closing)
                 return;
         transport->closing = true;
         drop_queue(transport);
-        uv_close((uv_handle_t *)&transport->poll, on_closed);
+        if (is_all_received(transport) || server_is_stopping(transport->server)) {
+                close_handle(transport);
+                return;
+        }
+        (void)uv_poll_stop(&transport->poll);
+        (void)shutdown(transport->fd, SHUT_RDWR);
+        slow_down(transport);
+}
+
+static void look_after(struct transport *transport)
+{
+        speed_up(transport);
+        if (!transport->closing) {
+                flush(transport);
+                watch(transport);
+        } else if (is_all_received(transport)) {
+                close_handle(transport);
+        } else {
+                slow_down(transport);
+        }
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, patience);
+        struct transport *transport, *next;
+
+        for (transport = LIST_FIRST(&server->slow); transport; transport = next) {
+                next = LIST_NEXT(transport, slow_link);
+                look_after(transport);
+        }
+}
+
+void transport_give_up_slow(struct server *server)
+{
+        struct transport *transport, *next;
+
+        for (transport = LIST_FIRST(&server->slow); transport; transport = next) {
+                next = LIST_NEXT(transport, slow_link);
+                if (transport->closing)
+                        close_handle(transport);
+        }
 }

@@ -2,7 +2,9 @@
  *
  * Embedded in its owner, which it must not outlive. Callbacks run on the loop; the owner may close
  * the transport in any of them. Frames that the socket does not take at once are queued; while many
- * are, nothing more is read, so that a peer who does not listen cannot make the queue grow. */
+ * are, or one with fds of its own, nothing more is read, so that a peer who does not listen cannot
+ * make the queue grow. Of fds that were sent and not received a peer has a few at most, and a share
+ * of what all may have: then its frames wait until it has taken them. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,30 +19,45 @@ TAILQ_HEAD(outgoing_queue, outgoing);
 
 struct transport {
         struct server *server;
+        struct user *user;
+        LIST_ENTRY(transport) slow_link;
+        bool slow;            /* is looked at from time to time: the loop does not tell */
+        unsigned n_in_flight; /* fds sent since the peer was seen to have taken all */
         uv_poll_t poll;
         int fd;
         bool closing;
         struct outgoing_queue queue;
         unsigned n_queued;
+        unsigned n_queued_fds;
         /* r: 0, or GPUMEM_E_UNKNOWN_KIND with a sound header. */
         void (*on_frame)(struct transport *transport, int r, const struct frame *frame);
         /* The peer is gone (reason NULL), or what it sent was no frame. Called once. */
         void (*on_end)(struct transport *transport, const struct proto_reason *reason);
+        /* The fd that a lease's block has now, borrowed; -1: the frame about it is not sent. */
+        int (*find_block_fd)(struct transport *transport, uint64_t lease_id);
         /* After transport_close: the handle is free. */
         void (*on_closed)(struct transport *transport);
 };
 
-/* Fds of a frame to send: borrowed. Those of blocks may be a driver's, which are closed later by
- * the pool's worker if the frame has to wait. */
-#define TRANSPORT_NO_POOL UINT32_MAX
+/* Fds of a frame to send are borrowed. If it has to wait they are copied, or found again: those of
+ * blocks, which are many, and a driver's. */
+enum transport_fds { TRANSPORT_COPIED, TRANSPORT_OF_BLOCK };
 
-/* Starts to read. The transport owns `take_fd`, also on failure. */
-int transport_init(struct transport *transport, struct server *server, int take_fd);
+/* Starts to read, on account of `user`. The transport owns `take_fd`, also on failure. */
+int transport_init(struct transport *transport, struct server *server, struct user *user,
+                   int take_fd);
 
 /* Sends a sealed frame, now or when the socket takes it. Failures reach on_end by way of the
  * loop. */
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
-                    uint32_t pool);
+                    enum transport_fds kind);
 
-/* Ends the connection; what is queued is dropped. on_closed follows. */
+/* If the peer has hung up: takes what it had sent, and its end, now and not when the loop comes to it. */
+void transport_catch_up(struct transport *transport);
+
+/* Ends the connection; what is queued is dropped. on_closed follows, when the peer has taken the fds
+ * that are in flight, or has hung up: they are accounted for until then. */
 void transport_close(struct transport *transport);
+
+/* The daemon ends: peers are not waited for any more. */
+void transport_give_up_slow(struct server *server);

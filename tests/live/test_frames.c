@@ -520,8 +520,8 @@ START_TEST(a_child_that_holds_the_connection_holds_the_charge)
 }
 END_TEST
 
-/* Asks for more than it reads, until the daemon reads nothing from it any more; nobody else waits.
- * When it hangs up, with all that unread, nothing of it stays. */
+/* Asks for more than it reads, until the daemon reads nothing from it any more; nobody else waits, and
+ * no fds are kept for it. When it hangs up, with all that unread, nothing of it stays. */
 START_TEST(a_client_that_never_reads_harms_nobody)
 {
         struct frame frame = FRAME_NULL;
@@ -529,13 +529,12 @@ START_TEST(a_client_that_never_reads_harms_nobody)
 
         ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
         proto_seal(&frame, MESSAGE_STATS, 2, 0);
-        for (unsigned i = 0; i < 1000 && daemon_count_fds(&gpumemd) < n_fds_before + 64; i++) {
+        for (unsigned n_full = 0; n_full < 20; n_full++) {
                 while (wire_send(fd, &frame, NULL) == 0) {
                 }
-                sleep_ms(2);
+                sleep_ms(5);
         }
-        ck_assert_uint_ge(daemon_count_fds(&gpumemd), n_fds_before + 64);
-        ck_assert_uint_lt(daemon_quiet_fds(&gpumemd), n_fds_before + 100);
+        ck_assert_uint_lt(daemon_quiet_fds(&gpumemd), n_fds_before + 10);
         send_frame(other, &frame, MESSAGE_STATS, 3);
         ck_assert_uint_eq(expect(other, MESSAGE_STATS_REPLY).serial, 3);
         closep(&fd);

@@ -245,6 +245,35 @@ START_TEST(a_punched_block_of_huge_pages_is_not_served_again)
 }
 END_TEST
 
+/* Asks for all there is and leaves while it is being made; returns whether it was made all the same. */
+static bool is_made_for_nobody(void)
+{
+        struct hostile hostile = connect_by_hand();
+        struct frame request = FRAME_NULL;
+        uint64_t n_creates = daemon_figure(FIGURE_creates);
+
+        request.lease.n_bytes = 512 * MIB;
+        request.lease.pool = read_row().id;
+        ck_assert_int_eq(link_send(hostile.link, &request, MESSAGE_LEASE), 0);
+        daemon_await(FIGURE_reserved, 512 * MIB);
+        link_free(hostile.link);
+        while (daemon_figure(FIGURE_reserved) && daemon_figure(FIGURE_creates) == n_creates)
+                sleep_ms(1);
+        return daemon_figure(FIGURE_creates) > n_creates;
+}
+
+/* A fast machine may be done before. */
+START_TEST(what_nobody_waits_for_is_not_made)
+{
+        unsigned n = 0;
+
+        while (is_made_for_nobody()) {
+                daemon_free_all();
+                ck_assert_uint_lt(n++, 20);
+        }
+}
+END_TEST
+
 static TCase *add_case(Suite *suite, const char *name, void (*begin)(void))
 {
         TCase *tests = tcase_create(name);
@@ -263,6 +292,7 @@ int main(void)
         tcase_add_test(tests, a_whole_block_is_cached);
         tcase_add_test(tests, a_punched_block_is_not_served_again);
         tcase_add_test(tests, a_block_punched_in_the_cache_is_let_go);
+        tcase_add_test(tests, what_nobody_waits_for_is_not_made);
         tests = add_case(suite, "greedy", start_greedy);
         tcase_add_test(tests, a_machine_without_memory_refuses);
         tests = add_case(suite, "vmm", start_on_vmm);

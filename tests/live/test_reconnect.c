@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -559,6 +560,45 @@ START_TEST(what_is_held_is_within_limits)
 }
 END_TEST
 
+/* The connection ends, the daemon does not. */
+static void cut_connection(void)
+{
+        for (int fd = 0; fd < 1024; fd++) {
+                int type = 0;
+                socklen_t n_bytes = sizeof(type);
+
+                if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n_bytes) == 0 &&
+                    type == SOCK_SEQPACKET)
+                        (void)shutdown(fd, SHUT_RDWR);
+        }
+}
+
+/* What was held and what was leased is charged once, to the connection that there is, and ends. */
+START_TEST(a_cut_connection_is_replaced)
+{
+        unsigned char *old = must_alloc(on_device(0, 4 * MIB)), *cut, *fresh;
+
+        restart_daemon(NULL);
+        cut = must_alloc(on_device(0, 8 * MIB));
+        daemon_await(FIGURE_declared, 4 * MIB);
+        cut_connection();
+        fresh = must_alloc(on_device(0, 16 * MIB));
+        daemon_await(FIGURE_declared, 12 * MIB);
+        daemon_await(FIGURE_charged, 28 * MIB);
+        ck_assert_uint_eq(count_own_rows(), 1);
+        fill(0, cut, 0x44, 4096);
+        check_filled(0, cut, 0x44, 4096);
+        must_free(0, old);
+        daemon_await(FIGURE_declared, 8 * MIB);
+        cut_connection();
+        must_free(0, cut);
+        must_free(0, must_alloc(on_device(0, 32 * MIB)));
+        daemon_await(FIGURE_declared, 16 * MIB);
+        must_free(0, fresh);
+        daemon_await(FIGURE_charged, 0);
+}
+END_TEST
+
 struct churner {
         unsigned seed;
         _Atomic bool *over;
@@ -644,6 +684,7 @@ int main(void)
         tcase_add_test(tests, pinned_memory_may_be_made_in_another_way);
         tcase_add_test(tests, what_was_shared_stays_and_is_shared_no_more);
         tcase_add_test(tests, what_is_held_is_within_limits);
+        tcase_add_test(tests, a_cut_connection_is_replaced);
         tcase_add_test(tests, daemons_may_go_at_any_moment);
         add_particular(tests);
         suite_add_tcase(suite, tests);

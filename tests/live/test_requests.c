@@ -106,6 +106,21 @@ START_TEST(the_library_survives_an_error_that_nobody_waits_for)
 }
 END_TEST
 
+/* Nor does one that only sends fill the socket with them until both sides wait for each other. */
+START_TEST(the_library_takes_errors_off_the_socket_as_it_sends)
+{
+        struct frame frame = FRAME_NULL;
+        struct link *link = connect_link();
+
+        for (unsigned i = 0; i < 5000; i++) {
+                frame.return_lease.lease = 12345;
+                ck_assert_int_eq(link_send(link, &frame, MESSAGE_RETURN), 0);
+        }
+        ck_assert_int_eq(free_all(link, PROTO_SCOPE_TENANT, PROTO_ALL_POOLS), 0);
+        link_free(link);
+}
+END_TEST
+
 START_TEST(bad_questions_about_figures_are_told_apart)
 {
         static const struct {
@@ -213,6 +228,7 @@ int main(void)
         tcase_add_test(tests, rdma_and_fabric_are_not_served_yet);
         tcase_add_test(tests, pools_that_are_not_there_are_not_freed);
         tcase_add_test(tests, the_library_survives_an_error_that_nobody_waits_for);
+        tcase_add_test(tests, the_library_takes_errors_off_the_socket_as_it_sends);
         tcase_add_test(tests, bad_questions_about_figures_are_told_apart);
         add_strangers(tests);
         suite_add_tcase(suite, tests);

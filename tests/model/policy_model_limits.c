@@ -74,19 +74,60 @@ enum limit_scope model_limit(const struct model *model, const struct model_clien
         return 0;
 }
 
+/* Does the party (a client, or all of a uid) use the block, whoever pays? */
+static bool uses(const struct model_block *block, const struct model_client *client, uint32_t uid)
+{
+        const struct model_lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->busy && (client ? lease->client == client : lease->client->uid == uid))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_party(const struct model_client *who, const struct model_client *client,
+                     uint32_t uid)
+{
+        return who && (client ? who == client : who->uid == uid);
+}
+
+/* What the party pays for, and what it would if others left; without this block. */
+static struct usage burden_of(const struct model *model, const struct model_client *client,
+                              uint32_t uid, const struct model_block *but)
+{
+        struct usage usage = usage_of(model, client, uid);
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                unsigned kind = block->pool == MODEL_PINNED_POOL ? LIMIT_PINNED_BYTES
+                                                                 : LIMIT_DEVICE_BYTES;
+
+                if (block == but || is_party(payer(block), client, uid) ||
+                    !uses(block, client, uid))
+                        continue;
+                usage.n[kind] += block->n_bytes;
+                usage.n[LIMIT_LEASES]++;
+        }
+        return usage;
+}
+
+static bool bars(const struct model *model, const struct model_client *client,
+                 const struct model_block *block, enum limit_scope scope)
+{
+        const struct model_client *party = scope == LIMIT_OF_CLIENT ? client : NULL;
+
+        if (is_party(payer(block), party, client->uid))
+                return false;
+        return passes(model, client, scope, block->pool, block->n_bytes,
+                      burden_of(model, party, client->uid, block));
+}
+
 bool model_bars(const struct model *model, const struct model_client *client,
                 const struct model_block *block)
 {
-        const struct model_client *charged = payer(block);
-
-        if (client == charged)
-                return false;
-        if (passes(model, client, LIMIT_OF_CLIENT, block->pool, block->n_bytes,
-                   usage_of(model, client, 0)))
-                return true;
-        return client->uid != charged->uid &&
-               passes(model, client, LIMIT_OF_TENANT, block->pool, block->n_bytes,
-                      usage_of(model, NULL, client->uid));
+        return bars(model, client, block, LIMIT_OF_CLIENT) ||
+               bars(model, client, block, LIMIT_OF_TENANT);
 }
 
 bool model_can_never_be(const struct model *model, const struct model_request *request)

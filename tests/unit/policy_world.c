@@ -6,8 +6,8 @@
 struct world world_new(uint64_t max_bytes)
 {
         struct policy_pool pools[] = {
-                {.kind = POLICY_DEVICE, .max_bytes = max_bytes},
-                {.kind = POLICY_PINNED, .max_bytes = 64 * MIB},
+                {.kind = POLICY_DEVICE, .max_bytes = max_bytes, .capacity_bytes = max_bytes},
+                {.kind = POLICY_PINNED, .max_bytes = 64 * MIB, .capacity_bytes = 64 * MIB},
         };
         struct world world = {.now_ns = 1000};
         uint32_t id;

@@ -27,8 +27,8 @@ static atomic_int n_before_failure[2] = {-1, -1};
 static atomic_uint n_calls[2];
 static int error;
 
-static atomic_bool cancelled;
-static bool madvise_cancels;
+static atomic_bool cancelled, abandoned;
+static atomic_bool *madvise_sets;
 
 static bool fails(enum call call)
 {
@@ -48,8 +48,8 @@ int __wrap_fallocate64(int fd, int mode, off_t start, off_t n_bytes)
 
 int __wrap_madvise(void *bytes, size_t n_bytes, int advice)
 {
-        if (madvise_cancels)
-                atomic_store(&cancelled, true);
+        if (madvise_sets)
+                atomic_store(madvise_sets, true);
         if (fails(CALL_MADVISE)) {
                 errno = error;
                 return -1;
@@ -212,18 +212,33 @@ START_TEST(a_cancelled_backing_gives_up)
 }
 END_TEST
 
-/* Cancelled while the first pieces are faulted in: no thread begins another. */
+/* The next one is made. */
+START_TEST(an_abandoned_block_is_given_up)
+{
+        struct backing_block block = {.n_bytes = 256 * MIB, .fd = -1, .abandoned = true};
+        char failure[BACKING_FAILURE_MAX] = "";
+
+        ck_assert_int_eq(backing->create(backing, &block, failure), -ECANCELED);
+        ck_assert_int_eq(block.fd, -1);
+        ck_assert_uint_eq(atomic_load(&n_calls[CALL_FALLOCATE]), 0);
+        ck_assert_int_eq(create(&block, 2 * MIB), 0);
+        backing->release(backing, &block);
+}
+END_TEST
+
+/* Cancelled or abandoned while the first pieces are faulted in: no thread begins another. */
 START_TEST(a_prefault_is_cancelled_in_the_middle)
 {
         const uint64_t n_bytes = 2 * PREFAULT_MAX_THREADS * PREFAULT_PIECE;
         struct prefault task = {.n_bytes = n_bytes,
                                 .way = PREFAULT_ALLOCATE,
                                 .name = "pinned",
-                                .cancelled = &cancelled};
+                                .cancelled = &cancelled,
+                                .abandoned = &abandoned};
 
         ck_assert_int_eq(memfd_new("test", n_bytes, &task.fd), 0);
         ck_assert_int_eq(memfd_map_shared(task.fd, n_bytes, &task.bytes), 0);
-        madvise_cancels = true;
+        madvise_sets = _i ? &abandoned : &cancelled;
         ck_assert_int_eq(prefault(&task), -ECANCELED);
         ck_assert_uint_ge(file_bytes(task.fd), PREFAULT_PIECE);
         ck_assert_uint_le(file_bytes(task.fd), PREFAULT_MAX_THREADS * PREFAULT_PIECE);
@@ -245,7 +260,8 @@ int main(void)
         tcase_add_test(tests, faults_that_find_no_page_are_told_from_others);
         tcase_add_test(tests, more_than_the_machine_has_is_never_begun);
         tcase_add_test(tests, a_cancelled_backing_gives_up);
-        tcase_add_test(tests, a_prefault_is_cancelled_in_the_middle);
+        tcase_add_test(tests, an_abandoned_block_is_given_up);
+        tcase_add_loop_test(tests, a_prefault_is_cancelled_in_the_middle, 0, 2);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -52,6 +52,35 @@ START_TEST(nobody_declares_more_than_it_said_it_held)
 }
 END_TEST
 
+/* Each of many that have left is believed, but all of them together can have no more than fits. */
+START_TEST(no_sum_of_declarations_passes_what_can_be_counted)
+{
+        const uint64_t n_bytes = UINT64_C(1) << 60;
+        struct world world = world_new(n_bytes);
+        struct client *clients[9];
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(clients); i++) {
+                int r;
+
+                clients[i] = join(&world, 1);
+                client_set_held(clients[i], UINT64_MAX);
+                ck_assert_int_eq(declare(&world, clients[i], 0, n_bytes + 1), GPUMEM_E_BAD_REQUEST);
+                r = declare(&world, clients[i], 0, n_bytes);
+                ck_assert(r == 0 || r == GPUMEM_E_TOO_MANY);
+                n += r == 0;
+                (void)policy_client_eof(world.policy, clients[i], world.now_ns);
+        }
+        ck_assert_uint_ge(n, 1);
+        ck_assert_uint_lt(n, 9);
+        ck_assert_uint_eq(figures(&world).declared, n * n_bytes);
+        for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
+                ck_assert(policy_client_dead(world.policy, clients[i], world.now_ns));
+        ck_assert_uint_eq(figures(&world).declared, 0);
+        world_free(&world);
+}
+END_TEST
+
 /* They are mapped until the process has ended, like all else. */
 START_TEST(declared_bytes_are_charged_until_both_signs)
 {
@@ -109,6 +138,7 @@ int main(void)
         const TTest *const tests[] = {
                 declared_bytes_are_charged_and_not_reserved,
                 nobody_declares_more_than_it_said_it_held,
+                no_sum_of_declarations_passes_what_can_be_counted,
                 declared_bytes_are_charged_until_both_signs,
                 a_block_is_dated_when_it_is_made_and_at_each_change,
         };

@@ -1,5 +1,6 @@
 /* Requests that wait: order, deadlines. */
 #include "base/err.h"
+#include "daemon/policy/state.h"
 #include "tests/unit/policy_world.h"
 
 START_TEST(room_goes_to_the_one_that_asked_first)
@@ -160,6 +161,81 @@ START_TEST(failure_of_the_driver_refuses_with_it)
 }
 END_TEST
 
+START_TEST(in_turns_a_queue_is_walked_once_for_all)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, a, 4 * MIB), other = hold(&world, a, 4 * MIB);
+        uint64_t n_walks;
+
+        policy_serve_in_turns(world.policy);
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, b, 2, 4 * MIB, 0);
+        expect_idle(&world);
+        n_walks = world.policy->n_walks;
+        give_back(&world, a, held.lease, RETURN_UNMAPPED);
+        give_back(&world, a, other.lease, RETURN_UNMAPPED);
+        ck_assert_int_eq(policy_declare(world.policy, b, 0, 0, world.now_ns), 0);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks);
+        policy_serve(world.policy, world.now_ns);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks + 1);
+        expect_release(&world, held.block);
+        expect_release(&world, other.block);
+        policy_serve(world.policy, world.now_ns);
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 4 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 4 * MIB);
+        policy_serve(world.policy, world.now_ns);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks + 2);
+        world_free(&world);
+}
+END_TEST
+
+/* Many declare what they declared before. */
+START_TEST(nobody_is_looked_at_when_nothing_has_changed)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1);
+        uint64_t n_walks;
+
+        client_set_held(a, 4 * MIB);
+        n_walks = world.policy->n_walks;
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_int_eq(policy_declare(world.policy, a, 0, 4 * MIB, world.now_ns), 0);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks);
+        ck_assert_int_eq(policy_declare(world.policy, a, 0, 0, world.now_ns), 0);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks + 1);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(so_many_of_a_tenant_wait_and_no_more)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *other = join(&world, 2);
+        uint32_t n = 0;
+
+        (void)hold(&world, other, 8 * MIB);
+        policy_serve_in_turns(world.policy);
+        for (unsigned i = 0; i < 17; i++) {
+                struct client *client = join(&world, 1);
+
+                for (uint32_t serial = 1; serial <= 64; serial++)
+                        policy_lease(world.policy, client,
+                                     &(struct policy_ask){.serial = serial,
+                                                          .n_bytes = 2 * MIB,
+                                                          .deadline_ns = UINT64_MAX},
+                                     world.now_ns);
+        }
+        while (policy_next_order(world.policy).kind == ORDER_REFUSE)
+                n++;
+        ck_assert_uint_eq(n, 64);
+        ask(&world, other, 1, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        ck_assert_uint_eq(figures(&world).n_waiting, 1024 + 1);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *tests[] = {
@@ -171,6 +247,9 @@ int main(void)
                 deadline_is_refused_on_time_and_not_before,
                 block_that_is_being_made_has_no_deadline,
                 failure_of_the_driver_refuses_with_it,
+                in_turns_a_queue_is_walked_once_for_all,
+                nobody_is_looked_at_when_nothing_has_changed,
+                so_many_of_a_tenant_wait_and_no_more,
         };
 
         return run_tests("policy: queue", tests, ARRAY_SIZE(tests));

@@ -296,6 +296,37 @@ START_TEST(limits_are_for_those_who_attach_too)
 }
 END_TEST
 
+/* Whose charge it all becomes when the others leave. */
+START_TEST(limits_are_for_all_that_is_attached)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *owner = join(&world, 1), *c = join(&world, 1), *d = join(&world, 2);
+        struct held held[3];
+        struct policy_share tokens[3];
+        struct lease *lease;
+
+        for (unsigned i = 0; i < 3; i++) {
+                held[i] = hold_shareable(&world, owner, 4 * MIB);
+                tokens[i] = terms(i + 1, 2);
+                ck_assert_int_eq(share(&world, owner, &held[i], &tokens[i]), 0);
+        }
+        set_limit(&world, LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 8 * MIB);
+        (void)must_attach(&world, c, &tokens[0]);
+        (void)must_attach(&world, c, &tokens[1]);
+        (void)must_attach(&world, c, &tokens[1]);
+        ck_assert_int_eq(attach(&world, c, &tokens[2], &lease), GPUMEM_E_LIMIT);
+        for (unsigned i = 0; i < 2; i++)
+                give_back(&world, owner, held[i].lease, RETURN_UNMAPPED);
+        ck_assert_uint_eq(client_charged(c, 0), 8 * MIB);
+        ck_assert_int_eq(attach(&world, c, &tokens[2], &lease), GPUMEM_E_LIMIT);
+        set_limit(&world, LIMIT_OF_TENANT, 2, LIMIT_DEVICE_BYTES, 4 * MIB);
+        lease = must_attach(&world, d, &tokens[2]);
+        ck_assert_int_eq(attach(&world, join(&world, 2), &tokens[0], &lease), GPUMEM_E_LIMIT);
+        (void)must_attach(&world, join(&world, 2), &tokens[2]);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(a_shared_block_makes_no_room_for_others)
 {
         struct world world = world_new(4 * MIB);
@@ -375,6 +406,7 @@ int main(void)
                 a_token_is_for_its_tenant_and_one_that_is_granted,
                 one_client_may_hold_it_often_but_not_endlessly,
                 limits_are_for_those_who_attach_too,
+                limits_are_for_all_that_is_attached,
                 a_shared_block_makes_no_room_for_others,
                 every_failure_leaves_things_as_they_were,
                 a_policy_that_ends_forgets_its_tokens,

@@ -1,0 +1,200 @@
+/* What one process and one user may have of what everybody shares: connections and fds. Whoever takes
+ * all that it can get leaves something for the next one. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "client/link.h"
+#include "gpumem.h"
+#include "proto/wire.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+/* Somebody who is neither root nor who runs the daemon. */
+#define STRANGER 65534
+
+#define A_PROCESS_MAX 256
+#define IN_FLIGHT_MAX 16
+#define N_QUESTIONS   200
+
+static struct daemon gpumemd;
+static unsigned n_fds_before;
+
+static void start(void)
+{
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+static void stop(void)
+{
+        daemon_stop(&gpumemd);
+}
+
+static struct link *must_connect(void)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct link *link;
+
+        ck_assert_int_eq(link_new(NULL, "test", &link, &welcome, &fds), 0);
+        fdset_deinit(&fds);
+        return link;
+}
+
+/* A connection that leaves a charge behind. */
+static int connect_and_leave(void)
+{
+        struct link_hello hello = {.program = "leaver", .incarnation = 1, .n_held_bytes = 1};
+        struct fdset fds = FDSET_NULL;
+        struct frame held = FRAME_NULL;
+        struct message_welcome welcome;
+        struct link *link;
+        int r;
+
+        r = link_open(NULL, &hello, &link, &welcome, &fds);
+        if (r)
+                return r;
+        held.held.n_bytes = 1;
+        (void)link_send(link, &held, MESSAGE_HELD);
+        link_free(link);
+        fdset_deinit(&fds);
+        return 0;
+}
+
+/* In another process, of this user: whether it can connect. */
+static bool another_connects(uid_t uid)
+{
+        struct message_welcome welcome;
+        struct fdset fds = FDSET_NULL;
+        struct link *link;
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                _exit(setuid(uid) || link_new(NULL, "another", &link, &welcome, &fds) ? 1 : 0);
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        return status == 0;
+}
+
+START_TEST(a_process_leaves_so_many_charges_and_no_more)
+{
+        unsigned n = 0;
+
+        while (n <= A_PROCESS_MAX && connect_and_leave() == 0)
+                n++;
+        ck_assert_uint_eq(n, A_PROCESS_MAX);
+        ck_assert_uint_le(daemon_quiet_fds(&gpumemd), n_fds_before + A_PROCESS_MAX);
+        ck_assert(another_connects(getuid()));
+}
+END_TEST
+
+/* Of 256 fds a half is for connections; one user may have half of that. */
+START_TEST(a_user_leaves_connections_for_others)
+{
+        const struct rlimit few = {256, 256};
+        unsigned n = 0;
+
+        if (geteuid() != 0)
+                return;
+        daemon_kill(&gpumemd);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+        daemon_restart(&gpumemd, NULL, NULL);
+        ck_assert_int_eq(chmod(gpumemd.place, 0755), 0);
+        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        while (n < 64 && connect_and_leave() == 0)
+                n++;
+        ck_assert_uint_eq(n, 32);
+        ck_assert(!another_connects(getuid()));
+        ck_assert(another_connects(STRANGER));
+}
+END_TEST
+
+/* Takes what has come; returns the number of fds. */
+static unsigned receive_all(int socket, unsigned *n_answers)
+{
+        struct pollfd poll_fd = {.fd = socket, .events = POLLIN};
+        unsigned n_fds = 0;
+
+        while (poll(&poll_fd, 1, 0) > 0) {
+                struct fdset fds = FDSET_NULL;
+                struct proto_reason reason;
+                struct frame frame;
+
+                ck_assert_int_eq(wire_receive(socket, FROM_DAEMON, &frame, &fds, &reason), 0);
+                ck_assert_uint_eq(frame.kind, MESSAGE_POOLS_REPLY);
+                n_fds += fds.n;
+                fdset_deinit(&fds);
+                ++*n_answers;
+        }
+        return n_fds;
+}
+
+static void ask_in_vain(int socket, unsigned n)
+{
+        struct frame frame = FRAME_NULL;
+
+        for (unsigned i = 0; i < n; i++) {
+                proto_seal(&frame, MESSAGE_POOLS, i + 2, 0);
+                ck_assert_int_eq(wire_send(socket, &frame, NULL), 0);
+        }
+        (void)daemon_quiet_fds(&gpumemd);
+}
+
+START_TEST(who_does_not_read_has_few_fds_in_flight)
+{
+        struct link *link = must_connect();
+        unsigned n_answers = 0;
+
+        ask_in_vain(link_socket(link), N_QUESTIONS);
+        ck_assert_uint_le(daemon_count_fds(&gpumemd), n_fds_before + 4);
+        ck_assert_int_eq(kill(gpumemd.pid, SIGSTOP), 0);
+        sleep_ms(20);
+        ck_assert_uint_le(receive_all(link_socket(link), &n_answers), IN_FLIGHT_MAX);
+        ck_assert_uint_ge(n_answers, 1);
+        ck_assert_int_eq(kill(gpumemd.pid, SIGCONT), 0);
+        while (n_answers < N_QUESTIONS) {
+                (void)receive_all(link_socket(link), &n_answers);
+                sleep_ms(1);
+        }
+        link_free(link);
+}
+END_TEST
+
+/* The kernel counts them until they are received, whatever has become of the connection. */
+START_TEST(fds_in_flight_are_accounted_for_after_the_end)
+{
+        struct link *link = must_connect();
+        struct frame bye = FRAME_NULL;
+
+        ask_in_vain(link_socket(link), IN_FLIGHT_MAX);
+        proto_seal(&bye, MESSAGE_BYE, 1, 0);
+        ck_assert_int_eq(wire_send(link_socket(link), &bye, NULL), 0);
+        ck_assert_uint_ge(daemon_quiet_fds(&gpumemd), n_fds_before + 2);
+        link_free(link);
+        for (unsigned i = 0; i < 1000 && daemon_count_fds(&gpumemd) > n_fds_before; i++)
+                sleep_ms(5);
+        ck_assert_uint_eq(daemon_count_fds(&gpumemd), n_fds_before);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("bounds");
+        TCase *tests = tcase_create("bounds");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, a_process_leaves_so_many_charges_and_no_more);
+        tcase_add_test(tests, a_user_leaves_connections_for_others);
+        tcase_add_test(tests, who_does_not_read_has_few_fds_in_flight);
+        tcase_add_test(tests, fds_in_flight_are_accounted_for_after_the_end);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
