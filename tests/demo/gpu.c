@@ -158,6 +158,25 @@ int gpu_fill(struct gpu *gpu, void *to, unsigned char byte, uint64_t n_bytes)
                               n_bytes, gpu->stream));
 }
 
+int gpu_order_after(struct gpu *gpu, struct gpu *earlier)
+{
+        CUevent event;
+        int r, r_destroy;
+
+        r = gpu_use(earlier);
+        if (!r)
+                r = told(CUDA_CALL(&gpu->cuda, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
+        if (r)
+                return r;
+        r = told(CUDA_CALL(&gpu->cuda, cuEventRecord, event, earlier->stream));
+        if (!r)
+                r = gpu_use(gpu);
+        if (!r)
+                r = told(CUDA_CALL(&gpu->cuda, cuStreamWaitEvent, gpu->stream, event, 0));
+        r_destroy = told(CUDA_CALL(&gpu->cuda, cuEventDestroy, event));
+        return r ? r : r_destroy;
+}
+
 int gpu_synchronize(struct gpu *gpu)
 {
         return told(CUDA_CALL(&gpu->cuda, cuStreamSynchronize, gpu->stream));

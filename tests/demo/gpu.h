@@ -33,6 +33,10 @@ int gpu_fill(struct gpu *gpu, void *to, unsigned char byte, uint64_t n_bytes);
 /* Enqueued in the default stream, which knows nothing of the other. */
 int gpu_copy_to_host_by_default(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes);
 
+/* What is in `earlier`'s stream by now comes before what is enqueued in this one from now on. This
+ * one's context is current then. */
+int gpu_order_after(struct gpu *gpu, struct gpu *earlier);
+
 int gpu_synchronize(struct gpu *gpu);
 
 /* The driver's own count of the device's memory. */
