@@ -29,3 +29,6 @@ int command_all(const struct options *options, struct rows *rows);
 
 int command_hot(const struct options *options, struct rows *rows);
 int command_random(const struct options *options, struct rows *rows);
+int command_growth(const struct options *options, struct rows *rows);
+int command_metadata(const struct options *options, struct rows *rows);
+int command_threads(const struct options *options, struct rows *rows);
