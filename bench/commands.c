@@ -11,6 +11,8 @@ const struct command commands[] = {
         {"metadata", "memory that bookkeeping takes, at 64 KiB an allocation", 0, 0,
          command_metadata},
         {"threads", "hot in two threads, beside one", 0, 0, command_threads},
+        {"lease", "a lease and its return, beside two bare echoes", 0, 0, command_lease},
+        {"pinned", "pinned memory: pairs, and the first bytes", 0, 0, command_pinned},
         {"all", "all of these; traces are FILE...", 0, UINT_MAX, command_all},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);

@@ -32,3 +32,5 @@ int command_random(const struct options *options, struct rows *rows);
 int command_growth(const struct options *options, struct rows *rows);
 int command_metadata(const struct options *options, struct rows *rows);
 int command_threads(const struct options *options, struct rows *rows);
+int command_lease(const struct options *options, struct rows *rows);
+int command_pinned(const struct options *options, struct rows *rows);

@@ -13,12 +13,12 @@ int target_check(const char *what, int result)
         return err_fold(result);
 }
 
-static int check_cuda(int r)
+int target_check_cuda(int result)
 {
-        if (!r)
+        if (!result)
                 return 0;
         (void)fprintf(stderr, "gpumem-bench: %s\n", cuda_failure());
-        return err_fold(r);
+        return err_fold(result);
 }
 
 static int open_device(struct target *target)
@@ -35,7 +35,7 @@ static int open_device(struct target *target)
         if (!r)
                 r = CUDA_CALL(&target->cuda, cuDevicePrimaryCtxRetain, &target->context,
                               target->device);
-        return check_cuda(r);
+        return target_check_cuda(r);
 }
 
 static int open_streams(struct target *target)
@@ -43,14 +43,14 @@ static int open_streams(struct target *target)
         int r = target_enter(target);
 
         for (unsigned i = 0; i < TARGET_STREAMS && !r; i++)
-                r = check_cuda(CUDA_CALL(&target->cuda, cuStreamCreate, &target->streams[i],
-                                         CU_STREAM_NON_BLOCKING));
+                r = target_check_cuda(CUDA_CALL(&target->cuda, cuStreamCreate, &target->streams[i],
+                                                CU_STREAM_NON_BLOCKING));
         return r;
 }
 
 int target_enter(const struct target *target)
 {
-        return check_cuda(CUDA_CALL(&target->cuda, cuCtxSetCurrent, target->context));
+        return target_check_cuda(CUDA_CALL(&target->cuda, cuCtxSetCurrent, target->context));
 }
 
 int target_init(const struct options *options, struct target *ret_target)

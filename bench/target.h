@@ -33,6 +33,9 @@ int target_enter(const struct target *target);
 /* `what` did not work, if it did not: says so and gives a fault. */
 int target_check(const char *what, int result);
 
+/* The same of a call of the driver, which says itself what it did not like. */
+int target_check_cuda(int result);
+
 static inline int target_alloc(struct target *target, unsigned stream, uint64_t n_bytes,
                                void **ret_pointer)
 {
