@@ -13,6 +13,7 @@ const struct command commands[] = {
         {"threads", "hot in two threads, beside one", 0, 0, command_threads},
         {"lease", "a lease and its return, beside two bare echoes", 0, 0, command_lease},
         {"pinned", "pinned memory: pairs, and the first bytes", 0, 0, command_pinned},
+        {"lookups", "the driver's calls that are in every hit", 0, 0, command_lookups},
         {"all", "all of these; traces are FILE...", 0, UINT_MAX, command_all},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);
