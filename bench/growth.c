@@ -9,7 +9,7 @@
 #include "bench/target.h"
 
 /* A million are built and taken down every time, which takes a while. */
-#define REPETITIONS_FULL 5
+#define REPETITIONS_FULL 3
 #define N_STEPS          1024
 #define BOUND            2
 

@@ -63,18 +63,8 @@ static int add_proof(const struct hot *hot, struct rows *rows)
         return rows_add(rows, &row);
 }
 
-static int add_hits(const struct gpumem_stats *stats, const char *name, struct rows *rows)
-{
-        uint64_t n_allocs = stats->n_hits + stats->n_misses;
-        struct row row = {.value = 100.0 * (double)stats->n_hits / (double)n_allocs, .unit = "%"};
-
-        (void)snprintf(row.name, ROW_NAME_MAX, "%s", name);
-        return rows_add(rows, &row);
-}
-
 static int measure(struct target *target, const struct options *options, struct rows *rows)
 {
-        struct gpumem_stats stats;
         struct hot hot;
         struct beside beside = {.name = "hot",
                                 .pattern = PEER_PAIR,
@@ -88,9 +78,7 @@ static int measure(struct target *target, const struct options *options, struct 
         if (!r)
                 r = beside_measure(&beside, options, rows);
         if (!r)
-                r = target_stats(target, GPUMEM_DEVICE, &stats);
-        if (!r)
-                r = add_hits(&stats, "hot_hits", rows);
+                r = target_add_hits(target, "hot_hits", rows);
         if (!r)
                 r = add_proof(&hot, rows);
         return r ? r : hot_deinit(&hot);

@@ -157,6 +157,19 @@ static int add_rows(struct samples samples[N_SIDES], struct rows *rows)
         return r;
 }
 
+/* All of this client's were shareable: one that hit would have been no lease. */
+static int check_leases(struct lease *lease)
+{
+        struct gpumem_stats stats;
+        int r;
+
+        r = target_stats(&lease->target, &stats);
+        if (r || !stats.n_hits)
+                return r;
+        (void)fprintf(stderr, "gpumem-bench: shareable allocations were served without a lease\n");
+        return -ENOTRECOVERABLE;
+}
+
 static int measure(struct lease *lease, const struct options *options, struct rows *rows)
 {
         struct samples samples[N_SIDES] = {{.n = 0}};
@@ -171,6 +184,8 @@ static int measure(struct lease *lease, const struct options *options, struct ro
                                 samples_add(&samples[side], ns);
                 }
         }
+        if (!r)
+                r = check_leases(lease);
         return r ? r : add_rows(samples, rows);
 }
 

@@ -56,7 +56,7 @@ static int add_rows(struct target *target, uint64_t n_bytes, uint32_t n_live, st
         struct gpumem_stats stats;
         int r;
 
-        r = target_stats(target, GPUMEM_DEVICE, &stats);
+        r = target_stats(target, &stats);
         if (r)
                 return r;
         share.value = 100 * (double)n_bytes / (double)stats.n_requested_bytes;

@@ -47,6 +47,8 @@ static int measure(struct state *state, const struct options *options, struct ro
         if (!r)
                 r = beside_measure(&beside, options, rows);
         if (!r)
+                r = target_add_hits(&state->target, "random_hits", rows);
+        if (!r)
                 r = replace_empty(&state->replace, target_replace_free, &state->target);
         replace_deinit(&state->replace);
         return r;

@@ -86,11 +86,23 @@ void target_deinit(struct target *target)
         *target = (struct target)TARGET_NULL;
 }
 
-int target_stats(struct target *target, enum gpumem_kind kind, struct gpumem_stats *ret_stats)
+int target_stats(struct target *target, struct gpumem_stats *ret_stats)
 {
         ret_stats->struct_size = sizeof(*ret_stats);
-        return target_check("statistics", gpumem_get_stats(target->client, kind,
-                                                           kind == GPUMEM_DEVICE ? target->device
-                                                                                 : GPUMEM_NEAREST,
-                                                           ret_stats));
+        return target_check("statistics", gpumem_get_stats(target->client, GPUMEM_DEVICE,
+                                                           target->device, ret_stats));
+}
+
+int target_add_hits(struct target *target, const char *name, struct rows *rows)
+{
+        struct row row = {.unit = "%"};
+        struct gpumem_stats stats;
+        int r;
+
+        r = target_stats(target, &stats);
+        if (r)
+                return r;
+        (void)snprintf(row.name, ROW_NAME_MAX, "%s", name);
+        row.value = 100 * (double)stats.n_hits / (double)(stats.n_hits + stats.n_misses);
+        return rows_add(rows, &row);
 }

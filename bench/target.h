@@ -23,6 +23,7 @@ struct target {
         }
 
 struct options;
+struct rows;
 
 int target_init(const struct options *options, struct target *ret_target);
 void target_deinit(struct target *target);
@@ -63,4 +64,8 @@ static inline int target_replace_free(void *target, void *pointer)
         return target_free(target, 0, pointer);
 }
 
-int target_stats(struct target *target, enum gpumem_kind kind, struct gpumem_stats *ret_stats);
+/* The figures of the device's pool. */
+int target_stats(struct target *target, struct gpumem_stats *ret_stats);
+
+/* How many of the client's allocations of device memory needed no message so far. */
+int target_add_hits(struct target *target, const char *name, struct rows *rows);
