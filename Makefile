@@ -4,7 +4,7 @@ export JOBS ?= $(shell nproc)
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test demo gpu-bundle format protocol clean help
+.PHONY: build setup install test demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -26,6 +26,14 @@ test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build
 
+bench: setup ## measure beside other allocators and the kernel; figures go into build/bench.json too
+	@.ci/configure build-release gcc -Dbuildtype=debugoptimized
+	@echo "build-release: compiling"
+	@ninja -C build-release -j $(JOBS) --quiet bench/gpumem-bench daemon/gpumemd ctl/gpumemctl \
+		tests/demo/gpumem-replay driver/emulator/libcuda-emu.so
+	@mkdir -p build
+	@bench/bench.sh build-release all --output build/bench.json bench/traces/*.trace.gz
+
 gpu-bundle: setup ## make gpu-bundle/, which checks a machine with a GPU: gpu-bundle/run all
 	@.ci/gpu-bundle
 
@@ -36,7 +44,7 @@ protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
 	@python3 tests/style/protocol.py --write build/proto/protocol-tables proto/PROTOCOL.md
 
 clean: ## remove the build folders
-	rm -rf build build-asan build-clang build-tsan build-bundle gpu-bundle
+	rm -rf build build-asan build-clang build-tsan build-release build-bundle gpu-bundle
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile

@@ -1,8 +1,8 @@
 /* The CUDA driver as a table of function pointers, filled by dlopen: the one seam between this
  * project and a GPU. libcuda.so.1 and the emulated driver fill the same table.
  *
- * Members bear the driver's own names and types: cuda->cuMemCreate(...). Only driver/ and tests
- * call them; everything else uses the modules of this folder, which speak -errno and GPUMEM_E_*.
+ * Members bear the driver's own names and types: cuda->cuMemCreate(...). Only driver/, bench/ and
+ * tests call them; everything else uses the modules of this folder, which speak -errno and GPUMEM_E_*.
  *
  * A table is immutable once loaded, and may be used by any thread. It is never unloaded: the
  * driver keeps threads of its own. */

@@ -7,6 +7,7 @@
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"
 #include "driver/emulator/host.h"
+#include "driver/emulator/identity.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/stream.h"
 
@@ -34,30 +35,29 @@ CUresult context_failure(const struct context *context)
         return __atomic_load_n(&context->failure, __ATOMIC_ACQUIRE);
 }
 
-CUresult context_get_locked(struct context **ret_context)
+CUresult context_current(struct context **ret_context)
 {
         struct context *context;
         uint64_t id;
-        CUresult r;
 
         context = current_get(&id);
         if (!context)
                 return CUDA_ERROR_INVALID_CONTEXT;
-        if (context->state != CONTEXT_ACTIVE || context->id != id)
+        if (__atomic_load_n(&context->live_id, __ATOMIC_ACQUIRE) != id)
                 return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        r = context_failure(context);
-        if (r == CUDA_SUCCESS)
-                *ret_context = context;
-        return r;
+        *ret_context = context;
+        return CUDA_SUCCESS;
 }
 
 CUresult context_get(struct context **ret_context)
 {
-        CUresult r;
+        struct context *context;
+        CUresult r = context_current(&context);
 
-        emulator_lock();
-        r = context_get_locked(ret_context);
-        emulator_unlock();
+        if (r == CUDA_SUCCESS)
+                r = context_failure(context);
+        if (r == CUDA_SUCCESS)
+                *ret_context = context;
         return r;
 }
 
@@ -118,6 +118,7 @@ static void context_activate(struct context *context, unsigned flags)
         context->flags = flags;
         context->state = CONTEXT_ACTIVE;
         __atomic_store_n(&context->failure, CUDA_SUCCESS, __ATOMIC_RELEASE);
+        __atomic_store_n(&context->live_id, context->id, __ATOMIC_RELEASE);
 }
 
 /* A primary context costs the device some memory, if so configured. */
@@ -158,6 +159,7 @@ static void streams_close(struct context *context)
                 next = TAILQ_NEXT(stream, link);
                 if (!stream->handle)
                         continue;
+                identity_remove(stream->handle);
                 handle_free(HANDLE_STREAM, stream->handle);
                 stream->handle = 0;
                 stream_close(stream);
@@ -173,6 +175,8 @@ static void context_end(struct context *context)
         (void)context_wait(context);
         emulator_lock();
         context->state = CONTEXT_INACTIVE;
+        __atomic_store_n(&context->live_id, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&context->legacy_id, 0, __ATOMIC_RELEASE);
         streams_close(context);
         charge = context->charge;
         context->charge.fd = -1;

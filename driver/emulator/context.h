@@ -2,8 +2,8 @@
  *
  * A context object lives as long as the process, so that a stale handle or a thread's stale
  * current context never dangles; ending one makes it inactive, and a primary one can become
- * active again, under another id. The emulator's lock guards the fields, but for the failure,
- * which is atomic. What is current belongs to the thread. */
+ * active again, under another id. The emulator's lock guards the fields, but for the failure
+ * and two of the ids, which are atomic. What is current belongs to the thread. */
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +22,9 @@ struct context {
         enum context_kind kind;
         enum context_state state;
         uintptr_t handle;
-        uint64_t id; /* never used twice */
+        uint64_t id;        /* never used twice */
+        uint64_t live_id;   /* the id while it is active, else 0; atomic */
+        uint64_t legacy_id; /* of `legacy`, 0 before its first use; atomic */
         unsigned device;
         unsigned flags;
         unsigned n_retained;
@@ -32,10 +34,11 @@ struct context {
         struct store_hold charge; /* what it costs on the device; fd -1: nothing */
 };
 
-/* The calling thread's context, if it can be used. The first takes the lock itself, the second
- * expects it held. A spoilt context gives its failure. */
+/* The calling thread's context, if it has not ended. Needs no lock. */
+CUresult context_current(struct context **ret_context);
+
+/* The same, if it can be used: a spoilt one gives its failure. */
 CUresult context_get(struct context **ret_context);
-CUresult context_get_locked(struct context **ret_context);
 
 /* Sticky: the first failure stays. */
 void context_fail(struct context *context, CUresult failure);

@@ -112,7 +112,7 @@ EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int fl
         if (!event)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         emulator_lock();
-        r = context_get_locked(&context);
+        r = context_get(&context);
         if (r == CUDA_SUCCESS && handle_new(HANDLE_EVENT, event, &handle))
                 r = CUDA_ERROR_OUT_OF_MEMORY;
         if (r == CUDA_SUCCESS)

@@ -47,13 +47,20 @@ int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle)
         return 0;
 }
 
-static struct slot *slot_find(enum handle_kind kind, uintptr_t handle)
+uint32_t handle_index(enum handle_kind kind, uintptr_t handle)
 {
         uintptr_t link = handle / HANDLE_STEP;
 
-        if (handle % HANDLE_STEP != (unsigned)kind || !link || link > tables[kind].n)
-                return NULL;
-        return &tables[kind].slots[link - 1];
+        if (handle % HANDLE_STEP != (unsigned)kind || !link || link > UINT32_MAX)
+                return UINT32_MAX;
+        return (uint32_t)(link - 1);
+}
+
+static struct slot *slot_find(enum handle_kind kind, uintptr_t handle)
+{
+        uint32_t index = handle_index(kind, handle);
+
+        return index < tables[kind].n ? &tables[kind].slots[index] : NULL;
 }
 
 void *handle_find(enum handle_kind kind, uintptr_t handle)

@@ -15,4 +15,7 @@ int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle);
 /* NULL: no such handle of this kind. */
 void *handle_find(enum handle_kind kind, uintptr_t handle);
 
+/* Which of its kind a handle is, from 0; UINT32_MAX for what cannot be one. Needs no lock. */
+uint32_t handle_index(enum handle_kind kind, uintptr_t handle);
+
 void handle_free(enum handle_kind kind, uintptr_t handle);

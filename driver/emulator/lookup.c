@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "driver/emulator/context.h"
-#include "driver/emulator/current.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"
 #include "driver/emulator/stream.h"
@@ -68,23 +67,33 @@ static CUresult own_stream_get(struct context *context, struct stream **ret_stre
 static CUresult default_stream_get(CUstream handle, struct stream **ret_stream)
 {
         struct context *context;
-        uint64_t id;
         CUresult r;
 
-        context = current_get(&id);
-        if (!context)
-                return CUDA_ERROR_INVALID_CONTEXT;
-        if (context->state != CONTEXT_ACTIVE || context->id != id)
-                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        r = context_current(&context);
+        if (r != CUDA_SUCCESS)
+                return r;
         if (handle == CU_STREAM_PER_THREAD)
                 return own_stream_get(context, ret_stream);
         if (!context->legacy) {
                 r = stream_new(context, STREAM_LEGACY, CU_STREAM_DEFAULT, 0, &context->legacy);
                 if (r != CUDA_SUCCESS)
                         return r;
+                __atomic_store_n(&context->legacy_id, context->legacy->id, __ATOMIC_RELEASE);
         }
         *ret_stream = stream_ref(context->legacy);
         return CUDA_SUCCESS;
+}
+
+bool lookup_identity(CUstream handle, struct identity *ret_identity)
+{
+        if (handle == CU_STREAM_PER_THREAD)
+                return false;
+        if (handle && handle != CU_STREAM_LEGACY)
+                return identity_find((uintptr_t)handle, ret_identity);
+        if (context_current(&ret_identity->context) != CUDA_SUCCESS)
+                return false;
+        ret_identity->id = __atomic_load_n(&ret_identity->context->legacy_id, __ATOMIC_ACQUIRE);
+        return ret_identity->id != 0;
 }
 
 static CUresult lookup_locked(CUstream handle, struct stream **ret_stream)

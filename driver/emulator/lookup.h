@@ -1,10 +1,17 @@
 /* From a stream's handle to the stream: the default stream, the calling thread's, or a created one.
- * Takes the emulator's lock itself. */
+ * But for the first, which needs none, they take the emulator's lock themselves. */
 #pragma once
 
 #include <cuda.h>
+#include <stdbool.h>
+
+#include "driver/emulator/identity.h"
 
 struct stream;
+
+/* Whose id and context are asked for only, without a lock. False: lookup_stream knows, which may have
+ * to make a default stream first. */
+bool lookup_identity(CUstream handle, struct identity *ret_identity);
 
 /* The caller gets a count. Invented and stale handles: CUDA_ERROR_INVALID_HANDLE. A spoilt
  * context does not hinder: whoever cares asks for its failure. */

@@ -6,6 +6,7 @@
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/event.h"
 #include "driver/emulator/handle.h"
+#include "driver/emulator/identity.h"
 #include "driver/emulator/lookup.h"
 #include "driver/emulator/stream.h"
 
@@ -15,7 +16,7 @@ static CUresult create_locked(unsigned flags, int priority, struct stream **ret_
         struct stream *stream;
         CUresult r;
 
-        r = context_get_locked(&context);
+        r = context_get(&context);
         if (r == CUDA_SUCCESS)
                 r = stream_new(context, STREAM_CREATED, flags, priority, &stream);
         if (r != CUDA_SUCCESS)
@@ -24,6 +25,7 @@ static CUresult create_locked(unsigned flags, int priority, struct stream **ret_
                 stream_close(stream);
                 return CUDA_ERROR_OUT_OF_MEMORY;
         }
+        identity_put(stream->handle, &(struct identity){stream->id, context});
         *ret_stream = stream;
         return CUDA_SUCCESS;
 }
@@ -61,6 +63,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamDestroy(CUstream handle)
         emulator_lock();
         stream = handle_find(HANDLE_STREAM, (uintptr_t)handle);
         if (stream) {
+                identity_remove(stream->handle);
                 handle_free(HANDLE_STREAM, stream->handle);
                 stream->handle = 0;
         }
@@ -129,11 +132,16 @@ EMULATOR_API CUresult CUDAAPI cuStreamQuery(CUstream handle)
 
 EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *ret_id)
 {
+        struct identity identity;
         struct stream *stream;
         CUresult r = emulator_enter();
 
         if (r == CUDA_SUCCESS && !ret_id)
                 r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity)) {
+                *ret_id = identity.id;
+                return CUDA_SUCCESS;
+        }
         if (r == CUDA_SUCCESS)
                 r = lookup_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
@@ -145,11 +153,16 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long 
 
 EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 {
+        struct identity identity;
         struct stream *stream;
         CUresult r = emulator_enter();
 
         if (r == CUDA_SUCCESS && !ret_context)
                 r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity)) {
+                *ret_context = context_handle(identity.context);
+                return CUDA_SUCCESS;
+        }
         if (r == CUDA_SUCCESS)
                 r = lookup_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
@@ -162,11 +175,16 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_con
 EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
                                                   CUstreamCaptureStatus *ret_status)
 {
+        struct identity identity;
         struct stream *stream;
         CUresult r = emulator_enter();
 
         if (r == CUDA_SUCCESS && !ret_status)
                 r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity)) {
+                *ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
+                return context_failure(identity.context);
+        }
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(handle, &stream);
         if (r != CUDA_SUCCESS)

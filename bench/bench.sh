@@ -1,0 +1,18 @@
+#!/bin/bash
+# bench.sh BUILD [ARGUMENT...]: gpumem-bench with these arguments, against a gpumemd of its own on the
+# emulated driver.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "$1" && pwd)
+shift
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+
+# Sparse: what nobody writes to costs nothing. Room for the largest live set, many times over.
+make_place 1 256GiB
+start_daemon --pinned-bytes 3GiB
+status=0
+"$build/bench/gpumem-bench" "$@" || status=$?
+stop_daemon
+exit "$status"

@@ -1,0 +1,68 @@
+#include "bench/beside.h"
+
+#include "base/err.h"
+
+#define REPETITIONS_FULL  21
+#define REPETITIONS_QUICK 1
+
+unsigned count_repetitions(const struct options *options)
+{
+        return options->effort == EFFORT_FULL ? REPETITIONS_FULL : REPETITIONS_QUICK;
+}
+
+static int take_turn(const struct beside *beside, struct peer *peers, struct samples *ours,
+                     struct samples *theirs)
+{
+        double ns;
+        int r;
+
+        r = time_repetition(beside->steps, beside->state, beside->n_steps, &ns);
+        if (r)
+                return r;
+        samples_add(ours, ns);
+        for (unsigned i = 0; i < PEER_N; i++) {
+                r = peer_measure(&peers[i], &ns);
+                if (r)
+                        return r;
+                samples_add(&theirs[i], ns);
+        }
+        return 0;
+}
+
+static int add_rows(const struct beside *beside, struct samples *ours, struct samples *theirs,
+                    struct rows *rows)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < PEER_N && !r; i++) {
+                struct row row = {.value = samples_median(ours),
+                                  .unit = "ns",
+                                  .baseline = samples_median(&theirs[i])};
+
+                if (i == PEER_MIMALLOC) {
+                        row.limit = ROW_AT_MOST;
+                        row.bound = beside->bound;
+                        (void)snprintf(row.name, ROW_NAME_MAX, "%s", beside->name);
+                } else {
+                        (void)snprintf(row.name, ROW_NAME_MAX, "%s_beside_%s", beside->name,
+                                       peer_name((enum peer_allocator)i));
+                }
+                r = rows_add(rows, &row);
+        }
+        return r;
+}
+
+int beside_measure(const struct beside *beside, const struct options *options, struct rows *rows)
+{
+        struct samples ours = {.n = 0}, theirs[PEER_N] = {{.n = 0}};
+        struct peer peers[PEER_N] = {PEER_NULL};
+        int r = 0;
+
+        for (unsigned i = 0; i < PEER_N && !r; i++)
+                r = peer_init((enum peer_allocator)i, beside->pattern, beside->n_live, &peers[i]);
+        for (unsigned i = 0; i < count_repetitions(options) && !r; i++)
+                r = take_turn(beside, peers, &ours, theirs);
+        for (unsigned i = 0; i < PEER_N; i++)
+                peer_deinit(&peers[i]);
+        return r ? r : add_rows(beside, &ours, theirs, rows);
+}

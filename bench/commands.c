@@ -1,0 +1,19 @@
+#include "bench/commands.h"
+
+#include <limits.h>
+
+#include "base/err.h"
+
+const struct command commands[] = {
+        {"hot", "alloc and free, 64 live of 16 sizes, 512 B to 256 MiB", 0, 0, command_hot},
+        {"random", "replace one of 1000 live, 512 B to 64 MiB", 0, 0, command_random},
+        {"growth", "the same with 100 to 1,000,000 live, to 8 KiB each", 0, 0, command_growth},
+        {"metadata", "memory that bookkeeping takes, at 64 KiB an allocation", 0, 0,
+         command_metadata},
+        {"threads", "hot in two threads, beside one", 0, 0, command_threads},
+        {"lease", "a lease and its return, beside two bare echoes", 0, 0, command_lease},
+        {"pinned", "pinned memory: pairs, and the first bytes", 0, 0, command_pinned},
+        {"lookups", "the driver's calls that are in every hit", 0, 0, command_lookups},
+        {"all", "all of these; traces are FILE...", 0, UINT_MAX, command_all},
+};
+const unsigned n_commands = ARRAY_SIZE(commands);

@@ -1,0 +1,37 @@
+/* What gpumem-bench can do, one file a command. */
+#pragma once
+
+#include "bench/rows.h"
+
+enum effort { EFFORT_FULL, EFFORT_QUICK };
+
+struct options {
+        const char *socket_path; /* NULL: as gpumem_options has it */
+        enum effort effort;      /* quick: that it runs, not what it costs */
+        char **files;            /* for commands that read some */
+        unsigned n_files;
+};
+
+struct command {
+        const char *name;
+        const char *help;
+        unsigned n_files_min, n_files_max;
+        /* Adds its rows. On failure, which it has told on stderr, those so far stay. */
+        int (*run)(const struct options *options, struct rows *rows);
+};
+
+extern const struct command commands[];
+extern const unsigned n_commands;
+
+/* Every other command, each in a process of its own: what one leaves in the allocator or in the
+ * driver is not in the next one's way. */
+int command_all(const struct options *options, struct rows *rows);
+
+int command_hot(const struct options *options, struct rows *rows);
+int command_random(const struct options *options, struct rows *rows);
+int command_growth(const struct options *options, struct rows *rows);
+int command_metadata(const struct options *options, struct rows *rows);
+int command_threads(const struct options *options, struct rows *rows);
+int command_lease(const struct options *options, struct rows *rows);
+int command_lookups(const struct options *options, struct rows *rows);
+int command_pinned(const struct options *options, struct rows *rows);

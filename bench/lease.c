@@ -1,0 +1,280 @@
+/* A lease and its return beside two bare echoes, one of which brings a fd; everybody on one CPU.
+ *
+ * `lease` is what the daemon answers for a cached block, asked for over the library's own link: no call
+ * of the driver is in it. `lease_shareable` is the same by the public functions, with the one kind of
+ * allocation that always has a block of its own. That block is made anew each time and mapped, so the
+ * driver's calls are measured apart, one after another in this process, and shown with what is left
+ * without them. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "bench/beside.h"
+#include "bench/commands.h"
+#include "bench/echo.h"
+#include "bench/pin.h"
+#include "bench/target.h"
+#include "client/link.h"
+#include "client/rows.h"
+#include "driver/vmm.h"
+
+#define BLOCK_BYTES (2 * MIB)
+#define N_STEPS     64
+#define BOUND       2.5
+
+struct lease {
+        struct echo echo;
+        struct target target;
+        struct link *link;
+        uint32_t pool;
+        uint64_t address; /* reserved, for a block of the driver's */
+        pid_t daemon;     /* 0: not known */
+};
+
+#define LEASE_NULL                                       \
+        {                                                \
+                .echo = ECHO_NULL, .target = TARGET_NULL \
+        }
+
+static int echo_steps(void *argument, unsigned n_steps)
+{
+        struct lease *lease = argument;
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++) {
+                r = echo_call(&lease->echo, ECHO_WITH_FD);
+                if (!r)
+                        r = echo_call(&lease->echo, ECHO_BARE);
+        }
+        return r;
+}
+
+static int lease_once(struct lease *lease)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, end = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = BLOCK_BYTES;
+        request.lease.pool = lease->pool;
+        r = link_call(lease->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        if (r)
+                return r;
+        end.return_lease.lease = reply.leased.lease;
+        end.return_lease.flags = PROTO_RETURN_UNMAPPED;
+        return link_send(lease->link, &end, MESSAGE_RETURN);
+}
+
+static int lease_steps(void *argument, unsigned n_steps)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++)
+                r = lease_once(argument);
+        return target_check("lease", r);
+}
+
+static int shareable_steps(void *argument, unsigned n_steps)
+{
+        struct lease *lease = argument;
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = lease->target.streams[0],
+                                         .n_bytes = BLOCK_BYTES,
+                                         .flags = GPUMEM_SHAREABLE};
+        void *pointer;
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++) {
+                r = gpumem_alloc(lease->target.client, &request, &pointer);
+                if (!r)
+                        r = target_free(&lease->target, 0, pointer);
+        }
+        return target_check("lease_shareable", r);
+}
+
+/* The calls of one shareable allocation's life: what gpumemd makes and what the library makes. */
+static int driver_once(struct lease *lease)
+{
+        const struct cuda *cuda = &lease->target.cuda;
+        uint64_t made, imported;
+        int fd, r;
+
+        r = vmm_create(cuda, lease->target.device, BLOCK_BYTES, &made, &fd);
+        if (r)
+                return r;
+        r = vmm_import(cuda, fd, &imported);
+        (void)close(fd);
+        if (!r) {
+                r = vmm_map(cuda, lease->target.device, lease->address, BLOCK_BYTES, imported);
+                (void)vmm_release(cuda, imported);
+        }
+        if (!r)
+                r = CUDA_CALL(cuda, cuStreamSynchronize, lease->target.streams[0]);
+        if (!r)
+                r = vmm_unmap(cuda, lease->address, BLOCK_BYTES);
+        (void)vmm_release(cuda, made);
+        return r;
+}
+
+static int driver_steps(void *argument, unsigned n_steps)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++)
+                r = driver_once(argument);
+        return target_check_cuda(r);
+}
+
+enum { ECHOES, LEASE, SHAREABLE, DRIVER, N_SIDES };
+
+static timed_steps *const sides[N_SIDES] = {
+        [ECHOES] = echo_steps,
+        [LEASE] = lease_steps,
+        [SHAREABLE] = shareable_steps,
+        [DRIVER] = driver_steps,
+};
+
+static int add_rows(struct samples samples[N_SIDES], struct rows *rows)
+{
+        double echoes = samples_median(&samples[ECHOES]), driver = samples_median(&samples[DRIVER]);
+        double shareable = samples_median(&samples[SHAREABLE]);
+        const struct row added[] = {
+                {"lease", samples_median(&samples[LEASE]), "ns", echoes, BOUND, ROW_AT_MOST},
+                {"lease_shareable", shareable, "ns", echoes, 0, ROW_NO_BOUND},
+                {"lease_shareable_driver", driver, "ns", echoes, 0, ROW_NO_BOUND},
+                {"lease_shareable_rest", shareable - driver, "ns", echoes, 0, ROW_NO_BOUND},
+        };
+        int r = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(added) && !r; i++)
+                r = rows_add(rows, &added[i]);
+        return r;
+}
+
+/* All of this client's were shareable: one that hit would have been no lease. */
+static int check_leases(struct lease *lease)
+{
+        struct gpumem_stats stats;
+        int r;
+
+        r = target_stats(&lease->target, &stats);
+        if (r || !stats.n_hits)
+                return r;
+        (void)fprintf(stderr, "gpumem-bench: shareable allocations were served without a lease\n");
+        return -ENOTRECOVERABLE;
+}
+
+static int measure(struct lease *lease, const struct options *options, struct rows *rows)
+{
+        struct samples samples[N_SIDES] = {{.n = 0}};
+        int r = 0;
+
+        for (unsigned i = 0; i < count_repetitions(options) && !r; i++) {
+                for (unsigned side = 0; side < N_SIDES && !r; side++) {
+                        double ns;
+
+                        r = time_repetition(sides[side], lease, N_STEPS, &ns);
+                        if (!r)
+                                samples_add(&samples[side], ns);
+                }
+        }
+        if (!r)
+                r = check_leases(lease);
+        return r ? r : add_rows(samples, rows);
+}
+
+static int find_pool(const struct message_welcome *welcome, int fd, uint32_t *ret_pool)
+{
+        struct pool_row *pools;
+        void *rows;
+        int r;
+
+        r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*pools), &rows);
+        if (r)
+                return r;
+        pools = rows;
+        r = GPUMEM_E_NO_POOL;
+        for (uint32_t i = 0; i < welcome->n_pools && r; i++) {
+                if (pools[i].kind != GPUMEM_DEVICE)
+                        continue;
+                *ret_pool = pools[i].id;
+                r = 0;
+        }
+        free(rows);
+        return r;
+}
+
+static int open_link(const struct options *options, struct lease *lease)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct ucred peer;
+        socklen_t n_bytes = sizeof(peer);
+        int r;
+
+        r = link_new(options->socket_path, "gpumem-bench", &lease->link, &welcome, &fds);
+        if (r)
+                return r;
+        if (getsockopt(link_socket(lease->link), SOL_SOCKET, SO_PEERCRED, &peer, &n_bytes) < 0)
+                return err_errno();
+        lease->daemon = peer.pid;
+        return find_pool(&welcome, fds.fds[1], &lease->pool);
+}
+
+static int pin_all(const struct lease *lease)
+{
+        int cpu, r;
+
+        r = pin_choose(&cpu);
+        if (!r)
+                r = pin_to_cpu(lease->daemon, cpu);
+        if (!r)
+                r = pin_to_cpu(lease->echo.pid, cpu);
+        return r ? r : pin_to_cpu(getpid(), cpu);
+}
+
+static int open_all(const struct options *options, struct lease *lease)
+{
+        int r;
+
+        /* It forks: before there are threads. */
+        r = echo_init(&lease->echo);
+        if (!r)
+                r = target_init(options, &lease->target);
+        if (!r)
+                r = vmm_reserve(&lease->target.cuda, BLOCK_BYTES, &lease->address);
+        if (!r)
+                r = open_link(options, lease);
+        return r ? r : pin_all(lease);
+}
+
+static void close_all(struct lease *lease)
+{
+        if (lease->daemon)
+                (void)pin_to_none(lease->daemon);
+        (void)pin_to_none(getpid());
+        (void)link_free(lease->link);
+        if (lease->address)
+                (void)vmm_unreserve(&lease->target.cuda, lease->address, BLOCK_BYTES);
+        target_deinit(&lease->target);
+        echo_deinit(&lease->echo);
+}
+
+int command_lease(const struct options *options, struct rows *rows)
+{
+        struct lease lease = LEASE_NULL;
+        int r;
+
+        r = target_check("lease", open_all(options, &lease));
+        if (!r)
+                r = measure(&lease, options, rows);
+        close_all(&lease);
+        return r;
+}

@@ -1,0 +1,217 @@
+/* gpumem-bench: what gpumemd and its client library cost, beside others on the same machine. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "bench/commands.h"
+#include "bench/peer.h"
+
+static const char help_head[] = "Usage: gpumem-bench [OPTION]... COMMAND [FILE]...\n"
+                                "Measures the client library of a running gpumemd, beside other "
+                                "allocators in the same run.\n"
+                                "\n";
+
+static const char help_tail[] =
+        "\n"
+        "  --json         for programs: an array of {name, value, unit, baseline, ratio, bound,\n"
+        "                 pass}, times in nanoseconds\n"
+        "  --output FILE  write that array to FILE, and the table to standard output\n"
+        "  --quick        few repetitions: shows that it works, not what it costs\n"
+        "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
+        "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --help, --version\n"
+        "\n"
+        "A ratio is value / baseline; a bound is one on the ratio, or on the value where there is "
+        "no\n"
+        "baseline.\n"
+        "Exit status: 0 all bounds are kept, 1 one is not, 2 wrong option or command, 3 something\n"
+        "could not be measured.\n";
+
+enum exit_status {
+        STATUS_OK = 0,
+        STATUS_MISSED = 1,
+        STATUS_USAGE = 2,
+        STATUS_FAILURE = 3,
+};
+
+enum option_id {
+        OPTION_JSON = 1,
+        OPTION_OUTPUT,
+        OPTION_QUICK,
+        OPTION_SOCKET,
+        OPTION_HELP,
+        OPTION_VERSION,
+};
+
+static const struct option long_options[] = {
+        {"json", no_argument, NULL, OPTION_JSON},
+        {"output", required_argument, NULL, OPTION_OUTPUT},
+        {"quick", no_argument, NULL, OPTION_QUICK},
+        {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"help", no_argument, NULL, OPTION_HELP},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {NULL, 0, NULL, 0},
+};
+
+struct invocation {
+        const struct command *command;
+        const char *output_path;
+        enum { PRINT_TABLE, PRINT_JSON } print;
+        struct options options;
+};
+
+enum parsed { PARSED_RUN, PARSED_DONE, PARSED_WRONG };
+
+static enum parsed show_help(void)
+{
+        (void)fputs(help_head, stdout);
+        for (unsigned i = 0; i < n_commands; i++)
+                (void)printf("  %-13s  %s\n", commands[i].name, commands[i].help);
+        (void)fputs(help_tail, stdout);
+        return PARSED_DONE;
+}
+
+static enum parsed take_option(int id, const char *value, struct invocation *invocation)
+{
+        switch (id) {
+        case OPTION_JSON:
+                invocation->print = PRINT_JSON;
+                return PARSED_RUN;
+        case OPTION_OUTPUT:
+                invocation->output_path = value;
+                return PARSED_RUN;
+        case OPTION_QUICK:
+                invocation->options.effort = EFFORT_QUICK;
+                return PARSED_RUN;
+        case OPTION_SOCKET:
+                invocation->options.socket_path = value;
+                return PARSED_RUN;
+        case OPTION_HELP:
+                return show_help();
+        case OPTION_VERSION:
+                (void)puts("gpumem-bench " PROJECT_VERSION);
+                return PARSED_DONE;
+        default:
+                (void)fprintf(stderr, "gpumem-bench: see gpumem-bench --help\n");
+                return PARSED_WRONG;
+        }
+}
+
+static const struct command *find_command(const char *name)
+{
+        for (unsigned i = 0; i < n_commands; i++) {
+                if (strcmp(name, commands[i].name) == 0)
+                        return &commands[i];
+        }
+        return NULL;
+}
+
+/* `words`: the command and its files. */
+static enum parsed take_command(char **words, unsigned n_words, struct invocation *invocation)
+{
+        const struct command *command;
+
+        if (!n_words) {
+                (void)fprintf(stderr,
+                              "gpumem-bench: a command is needed; see gpumem-bench --help\n");
+                return PARSED_WRONG;
+        }
+        command = find_command(words[0]);
+        if (!command) {
+                (void)fprintf(stderr,
+                              "gpumem-bench: there is no command \"%s\"; see gpumem-bench --help\n",
+                              words[0]);
+                return PARSED_WRONG;
+        }
+        invocation->command = command;
+        invocation->options.files = words + 1;
+        invocation->options.n_files = n_words - 1;
+        if (n_words - 1 >= command->n_files_min && n_words - 1 <= command->n_files_max)
+                return PARSED_RUN;
+        (void)fprintf(stderr, "gpumem-bench: %s takes %s files\n", command->name,
+                      command->n_files_max ? "other than so many" : "no");
+        return PARSED_WRONG;
+}
+
+static enum parsed parse(int argc, char **argv, struct invocation *invocation)
+{
+        int id;
+
+        while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+                enum parsed parsed = take_option(id, optarg, invocation);
+
+                if (parsed != PARSED_RUN)
+                        return parsed;
+        }
+        return take_command(argv + optind, (unsigned)(argc - optind), invocation);
+}
+
+static int write_file(const struct rows *rows, const char *path)
+{
+        FILE *file = fopen(path, "we");
+        int r;
+
+        if (!file)
+                return err_errno();
+        r = rows_print_json(rows, file);
+        return fclose(file) == EOF && !r ? err_errno() : r;
+}
+
+/* Of what could be measured, also if something could not. */
+static int report(const struct invocation *invocation, const struct rows *rows)
+{
+        const char *path = invocation->output_path;
+        int r;
+
+        r = invocation->print == PRINT_JSON ? rows_print_json(rows, stdout)
+                                            : rows_print_table(rows, stdout);
+        if (!r && (fflush(stdout) == EOF || ferror(stdout)))
+                r = err_errno();
+        if (r)
+                (void)fprintf(stderr, "gpumem-bench: the figures could not be written: %s\n",
+                              strerror(-r));
+        if (r || !path)
+                return r;
+        r = write_file(rows, path);
+        if (r)
+                (void)fprintf(stderr, "gpumem-bench: %s: %s\n", path, strerror(-r));
+        return r;
+}
+
+static enum exit_status run(const struct invocation *invocation)
+{
+        CLEANUP(rows_deinit)
+        struct rows rows = ROWS_NULL;
+        int r, r_report;
+
+        r = invocation->command->run(&invocation->options, &rows);
+        if (r)
+                (void)fprintf(stderr, "gpumem-bench: %s could not be measured\n",
+                              invocation->command->name);
+        r_report = report(invocation, &rows);
+        if (r || r_report)
+                return STATUS_FAILURE;
+        return rows_count_missed(&rows) ? STATUS_MISSED : STATUS_OK;
+}
+
+int main(int argc, char **argv)
+{
+        struct invocation invocation = {.command = NULL};
+
+        log_setup("gpumem-bench", LOG_WARNING);
+        if (argc > 1 && strcmp(argv[1], PEER_OPTION) == 0)
+                return peer_main(argv + 2);
+        switch (parse(argc, argv, &invocation)) {
+        case PARSED_RUN:
+                return run(&invocation);
+        case PARSED_DONE:
+                return STATUS_OK;
+        case PARSED_WRONG:
+                break;
+        }
+        return STATUS_USAGE;
+}

@@ -1,0 +1,98 @@
+/* What the library's bookkeeping takes, by the kernel's count: private anonymous memory only, since
+ * the emulated driver maps its devices' bytes from files. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "bench/commands.h"
+#include "bench/replace.h"
+#include "bench/target.h"
+
+#define N_LIVE_FULL  200000
+#define N_LIVE_QUICK 20000
+#define BOUND        0.25
+
+static int read_anonymous(uint64_t *ret_n_bytes)
+{
+        FILE *file = fopen("/proc/self/smaps_rollup", "re");
+        unsigned long long kib = 0;
+        char line[128];
+        int r = -ENODATA;
+
+        if (!file)
+                return err_errno();
+        while (r && fgets(line, sizeof(line), file)) {
+                if (sscanf(line, "Anonymous: %llu kB", &kib) == 1)
+                        r = 0;
+        }
+        (void)fclose(file);
+        if (!r)
+                *ret_n_bytes = kib * KIB;
+        return r;
+}
+
+static int measure(struct target *target, struct replace *replace, uint64_t *ret_n_bytes)
+{
+        uint64_t before, after;
+        int r;
+
+        /* The array of pointers is not the library's. */
+        memset((void *)replace->live, 0xff, replace->n_live * sizeof(*replace->live));
+        r = read_anonymous(&before);
+        if (!r)
+                r = replace_fill(replace, target_replace_alloc, target);
+        if (!r)
+                r = read_anonymous(&after);
+        if (!r)
+                *ret_n_bytes = after > before ? after - before : 0;
+        return r;
+}
+
+static int add_rows(struct target *target, uint64_t n_bytes, uint32_t n_live, struct rows *rows)
+{
+        struct row share = {.name = "metadata", .unit = "%", .limit = ROW_AT_MOST, .bound = BOUND};
+        struct row each = {.name = "metadata_an_allocation", .unit = "bytes"};
+        struct gpumem_stats stats;
+        int r;
+
+        r = target_stats(target, &stats);
+        if (r)
+                return r;
+        share.value = 100 * (double)n_bytes / (double)stats.n_requested_bytes;
+        each.value = (double)n_bytes / n_live;
+        r = rows_add(rows, &share);
+        return r ? r : rows_add(rows, &each);
+}
+
+/* The first block brings in what does not depend on how much is live. */
+static int warm_up(struct target *target)
+{
+        void *pointer;
+        int r = target_alloc(target, 0, KIB, &pointer);
+
+        return r ? r : target_free(target, 0, pointer);
+}
+
+int command_metadata(const struct options *options, struct rows *rows)
+{
+        uint32_t n_live = options->effort == EFFORT_FULL ? N_LIVE_FULL : N_LIVE_QUICK;
+        struct replace replace;
+        struct target target;
+        uint64_t n_bytes;
+        int r;
+
+        r = target_init(options, &target);
+        if (r)
+                return r;
+        r = replace_init(&replace, n_live, REPLACE_64KIB, 1);
+        if (!r)
+                r = warm_up(&target);
+        if (!r)
+                r = measure(&target, &replace, &n_bytes);
+        if (!r)
+                r = add_rows(&target, n_bytes, n_live, rows);
+        replace_deinit(&replace);
+        target_deinit(&target);
+        return target_check("metadata", r);
+}

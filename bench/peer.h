@@ -1,0 +1,41 @@
+/* Other allocators, for comparison: this program again, as a child process under LD_PRELOAD, which
+ * measures a repetition of a pattern whenever it is asked. Meanwhile it sleeps. */
+#pragma once
+
+#include <stdio.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum peer_allocator { PEER_MIMALLOC, PEER_JEMALLOC, PEER_GLIBC, PEER_N };
+
+enum peer_pattern {
+        PEER_PAIR,  /* malloc and free of 64 B */
+        PEER_WIDE,  /* random.c's, sizes / 1024 */
+        PEER_SMALL, /* growth.c's, sizes / 64 */
+        PEER_N_PATTERNS,
+};
+
+struct peer {
+        pid_t pid; /* 0: none */
+        FILE *requests, *answers;
+};
+
+#define PEER_NULL        \
+        {                \
+                .pid = 0 \
+        }
+
+/* `n_live` for patterns that have live allocations. */
+int peer_init(enum peer_allocator allocator, enum peer_pattern pattern, uint32_t n_live,
+              struct peer *ret_peer);
+void peer_deinit(struct peer *peer);
+
+/* One repetition. */
+int peer_measure(struct peer *peer, double *ret_ns);
+
+const char *peer_name(enum peer_allocator allocator);
+
+/* What the child does: answers requests on its standard input until that ends. Returns the exit
+ * status. `arguments` are those that peer_init gave it, NULL at the end. */
+#define PEER_OPTION "--peer"
+int peer_main(char **arguments);

@@ -1,0 +1,155 @@
+#include "bench/rows.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/table.h"
+
+int rows_add(struct rows *rows, const struct row *row)
+{
+        struct row *more = reallocarray(rows->rows, rows->n + 1, sizeof(*more));
+
+        if (!more)
+                return -ENOMEM;
+        rows->rows = more;
+        more[rows->n++] = *row;
+        return 0;
+}
+
+void rows_deinit(struct rows *rows)
+{
+        free(rows->rows);
+        *rows = (struct rows)ROWS_NULL;
+}
+
+double row_ratio(const struct row *row)
+{
+        return row->baseline > 0 ? row->value / row->baseline : 0;
+}
+
+enum row_verdict row_verdict(const struct row *row)
+{
+        double figure = row->baseline > 0 ? row_ratio(row) : row->value;
+
+        switch (row->limit) {
+        case ROW_AT_MOST:
+                return figure <= row->bound ? ROW_PASSES : ROW_MISSES;
+        case ROW_AT_LEAST:
+                return figure >= row->bound ? ROW_PASSES : ROW_MISSES;
+        case ROW_NO_BOUND:
+                break;
+        }
+        return ROW_PASSES;
+}
+
+unsigned rows_count_missed(const struct rows *rows)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < rows->n; i++)
+                n += row_verdict(&rows->rows[i]) == ROW_MISSES;
+        return n;
+}
+
+/* Times in the unit that leaves one to three digits before the point. */
+static void format_time(double ns, char text[static TABLE_CELL_MAX])
+{
+        static const char *const units[] = {"ns", "us", "ms", "s"};
+        unsigned unit = 0;
+
+        while (fabs(ns) >= 1000 && unit + 1 < ARRAY_SIZE(units)) {
+                ns /= 1000;
+                unit++;
+        }
+        (void)snprintf(text, TABLE_CELL_MAX, "%.1f %s", ns, units[unit]);
+}
+
+static void format_value(double value, const char *unit, char text[static TABLE_CELL_MAX])
+{
+        char size[SIZE_TEXT_MAX];
+
+        if (strcmp(unit, "ns") == 0)
+                format_time(value, text);
+        else if (strcmp(unit, "bytes") == 0)
+                (void)snprintf(text, TABLE_CELL_MAX, "%s", size_format((uint64_t)value, size));
+        else
+                (void)snprintf(text, TABLE_CELL_MAX, "%.3g%s%s", value, *unit ? " " : "", unit);
+}
+
+static const char *const limit_texts[] = {
+        [ROW_NO_BOUND] = "", [ROW_AT_MOST] = "<=", [ROW_AT_LEAST] = ">="};
+
+static int add_to_table(struct table *table, const struct row *row)
+{
+        struct table_row *cells = table_add_row(table);
+
+        if (!cells)
+                return -ENOMEM;
+        (void)snprintf(cells->cells[0], TABLE_CELL_MAX, "%s", row->name);
+        format_value(row->value, row->unit, cells->cells[1]);
+        if (row->baseline > 0) {
+                format_value(row->baseline, row->unit, cells->cells[2]);
+                (void)snprintf(cells->cells[3], TABLE_CELL_MAX, "%.2f", row_ratio(row));
+        }
+        if (row->limit != ROW_NO_BOUND) {
+                (void)snprintf(cells->cells[4], TABLE_CELL_MAX, "%s %.3g", limit_texts[row->limit],
+                               row->bound);
+                (void)snprintf(cells->cells[5], TABLE_CELL_MAX, "%s",
+                               row_verdict(row) == ROW_PASSES ? "pass" : "MISS");
+        }
+        return 0;
+}
+
+int rows_print_table(const struct rows *rows, FILE *file)
+{
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+        int r = 0;
+
+        table_add_column(&table, "what", TABLE_LEFT);
+        table_add_column(&table, "value", TABLE_RIGHT);
+        table_add_column(&table, "baseline", TABLE_RIGHT);
+        table_add_column(&table, "ratio", TABLE_RIGHT);
+        table_add_column(&table, "bound", TABLE_RIGHT);
+        table_add_column(&table, "", TABLE_LEFT);
+        for (unsigned i = 0; i < rows->n && !r; i++)
+                r = add_to_table(&table, &rows->rows[i]);
+        if (!r)
+                table_print(&table, file);
+        return r;
+}
+
+/* jansson has no number for what is none. */
+static json_t *real_or_null(double value, int is_there)
+{
+        return is_there ? json_real(value) : json_null();
+}
+
+static json_t *row_to_json(const struct row *row)
+{
+        return json_pack("{s:s, s:f, s:s, s:o, s:o, s:o, s:b}", "name", row->name, "value",
+                         row->value, "unit", row->unit, "baseline",
+                         real_or_null(row->baseline, row->baseline > 0), "ratio",
+                         real_or_null(row_ratio(row), row->baseline > 0), "bound",
+                         real_or_null(row->bound, row->limit != ROW_NO_BOUND), "pass",
+                         row_verdict(row) == ROW_PASSES);
+}
+
+int rows_print_json(const struct rows *rows, FILE *file)
+{
+        json_t *array = json_array();
+        int r = array ? 0 : -ENOMEM;
+
+        for (unsigned i = 0; i < rows->n && !r; i++)
+                r = json_array_append_new(array, row_to_json(&rows->rows[i])) ? -ENOMEM : 0;
+        if (!r && json_dumpf(array, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)))
+                r = -EIO;
+        json_decref(array);
+        if (!r)
+                (void)fputc('\n', file);
+        return r;
+}

@@ -1,0 +1,51 @@
+/* What a benchmark found out: one row a figure, most of them beside a baseline of the same run.
+ * One thread. */
+#pragma once
+
+#include <stdio.h>
+
+#define ROW_NAME_MAX 48
+#define ROW_UNIT_MAX 8
+
+enum row_limit { ROW_NO_BOUND, ROW_AT_MOST, ROW_AT_LEAST };
+enum row_verdict { ROW_PASSES, ROW_MISSES };
+
+/* A row can go through a pipe as it is. */
+struct row {
+        char name[ROW_NAME_MAX];
+        double value;
+        char unit[ROW_UNIT_MAX]; /* "ns", "bytes", "GB/s", "%", or "" for a plain number */
+        double baseline;         /* in the same unit; 0: there is none */
+        double bound;            /* on the ratio; on the value if there is no baseline */
+        enum row_limit limit;
+};
+
+struct rows {
+        struct row *rows;
+        unsigned n;
+};
+
+#define ROWS_NULL      \
+        {              \
+                .n = 0 \
+        }
+
+/* -ENOMEM. */
+int rows_add(struct rows *rows, const struct row *row);
+void rows_deinit(struct rows *rows);
+
+/* value / baseline; 0 without a baseline. */
+double row_ratio(const struct row *row);
+
+/* One without a bound passes. */
+enum row_verdict row_verdict(const struct row *row);
+
+/* How many miss their bound. */
+unsigned rows_count_missed(const struct rows *rows);
+
+/* For people. */
+int rows_print_table(const struct rows *rows, FILE *file);
+
+/* For programs: an array of {name, value, unit, baseline, ratio, bound, pass}, with null for what a
+ * row does not have. */
+int rows_print_json(const struct rows *rows, FILE *file);

@@ -1,0 +1,75 @@
+#include "bench/timing.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+#define N_BATCHES 15
+
+uint64_t now_ns(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+void samples_add(struct samples *samples, double value)
+{
+        assert(samples->n < REPETITIONS_MAX);
+        samples->values[samples->n++] = value;
+}
+
+static int compare(const void *one, const void *other)
+{
+        double a = *(const double *)one, b = *(const double *)other;
+
+        return (a > b) - (a < b);
+}
+
+double samples_median(struct samples *samples)
+{
+        if (!samples->n)
+                return 0;
+        qsort(samples->values, samples->n, sizeof(samples->values[0]), compare);
+        return samples->values[samples->n / 2];
+}
+
+int time_repetition(timed_steps *steps, void *state, unsigned n_steps, double *ret_ns)
+{
+        struct samples batches = {.n = 0};
+        int r;
+
+        r = steps(state, n_steps);
+        for (unsigned i = 0; i < N_BATCHES && !r; i++) {
+                uint64_t start = now_ns();
+
+                r = steps(state, n_steps);
+                samples_add(&batches, (double)(now_ns() - start) / n_steps);
+        }
+        if (!r)
+                *ret_ns = samples_median(&batches);
+        return r;
+}
+
+static void *sleep_for_ever(void *argument)
+{
+        for (;;)
+                (void)pause();
+        return argument;
+}
+
+int start_sleeper(void)
+{
+        pthread_t thread;
+        int r = pthread_create(&thread, NULL, sleep_for_ever, NULL);
+
+        if (r)
+                return -r;
+        (void)pthread_detach(thread);
+        return 0;
+}
