@@ -1,6 +1,6 @@
 /* Messages for the person who runs the process, on stderr: one line each, "name: level: text".
  * The threshold is an option of the process (GPUMEM_LOG or --log). Any thread. Libraries log at
- * debug level only. */
+ * debug level only, but for what a person has asked them for and does not get. */
 #pragma once
 
 #include "base/err.h"
