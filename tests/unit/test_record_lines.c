@@ -232,6 +232,8 @@ int main(void)
         Suite *suite = suite_create("record_lines");
         TCase *plain = tcase_create("plain"), *compressed = tcase_create("compressed");
 
+        tcase_set_timeout(plain, 60);
+        tcase_set_timeout(compressed, 60);
         tcase_add_checked_fixture(plain, start, stop);
         tcase_add_test(plain, lines_say_what_was_called);
         tcase_add_test(plain, streams_are_numbered_as_they_are_seen);
