@@ -1,7 +1,7 @@
 /* Messages for the person who runs the process, on stderr: one line each, "name: level: text".
  * The threshold is an option of the process (GPUMEM_LOG or --log). Any thread. Libraries log at
- * debug level only. A line that stderr would wait for is dropped and counted: a pipe that nobody reads
- * holds nobody up. */
+ * debug level only, but for what a person has asked them for and does not get. A line that stderr would
+ * wait for is dropped and counted: a pipe that nobody reads holds nobody up. */
 #pragma once
 
 #include <stdbool.h>

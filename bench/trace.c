@@ -66,7 +66,7 @@ static int read_lines(FILE *file, const char *path, struct trace *trace)
         return 0;
 }
 
-/* gzip -dc with its output in a pipe. */
+/* gzip with its output in a pipe; what is not compressed it gives as it is. */
 static pid_t decompress(const char *path, int *ret_fd)
 {
         int ends[2];
@@ -77,7 +77,7 @@ static pid_t decompress(const char *path, int *ret_fd)
         pid = fork();
         if (pid == 0) {
                 if (dup2(ends[1], STDOUT_FILENO) >= 0)
-                        (void)execlp("gzip", "gzip", "-dc", "--", path, (char *)NULL);
+                        (void)execlp("gzip", "gzip", "-dcf", "--", path, (char *)NULL);
                 _exit(127);
         }
         closep(&ends[1]);

@@ -1,5 +1,5 @@
 /* Allocation traces: `a ID BYTES STREAM` and `f ID` lines in program order, `#` for comments,
- * gzip-compressed. One thread a trace. */
+ * gzip-compressed or not. One thread a trace. */
 #pragma once
 
 #include <stddef.h>

@@ -14,6 +14,7 @@
 #include "client/fork.h"
 #include "client/nearest.h"
 #include "client/patience.h"
+#include "client/record.h"
 #include "client/refusal.h"
 #include "client/shared.h"
 
@@ -188,6 +189,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
                 gpumem_disconnect(client);
                 return r;
         }
+        record_start();
         *ret_client = client;
         return 0;
 }
@@ -202,6 +204,8 @@ void gpumem_disconnect(struct gpumem_client *client)
                 free(client);
                 return;
         }
+        if (record_is_on())
+                record_disconnect(client);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
         free(client->pools);
@@ -342,6 +346,8 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
         do
                 r = alloc(client, &ours, ret_pointer);
         while (patience_goes_on(&patience, &client->uplink, r, &ours.wait_ms));
+        if (record_is_on() && !r)
+                record_alloc(client, &ours, *ret_pointer);
         if (refusal_is_one(r))
                 note_refusal(client, r, &ours);
         events_tell(&client->events);
@@ -430,6 +436,8 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
                 r = free_in_order(client, pool, &key, pointer, stream);
         else
                 r = client_free_shared(client, pointer, stream);
+        if (record_is_on() && !r)
+                record_free(pointer);
         events_tell(&client->events);
         return r;
 }
@@ -458,6 +466,8 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
                 r = free_unordered_after_all(client, pool, &key, pointer);
         else
                 r = client_free_shared_sync(client, pointer);
+        if (record_is_on() && !r)
+                record_free(pointer);
         events_tell(&client->events);
         return r;
 }

@@ -18,7 +18,17 @@
  *           mapped there, and the child connects anew if it needs to.
  * CUDA      Device memory needs a current context; the library makes none. It reaches the driver
  *           with dlopen (libcuda.so.1 or GPUMEM_CUDA_LIBRARY); <cuda.h> is not needed here. No CUDA
- *           function is called from a destructor or at exit. */
+ *           function is called from a destructor or at exit.
+ * Recording GPUMEM_TRACE=FILE writes the allocations and frees of the process, those that succeed, as
+ *           a trace that gpumem-bench trace FILE replays: "a ID BYTES STREAM", with BYTES as they were
+ *           asked for and streams numbered as they come, and "f ID". Pinned memory has a file of its
+ *           own, FILE.pinned. A name that ends in .gz is compressed, with zlib where the machine has
+ *           it; pinned memory's is then x.pinned.gz for x.gz. %p in the name is the process's number.
+ *           It begins with the first gpumem_connect and ends with the process; a file that is there
+ *           is overwritten. Of a process that is killed, a name without .gz keeps all but the last
+ *           tenth of a second; "# end" is the last line of a trace that is whole, or says how many
+ *           calls are missing. What keeps it from being written is told on stderr, and the program
+ *           goes on. A thread of the library's own writes the file. A forked child is not recorded. */
 #ifndef GPUMEM_H
 #define GPUMEM_H
 

@@ -1,0 +1,35 @@
+/* Records the process's allocations and frees in the file that GPUMEM_TRACE names: what a trace is
+ * says client/record_lines.h. All clients of the process share it.
+ *
+ * A call that has succeeded takes the next slot of a ring by one atomic addition, which is also what
+ * orders the calls of all threads; nothing is held up by another thread. A thread of the recorder's
+ * own takes the slots in their order and writes the file. Only when the ring is full does a call wait
+ * for that thread; and when it has not moved for a second, what it would have recorded is lost, and
+ * counted. A thread that ends leaves nothing behind: no slot is its own.
+ *
+ * Any thread. A forked child records nothing, and closes its copies of the files. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "gpumem.h"
+
+extern _Atomic bool record_switch;
+
+/* What a call pays while nothing is recorded. */
+static inline bool record_is_on(void)
+{
+        return __builtin_expect(atomic_load_explicit(&record_switch, memory_order_relaxed), false);
+}
+
+/* Begins to record if GPUMEM_TRACE is set and nothing has begun yet. Why it does not is logged. */
+void record_start(void);
+
+/* After success. */
+void record_alloc(struct gpumem_client *client, const struct gpumem_request *request,
+                  const void *pointer);
+void record_free(const void *pointer);
+
+/* What the client has left ends, and what was recorded so far is in the file. */
+void record_disconnect(const struct gpumem_client *client);
