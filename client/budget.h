@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 struct budget {
-        uint64_t n_peak_bytes;   /* allocated, faded */
+        uint64_t n_peak_bytes; /* allocated, faded */
         uint64_t faded_at_us;
-        uint64_t n_empty_max;    /* bytes that no allocation needs; UINT64_MAX: no bound of its own */
+        uint64_t n_empty_max; /* bytes that no allocation needs; UINT64_MAX: no bound of its own */
 };
 
 /* Of what is held above the need, half goes in as long. */

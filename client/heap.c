@@ -9,12 +9,15 @@
 
 #include "gpumem.h"
 
+static_assert(offsetof(struct heap, lock) == 0, "heap_init passes it over");
+
 /* What one call may need. */
 #define N_PIECES 4
 
 void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs)
 {
-        memset(heap, 0, sizeof(*heap));
+        /* Not the lock, which others may look at. */
+        memset((char *)heap + sizeof(heap->lock), 0, sizeof(*heap) - sizeof(heap->lock));
         holes_init(&heap->holes);
         heap->arena = arena;
         heap->base = arena_start(arena);
@@ -158,8 +161,7 @@ uint32_t heap_block_hole(const struct heap *heap, const struct heap_block *block
         while ((hole = holes_next_large(&heap->holes, n_units, hole))) {
                 const struct piece *piece = holes_at(&heap->holes, hole);
 
-                if (piece->start <= unit &&
-                    unit + n_units <= piece->start + piece->n_units)
+                if (piece->start <= unit && unit + n_units <= piece->start + piece->n_units)
                         break;
         }
         return hole;
@@ -252,7 +254,8 @@ uint32_t heap_new_epoch(struct heap *heap)
 
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation)
 {
-        const struct heap_block *block = (const struct heap_block *)arena_find(heap->arena, address);
+        const struct heap_block *block = (const struct heap_block *)arena_find(heap->arena,
+                                                                               address);
         const struct piece *piece;
         uint32_t index = 0;
 
@@ -265,10 +268,10 @@ int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation 
         piece = holes_at(&heap->holes, index);
         if (piece->state != PIECE_TAKEN)
                 return GPUMEM_E_NOT_OURS;
-        *ret_allocation = (struct heap_allocation){
-                .start = heap_address_of(heap, piece->start),
-                .n_requested_bytes = piece->n_units * HEAP_UNIT - piece->n_slack,
-                .n_allocated_bytes = piece->n_units * HEAP_UNIT};
+        *ret_allocation = (struct heap_allocation){.start = heap_address_of(heap, piece->start),
+                                                   .n_requested_bytes = piece->n_units * HEAP_UNIT -
+                                                                        piece->n_slack,
+                                                   .n_allocated_bytes = piece->n_units * HEAP_UNIT};
         return 0;
 }
 

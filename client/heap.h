@@ -30,12 +30,15 @@
 /* Blocks start at, and are, multiples of this many bytes. */
 #define HEAP_BLOCK_UNIT ARENA_GRANULE
 
+/* What pieces can number. */
+#define HEAP_ARENA_MAX ((UINT64_C(1) << 41) - ARENA_GRANULE)
+
 struct heap;
 
 struct heap_block {
-        struct arena_block at;      /* the caller sets it */
+        struct arena_block at;       /* the caller sets it */
         _Atomic(struct heap *) heap; /* NULL: in none */
-        struct run_edges edges;     /* of the run, where the block is at its end */
+        struct run_edges edges;      /* of the run, where the block is at its end */
 };
 
 enum heap_runs { HEAP_JOINED, HEAP_SPLIT };

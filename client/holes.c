@@ -329,8 +329,8 @@ uint32_t holes_largest(const struct holes *holes)
         if (!holes->summary)
                 return 0;
         word = 63u - (unsigned)__builtin_clzll(holes->summary);
-        for (uint32_t i = holes->heads[word * 64 + 63u -
-                                       (unsigned)__builtin_clzll(holes->words[word])];
+        for (uint32_t i =
+                     holes->heads[word * 64 + 63u - (unsigned)__builtin_clzll(holes->words[word])];
              i; i = holes_at(holes, i)->next) {
                 if (holes_at(holes, i)->n_units > n_largest)
                         n_largest = holes_at(holes, i)->n_units;
@@ -410,7 +410,7 @@ void holes_check(const struct holes *holes, const struct holes_tally *tally)
         struct holes_tally indexed = {0};
         uint32_t n_unused = 0;
 
-        for (unsigned class = 0; class < HOLES_N_CLASSES; class++)
+        for (unsigned class = 0; class < HOLES_N_CLASSES; class ++)
                 check_class(holes, class, &indexed);
         for (unsigned word = 0; word < HOLES_WORDS; word++)
                 assert((holes->summary >> word & 1) == (holes->words[word] != 0));

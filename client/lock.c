@@ -2,8 +2,8 @@
 
 #include <time.h>
 
-#define N_SPINS     64
-#define SLEEP_NS    1000
+#define N_SPINS      64
+#define SLEEP_NS     1000
 #define SLEEP_NS_MAX 100000
 
 static void pause_a_moment(void)
@@ -25,12 +25,11 @@ void lock_wait(struct lock *lock)
                                 break;
                         pause_a_moment();
                 }
-                if (atomic_compare_exchange_strong_explicit(&lock->taken, &free, 1,
-                                                            memory_order_acquire,
-                                                            memory_order_relaxed))
+                if (atomic_compare_exchange_strong_explicit(
+                            &lock->taken, &free, 1, memory_order_acquire, memory_order_relaxed))
                         return;
-                (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
-                                      &(struct timespec){.tv_nsec = sleep_ns}, NULL);
+                (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = sleep_ns},
+                                      NULL);
                 if (sleep_ns < SLEEP_NS_MAX)
                         sleep_ns *= 2;
         }

@@ -27,6 +27,16 @@ static uint64_t round_up(uint64_t n_bytes)
         return (n_bytes + HEAP_BLOCK_UNIT - 1) & ~(HEAP_BLOCK_UNIT - 1);
 }
 
+/* Two sizes a doubling, rounded up: what one heap gives back another can use. */
+static uint64_t round_common(uint64_t n_bytes)
+{
+        uint64_t power = HEAP_BLOCK_UNIT;
+
+        while (power < n_bytes)
+                power *= 2;
+        return n_bytes <= power / 4 * 3 && power > HEAP_BLOCK_UNIT * 2 ? power / 4 * 3 : power;
+}
+
 static uint64_t end_of(const struct heap_block *block)
 {
         return block->at.start + block->at.n_bytes;
@@ -118,10 +128,8 @@ static void try_below(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
 {
         uint64_t start = heap->blocks[at]->at.start, n_have = hole_above_start(heap, at);
         uint64_t n_more = round_up(n_bytes - n_have);
-        struct place place = {.start = start - n_more,
-                              .end = start + n_have,
-                              .n_missing = n_more,
-                              .n_gaps = 1};
+        struct place place = {
+                .start = start - n_more, .end = start + n_have, .n_missing = n_more, .n_gaps = 1};
 
         if (arena_room_below(heap->arena, start) >= n_more)
                 offer(best, &place);
@@ -230,7 +238,7 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, uint64_t n_peak_by
         r = choose(heap, n_bytes, &place);
         if (r)
                 return r;
-        n_block_bytes = round_up(larger(n_peak_bytes / PEAK_PART, n_bytes / REQUEST_PART));
+        n_block_bytes = round_common(larger(n_peak_bytes / PEAK_PART, n_bytes / REQUEST_PART));
         if (heap->runs == HEAP_SPLIT) {
                 n_wanted = heap->n_reserved_bytes / SPLIT_GROWTH;
                 if (n_wanted > SPLIT_MAX)

@@ -145,10 +145,31 @@ struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t
                 look_for_idle(heap, start, end, &best);
                 lock_drop(&heap->heap.lock);
         }
-        if (!best.block || !take_out(&best.heap->heap, best.block))
-                return NULL;
-        arena_take_out(space->arena, &best.block->at);
-        return best.block;
+        return best.block && take_out(&best.heap->heap, best.block) ? best.block : NULL;
+}
+
+static bool has_empty(const struct heap *heap)
+{
+        uint32_t index = 0;
+
+        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
+                if (first_covered(heap, holes_at(&heap->holes, index)))
+                        return true;
+        }
+        return false;
+}
+
+bool space_has_empty(struct space *space)
+{
+        struct space_heap *heap;
+        bool found = false;
+
+        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+                lock_take(&heap->heap.lock);
+                found = found || has_empty(&heap->heap);
+                lock_drop(&heap->heap.lock);
+        }
+        return found;
 }
 
 /* The smallest idle hole whose whole blocks hold n_bytes one after another. */
@@ -169,8 +190,8 @@ static void look_for_room(struct space_heap *in, uint64_t n_bytes, struct candid
                 if (!first || end - first->at.start < n_bytes)
                         continue;
                 last = first->at.start + n_bytes - 1;
-                if (is_within(heap, hole, CONTAINER_OF(arena_find(heap->arena, last),
-                                                       struct heap_block, at)))
+                if (is_within(heap, hole,
+                              CONTAINER_OF(arena_find(heap->arena, last), struct heap_block, at)))
                         *best = (struct candidate){in, first, hole->n_units};
         }
 }
@@ -207,8 +228,8 @@ bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
         at = best.block->at.start;
         end = at + n_bytes;
         while (at < end) {
-                struct heap_block *block =
-                        CONTAINER_OF(arena_find(space->arena, at), struct heap_block, at);
+                struct heap_block *block = CONTAINER_OF(arena_find(space->arena, at),
+                                                        struct heap_block, at);
 
                 if (!move(&best.heap->heap, &heap->heap, block))
                         return false;

@@ -42,9 +42,12 @@ uint64_t space_allocated(struct space *space);
 /* Looks at the peak. What is held above the budget then, with n_more_bytes that are wanted. */
 uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_us);
 
-/* Takes one idle block out of its heap, of the arena's care too: the caller unmaps it and gives it
- * back. None that stands between the two addresses. NULL: there is none. */
+/* Takes one idle block out of its heap; the caller unmaps it and gives it and its addresses back. None
+ * that stands between the two addresses. NULL: there is none, or another thread was faster. */
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end);
+
+/* There is an empty block, idle or not. */
+bool space_has_empty(struct space *space);
 
 /* Gives the heap idle blocks of others in which n_bytes fit. False: there are none. */
 bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes);

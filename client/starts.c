@@ -83,8 +83,7 @@ void starts_add(struct starts *starts, uint32_t unit, uint32_t piece)
         uint32_t place = place_of(starts, unit);
 
         assert(piece);
-        while (starts->entries[place].piece &&
-               product(starts->entries[place].unit) < product(unit))
+        while (starts->entries[place].piece && product(starts->entries[place].unit) < product(unit))
                 place++;
         while (entry.piece) {
                 struct start moved = starts->entries[place];

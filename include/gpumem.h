@@ -195,6 +195,8 @@ struct gpumem_stats {
         uint64_t n_hits;   /* allocations served without a message to the daemon */
         uint64_t n_misses; /* the others */
         uint64_t n_blocks;
+        uint64_t n_splits; /* of holes, by allocations, in streams that are known */
+        uint64_t n_merges; /* of holes, by frees */
 };
 
 /* Of one pool: a device by its CUDA ordinal, or a NUMA node's pinned memory (or GPUMEM_NEAREST).
@@ -292,6 +294,10 @@ GPUMEM_API int gpumem_set_event_callback(struct gpumem_client *client,
  * Errors: GPUMEM_E_BAD_REQUEST, _NO_POOL, _FORKED. */
 GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 uint64_t n_bytes);
+
+/* Gives the daemon every block that no allocation of this client needs, after waiting for the work of
+ * the contexts that blocks were freed in. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
+GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes);
 
 enum gpumem_scope {
         GPUMEM_SCOPE_TENANT = 1, /* blocks cached for the caller's tenant */

@@ -55,15 +55,16 @@ static uint64_t at_most(uint64_t claimed, uint64_t limit)
 /* A board is its client's to write: each number is read once, and is not more than can be. */
 static void read_claims(const struct session *session, uint32_t pool, struct half *half)
 {
-        struct board_counters *counters = board_counters(session->board, pool);
+        const struct board_pool *board = board_pool(session->board, pool);
+        struct board_sums sums = board_sum(board);
         uint64_t max = session->server->pools[pool].row.n_max_bytes;
 
-        half->allocated = at_most(atomic_load(&counters->allocated), half->charged);
-        half->requested = at_most(atomic_load(&counters->requested), half->allocated);
-        half->allocated_peak = at_most(atomic_load(&counters->allocated_peak), max);
-        half->requested_peak = at_most(atomic_load(&counters->requested_peak), max);
-        half->hits = atomic_load(&counters->hits);
-        half->misses = atomic_load(&counters->misses);
+        half->allocated = at_most(sums.allocated, half->charged);
+        half->requested = at_most(sums.requested, half->allocated);
+        half->allocated_peak = at_most(atomic_load(&board->allocated_peak), max);
+        half->requested_peak = at_most(atomic_load(&board->requested_peak), max);
+        half->hits = sums.hits;
+        half->misses = sums.misses;
 }
 
 static void add_pool(const struct session *session, uint32_t pool, struct client_row *row)

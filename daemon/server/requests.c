@@ -14,7 +14,8 @@
 #include "gpumem.h"
 #include "proto/board.h"
 
-#define NS_PER_MS UINT64_C(1000000)
+#define BLOCK_UNIT (2 * MIB)
+#define NS_PER_MS  UINT64_C(1000000)
 
 /* More than any machine has, and little enough to be added up. */
 #define HELD_MAX (UINT64_C(1) << 50)
@@ -99,6 +100,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .pool = frame->lease.pool,
                 .serial = frame->serial,
                 .n_bytes = frame->lease.n_bytes,
+                .n_most_bytes = frame->lease.n_most_units * BLOCK_UNIT,
                 .properties = frame->lease.properties,
                 .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
         };

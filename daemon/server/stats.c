@@ -15,14 +15,14 @@ static uint64_t at_most(uint64_t claimed, uint64_t limit)
  * client leases. */
 static void add_claims(const struct session *session, uint32_t pool, struct stats_row *row)
 {
-        struct board_counters *counters = board_counters(session->board, pool);
+        struct board_sums sums = board_sum(board_pool(session->board, pool));
         uint64_t charged = client_charged(session->client, pool);
-        uint64_t allocated = at_most(atomic_load(&counters->allocated), charged);
+        uint64_t allocated = at_most(sums.allocated, charged);
 
         row->allocated += allocated;
-        row->requested += at_most(atomic_load(&counters->requested), allocated);
-        row->hits += atomic_load(&counters->hits);
-        row->misses += atomic_load(&counters->misses);
+        row->requested += at_most(sums.requested, allocated);
+        row->hits += sums.hits;
+        row->misses += sums.misses;
 }
 
 static void add_clients(struct server *server, uint32_t pool, struct stats_row *row)
