@@ -1,11 +1,13 @@
 /* What happens when no hole of a stream's heap holds a request: idle blocks of other streams, then
  * blocks from the daemon. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/err.h"
 #include "client/idle.h"
 #include "client/pool.h"
+#include "client/refusal.h"
 #include "gpumem.h"
 
 /* Others may take what was got before it is used; not so often. */
@@ -287,11 +289,25 @@ static void note_pressure(struct pool *pool, uint64_t n_bytes)
         events_note(pool->uplink->events, &event);
 }
 
+/* There are no addresses for it, and no block. */
+static int refuse_as_too_large(const struct pool *pool, uint64_t n_bytes)
+{
+        char asked[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX], text[160];
+
+        (void)snprintf(text, sizeof(text), "%s asked for; all of %s is %s",
+                       size_format(n_bytes, asked), pool->row.name,
+                       size_format(pool->row.n_capacity_bytes, there));
+        refusal_hear(GPUMEM_E_TOO_LARGE, text);
+        return GPUMEM_E_TOO_LARGE;
+}
+
 int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
                void **ret_pointer)
 {
         int r = -EAGAIN;
 
+        if (request->n_bytes > pool->row.n_capacity_bytes)
+                return refuse_as_too_large(pool, request->n_bytes);
         for (unsigned i = 0; r == -EAGAIN && i < TRIES_MAX; i++)
                 r = attempt(pool, request, ret_heap, ret_pointer);
         if (r != -EAGAIN && !is_refusal(r))

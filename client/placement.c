@@ -8,6 +8,9 @@
 #define REQUEST_PART 16
 #define AHEAD_PART   128
 
+/* Smaller blocks than that are leased only where no more is missing. */
+#define BLOCK_LEAST (2 * HEAP_BLOCK_UNIT)
+
 /* A place with more gaps than that is not worth its leases; with fewer it can always be cut. */
 #define GAPS_MAX 16
 
@@ -246,6 +249,6 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, uint64_t n_peak_by
                 n_block_bytes = UINT64_MAX / 4;
         }
         extend(heap, &place, n_wanted, n_spare_bytes);
-        cut_well(heap, &place, larger(n_block_bytes, HEAP_BLOCK_UNIT), ret_placement);
+        cut_well(heap, &place, larger(n_block_bytes, BLOCK_LEAST), ret_placement);
         return 0;
 }

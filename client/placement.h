@@ -8,7 +8,7 @@
  *     place where that is least;
  *   - in blocks of at most 1/32 of the heap's peak or 1/16 of the request, whichever is more, so that
  *     one request never costs more than sixteen leases and one stray allocation never holds more than
- *     1/32 of the memory;
+ *     1/32 of the memory; but not in smaller ones than 4 MiB, where that much is missing;
  *   - a little more than is missing, 1/128 of the peak, where the budget has room for it, so that a
  *     heap that grows by small steps does not lease at each.
  * bench/RESULTS.md has what other sizes gave.

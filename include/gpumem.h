@@ -77,10 +77,13 @@ struct gpumem_request {
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
  * client serves pinned memory.
+ * Blocks that no allocation needs stay with the process, so that memory that is needed again costs
+ * nothing: as many as the process needed at its peak, which fades by half in 150 ms. GPUMEM_CACHE_SIZE,
+ * such as 0 or 512MiB, bounds them for each pool.
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * GPUMEM_E_BAD_REQUEST (GPUMEM_MEMORY_FRACTION), -EINVAL (struct_size), other -errno. `options` may
+ * GPUMEM_E_BAD_REQUEST (one of these variables), -EINVAL (struct_size), other -errno. `options` may
  * be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
@@ -112,8 +115,8 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
 /* Ends an allocation. `stream` is alive and orders the free: work that uses the memory was
  * enqueued there, or is ordered before this point of it. Device memory freed in the stream that it
  * was allocated for can be had again there at once. In three cases the call waits for the stream
- * first: the memory is pinned, it was allocated for another stream, or its block becomes empty and
- * goes back to the daemon. NULL pointers are legal.
+ * first: the memory is pinned, it was allocated for another stream, or GPUMEM_CACHE_SIZE is passed.
+ * NULL pointers are legal.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing is
  * freed), _NO_CONTEXT (a default stream without a current context; nothing is freed), _UNSUPPORTED
  * (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the driver
@@ -249,8 +252,9 @@ GPUMEM_API int gpumem_last_refusal(struct gpumem_client *client,
                                    struct gpumem_refusal *ret_refusal);
 
 enum gpumem_event_kind {
-        /* A pool had no room for a block as large as the library wanted for the next allocations as
-         * well, and a smaller one is asked for. memory, place, n_bytes: of that block. */
+        /* A pool had no room for the blocks that the library wanted. What this process keeps and does
+         * not use is given up, and exactly what is needed is asked for. memory, place, n_bytes: of the
+         * allocation. */
         GPUMEM_EVENT_PRESSURE = 1,
         /* gpumem_alloc refused; result, memory, place, n_bytes, text as in gpumem_refusal. */
         GPUMEM_EVENT_REFUSED = 2,
