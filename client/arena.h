@@ -1,7 +1,9 @@
-/* A pool's addresses in this process: a reserved range, handed out in granules of 2 MiB, and for
- * each granule the block that stands there, so that a pointer finds its block by arithmetic.
+/* A pool's addresses in this process: a reserved range in granules of 2 MiB, which blocks stand in,
+ * and for each granule its block, so that a pointer finds its block by arithmetic.
  *
- * The arena knows addresses only; what is mapped there is its user's matter. The owner locks. */
+ * The arena knows addresses only; what is mapped there is its user's matter. Pure. The owner locks,
+ * but for arena_find, which may run beside all else: it answers for a block that stands there
+ * throughout, and for others with one that stood there or NULL. */
 #pragma once
 
 #include <stdint.h>
@@ -10,20 +12,37 @@
 
 #define ARENA_GRANULE (2 * MIB)
 
+/* Read-only for callers. */
+struct arena_block {
+        uint64_t start;
+        uint64_t n_bytes;
+};
+
 struct arena;
 
 /* Over addresses that the caller has reserved and keeps reserved. Both in whole granules. */
 int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena);
 
-/* Forgets the addresses; ranges that were not given back stay what they are. NULL is legal; returns
+/* Forgets the addresses; blocks that were not taken out stay what they are. NULL is legal; returns
  * NULL. */
 struct arena *arena_free(struct arena *arena);
 
-/* A range for `block`, of whole granules. -ENOMEM when no range is long enough. */
-int arena_take(struct arena *arena, uint64_t n_bytes, void *block, uint64_t *ret_address);
+uint64_t arena_start(const struct arena *arena);
 
-/* The range that starts there is free again. */
-void arena_give(struct arena *arena, uint64_t address);
+/* Addresses for a block far from the others, so that those have room to grow into, or next to each
+ * other where it is known that they will not grow. -ENOMEM when no gap is long enough. */
+enum arena_wish { ARENA_APART, ARENA_CLOSE };
+int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish,
+                 uint64_t *ret_start);
+
+/* What is free from an address on, up to the next block or the end; and down from it. */
+uint64_t arena_room_above(const struct arena *arena, uint64_t address);
+uint64_t arena_room_below(const struct arena *arena, uint64_t address);
+
+/* Puts a block, whose start and n_bytes are set, where nothing stands. -ENOMEM. It must stay where it
+ * is in memory for as long as arena_find may be asked, even after it was taken out. */
+int arena_put(struct arena *arena, struct arena_block *block);
+void arena_take_out(struct arena *arena, struct arena_block *block);
 
 /* The block at an address, or NULL. */
-void *arena_find(const struct arena *arena, uint64_t address);
+struct arena_block *arena_find(const struct arena *arena, uint64_t address);

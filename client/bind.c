@@ -30,21 +30,6 @@ static bool is_same(const struct pool_row *one, const struct pool_row *other)
                                           : one->place == other->place;
 }
 
-static void move_counters(struct pool *pool, struct board_counters *to)
-{
-        struct board_counters *from = pool->counters;
-
-        atomic_store(&to->requested, atomic_load(&from->requested));
-        atomic_store(&to->requested_peak, atomic_load(&from->requested_peak));
-        atomic_store(&to->allocated, atomic_load(&from->allocated));
-        atomic_store(&to->allocated_peak, atomic_load(&from->allocated_peak));
-        atomic_store(&to->active, atomic_load(&from->active));
-        atomic_store(&to->inactive_split, atomic_load(&from->inactive_split));
-        atomic_store(&to->hits, atomic_load(&from->hits));
-        atomic_store(&to->misses, atomic_load(&from->misses));
-        pool->counters = to;
-}
-
 uint64_t bind_leave(const struct pool_set *set)
 {
         uint64_t n_bytes = 0;
@@ -68,7 +53,7 @@ static void meet(struct pool *pool, const struct connection *connection, uint32_
         pool->row.id = id;
         pool->binding.connection = connection->serial;
         pool->binding.absent = false;
-        move_counters(pool, board_counters(connection->board, id));
+        pool_move_board(pool, board_pool(connection->board, id));
         pthread_mutex_unlock(&pool->lock);
 }
 
@@ -78,8 +63,7 @@ static void miss(struct pool *pool, const struct connection *connection)
         pthread_mutex_lock(&pool->lock);
         pool->binding.connection = connection->serial;
         pool->binding.absent = true;
-        if (pool->counters != &pool->own_counters)
-                move_counters(pool, &pool->own_counters);
+        pool_move_board(pool, NULL);
         pthread_mutex_unlock(&pool->lock);
 }
 
@@ -111,7 +95,7 @@ static int add(const struct pool_set *set, const struct connection *connection, 
 
         if (n_pools == PROTO_POOLS_MAX)
                 return -E2BIG;
-        pool_init(&set->pools[n_pools], row, &memory, set->uplink);
+        pool_init(&set->pools[n_pools], row, &memory, set->uplink, set->n_cache_bytes);
         if (row->kind == GPUMEM_DEVICE)
                 limit_set(&set->pools[n_pools],
                           limit_of_fraction(set->fraction, row->n_capacity_bytes));

@@ -31,7 +31,8 @@ struct pool_set {
         _Atomic uint32_t *n_pools;
         const struct cuda *cuda; /* NULL: no driver */
         struct uplink *uplink;
-        double fraction; /* of each device's memory: the client's own limit at first */
+        double fraction;        /* of each device's memory: the client's own limit at first */
+        uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
 };
 
 /* No lease counts as one any more; the bytes that are still mapped. */

@@ -11,47 +11,98 @@
 #include "gpumem.h"
 
 /* Twice the pool, so that fragmented addresses do not matter; less where the system allows less. */
-static int open_arena(struct pool *pool)
+int blocks_open(struct pool *pool)
 {
+        struct arena *arena;
         uint64_t n_bytes, start;
         int r;
 
+        if (pool->arena)
+                return 0;
         if (size_round_up(pool->row.n_capacity_bytes, ARENA_GRANULE, &n_bytes) ||
             n_bytes > UINT64_MAX / 4)
                 return -EPROTO;
         n_bytes *= 2;
+        if (n_bytes > HEAP_ARENA_MAX)
+                n_bytes = HEAP_ARENA_MAX;
         while ((r = memory_reserve(&pool->memory, n_bytes, &start)) != 0) {
                 n_bytes = n_bytes / 2 & ~(ARENA_GRANULE - 1);
                 if (n_bytes < ARENA_GRANULE)
                         return r;
         }
-        r = arena_new(start, n_bytes, &pool->arena);
+        r = arena_new(start, n_bytes, &arena);
         if (r) {
                 memory_unreserve(&pool->memory, start, n_bytes);
                 return r;
         }
         pool->arena_start = start;
         pool->n_arena_bytes = n_bytes;
+        pool->space.arena = arena;
+        pool->arena = arena;
         return 0;
 }
 
-static int take_address(struct pool *pool, struct leased *leased)
+/* A record may be looked at long after its block has gone: it is never freed while there is a pool. */
+static struct leased *take_record(struct pool *pool)
 {
-        int r = 0;
+        struct leased *leased = LIST_FIRST(&pool->spare_leased);
 
-        pthread_mutex_lock(&pool->lock);
-        if (!pool->arena)
-                r = open_arena(pool);
-        if (!r)
-                r = arena_take(pool->arena, leased->n_bytes, leased, &leased->address);
-        pthread_mutex_unlock(&pool->lock);
-        return r;
+        if (!leased)
+                return calloc(1, sizeof(*leased));
+        LIST_REMOVE(leased, link);
+        return leased;
 }
 
-static void give_address(struct pool *pool, const struct leased *leased)
+static void keep_record(struct pool *pool, struct leased *leased)
+{
+        leased->lease = leased->number = leased->connection = 0;
+        leased->mapping = MAPPING_PLAIN;
+        leased->shared = NULL;
+        leased->is_attached = false;
+        leased->context = 0;
+        LIST_INSERT_HEAD(&pool->spare_leased, leased, link);
+}
+
+int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased)
+{
+        struct leased *leased;
+        int r = blocks_open(pool);
+
+        if (!r && !start)
+                r = arena_choose(pool->arena, n_bytes, ARENA_CLOSE, &start);
+        if (r)
+                return r;
+        leased = take_record(pool);
+        if (!leased)
+                return -ENOMEM;
+        leased->block.at = (struct arena_block){start, n_bytes};
+        r = arena_put(pool->arena, &leased->block.at);
+        if (r) {
+                keep_record(pool, leased);
+                return r;
+        }
+        *ret_leased = leased;
+        return 0;
+}
+
+void leased_cancel(struct pool *pool, struct leased *leased)
 {
         pthread_mutex_lock(&pool->lock);
-        arena_give(pool->arena, leased->address);
+        arena_take_out(pool->arena, &leased->block.at);
+        keep_record(pool, leased);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Room for a larger block was kept. */
+static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
+{
+        if (leased_bytes(leased) == n_bytes)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        arena_take_out(pool->arena, &leased->block.at);
+        leased->block.at.n_bytes = n_bytes;
+        /* There is room for as many blocks as before. */
+        (void)arena_put(pool->arena, &leased->block.at);
         pthread_mutex_unlock(&pool->lock);
 }
 
@@ -76,7 +127,7 @@ static void say_detached(struct pool *pool, const struct leased *leased)
 /* What was attached is accounted for by those who leased it. */
 static uint64_t own_bytes(const struct leased *leased)
 {
-        return leased->is_attached ? 0 : leased->n_bytes;
+        return leased->is_attached ? 0 : leased_bytes(leased);
 }
 
 /* When the daemon is gone that it was leased from, so is the lease. */
@@ -90,20 +141,21 @@ static void say_over(struct pool *pool, const struct leased *leased)
                 say_returned(pool, leased);
 }
 
-/* A block is a little larger than asked for at most, or the daemon is not what it should be. */
-static int check_answer(const struct message_leased *answer, uint64_t n_bytes)
+struct wanted {
+        uint64_t n_bytes;
+        uint64_t n_most_bytes;
+        uint32_t properties;
+        uint32_t wait_ms;
+};
+
+/* A block is as large as it may be at most, or the daemon is not what it should be. */
+static int check_answer(const struct message_leased *answer, const struct wanted *wanted)
 {
-        if (answer->n_bytes < n_bytes || answer->n_bytes - n_bytes > n_bytes / 8 ||
+        if (answer->n_bytes < wanted->n_bytes || answer->n_bytes > wanted->n_most_bytes ||
             answer->n_bytes % ARENA_GRANULE)
                 return -EPROTO;
         return 0;
 }
-
-struct wanted {
-        uint64_t n_bytes;
-        uint32_t properties;
-        uint32_t wait_ms;
-};
 
 static int ask_on(struct pool *pool, const struct connection *connection,
                   const struct wanted *wanted, struct leased *leased, int *ret_fd)
@@ -114,6 +166,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         int r;
 
         request.lease.n_bytes = wanted->n_bytes;
+        request.lease.n_most_units = (uint32_t)(wanted->n_most_bytes / ARENA_GRANULE);
         request.lease.properties = wanted->properties;
         request.lease.wait_ms = wanted->wait_ms;
         r = bind_find(pool, connection->serial, &request.lease.pool);
@@ -125,14 +178,14 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         if (r && reply.kind == MESSAGE_ERROR)
                 refusal_hear(r, reply.error.text);
         if (!r)
-                r = check_answer(&reply.leased, wanted->n_bytes);
+                r = check_answer(&reply.leased, wanted);
         if (!r)
                 r = bind_lease(pool, connection->serial, reply.leased.n_bytes);
         if (r)
                 return r;
         leased->lease = reply.leased.lease;
-        leased->block = reply.leased.block;
-        leased->n_bytes = reply.leased.n_bytes;
+        leased->number = reply.leased.block;
+        shrink(pool, leased, reply.leased.n_bytes);
         leased->connection = connection->serial;
         *ret_fd = fdset_steal(&fds, 0);
         return 0;
@@ -175,65 +228,66 @@ static int ask(struct pool *pool, const struct wanted *wanted, struct leased *le
         return r;
 }
 
-static int place(struct pool *pool, struct leased *leased, int take_fd)
+static int map(struct pool *pool, struct leased *leased, int take_fd)
 {
         CLEANUP(closep)
         int fd = take_fd;
         int r;
 
-        r = take_address(pool, leased);
-        if (r)
-                return r;
         leased->context = registration_context(pool);
-        r = memory_map(&pool->memory, leased->address, leased->n_bytes, steal_fd(&fd),
+        r = memory_map(&pool->memory, leased_address(leased), leased_bytes(leased), steal_fd(&fd),
                        &leased->mapping);
-        if (r)
-                give_address(pool, leased);
-        else if (leased->mapping != MAPPING_REGISTERED)
+        if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
         return r;
 }
 
-static int lease_block(struct pool *pool, uint64_t n_bytes, uint32_t properties, uint32_t wait_ms,
-                       struct leased **ret_leased)
+static int obtain(struct pool *pool, struct leased *leased, const struct wanted *wanted)
 {
-        struct wanted wanted = {n_bytes, properties, wait_ms};
-        struct leased *leased = calloc(1, sizeof(*leased));
-        int fd, r;
+        int fd = -1, r;
 
-        if (!leased)
-                return -ENOMEM;
-        r = limit_take(pool, n_bytes);
+        r = limit_take(pool, wanted->n_bytes);
         if (r) {
-                free(leased);
+                leased_cancel(pool, leased);
                 return r;
         }
-        leased->n_bytes = n_bytes;
-        r = ask(pool, &wanted, leased, &fd);
+        r = ask(pool, wanted, leased, &fd);
         if (!r) {
-                limit_correct(pool, n_bytes, leased->n_bytes);
-                r = place(pool, leased, fd);
+                limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
+                r = map(pool, leased, fd);
                 if (r)
                         say_over(pool, leased);
         }
         if (r) {
-                limit_give(pool, leased->n_bytes);
-                free(leased);
-                return r;
+                limit_give(pool, leased->lease ? leased_bytes(leased) : wanted->n_bytes);
+                leased_cancel(pool, leased);
         }
-        *ret_leased = leased;
-        return 0;
+        return r;
 }
 
-int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased **ret_leased)
+int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes, uint32_t wait_ms)
 {
-        return lease_block(pool, n_bytes, 0, wait_ms, ret_leased);
+        struct wanted wanted = {n_bytes, leased_bytes(leased), 0, wait_ms};
+
+        return obtain(pool, leased, &wanted);
 }
 
-int leased_new_shareable(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms,
-                         struct leased **ret_leased)
+int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                            uint32_t wait_ms)
 {
-        return lease_block(pool, n_bytes, PROTO_PROPERTY_SHAREABLE, wait_ms, ret_leased);
+        struct wanted wanted = {n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE, wait_ms};
+
+        return obtain(pool, leased, &wanted);
+}
+
+static int reserve(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased)
+{
+        int r;
+
+        pthread_mutex_lock(&pool->lock);
+        r = n_bytes % ARENA_GRANULE ? -EPROTO : leased_reserve(pool, 0, n_bytes, ret_leased);
+        pthread_mutex_unlock(&pool->lock);
+        return r;
 }
 
 int leased_attach(struct pool *pool, uint64_t connection, const struct message_attached *answer,
@@ -241,25 +295,24 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
 {
         CLEANUP(closep)
         int fd = take_fd;
-        struct leased *leased = calloc(1, sizeof(*leased));
+        struct leased *leased;
         int r;
 
-        if (!leased)
-                return -ENOMEM;
+        r = reserve(pool, answer->n_block_bytes, &leased);
+        if (r)
+                return r;
         leased->lease = answer->lease;
-        leased->block = answer->block;
-        leased->n_bytes = answer->n_block_bytes;
+        leased->number = answer->block;
         leased->connection = connection;
         leased->is_attached = true;
         r = bind_lease(pool, connection, own_bytes(leased));
         if (!r) {
-                r = answer->n_block_bytes % ARENA_GRANULE ? -EPROTO
-                                                          : place(pool, leased, steal_fd(&fd));
+                r = map(pool, leased, steal_fd(&fd));
                 if (r)
                         (void)bind_unmapped(pool, connection, own_bytes(leased));
         }
         if (r) {
-                free(leased);
+                leased_cancel(pool, leased);
                 return r;
         }
         *ret_leased = leased;
@@ -270,9 +323,9 @@ void leased_describe(const struct pool *pool, const struct leased *leased, struc
 {
         info->kind = pool->memory.kind;
         info->place = pool_place(pool);
-        info->block_base = (void *)(uintptr_t)leased->address;
-        info->n_block_bytes = leased->n_bytes;
-        info->block = leased->block;
+        info->block_base = (void *)(uintptr_t)leased_address(leased);
+        info->n_block_bytes = leased_bytes(leased);
+        info->block = leased->number;
         info->is_registered = leased->mapping == MAPPING_REGISTERED;
         info->is_attached = leased->is_attached;
         info->is_held = leased->connection != pool->binding.connection;
@@ -283,16 +336,16 @@ void leased_free(struct pool *pool, struct leased *leased)
         int r = registration_undo(pool, leased);
 
         if (!r)
-                r = memory_unmap(&pool->memory, leased->address, leased->n_bytes, leased->mapping);
+                r = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
+                                 leased->mapping);
         if (r) {
                 log_debug("a block of %llu bytes could not be unmapped and stays leased: %d",
-                          (unsigned long long)leased->n_bytes, r);
+                          (unsigned long long)leased_bytes(leased), r);
                 return;
         }
-        give_address(pool, leased);
         say_over(pool, leased);
         /* What another process leased is within that one's limit. */
         if (!leased->is_attached)
-                limit_give(pool, leased->n_bytes);
-        free(leased);
+                limit_give(pool, leased_bytes(leased));
+        leased_cancel(pool, leased);
 }

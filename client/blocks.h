@@ -1,30 +1,54 @@
-/* Blocks between the daemon and the arena: leased, mapped; unmapped, returned. Any thread; the
- * pool's lock is taken inside, and is not held during driver calls and messages. */
+/* Blocks between the daemon and the arena: addresses reserved, leased, mapped; unmapped, returned. Any
+ * thread; the pool's lock is not held during driver calls and messages. */
 #pragma once
 
+#include "base/err.h"
 #include "client/pool.h"
 
-/* A leased block, mapped in the arena. */
+/* A block, from its addresses to its end; kept for others after that. */
 struct leased {
-        uint64_t lease;
-        uint64_t block;      /* as the daemon names it */
-        uint64_t connection; /* serial of the one that it was leased on */
-        uint64_t address;
-        uint64_t n_bytes;
-        uint64_t n_uses; /* allocations ever cut from it */
+        struct heap_block block; /* its place, and its heap; none: it is one allocation */
+        uint64_t lease;          /* 0: not leased yet */
+        uint64_t number;         /* as the daemon names the block */
+        uint64_t connection;     /* serial of the one that it was leased on */
         enum mapping mapping;
-        struct stream_heap *heap; /* whose block it is; NULL: it is one allocation */
         struct shared *shared;    /* that allocation */
         bool is_attached;         /* another client's lease came first */
-        uint64_t context;         /* of MAPPING_REGISTERED: where that was done */
+        _Atomic uint64_t context; /* of MAPPING_REGISTERED: where that was done */
+        LIST_ENTRY(leased) link;  /* of those that are spare, or about to be given back */
 };
 
-/* Leases a block of at least n_bytes and maps it. */
-int leased_new(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms, struct leased **ret_leased);
+static inline uint64_t leased_bytes(const struct leased *leased)
+{
+        return leased->block.at.n_bytes;
+}
+
+static inline uint64_t leased_address(const struct leased *leased)
+{
+        return leased->block.at.start;
+}
+
+static inline struct leased *leased_of(struct arena_block *at)
+{
+        return at ? CONTAINER_OF(at, struct leased, block.at) : NULL;
+}
+
+/* The pool has an arena from now on. The caller has the lock. */
+int blocks_open(struct pool *pool);
+
+/* A record with addresses of its own: there, or anywhere with `start` 0. The caller has the lock. */
+int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased);
+
+/* Leases a block of n_bytes, or as much larger as there are addresses for, and maps it there; the
+ * addresses that it does not need are given up. On failure all of it is. */
+int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes, uint32_t wait_ms);
 
 /* The same for a block that may be shared: made anew, exactly n_bytes. */
-int leased_new_shareable(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms,
-                         struct leased **ret_leased);
+int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                            uint32_t wait_ms);
+
+/* Gives up addresses where nothing is mapped. */
+void leased_cancel(struct pool *pool, struct leased *leased);
 
 /* Maps the block of an ATTACH's answer on this connection. On failure the lease is still the
  * caller's to give back. The fd is consumed. */

@@ -1,4 +1,5 @@
 /* The public functions about what a client has of one pool, and how much it may have. */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -29,22 +30,39 @@ static int find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_
         return 0;
 }
 
+/* Of one number that the holes of every heap keep. The caller has the lock. */
+static uint64_t pool_sum_heaps(struct pool *pool, size_t offset)
+{
+        struct stream_heap *heap, *next;
+        uint64_t sum = 0;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                lock_take(&heap_in(heap)->lock);
+                sum += *(const uint64_t *)((const char *)&heap_in(heap)->holes + offset);
+                lock_drop(&heap_in(heap)->lock);
+        }
+        return sum;
+}
+
 static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
 {
-        const struct board_counters *counters;
+        struct board_sums sums;
 
         pthread_mutex_lock(&pool->lock);
-        counters = pool->counters;
+        sums = board_sum(pool->lanes.board);
         *ret_stats = (struct gpumem_stats){
-                .n_requested_bytes = atomic_load(&counters->requested),
-                .n_requested_peak_bytes = atomic_load(&counters->requested_peak),
-                .n_allocated_bytes = atomic_load(&counters->allocated),
-                .n_allocated_peak_bytes = atomic_load(&counters->allocated_peak),
+                .n_requested_bytes = sums.requested,
+                .n_requested_peak_bytes = atomic_load(&pool->lanes.board->requested_peak),
+                .n_allocated_bytes = sums.allocated,
+                .n_allocated_peak_bytes = atomic_load(&pool->lanes.board->allocated_peak),
                 .n_reserved_bytes = pool->n_reserved_bytes,
                 .n_reserved_peak_bytes = pool->n_reserved_peak_bytes,
-                .n_hits = atomic_load(&counters->hits),
-                .n_misses = atomic_load(&counters->misses),
+                .n_hits = sums.hits,
+                .n_misses = sums.misses,
                 .n_blocks = pool->n_blocks,
+                .n_splits = pool_sum_heaps(pool, offsetof(struct holes, n_splits)),
+                .n_merges = pool_sum_heaps(pool, offsetof(struct holes, n_merges)),
         };
         pthread_mutex_unlock(&pool->lock);
 }

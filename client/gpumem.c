@@ -11,7 +11,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "client/client.h"
+#include "client/cache.h"
 #include "client/fork.h"
+#include "client/idle.h"
 #include "client/nearest.h"
 #include "client/patience.h"
 #include "client/record.h"
@@ -21,6 +23,9 @@
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
 
+/* A power of two: more streams than most programs use. */
+#define RECENT_HEAPS 64
+
 struct gpumem_client {
         uint64_t number;
         struct fork_guard fork_guard;
@@ -28,6 +33,8 @@ struct gpumem_client {
         struct uplink uplink;
         struct cuda cuda;
         bool has_cuda;
+        uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */
+        _Atomic(struct stream_heap *) recent[RECENT_HEAPS]; /* by stream; device memory */
         double fraction;    /* of each device's memory that GPUMEM_MEMORY_FRACTION allows */
         struct pool *pools; /* room for all that may ever be seen */
         _Atomic uint32_t n_pools;
@@ -111,7 +118,8 @@ static struct pool_set pool_set(struct gpumem_client *client)
                                  .n_pools = &client->n_pools,
                                  .cuda = client->has_cuda ? &client->cuda : NULL,
                                  .uplink = &client->uplink,
-                                 .fraction = client->fraction};
+                                 .fraction = client->fraction,
+                                 .n_cache_bytes = client->n_cache_bytes};
 }
 
 static uint64_t leave(void *owner)
@@ -156,6 +164,8 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         r = client->pools ? draw_number(&client->number) : -ENOMEM;
         if (!r)
                 r = limit_read_fraction(&client->fraction);
+        if (!r)
+                r = cache_read_size(&client->n_cache_bytes);
         if (!r)
                 r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
                                 &uplink_owner, client);
@@ -244,13 +254,15 @@ struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind,
 }
 
 static int place_device(struct gpumem_client *client, const struct gpumem_request *request,
-                        struct stream_key *ret_key, int32_t *ret_place)
+                        struct pool_request *ret_asked, int32_t *ret_place)
 {
         int ordinal, r;
 
         if (!client->has_cuda)
                 return GPUMEM_E_NO_DRIVER;
-        r = stream_identify(&client->cuda, request->stream, ret_key, &ordinal);
+        r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
+        if (!r)
+                r = stream_look(&client->cuda, request->stream, &ret_asked->mark);
         if (r)
                 return r;
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
@@ -262,33 +274,51 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
 
 /* Pinned memory is ordered by streams where there are any. */
 static int place_pinned(struct gpumem_client *client, const struct gpumem_request *request,
-                        struct stream_key *ret_key)
+                        struct pool_request *ret_asked)
 {
         int ordinal, r = GPUMEM_E_NO_CONTEXT;
 
         if (client->has_cuda)
-                r = stream_identify(&client->cuda, request->stream, ret_key, &ordinal);
+                r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
         else if (request->stream)
                 return GPUMEM_E_NO_DRIVER;
-        if (r != GPUMEM_E_NO_CONTEXT)
-                return r;
-        *ret_key = (struct stream_key){.context = 0};
-        return 0;
+        if (!r)
+                return stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
 }
 
-static int alloc_from(struct pool *pool, const struct stream_key *key,
-                      const struct gpumem_request *request, void **ret_pointer)
+static _Atomic(struct stream_heap *) *recent(struct gpumem_client *client,
+                                             const struct stream_mark *mark)
 {
+        return &client->recent[(mark->id ^ mark->scope >> 8) % RECENT_HEAPS];
+}
+
+static int alloc_from(struct gpumem_client *client, struct pool *pool,
+                      const struct pool_request *asked, const struct gpumem_request *request,
+                      void **ret_pointer)
+{
+        struct stream_heap *heap;
+        int r;
+
         if (request->flags & GPUMEM_SHAREABLE)
-                return shared_alloc(pool, key, request->n_bytes, request->wait_ms, ret_pointer);
-        return pool_alloc(pool, key, request->n_bytes, request->wait_ms, ret_pointer);
+                return shared_alloc(pool, &asked->key, request->n_bytes, request->wait_ms,
+                                    ret_pointer);
+        heap = pool_find_heap(pool, &asked->key);
+        r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
+        if (r == GPUMEM_E_REFUSED)
+                r = pool_alloc(pool, asked, &heap, ret_pointer);
+        if (!r && request->kind == GPUMEM_DEVICE)
+                atomic_store_explicit(recent(client, &asked->mark), heap, memory_order_release);
+        return r;
 }
 
 static int alloc(struct gpumem_client *client, const struct gpumem_request *request,
                  void **ret_pointer)
 {
+        struct pool_request asked = {.stream = request->stream,
+                                     .n_bytes = request->n_bytes,
+                                     .wait_ms = request->wait_ms};
         int32_t place = request->place;
-        struct stream_key key;
         struct pool *pool, *again;
         int r;
 
@@ -297,9 +327,9 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         if (request->flags & ~GPUMEM_SHAREABLE)
                 return GPUMEM_E_UNSUPPORTED;
         if (request->kind == GPUMEM_DEVICE)
-                r = place_device(client, request, &key, &place);
+                r = place_device(client, request, &asked, &place);
         else if (request->kind == GPUMEM_PINNED)
-                r = place_pinned(client, request, &key);
+                r = place_pinned(client, request, &asked);
         else
                 r = GPUMEM_E_BAD_REQUEST;
         if (r)
@@ -308,12 +338,34 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         if (!pool)
                 uplink_renew(&client->uplink);
         else
-                r = alloc_from(pool, &key, request, ret_pointer);
+                r = alloc_from(client, pool, &asked, request, ret_pointer);
         if (pool && r != GPUMEM_E_NO_POOL)
                 return r;
         /* The next daemon may have been met by now, and have there what the last one had not. */
         again = client_pool_at(client, request->kind, place);
-        return again == pool ? GPUMEM_E_NO_POOL : alloc_from(again, &key, request, ret_pointer);
+        return again == pool ? GPUMEM_E_NO_POOL
+                             : alloc_from(client, again, &asked, request, ret_pointer);
+}
+
+/* Most requests end here: a hole of the stream's own heap holds them. GPUMEM_E_REFUSED: this one does
+ * not, or it is not known yet whether. */
+static int alloc_hit(struct gpumem_client *client, const struct gpumem_request *request,
+                     void **ret_pointer)
+{
+        struct stream_heap *heap;
+        struct stream_mark mark;
+        int r;
+
+        if (request->kind != GPUMEM_DEVICE || request->flags || !client->has_cuda)
+                return GPUMEM_E_REFUSED;
+        r = stream_look(&client->cuda, request->stream, &mark);
+        if (r)
+                return r;
+        heap = atomic_load_explicit(recent(client, &mark), memory_order_acquire);
+        if (!heap ||
+            (request->place != GPUMEM_NEAREST && request->place != heap->pool->memory.ordinal))
+                return GPUMEM_E_REFUSED;
+        return pool_hit(heap, &mark, request->n_bytes, ret_pointer);
 }
 
 static void note_refusal(struct gpumem_client *client, int code,
@@ -342,10 +394,13 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
                 return r;
-        patience = patience_begin(ours.wait_ms);
-        do
-                r = alloc(client, &ours, ret_pointer);
-        while (patience_goes_on(&patience, &client->uplink, r, &ours.wait_ms));
+        r = alloc_hit(client, &ours, ret_pointer);
+        if (r == GPUMEM_E_REFUSED) {
+                patience = patience_begin(ours.wait_ms);
+                do
+                        r = alloc(client, &ours, ret_pointer);
+                while (patience_goes_on(&patience, &client->uplink, r, &ours.wait_ms));
+        }
         if (record_is_on() && !r)
                 record_alloc(client, &ours, *ret_pointer);
         if (refusal_is_one(r))
@@ -354,76 +409,58 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
         return r;
 }
 
-static int find_allocation(struct gpumem_client *client, const void *pointer,
-                           struct pool **ret_pool, struct stream_key *ret_key)
+static struct stream_heap *heap_of(struct gpumem_client *client, const void *pointer)
 {
-        for (uint32_t i = 0; i < client->n_pools; i++) {
-                if (pool_find(&client->pools[i], pointer, ret_key) == 0) {
-                        *ret_pool = &client->pools[i];
-                        return 0;
-                }
-        }
-        return GPUMEM_E_NOT_OURS;
+        struct stream_heap *heap = NULL;
+
+        for (uint32_t i = 0; !heap && i < client->n_pools; i++)
+                heap = pool_heap_of(&client->pools[i], pointer);
+        return heap;
 }
 
-/* Nothing that runs on a device uses it any more. */
-static int free_unordered(struct pool *pool, void *pointer)
+/* Its last use is ordered, or over. `own_stream`: the heap's, if it is at hand. */
+static int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
-        struct emptied emptied;
-        int r = pool_free(pool, pointer, &emptied);
+        int r = pool_free(heap, pointer);
 
-        if (!r && emptied.address)
-                pool_retire(pool, &emptied);
-        return r;
+        if (r != POOL_LOOK)
+                return r;
+        idle_look(heap, own_stream);
+        return 0;
 }
 
-static int free_after_context(struct gpumem_client *client, struct pool *pool, uint64_t context,
-                              void *pointer)
+static bool is_streams_own(const struct stream_heap *heap, const struct stream_mark *mark)
 {
-        int r = stream_synchronize_context(&client->cuda, context);
-
-        return r ? r : free_unordered(pool, pointer);
+        return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
 }
 
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
  * always: its next owner writes with the CPU, which no stream holds up. */
-static int free_in_order(struct gpumem_client *client, struct pool *pool,
-                         const struct stream_key *key, void *pointer, void *stream)
+static int free_in_order(struct gpumem_client *client, struct stream_heap *heap, void *pointer,
+                         void *stream)
 {
-        struct stream_key free_key = {.context = 0};
-        struct emptied emptied;
-        bool same_stream;
-        int ordinal, r;
+        struct stream_key order = pool_order_of(heap, pointer);
+        struct stream_mark mark;
+        bool is_own = false;
+        int r;
 
-        if (!key->context)
-                return free_unordered(pool, pointer);
-        r = stream_identify(&client->cuda, stream, &free_key, &ordinal);
+        if (!order.context)
+                return free_in(heap, pointer, NULL);
+        r = stream_look(&client->cuda, stream, &mark);
+        if (!r)
+                is_own = is_streams_own(heap, &mark);
         /* The memory was made without a context, and is freed by somebody who has none. */
-        if (r == GPUMEM_E_NO_CONTEXT && key->id == POOL_ANY_STREAM)
-                return free_after_context(client, pool, key->context, pointer);
-        if (r)
-                return r;
-        same_stream = memcmp(key, &free_key, sizeof(*key)) == 0;
-        if (!same_stream || pool->memory.kind == GPUMEM_PINNED)
+        if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
+                r = stream_synchronize_context(&client->cuda, order.context);
+        else if (!r && (!is_own || heap->pool->memory.kind == GPUMEM_PINNED))
                 r = stream_synchronize(&client->cuda, stream);
-        if (!r)
-                r = pool_free(pool, pointer, &emptied);
-        if (r || !emptied.address)
-                return r;
-        /* Earlier frees of the block's other allocations were in the heap's stream, which may be
-         * gone by now: its context waits for what it had. */
-        r = same_stream ? stream_synchronize(&client->cuda, stream)
-                        : stream_synchronize_context(&client->cuda, key->context);
-        if (!r)
-                pool_retire(pool, &emptied);
-        return r;
+        return r ? r : free_in(heap, pointer, is_own ? &stream : NULL);
 }
 
 int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
 {
-        struct stream_key key;
-        struct pool *pool;
+        struct stream_heap *heap;
         int r;
 
         if (!pointer)
@@ -431,9 +468,9 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
-        r = find_allocation(client, pointer, &pool, &key);
-        if (!r)
-                r = free_in_order(client, pool, &key, pointer, stream);
+        heap = heap_of(client, pointer);
+        if (heap)
+                r = free_in_order(client, heap, pointer, stream);
         else
                 r = client_free_shared(client, pointer, stream);
         if (record_is_on() && !r)
@@ -442,18 +479,18 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         return r;
 }
 
-static int free_unordered_after_all(struct gpumem_client *client, struct pool *pool,
-                                    const struct stream_key *key, void *pointer)
+/* Nothing that runs on a device uses it any more. */
+static int free_after_all(struct gpumem_client *client, struct stream_heap *heap, void *pointer)
 {
-        int r = client->has_cuda ? stream_synchronize_contexts(&client->cuda, key->context) : 0;
+        struct stream_key order = pool_order_of(heap, pointer);
+        int r = client->has_cuda ? stream_synchronize_contexts(&client->cuda, order.context) : 0;
 
-        return r ? r : free_unordered(pool, pointer);
+        return r ? r : free_in(heap, pointer, NULL);
 }
 
 int gpumem_free_sync(struct gpumem_client *client, void *pointer)
 {
-        struct stream_key key;
-        struct pool *pool;
+        struct stream_heap *heap;
         int r;
 
         if (!pointer)
@@ -461,15 +498,30 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
-        r = find_allocation(client, pointer, &pool, &key);
-        if (!r)
-                r = free_unordered_after_all(client, pool, &key, pointer);
+        heap = heap_of(client, pointer);
+        if (heap)
+                r = free_after_all(client, heap, pointer);
         else
                 r = client_free_shared_sync(client, pointer);
         if (record_is_on() && !r)
                 record_free(pointer);
         events_tell(&client->events);
         return r;
+}
+
+int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
+{
+        uint64_t n_bytes = 0;
+        int r = fork_guard_check(&client->fork_guard);
+
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                n_bytes += idle_flush(&client->pools[i]);
+        if (ret_freed_bytes)
+                *ret_freed_bytes = n_bytes;
+        events_tell(&client->events);
+        return 0;
 }
 
 int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,

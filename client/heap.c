@@ -4,319 +4,338 @@
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "gpumem.h"
 
-/* Fibonacci hashing of a start, a multiple of HEAP_UNIT: a fraction of the cost of the hash for byte
- * strings that is the default. uthash takes the low bits of what it is given. */
-static unsigned hash_start(const uint64_t *start)
+static_assert(offsetof(struct heap, lock) == 0, "heap_init passes it over");
+
+/* What one call may need. */
+#define N_PIECES 4
+
+void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs)
 {
-        return (unsigned)(*start / HEAP_UNIT * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-}
-
-#define HASH_FUNCTION(key, n_key_bytes, ret_hash) ((ret_hash) = hash_start(key))
-#define HASH_NONFATAL_OOM                         1
-#include <uthash.h>
-
-#define BLOCK_MAX_BYTES     (64 * MIB)
-#define BLOCK_GROWTH_FACTOR 8
-
-/* All pieces are in the table, holes too: an alloc that fits exactly and a free that merges nothing
- * need not change it, and it never becomes empty, and freed, under an application that allocates and
- * frees in turn. */
-struct heap_piece {
-        struct piece piece;
-        struct heap_block *block;
-        uint64_t n_requested_bytes; /* while it is taken */
-        UT_hash_handle hh;
-};
-
-static struct heap_piece *heap_piece_of(const struct piece *piece)
-{
-        return CONTAINER_OF(piece, struct heap_piece, piece);
-}
-
-void heap_init(struct heap *heap)
-{
-        memset(heap, 0, sizeof(*heap));
-        holes_init(&heap->holes, HEAP_UNIT);
-        TAILQ_INIT(&heap->blocks);
+        /* Not the lock, which others may look at. */
+        memset((char *)heap + sizeof(heap->lock), 0, sizeof(*heap) - sizeof(heap->lock));
+        holes_init(&heap->holes);
+        heap->arena = arena;
+        heap->base = arena_start(arena);
+        heap->runs = runs;
+        heap->epoch = heap->n_done_epochs = 1;
 }
 
 void heap_deinit(struct heap *heap)
 {
-        struct heap_block *block;
-
-        HASH_CLEAR(hh, heap->pieces);
-        while ((block = TAILQ_FIRST(&heap->blocks))) {
-                struct piece *piece = &block->first->piece;
-
-                while (piece) {
-                        struct piece *after = piece->after;
-
-                        free(heap_piece_of(piece));
-                        piece = after;
-                }
-                TAILQ_REMOVE(&heap->blocks, block, in_heap);
-                free(block);
-        }
-        heap_init(heap);
+        for (uint32_t i = 0; i < heap->n_blocks; i++)
+                heap->blocks[i]->heap = NULL;
+        free(heap->blocks);
+        heap->blocks = NULL;
+        heap->n_blocks = heap->n_block_room = 0;
+        starts_deinit(&heap->starts);
+        holes_deinit(&heap->holes);
 }
 
-/* A piece in the table under its start, not yet in a span. */
-static int piece_new(struct heap *heap, struct heap_block *block, uint64_t start,
-                     struct heap_piece **ret_piece)
+static uint64_t end_of(const struct heap_block *block)
 {
-        struct heap_piece *piece = calloc(1, sizeof(*piece));
+        return block->at.start + block->at.n_bytes;
+}
 
-        if (!piece)
-                return -ENOMEM;
-        piece->block = block;
-        piece->piece.start = start;
-        HASH_ADD(hh, heap->pieces, piece.start, sizeof(piece->piece.start), piece);
-        if (!piece->hh.tbl) {
-                free(piece);
-                return -ENOMEM;
+/* Where a block of that start is, or would be. */
+static uint32_t place_of(const struct heap *heap, uint64_t start)
+{
+        uint32_t low = 0, high = heap->n_blocks;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (heap->blocks[middle]->at.start < start)
+                        low = middle + 1;
+                else
+                        high = middle;
         }
-        *ret_piece = piece;
+        return low;
+}
+
+static int make_room(struct heap *heap)
+{
+        uint32_t n_room = heap->n_block_room ? heap->n_block_room * 2 : 16;
+        struct heap_block **blocks;
+
+        if (heap->n_blocks < heap->n_block_room)
+                return 0;
+        blocks = realloc(heap->blocks, n_room * sizeof(struct heap_block *));
+        if (!blocks)
+                return -ENOMEM;
+        heap->blocks = blocks;
+        heap->n_block_room = n_room;
         return 0;
 }
 
-static void piece_free(struct heap *heap, struct heap_piece *piece)
+int heap_reserve(struct heap *heap)
 {
-        HASH_DELETE(hh, heap->pieces, piece);
-        free(piece);
+        int r = make_room(heap);
+
+        return r ? r : holes_reserve(&heap->holes, N_PIECES);
 }
 
-static struct heap_piece *piece_find(const struct heap *heap, uint64_t start)
-{
-        struct heap_piece *piece;
+/* The blocks that a block of this heap at that place touches, NULL where there is none. */
+struct neighbours {
+        struct heap_block *below, *above;
+};
 
-        HASH_FIND(hh, heap->pieces, &start, sizeof(start), piece);
-        return piece;
+static struct neighbours neighbours_of(const struct heap *heap, uint32_t place, uint64_t start,
+                                       uint64_t end)
+{
+        struct neighbours found = {NULL, NULL};
+
+        if (heap->runs == HEAP_SPLIT)
+                return found;
+        if (place > 0 && end_of(heap->blocks[place - 1]) == start)
+                found.below = heap->blocks[place - 1];
+        for (; place < heap->n_blocks && heap->blocks[place]->at.start <= start; place++)
+                ;
+        if (place < heap->n_blocks && heap->blocks[place]->at.start == end)
+                found.above = heap->blocks[place];
+        return found;
 }
 
-int heap_add_block(struct heap *heap, uint64_t start, uint64_t n_bytes, void *owner)
+int heap_add_block(struct heap *heap, struct heap_block *block)
 {
-        CLEANUP(freep)
-        struct heap_block *block = calloc(1, sizeof(*block));
+        uint32_t place = place_of(heap, block->at.start);
+        struct neighbours next;
+        struct run_edges touching = {0, 0};
         int r;
 
-        assert(owner && n_bytes && (start | n_bytes) % HEAP_BLOCK_UNIT == 0);
-        assert(!piece_find(heap, start));
-        if (!block)
-                return -ENOMEM;
-        r = piece_new(heap, block, start, &block->first);
+        r = heap_reserve(heap);
         if (r)
                 return r;
-        block->start = start;
-        block->n_bytes = n_bytes;
-        block->owner = owner;
-        holes_add(&heap->holes, &block->first->piece, start, n_bytes);
+        next = neighbours_of(heap, place, block->at.start, end_of(block));
+        if (next.below)
+                touching.before = next.below->edges.after;
+        if (next.above)
+                touching.after = next.above->edges.before;
+        block->edges = holes_add(&heap->holes, heap_unit_of(heap, block->at.start),
+                                 (uint32_t)(block->at.n_bytes / HEAP_UNIT), touching);
+        if (next.below)
+                next.below->edges.after = 0;
+        if (next.above)
+                next.above->edges.before = 0;
+        memmove(&heap->blocks[place + 1], &heap->blocks[place],
+                (heap->n_blocks - place) * sizeof(struct heap_block *));
+        heap->blocks[place] = block;
         heap->n_blocks++;
-        heap->n_reserved_bytes += n_bytes;
-        TAILQ_INSERT_TAIL(&heap->blocks, block, in_heap);
-        block = NULL;
+        heap->n_reserved_bytes += block->at.n_bytes;
+        block->heap = heap;
         return 0;
 }
 
-void heap_remove_block(struct heap *heap, struct heap_block *block)
+/* The first piece of the run that a block is in, which is an edge. */
+static uint32_t first_edge(const struct heap *heap, uint32_t place)
 {
-        assert(block->n_allocated_bytes == 0);
-        holes_remove(&heap->holes, &block->first->piece);
-        piece_free(heap, block->first);
-        TAILQ_REMOVE(&heap->blocks, block, in_heap);
-        heap->n_blocks--;
-        heap->n_reserved_bytes -= block->n_bytes;
-        free(block);
+        while (!heap->blocks[place]->edges.before)
+                place--;
+        return heap->blocks[place]->edges.before;
 }
 
-struct heap_block *heap_next_block(const struct heap *heap, const struct heap_block *block)
+/* The piece at an address of that block. */
+static uint32_t piece_at(const struct heap *heap, const struct heap_block *block, uint64_t address)
 {
-        return block ? TAILQ_NEXT(block, in_heap) : TAILQ_FIRST(&heap->blocks);
-}
+        uint32_t unit = heap_unit_of(heap, address);
+        uint32_t index = first_edge(heap, place_of(heap, block->at.start));
+        const struct piece *piece = holes_at(&heap->holes, index);
 
-struct heap_block *heap_block_at(const struct heap *heap, uint64_t address)
-{
-        struct heap_block *block;
-
-        TAILQ_FOREACH (block, &heap->blocks, in_heap) {
-                if (address >= block->start && address - block->start < block->n_bytes)
-                        return block;
+        while (!piece->n_units || unit - piece->start >= piece->n_units) {
+                index = piece->after;
+                piece = holes_at(&heap->holes, index);
         }
-        return NULL;
+        return index;
+}
+
+/* Of the holes that are large enough there are few. */
+uint32_t heap_block_hole(const struct heap *heap, const struct heap_block *block)
+{
+        uint32_t unit = heap_unit_of(heap, block->at.start);
+        uint32_t n_units = (uint32_t)(block->at.n_bytes / HEAP_UNIT), hole = 0;
+
+        while ((hole = holes_next_large(&heap->holes, n_units, hole))) {
+                const struct piece *piece = holes_at(&heap->holes, hole);
+
+                if (piece->start <= unit && unit + n_units <= piece->start + piece->n_units)
+                        break;
+        }
+        return hole;
+}
+
+int heap_remove_block(struct heap *heap, struct heap_block *block)
+{
+        uint32_t place = place_of(heap, block->at.start), hole = heap_block_hole(heap, block);
+        struct neighbours next;
+        struct run_edges made;
+        int r;
+
+        assert(hole && heap->blocks[place] == block);
+        r = holes_reserve(&heap->holes, N_PIECES);
+        if (r)
+                return r;
+        next = neighbours_of(heap, place, block->at.start, end_of(block));
+        made = holes_remove(&heap->holes, hole, heap_unit_of(heap, block->at.start),
+                            (uint32_t)(block->at.n_bytes / HEAP_UNIT));
+        if (next.below)
+                next.below->edges.after = made.after;
+        if (next.above)
+                next.above->edges.before = made.before;
+        heap->n_blocks--;
+        memmove(&heap->blocks[place], &heap->blocks[place + 1],
+                (heap->n_blocks - place) * sizeof(struct heap_block *));
+        heap->n_reserved_bytes -= block->at.n_bytes;
+        block->heap = NULL;
+        block->edges = (struct run_edges){0, 0};
+        return 0;
 }
 
 int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
 {
-        uint64_t n_rounded, n_block_bytes;
-        struct heap_piece *piece, *rest = NULL;
-        struct piece *hole;
+        struct piece *piece;
+        uint32_t n_units, hole;
         int r;
 
         if (n_bytes == 0)
                 return GPUMEM_E_BAD_REQUEST;
-        if (size_round_up(n_bytes, HEAP_UNIT, &n_rounded) ||
-            size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
+        if (n_bytes > (UINT32_MAX - HEAP_BLOCK_UNIT / HEAP_UNIT) * HEAP_UNIT)
                 return GPUMEM_E_TOO_LARGE;
-        hole = holes_find(&heap->holes, n_rounded);
+        n_units = (uint32_t)((n_bytes + HEAP_UNIT - 1) / HEAP_UNIT);
+        hole = holes_find(&heap->holes, n_units);
         if (!hole)
                 return GPUMEM_E_REFUSED;
-        piece = heap_piece_of(hole);
-        if (hole->n_bytes > n_rounded) {
-                r = piece_new(heap, piece->block, hole->start + n_rounded, &rest);
-                if (r)
-                        return r;
-        }
-        holes_take(&heap->holes, hole, n_rounded, rest ? &rest->piece : NULL);
-        piece->n_requested_bytes = n_bytes;
-        piece->block->n_allocated_bytes += n_rounded;
+        r = holes_reserve(&heap->holes, 1);
+        if (!r)
+                r = starts_reserve(&heap->starts);
+        if (r)
+                return r;
+        holes_take(&heap->holes, hole, n_units);
+        piece = holes_at(&heap->holes, hole);
+        piece->n_slack = (uint16_t)(n_units * HEAP_UNIT - n_bytes);
+        starts_add(&heap->starts, piece->start, hole);
         heap->n_requested_bytes += n_bytes;
-        heap->n_allocated_bytes += n_rounded;
-        *ret_address = hole->start;
+        heap->n_allocated_bytes += n_units * HEAP_UNIT;
+        *ret_address = heap_address_of(heap, piece->start);
         return 0;
 }
 
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        struct heap_piece *piece = piece_find(heap, address);
-        struct holes_used_up used_up;
+        const struct piece *piece;
         struct heap_freed freed;
+        uint32_t index;
 
-        if (!piece || piece->piece.state != PIECE_TAKEN)
+        if (address % HEAP_UNIT)
                 return GPUMEM_E_NOT_OURS;
-        freed = (struct heap_freed){.n_requested_bytes = piece->n_requested_bytes,
-                                    .n_allocated_bytes = piece->piece.n_bytes,
-                                    .block = piece->block};
-        used_up = holes_give(&heap->holes, &piece->piece);
-        for (unsigned i = 0; i < used_up.n; i++)
-                piece_free(heap, heap_piece_of(used_up.pieces[i]));
-        freed.block->n_allocated_bytes -= freed.n_allocated_bytes;
+        index = starts_remove(&heap->starts, heap_unit_of(heap, address));
+        if (!index)
+                return GPUMEM_E_NOT_OURS;
+        piece = holes_at(&heap->holes, index);
+        freed.n_allocated_bytes = piece->n_units * HEAP_UNIT;
+        freed.n_requested_bytes = freed.n_allocated_bytes - piece->n_slack;
+        index = holes_give(&heap->holes, index, heap->epoch);
+        freed.n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
         heap->n_allocated_bytes -= freed.n_allocated_bytes;
         heap->n_requested_bytes -= freed.n_requested_bytes;
-        if (freed.block->n_allocated_bytes == 0)
-                freed.emptied_owner = freed.block->owner;
+        heap->n_freed_bytes += freed.n_allocated_bytes;
         *ret_freed = freed;
         return 0;
 }
 
-/* The piece that the address lies in, or NULL. */
-static const struct heap_piece *piece_at(const struct heap *heap, uint64_t address)
+uint32_t heap_new_epoch(struct heap *heap)
 {
-        const struct heap_piece *start = piece_find(heap, address);
-        const struct heap_block *block;
-        const struct piece *piece;
-
-        if (start)
-                return start;
-        block = heap_block_at(heap, address);
-        if (!block)
-                return NULL;
-        piece = &block->first->piece;
-        while (address - piece->start >= piece->n_bytes)
-                piece = piece->after;
-        return heap_piece_of(piece);
+        heap->n_freed_bytes = 0;
+        return heap->epoch++;
 }
 
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation)
 {
-        const struct heap_piece *piece = piece_at(heap, address);
+        const struct heap_block *block = (const struct heap_block *)arena_find(heap->arena,
+                                                                               address);
+        const struct piece *piece;
+        uint32_t index = 0;
 
-        if (!piece || piece->piece.state != PIECE_TAKEN)
+        if (!block || block->heap != heap)
                 return GPUMEM_E_NOT_OURS;
-        *ret_allocation = (struct heap_allocation){.start = piece->piece.start,
-                                                   .n_requested_bytes = piece->n_requested_bytes,
-                                                   .n_allocated_bytes = piece->piece.n_bytes,
-                                                   .block = piece->block};
+        if (address % HEAP_UNIT == 0)
+                index = starts_find(&heap->starts, heap_unit_of(heap, address));
+        if (!index)
+                index = piece_at(heap, block, address);
+        piece = holes_at(&heap->holes, index);
+        if (piece->state != PIECE_TAKEN)
+                return GPUMEM_E_NOT_OURS;
+        *ret_allocation = (struct heap_allocation){.start = heap_address_of(heap, piece->start),
+                                                   .n_requested_bytes = piece->n_units * HEAP_UNIT -
+                                                                        piece->n_slack,
+                                                   .n_allocated_bytes = piece->n_units * HEAP_UNIT};
         return 0;
 }
 
-void heap_get_stats(const struct heap *heap, struct heap_stats *ret_stats)
+/* The taken pieces of a run are in the table, and add up to what the heap says. */
+static void check_pieces(const struct heap *heap, uint32_t edge, uint64_t *n_requested_bytes,
+                         uint64_t *n_allocated_bytes, uint32_t *n_taken)
 {
-        *ret_stats = (struct heap_stats){.n_requested_bytes = heap->n_requested_bytes,
-                                         .n_allocated_bytes = heap->n_allocated_bytes,
-                                         .n_reserved_bytes = heap->n_reserved_bytes,
-                                         .n_blocks = heap->n_blocks,
-                                         .n_holes = heap->holes.n_holes,
-                                         .n_largest_hole_bytes = holes_largest(&heap->holes)};
-}
+        for (uint32_t i = edge; i; i = holes_at(&heap->holes, i)->after) {
+                const struct piece *piece = holes_at(&heap->holes, i);
 
-int heap_block_bytes(const struct heap *heap, uint64_t n_bytes, uint64_t *ret_n_bytes)
-{
-        uint64_t n_rounded, n_growth;
-
-        if (n_bytes == 0)
-                return GPUMEM_E_BAD_REQUEST;
-        if (size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_rounded) ||
-            size_round_up(heap->n_reserved_bytes / BLOCK_GROWTH_FACTOR, HEAP_BLOCK_UNIT, &n_growth))
-                return GPUMEM_E_TOO_LARGE;
-        if (n_growth > BLOCK_MAX_BYTES)
-                n_growth = BLOCK_MAX_BYTES;
-        *ret_n_bytes = n_rounded > n_growth ? n_rounded : n_growth;
-        return 0;
-}
-
-/* The pieces of a block tile it, are in the table, and add up to what it says. */
-static void check_block(const struct heap *heap, const struct heap_block *block,
-                        uint64_t *n_requested_bytes)
-{
-        const struct piece *piece = &block->first->piece;
-        uint64_t end = block->start, n_allocated_bytes = 0;
-
-        assert(block->owner && (block->start | block->n_bytes) % HEAP_BLOCK_UNIT == 0);
-        for (; piece; piece = piece->after) {
-                const struct heap_piece *whole = heap_piece_of(piece);
-
-                assert(piece->start == end);
-                assert(whole->block == block);
-                assert(piece_find(heap, piece->start) == whole);
-                end += piece->n_bytes;
-                if (piece->state != PIECE_TAKEN)
+                if (piece->state != PIECE_TAKEN) {
+                        assert(piece->state == PIECE_EDGE ||
+                               !starts_find(&heap->starts, piece->start));
                         continue;
-                assert(whole->n_requested_bytes && whole->n_requested_bytes <= piece->n_bytes);
-                n_allocated_bytes += piece->n_bytes;
-                *n_requested_bytes += whole->n_requested_bytes;
+                }
+                assert(starts_find(&heap->starts, piece->start) == i);
+                assert(piece->n_slack < HEAP_UNIT);
+                *n_requested_bytes += piece->n_units * HEAP_UNIT - piece->n_slack;
+                *n_allocated_bytes += piece->n_units * HEAP_UNIT;
+                (*n_taken)++;
         }
-        assert(end == block->start + block->n_bytes);
-        assert(n_allocated_bytes == block->n_allocated_bytes);
 }
 
-static bool overlaps_earlier(const struct heap *heap, const struct heap_block *block)
+/* One block after another: a run begins where the block before does not touch, and its edges are
+ * where the blocks at its ends say. */
+static void check_block(const struct heap *heap, uint32_t place)
 {
-        const struct heap_block *earlier = heap_next_block(heap, NULL);
+        const struct heap_block *block = heap->blocks[place];
+        struct neighbours next = neighbours_of(heap, place, block->at.start, end_of(block));
 
-        for (; earlier != block; earlier = heap_next_block(heap, earlier)) {
-                if (block->start < earlier->start + earlier->n_bytes &&
-                    earlier->start < block->start + block->n_bytes)
-                        return true;
-        }
-        return false;
+        assert(block->heap == heap);
+        assert(arena_find(heap->arena, block->at.start) == &block->at);
+        assert(place == 0 || end_of(heap->blocks[place - 1]) <= block->at.start);
+        assert(!block->edges.before == (next.below != NULL));
+        assert(!block->edges.after == (next.above != NULL));
+        if (block->edges.before)
+                assert(holes_at(&heap->holes, block->edges.before)->start ==
+                       heap_unit_of(heap, block->at.start));
+        if (block->edges.after)
+                assert(holes_at(&heap->holes, block->edges.after)->start ==
+                       heap_unit_of(heap, end_of(block)));
 }
 
 void heap_check(const struct heap *heap)
 {
-        const struct heap_block *block = NULL;
-        uint64_t n_requested_bytes = 0, n_allocated_bytes = 0, n_blocks = 0;
+        uint64_t n_requested_bytes = 0, n_allocated_bytes = 0, n_reserved_bytes = 0;
         struct holes_tally tally = {0};
+        uint32_t n_taken = 0;
 
-        while ((block = heap_next_block(heap, block))) {
-                assert(!overlaps_earlier(heap, block));
-                check_block(heap, block, &n_requested_bytes);
-                holes_tally_span(&heap->holes, &block->first->piece, &tally);
-                n_allocated_bytes += block->n_allocated_bytes;
-                n_blocks++;
+        for (uint32_t i = 0; i < heap->n_blocks; i++) {
+                uint32_t edge = heap->blocks[i]->edges.before;
+
+                check_block(heap, i);
+                n_reserved_bytes += heap->blocks[i]->at.n_bytes;
+                if (!edge)
+                        continue;
+                holes_tally_run(&heap->holes, edge, &tally);
+                check_pieces(heap, edge, &n_requested_bytes, &n_allocated_bytes, &n_taken);
         }
         holes_check(&heap->holes, &tally);
-        assert(HASH_COUNT(heap->pieces) == tally.n_pieces);
-        assert(n_blocks == heap->n_blocks);
+        assert(n_taken == heap->starts.n_entries);
         assert(n_requested_bytes == heap->n_requested_bytes);
         assert(n_allocated_bytes == heap->n_allocated_bytes);
-        assert(tally.n_span_bytes == heap->n_reserved_bytes);
-        assert(tally.n_hole_bytes == heap->n_reserved_bytes - n_allocated_bytes);
-        assert(heap->n_requested_bytes <= heap->n_allocated_bytes);
-        assert(heap->n_allocated_bytes <= heap->n_reserved_bytes);
+        assert(n_reserved_bytes == heap->n_reserved_bytes);
+        assert(tally.n_run_units * HEAP_UNIT == heap->n_reserved_bytes);
+        assert(tally.n_hole_units * HEAP_UNIT == heap->n_reserved_bytes - n_allocated_bytes);
 }

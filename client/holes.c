@@ -3,208 +3,425 @@
 /* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
-#include <stdbool.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-static unsigned class_of(const struct holes *holes, uint64_t n_bytes)
+#define STEPS        16
+#define FIRST_PIECES 64
+
+static unsigned class_of(uint32_t n_units)
 {
-        return size_class(n_bytes >> holes->unit_shift);
+        unsigned exponent;
+
+        if (n_units < STEPS)
+                return n_units;
+        exponent = 31u - (unsigned)__builtin_clz(n_units);
+        return (exponent - 3) * STEPS + ((n_units >> (exponent - 4)) & (STEPS - 1));
 }
 
-static bool is_whole_units(const struct holes *holes, uint64_t n_bytes)
+/* The lowest class with a hole at or above `from`, or -1. */
+static int next_class(const struct holes *holes, unsigned from)
 {
-        return !(n_bytes & ((UINT64_C(1) << holes->unit_shift) - 1));
-}
+        unsigned word = from / 64;
+        uint64_t bits, above;
 
-/* The order within a class: best fit is then the first one that fits. */
-static bool stands_before(const struct piece *a, const struct piece *b)
-{
-        return a->n_bytes != b->n_bytes ? a->n_bytes < b->n_bytes : a->start < b->start;
-}
-
-static void index_insert(struct holes *holes, struct piece *piece)
-{
-        unsigned index = class_of(holes, piece->n_bytes);
-        struct piece_list *list = &holes->by_class[index];
-        struct piece *next = LIST_FIRST(list), *last = NULL;
-
-        while (next && stands_before(next, piece)) {
-                last = next;
-                next = LIST_NEXT(next, in_class);
+        if (from >= HOLES_N_CLASSES)
+                return -1;
+        bits = holes->words[word] & (~UINT64_C(0) << (from % 64));
+        if (!bits) {
+                above = holes->summary & (~UINT64_C(0) << (word + 1));
+                if (!above)
+                        return -1;
+                word = (unsigned)__builtin_ctzll(above);
+                bits = holes->words[word];
         }
-        if (last)
-                LIST_INSERT_AFTER(last, piece, in_class);
-        else
-                LIST_INSERT_HEAD(list, piece, in_class);
-        bitmap_set(&holes->classes, index);
-        piece->state = PIECE_HOLE;
-        holes->n_holes++;
-        holes->n_bytes += piece->n_bytes;
+        return (int)(word * 64 + (unsigned)__builtin_ctzll(bits));
 }
 
-static void index_remove(struct holes *holes, struct piece *piece)
+static void link_hole(struct holes *holes, uint32_t index)
 {
-        unsigned index = class_of(holes, piece->n_bytes);
+        struct piece *piece = holes_at(holes, index);
+        unsigned class = class_of(piece->n_units);
+        uint32_t next = holes->heads[class];
+
+        piece->state = PIECE_HOLE;
+        piece->next = next;
+        piece->previous = 0;
+        if (next)
+                holes_at(holes, next)->previous = index;
+        holes->heads[class] = index;
+        holes->words[class / 64] |= UINT64_C(1) << (class % 64);
+        holes->summary |= UINT64_C(1) << (class / 64);
+        holes->n_holes++;
+        holes->n_units += piece->n_units;
+}
+
+static void unlink_hole(struct holes *holes, uint32_t index)
+{
+        struct piece *piece = holes_at(holes, index);
+        unsigned class;
 
         assert(piece->state == PIECE_HOLE);
-        LIST_REMOVE(piece, in_class);
-        if (LIST_EMPTY(&holes->by_class[index]))
-                bitmap_clear(&holes->classes, index);
-        piece->state = PIECE_TAKEN;
         holes->n_holes--;
-        holes->n_bytes -= piece->n_bytes;
+        holes->n_units -= piece->n_units;
+        if (piece->next)
+                holes_at(holes, piece->next)->previous = piece->previous;
+        if (piece->previous) {
+                holes_at(holes, piece->previous)->next = piece->next;
+                return;
+        }
+        class = class_of(piece->n_units);
+        holes->heads[class] = piece->next;
+        if (piece->next)
+                return;
+        holes->words[class / 64] &= ~(UINT64_C(1) << (class % 64));
+        if (!holes->words[class / 64])
+                holes->summary &= ~(UINT64_C(1) << (class / 64));
 }
 
-void holes_init(struct holes *holes, uint64_t unit)
+void holes_init(struct holes *holes)
 {
-        assert(unit && !(unit & (unit - 1)));
         memset(holes, 0, sizeof(*holes));
-        holes->unit_shift = (unsigned)__builtin_ctzll(unit);
 }
 
-void holes_add(struct holes *holes, struct piece *piece, uint64_t start, uint64_t n_bytes)
+void holes_deinit(struct holes *holes)
 {
-        assert(n_bytes && is_whole_units(holes, start | n_bytes));
-        assert(start <= UINT64_MAX - n_bytes);
-        piece->start = start;
-        piece->n_bytes = n_bytes;
-        piece->before = NULL;
-        piece->after = NULL;
-        index_insert(holes, piece);
+        free(holes->pieces);
+        holes_init(holes);
 }
 
-void holes_remove(struct holes *holes, struct piece *hole)
+/* Doubled: a large array is moved by moving its pages, not its bytes. What was never touched is not
+ * there yet. */
+static int grow(struct holes *holes)
 {
-        assert(!hole->before && !hole->after);
-        index_remove(holes, hole);
+        uint32_t n_pieces = holes->n_pieces ? holes->n_pieces * 2 : FIRST_PIECES;
+        struct piece *pieces;
+
+        if (n_pieces < holes->n_pieces)
+                return -ENOMEM;
+        pieces = realloc(holes->pieces, n_pieces * sizeof(*pieces));
+        if (!pieces)
+                return -ENOMEM;
+        if (!holes->n_touched)
+                holes->n_touched = 1; /* index 0 is none */
+        holes->pieces = pieces;
+        holes->n_pieces = n_pieces;
+        return 0;
 }
 
-struct piece *holes_find(const struct holes *holes, uint64_t n_bytes)
+int holes_reserve(struct holes *holes, uint32_t n)
 {
-        unsigned index = class_of(holes, n_bytes);
-        struct piece *hole;
+        int r = 0;
+
+        while (!r && holes->n_unused + (holes->n_pieces - holes->n_touched) < n)
+                r = grow(holes);
+        return r;
+}
+
+static uint32_t new_piece(struct holes *holes)
+{
+        uint32_t index = holes->first_unused;
+
+        if (index) {
+                holes->first_unused = holes_at(holes, index)->next;
+                holes->n_unused--;
+        } else {
+                assert(holes->n_touched < holes->n_pieces);
+                index = holes->n_touched++;
+        }
+        return index;
+}
+
+static void drop_piece(struct holes *holes, uint32_t index)
+{
+        struct piece *piece = holes_at(holes, index);
+
+        piece->state = PIECE_UNUSED;
+        piece->next = holes->first_unused;
+        holes->first_unused = index;
+        holes->n_unused++;
+}
+
+/* A piece between two others. */
+static uint32_t insert(struct holes *holes, enum piece_state state, uint32_t start,
+                       uint32_t n_units, uint32_t before, uint32_t after)
+{
+        uint32_t index = new_piece(holes);
+
+        *holes_at(holes, index) = (struct piece){.start = start,
+                                                 .n_units = n_units,
+                                                 .before = before,
+                                                 .after = after,
+                                                 .state = (uint8_t)state};
+        if (before)
+                holes_at(holes, before)->after = index;
+        if (after)
+                holes_at(holes, after)->before = index;
+        return index;
+}
+
+/* Takes a piece out from between its neighbours. */
+static void take_out(struct holes *holes, uint32_t index)
+{
+        const struct piece *piece = holes_at(holes, index);
+
+        if (piece->before)
+                holes_at(holes, piece->before)->after = piece->after;
+        if (piece->after)
+                holes_at(holes, piece->after)->before = piece->before;
+        drop_piece(holes, index);
+}
+
+struct run_edges holes_add(struct holes *holes, uint32_t start, uint32_t n_units,
+                           struct run_edges touching)
+{
+        uint32_t end = start + n_units, before = 0, after = 0, index;
+        struct run_edges made = {0, 0};
+
+        assert(n_units && end > start);
+        if (touching.before) {
+                assert(holes_at(holes, touching.before)->start == start);
+                before = holes_at(holes, touching.before)->before;
+                take_out(holes, touching.before);
+        } else {
+                before = made.before = insert(holes, PIECE_EDGE, start, 0, 0, 0);
+        }
+        if (touching.after) {
+                assert(holes_at(holes, touching.after)->start == end);
+                after = holes_at(holes, touching.after)->after;
+                take_out(holes, touching.after);
+        } else {
+                after = made.after = insert(holes, PIECE_EDGE, end, 0, 0, 0);
+        }
+        index = insert(holes, PIECE_TAKEN, start, n_units, before, after);
+        (void)holes_give(holes, index, 0);
+        return made;
+}
+
+/* A part of an old hole, between two pieces. */
+static void put_hole(struct holes *holes, const struct piece *old, uint32_t start, uint32_t end,
+                     uint32_t before, uint32_t after)
+{
+        uint32_t index = insert(holes, PIECE_HOLE, start, end - start, before, after);
+
+        holes_at(holes, index)->epoch = old->epoch;
+        link_hole(holes, index);
+}
+
+struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start, uint32_t n_units)
+{
+        struct piece old = *holes_at(holes, hole);
+        uint32_t end = start + n_units, old_end = old.start + old.n_units;
+        struct run_edges made = {0, 0};
+
+        assert(start >= old.start && end <= old_end && n_units);
+        unlink_hole(holes, hole);
+        take_out(holes, hole);
+        /* The run falls in two, for the moment with nothing at the cut. */
+        holes_at(holes, old.before)->after = 0;
+        holes_at(holes, old.after)->before = 0;
+        if (start == old.start && holes_at(holes, old.before)->state == PIECE_EDGE) {
+                drop_piece(holes, old.before);
+        } else {
+                made.after = insert(holes, PIECE_EDGE, start, 0, old.before, 0);
+                if (start > old.start)
+                        put_hole(holes, &old, old.start, start, old.before, made.after);
+        }
+        if (end == old_end && holes_at(holes, old.after)->state == PIECE_EDGE) {
+                drop_piece(holes, old.after);
+        } else {
+                made.before = insert(holes, PIECE_EDGE, end, 0, 0, old.after);
+                if (end < old_end)
+                        put_hole(holes, &old, end, old_end, made.before, old.after);
+        }
+        return made;
+}
+
+/* The smallest of the first n_looks of a list that hold n_units, or 0. */
+static uint32_t best_of(const struct holes *holes, uint32_t index, uint32_t n_units,
+                        uint32_t n_looks)
+{
+        uint32_t best = 0, n_best = UINT32_MAX;
+
+        for (; index && n_looks; n_looks--) {
+                const struct piece *hole = holes_at(holes, index);
+
+                if (hole->n_units >= n_units && hole->n_units < n_best) {
+                        best = index;
+                        n_best = hole->n_units;
+                        if (n_best == n_units)
+                                break;
+                }
+                index = hole->next;
+        }
+        return best;
+}
+
+uint32_t holes_find(const struct holes *holes, uint32_t n_units)
+{
+        unsigned class = class_of(n_units);
+        uint32_t best = best_of(holes, holes->heads[class], n_units, HOLES_LOOK);
         int next;
 
-        assert(n_bytes && is_whole_units(holes, n_bytes));
-        LIST_FOREACH (hole, &holes->by_class[index], in_class) {
-                if (hole->n_bytes >= n_bytes)
-                        return hole;
-        }
-        /* Everything in a higher class fits. */
-        next = bitmap_next(&holes->classes, index + 1);
-        return next < 0 ? NULL : LIST_FIRST(&holes->by_class[next]);
+        if (best)
+                return best;
+        next = next_class(holes, class + 1);
+        if (next >= 0)
+                return best_of(holes, holes->heads[next], n_units, HOLES_LOOK);
+        /* Before more memory is asked for, a longer look is cheap. */
+        return best_of(holes, holes->heads[class], n_units, UINT32_MAX);
 }
 
-uint64_t holes_largest(const struct holes *holes)
+void holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
 {
-        int index = bitmap_last(&holes->classes);
-        const struct piece *hole;
-        uint64_t largest = 0;
+        struct piece *piece = holes_at(holes, hole);
+        uint32_t n_rest = piece->n_units - n_units, rest;
 
-        if (index < 0)
-                return 0;
-        LIST_FOREACH (hole, &holes->by_class[index], in_class)
-                largest = hole->n_bytes;
-        return largest;
-}
-
-void holes_take(struct holes *holes, struct piece *hole, uint64_t n_bytes, struct piece *rest)
-{
-        assert(n_bytes && is_whole_units(holes, n_bytes) && n_bytes <= hole->n_bytes);
-        index_remove(holes, hole);
-        if (n_bytes == hole->n_bytes)
+        assert(n_units && n_units <= piece->n_units);
+        unlink_hole(holes, hole);
+        piece->state = PIECE_TAKEN;
+        if (!n_rest)
                 return;
-        rest->start = hole->start + n_bytes;
-        rest->n_bytes = hole->n_bytes - n_bytes;
-        rest->before = hole;
-        rest->after = hole->after;
-        if (rest->after)
-                rest->after->before = rest;
-        hole->after = rest;
-        hole->n_bytes = n_bytes;
-        index_insert(holes, rest);
+        rest = insert(holes, PIECE_HOLE, piece->start + n_units, n_rest, hole, piece->after);
+        holes_at(holes, rest)->epoch = piece->epoch;
+        piece->n_units = n_units;
+        link_hole(holes, rest);
+        holes->n_splits++;
 }
 
-/* Joins a piece and the one after it, neither of them in the index. */
-static struct piece *absorb_after(struct piece *piece)
+static uint32_t later(uint32_t a, uint32_t b)
 {
-        struct piece *after = piece->after;
-
-        piece->n_bytes += after->n_bytes;
-        piece->after = after->after;
-        if (piece->after)
-                piece->after->before = piece;
-        return after;
+        return a > b ? a : b;
 }
 
-struct holes_used_up holes_give(struct holes *holes, struct piece *piece)
+uint32_t holes_give(struct holes *holes, uint32_t taken, uint32_t epoch)
 {
-        struct holes_used_up used_up = {0};
-        struct piece *before = piece->before, *after = piece->after;
+        struct piece *piece = holes_at(holes, taken);
+        uint32_t before = piece->before, after = piece->after;
 
         assert(piece->state == PIECE_TAKEN);
-        if (after && after->state == PIECE_HOLE) {
-                index_remove(holes, after);
-                used_up.pieces[used_up.n++] = absorb_after(piece);
+        if (holes_at(holes, after)->state == PIECE_HOLE) {
+                unlink_hole(holes, after);
+                piece->n_units += holes_at(holes, after)->n_units;
+                epoch = later(epoch, holes_at(holes, after)->epoch);
+                take_out(holes, after);
+                holes->n_merges++;
         }
-        if (before && before->state == PIECE_HOLE) {
-                index_remove(holes, before);
-                used_up.pieces[used_up.n++] = absorb_after(before);
-                piece = before;
+        if (holes_at(holes, before)->state == PIECE_HOLE) {
+                unlink_hole(holes, before);
+                holes_at(holes, before)->n_units += piece->n_units;
+                epoch = later(epoch, holes_at(holes, before)->epoch);
+                take_out(holes, taken);
+                holes->n_merges++;
+                taken = before;
         }
-        index_insert(holes, piece);
-        return used_up;
+        holes_at(holes, taken)->epoch = epoch;
+        link_hole(holes, taken);
+        return taken;
 }
 
-void holes_tally_span(const struct holes *holes, const struct piece *first,
-                      struct holes_tally *tally)
+uint32_t holes_largest(const struct holes *holes)
 {
-        assert(!first->before);
-        for (const struct piece *piece = first; piece; piece = piece->after) {
-                const struct piece *after = piece->after;
+        uint32_t n_largest = 0;
+        unsigned word;
 
-                assert(piece->n_bytes && is_whole_units(holes, piece->start | piece->n_bytes));
-                assert(piece->state == PIECE_TAKEN || piece->state == PIECE_HOLE);
-                if (after) {
-                        assert(after->before == piece);
-                        assert(after->start == piece->start + piece->n_bytes);
-                        /* Best fit would cut what it could have joined. */
-                        assert(piece->state == PIECE_TAKEN || after->state == PIECE_TAKEN);
+        if (!holes->summary)
+                return 0;
+        word = 63u - (unsigned)__builtin_clzll(holes->summary);
+        for (uint32_t i =
+                     holes->heads[word * 64 + 63u - (unsigned)__builtin_clzll(holes->words[word])];
+             i; i = holes_at(holes, i)->next) {
+                if (holes_at(holes, i)->n_units > n_largest)
+                        n_largest = holes_at(holes, i)->n_units;
+        }
+        return n_largest;
+}
+
+uint32_t holes_next_large(const struct holes *holes, uint32_t n_units, uint32_t hole)
+{
+        unsigned class = class_of(n_units);
+        uint32_t index = hole ? holes_at(holes, hole)->next : holes->heads[class];
+        int next;
+
+        if (hole)
+                class = class_of(holes_at(holes, hole)->n_units);
+        for (;;) {
+                for (; index; index = holes_at(holes, index)->next) {
+                        if (holes_at(holes, index)->n_units >= n_units)
+                                return index;
                 }
+                next = next_class(holes, class + 1);
+                if (next < 0)
+                        return 0;
+                class = (unsigned)next;
+                index = holes->heads[class];
+        }
+}
+
+void holes_tally_run(const struct holes *holes, uint32_t edge, struct holes_tally *tally)
+{
+        uint32_t before = 0, index = edge;
+
+        assert(holes_at(holes, edge)->state == PIECE_EDGE && !holes_at(holes, edge)->before);
+        for (; index; before = index, index = holes_at(holes, index)->after) {
+                const struct piece *piece = holes_at(holes, index);
+                const struct piece *last = holes_at(holes, before);
+
                 tally->n_pieces++;
-                tally->n_span_bytes += piece->n_bytes;
+                assert(piece->before == before);
+                assert(!before || piece->start == last->start + last->n_units);
+                if (piece->state == PIECE_EDGE) {
+                        assert(!piece->n_units && (!before || !piece->after));
+                        continue;
+                }
+                assert(before && piece->after && piece->n_units);
+                assert(piece->state == PIECE_TAKEN || piece->state == PIECE_HOLE);
+                tally->n_run_units += piece->n_units;
                 if (piece->state != PIECE_HOLE)
                         continue;
-                assert(*piece->in_class.le_prev == piece);
+                assert(last->state != PIECE_HOLE);
                 tally->n_holes++;
-                tally->n_hole_bytes += piece->n_bytes;
-                tally->sum_of_starts += piece->start;
+                tally->n_hole_units += piece->n_units;
+                tally->sum_of_holes += index;
+        }
+        assert(before != edge);
+        assert(holes_at(holes, before)->state == PIECE_EDGE);
+}
+
+static void check_class(const struct holes *holes, unsigned class, struct holes_tally *indexed)
+{
+        uint32_t previous = 0, index = holes->heads[class];
+
+        assert((holes->words[class / 64] >> (class % 64) & 1) == (index != 0));
+        for (; index; previous = index, index = holes_at(holes, index)->next) {
+                const struct piece *hole = holes_at(holes, index);
+
+                assert(hole->state == PIECE_HOLE && hole->previous == previous);
+                assert(class_of(hole->n_units) == class);
+                indexed->n_holes++;
+                indexed->n_hole_units += hole->n_units;
+                indexed->sum_of_holes += index;
         }
 }
 
 void holes_check(const struct holes *holes, const struct holes_tally *tally)
 {
         struct holes_tally indexed = {0};
+        uint32_t n_unused = 0;
 
-        for (unsigned index = 0; index < SIZE_N_CLASSES; index++) {
-                const struct piece_list *list = &holes->by_class[index];
-                const struct piece *hole;
-
-                assert(bitmap_test(&holes->classes, index) == !LIST_EMPTY(list));
-                LIST_FOREACH (hole, list, in_class) {
-                        assert(hole->state == PIECE_HOLE);
-                        assert(class_of(holes, hole->n_bytes) == index);
-                        /* In strict order, so no hole is here twice. */
-                        assert(!LIST_NEXT(hole, in_class) ||
-                               stands_before(hole, LIST_NEXT(hole, in_class)));
-                        indexed.n_holes++;
-                        indexed.n_hole_bytes += hole->n_bytes;
-                        indexed.sum_of_starts += hole->start;
-                }
-        }
-        assert(bitmap_is_sound(&holes->classes));
+        for (unsigned class = 0; class < HOLES_N_CLASSES; class ++)
+                check_class(holes, class, &indexed);
+        for (unsigned word = 0; word < HOLES_WORDS; word++)
+                assert((holes->summary >> word & 1) == (holes->words[word] != 0));
         assert(indexed.n_holes == holes->n_holes && indexed.n_holes == tally->n_holes);
-        assert(indexed.n_hole_bytes == holes->n_bytes &&
-               indexed.n_hole_bytes == tally->n_hole_bytes);
-        assert(indexed.sum_of_starts == tally->sum_of_starts);
+        assert(indexed.n_hole_units == holes->n_units &&
+               indexed.n_hole_units == tally->n_hole_units);
+        assert(indexed.sum_of_holes == tally->sum_of_holes);
+        for (uint32_t index = holes->first_unused; index; index = holes_at(holes, index)->next) {
+                assert(holes_at(holes, index)->state == PIECE_UNUSED);
+                n_unused++;
+        }
+        assert(n_unused == holes->n_unused);
+        assert(!holes->n_touched || tally->n_pieces + n_unused + 1 == holes->n_touched);
 }

@@ -1,88 +1,112 @@
-/* Spans of addresses, cut into pieces that are taken or holes, and an index of the holes for best
- * fit. A heap uses it for the blocks of a stream, in units of 512 bytes; the arena uses it for its
- * reserved addresses, in granules of 2 MiB. Pure: addresses are numbers and are never followed.
+/* Runs of addresses, cut into pieces that are taken or holes, and an index of the holes for best
+ * fit. Pure: addresses are numbers of units and are never followed.
  *
- * Ownership: the caller owns every piece, usually embedded in something larger, and leaves its
- * fields alone while it belongs to a span. Nothing is allocated here, so nothing here can fail: the
- * caller brings the piece that a cut may need and gets back those that a merge has used up.
+ * A run is what is contiguous; holes of one run that touch are one hole, and nothing reaches from
+ * one run into another. Each end of a run is an edge: a piece of no length that is never a hole, so
+ * that every other piece has a neighbour on both sides and a merge needs no question.
+ *
+ * Pieces are 32 bytes and are named by their index, two to a cache line: a million of them, and the
+ * table that finds them, are what a million allocations cost. Index 0 is none. The array moves when
+ * it grows; holes_reserve is the only function that makes it grow, so the only one that can fail.
  * Threads: none of its own; the owner of the `struct holes` locks.
  *
- * Cost: holes of a size class (eight classes a doubling) form a list, smallest first, then lowest
- * address first. Finding walks the holes of the request's own class that are too small and at most
- * one list head after that. Making a hole walks the smaller ones of its class, so that it is linear
- * in the holes of one class: n holes of the same size cost up to n steps. All else is constant. */
+ * Cost: sizes of 16 units and more fall into 16 classes a doubling, each a list, last in first out.
+ * A search looks at HOLES_LOOK holes of the request's own class, where some may be too small, and
+ * takes the smallest of as many in the next class that has any, where each is large enough; only when
+ * there is none does it look at all of its own class. All else is constant, but holes_check. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "base/bitmap.h"
-#include "base/size.h"
+#define HOLES_N_CLASSES 464
+#define HOLES_WORDS     8
+#define HOLES_LOOK      8
 
-enum piece_state { PIECE_TAKEN = 1, PIECE_HOLE };
+enum piece_state { PIECE_UNUSED, PIECE_TAKEN, PIECE_HOLE, PIECE_EDGE };
 
 struct piece {
-        uint64_t start;
-        uint64_t n_bytes;
-        enum piece_state state;
-        struct piece *before;       /* ends where this one starts; NULL at the start of the span */
-        struct piece *after;        /* starts where this one ends; NULL at the end of the span */
-        LIST_ENTRY(piece) in_class; /* while it is a hole */
+        uint32_t start;
+        uint32_t n_units;
+        uint32_t before;   /* ends where this one starts; 0 at a run's first edge */
+        uint32_t after;    /* starts where this one ends; 0 at a run's last edge */
+        uint32_t next;     /* of its class, while it is a hole; of the unused ones */
+        uint32_t previous; /* of its class; 0 for the first one */
+        uint32_t epoch;    /* a hole: the latest one that anything was given to it in; 0: never */
+        uint16_t n_slack;  /* taken: bytes of the last unit that nobody asked for */
+        uint8_t state;
 };
-
-LIST_HEAD(piece_list, piece);
 
 struct holes {
-        unsigned unit_shift;
+        struct piece *pieces;
+        uint32_t n_pieces; /* room for */
+        uint32_t n_touched;
+        uint32_t first_unused;
+        uint32_t n_unused;
         uint64_t n_holes;
-        uint64_t n_bytes;      /* of all holes */
-        struct bitmap classes; /* those whose list is not empty */
-        struct piece_list by_class[SIZE_N_CLASSES];
+        uint64_t n_units; /* of all holes */
+        uint64_t n_splits;
+        uint64_t n_merges;
+        uint64_t summary; /* bit w: words[w] is not 0 */
+        uint64_t words[HOLES_WORDS];
+        uint32_t heads[HOLES_N_CLASSES];
 };
 
-/* `unit` is a power of two; every start and size is a multiple of it. Not to be moved afterwards. */
-void holes_init(struct holes *holes, uint64_t unit);
+/* All zero is empty and owns nothing, too. */
+void holes_init(struct holes *holes);
+void holes_deinit(struct holes *holes);
 
-/* Makes one hole, and a span of its own, of the addresses from start on. Spans never merge, not even
- * where they touch. They must not overlap, or reach the end of the address space. */
-void holes_add(struct holes *holes, struct piece *piece, uint64_t start, uint64_t n_bytes);
+/* The next n pieces that other calls make need no memory. -ENOMEM. */
+int holes_reserve(struct holes *holes, uint32_t n);
 
-/* Forgets a hole that is the whole of its span. */
-void holes_remove(struct holes *holes, struct piece *hole);
+static inline struct piece *holes_at(const struct holes *holes, uint32_t index)
+{
+        return &holes->pieces[index];
+}
 
-/* The smallest hole of at least n_bytes, the lowest among equals; NULL if there is none. */
-struct piece *holes_find(const struct holes *holes, uint64_t n_bytes);
-
-/* The bytes of the largest hole; 0 if there is none. Walks the holes of one class. */
-uint64_t holes_largest(const struct holes *holes);
-
-/* Takes the first n_bytes of a hole: `hole` becomes that taken piece and keeps its start. What is
- * left over becomes the hole `rest`; when nothing is, `rest` is not looked at and may be NULL. */
-void holes_take(struct holes *holes, struct piece *hole, uint64_t n_bytes, struct piece *rest);
-
-/* The pieces that a merge has used up, the caller's again. */
-struct holes_used_up {
-        unsigned n;
-        struct piece *pieces[2];
+/* Units become a hole of the run that ends at the edge `before`, or of the one that begins at the
+ * edge `after`, or of both, which are one run from then on; or of a new run when both are 0. The
+ * edges that the run has then. Up to three pieces. */
+struct run_edges {
+        uint32_t before; /* 0: the run begins further down */
+        uint32_t after;  /* 0: it ends further up */
 };
+struct run_edges holes_add(struct holes *holes, uint32_t start, uint32_t n_units,
+                           struct run_edges touching);
 
-/* Makes a hole of a taken piece, merged with the holes that it touches. The first of them stands for
- * all, so the first piece of a span stays the first for good. */
-struct holes_used_up holes_give(struct holes *holes, struct piece *piece);
+/* The reverse: part of a hole goes. Ends of runs that this makes are returned: 0 where the run ended
+ * already. Up to three pieces. */
+struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start, uint32_t n_units);
 
-/* What spans hold, added up by their owner for holes_check; begins as all zero. */
+/* A hole of at least n_units; 0 if there is none. */
+uint32_t holes_find(const struct holes *holes, uint32_t n_units);
+
+/* Takes the first n_units of a hole, which becomes that taken piece. One piece. */
+void holes_take(struct holes *holes, uint32_t hole, uint32_t n_units);
+
+/* Makes a hole of a taken piece, merged with the holes that it touches. Returns the hole. Epochs only
+ * rise. */
+uint32_t holes_give(struct holes *holes, uint32_t taken, uint32_t epoch);
+
+/* The units of the largest hole; 0 if there is none. Walks the holes of one class. */
+uint32_t holes_largest(const struct holes *holes);
+
+/* The holes of n_units and more, in no order: the first one for 0; 0 after the last. */
+uint32_t holes_next_large(const struct holes *holes, uint32_t n_units, uint32_t hole);
+
+/* What runs hold, added up by their owner for holes_check; begins as all zero. */
 struct holes_tally {
         uint64_t n_holes;
-        uint64_t n_hole_bytes;
+        uint64_t n_hole_units;
         uint64_t n_pieces;
-        uint64_t n_span_bytes;
-        uint64_t sum_of_starts; /* of holes, modulo 2^64: tells one set of holes from another */
+        uint64_t n_run_units;
+        uint64_t sum_of_holes; /* of indices: tells one set of holes from another */
 };
 
-/* Asserts that the span's pieces tile it, that no two holes touch and that each hole is linked into
- * the index; adds them to the tally. */
-void holes_tally_span(const struct holes *holes, const struct piece *first,
-                      struct holes_tally *tally);
+/* Asserts that the pieces from the edge on tile a run and that no two holes touch; adds them. */
+void holes_tally_run(const struct holes *holes, uint32_t edge, struct holes_tally *tally);
 
-/* Asserts that the index is in order and holds, once each, the holes of the tally and no others. */
+/* Asserts that the index is in order and holds, once each, the holes of the tally and no others, and
+ * that no piece is lost. */
 void holes_check(const struct holes *holes, const struct holes_tally *tally);

@@ -3,25 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
-#include "base/table.h"
 #include "client/blocks.h"
-#include "client/heap.h"
 #include "client/shared.h"
 #include "gpumem.h"
 
-struct stream_heap {
-        struct stream_key key;
-        struct heap heap;
-        UT_hash_handle hh;
-};
+/* A free looks for what could go back once in so many. */
+#define LOOK_FREES 1024
+
+/* With more heaps than that, those that have no blocks are kept for other streams. */
+#define HEAPS_MANY 32
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink)
+               struct uplink *uplink, uint64_t n_cache_bytes)
 {
         *pool = (struct pool){
                 .row = *row, .memory = *memory, .uplink = uplink, .limit = OWN_LIMIT_NULL};
-        pool->counters = &pool->own_counters;
+        lanes_init(&pool->lanes);
+        space_init(&pool->space);
+        pool->space.budget.n_empty_max = n_cache_bytes;
+        LIST_INIT(&pool->spare_leased);
         LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->declare_lock, NULL);
         pthread_mutex_init(&pool->lock, NULL);
@@ -33,285 +33,246 @@ int32_t pool_place(const struct pool *pool)
         return pool->memory.kind == GPUMEM_DEVICE ? pool->memory.ordinal : (int32_t)pool->row.place;
 }
 
-static struct stream_heap *find_heap(struct pool *pool, const struct stream_key *key)
+static struct stream_heap *stream_heap_of(struct heap *heap)
 {
-        struct stream_heap *found;
-
-        HASH_FIND(hh, pool->heaps, key, sizeof(*key), found);
-        return found;
+        return CONTAINER_OF(heap, struct stream_heap, in_space.heap);
 }
 
-static int find_or_make_heap(struct pool *pool, const struct stream_key *key,
-                             struct stream_heap **ret_heap)
+/* Nobody counts without one of these. */
+static void lock_heaps(struct pool *pool)
 {
-        struct stream_heap *heap = find_heap(pool, key);
+        struct stream_heap *heap, *next;
 
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                lock_take(&heap_in(heap)->lock);
+        }
+}
+
+static void unlock_heaps(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                lock_drop(&heap_in(heap)->lock);
+        }
+}
+
+void pool_move_board(struct pool *pool, struct board_pool *board)
+{
+        lock_heaps(pool);
+        lanes_move(&pool->lanes, board);
+        unlock_heaps(pool);
+}
+
+static void retire_heap(struct pool *pool, struct stream_heap *heap)
+{
+        HASH_DEL(pool->heaps, heap);
+        lanes_leave(heap->lane);
+        lock_take(&heap_in(heap)->lock);
+        heap->live = false;
+        space_remove(&pool->space, &heap->in_space);
+        lock_drop(&heap_in(heap)->lock);
+        fences_deinit(&heap->fences, pool->memory.cuda);
+        heap->hh.next = pool->spare_heaps;
+        pool->spare_heaps = heap;
+}
+
+/* Those of streams that have gone, most likely. */
+static void retire_blockless(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (!heap_in(heap)->n_blocks)
+                        retire_heap(pool, heap);
+        }
+}
+
+static struct stream_heap *new_record(struct pool *pool)
+{
+        struct stream_heap *heap = pool->spare_heaps;
+
+        if (!heap)
+                return calloc(1, sizeof(*heap));
+        pool->spare_heaps = heap->hh.next;
+        return heap;
+}
+
+/* Pinned memory has one registration a block, and a copy must not need two. */
+static enum heap_runs runs_of(const struct pool *pool)
+{
+        return pool->memory.kind == GPUMEM_DEVICE ? HEAP_JOINED : HEAP_SPLIT;
+}
+
+/* Pinned memory is freed after its work, and so is what was made without a context. */
+static bool is_waited_for(const struct pool *pool, const struct stream_key *key)
+{
+        return pool->memory.kind == GPUMEM_PINNED || !key->context;
+}
+
+static void begin_heap(struct pool *pool, const struct pool_request *request,
+                       struct stream_heap *heap)
+{
+        heap->pool = pool;
+        heap->key = request->key;
+        heap->mark = request->mark;
+        heap->n_until_look = LOOK_FREES;
+        fences_init(&heap->fences);
+        space_add(&pool->space, &heap->in_space, runs_of(pool));
+        if (is_waited_for(pool, &request->key))
+                heap_in(heap)->n_done_epochs = UINT32_MAX;
+        heap->live = true;
+}
+
+int pool_heap(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap)
+{
+        struct stream_heap *heap;
+
+        HASH_FIND(hh, pool->heaps, &request->key, sizeof(request->key), heap);
         if (!heap) {
-                heap = calloc(1, sizeof(*heap));
+                if (HASH_COUNT(pool->heaps) >= HEAPS_MANY)
+                        retire_blockless(pool);
+                heap = new_record(pool);
                 if (!heap)
                         return -ENOMEM;
-                heap->key = *key;
+                lock_heaps(pool);
+                heap->lane = lanes_join(&pool->lanes);
+                unlock_heaps(pool);
+                lock_take(&heap_in(heap)->lock);
+                begin_heap(pool, request, heap);
+                lock_drop(&heap_in(heap)->lock);
                 HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
                 if (!heap->hh.tbl) {
-                        free(heap);
+                        lanes_leave(heap->lane);
+                        heap->live = false;
+                        space_remove(&pool->space, &heap->in_space);
+                        heap->hh.next = pool->spare_heaps;
+                        pool->spare_heaps = heap;
                         return -ENOMEM;
                 }
-                heap_init(&heap->heap);
         }
         *ret_heap = heap;
         return 0;
 }
 
-static void drop_heap(struct pool *pool, struct stream_heap *heap)
+struct stream_heap *pool_find_heap(struct pool *pool, const struct stream_key *key)
 {
-        HASH_DEL(pool->heaps, heap);
-        heap_deinit(&heap->heap);
-        free(heap);
+        struct stream_heap *heap;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_FIND(hh, pool->heaps, key, sizeof(*key), heap);
+        pthread_mutex_unlock(&pool->lock);
+        return heap;
 }
 
-/* A peak only this side writes: no other store comes between. */
-static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
+int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer)
 {
-        if (value > atomic_load_explicit(peak, memory_order_relaxed))
-                atomic_store_explicit(peak, value, memory_order_relaxed);
-}
-
-/* Empty blocks are on their way back: what is not allocated is holes of blocks in use. */
-static void publish(struct pool *pool, uint64_t n_requested, uint64_t n_allocated)
-{
-        struct board_counters *counters = pool->counters;
-
-        atomic_store_explicit(&counters->requested, n_requested, memory_order_relaxed);
-        atomic_store_explicit(&counters->allocated, n_allocated, memory_order_relaxed);
-        atomic_store_explicit(&counters->active, n_allocated, memory_order_relaxed);
-        atomic_store_explicit(&counters->inactive_split, pool->n_reserved_bytes - n_allocated,
-                              memory_order_relaxed);
-        raise_peak(&counters->requested_peak, n_requested);
-        raise_peak(&counters->allocated_peak, n_allocated);
-}
-
-static void count_alloc(struct pool *pool, uint64_t n_requested, uint64_t n_allocated,
-                        _Atomic uint64_t *hits_or_misses)
-{
-        struct board_counters *counters = pool->counters;
-
-        publish(pool, atomic_load(&counters->requested) + n_requested,
-                atomic_load(&counters->allocated) + n_allocated);
-        atomic_fetch_add_explicit(hits_or_misses, 1, memory_order_relaxed);
-}
-
-/* What it asked for, in the heap's unit. */
-static uint64_t rounded(uint64_t n_bytes)
-{
-        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
-}
-
-static void raise_reserved(struct pool *pool, uint64_t n_bytes)
-{
-        pool->n_blocks++;
-        pool->n_reserved_bytes += n_bytes;
-        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
-                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
-}
-
-void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
-{
-        raise_reserved(pool, n_block_bytes);
-        count_alloc(pool, n_requested_bytes, rounded(n_requested_bytes), &pool->counters->misses);
-}
-
-void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
-{
-        pool->n_blocks--;
-        pool->n_reserved_bytes -= n_block_bytes;
-        publish(pool, atomic_load(&pool->counters->requested) - n_requested_bytes,
-                atomic_load(&pool->counters->allocated) - rounded(n_requested_bytes));
-}
-
-/* Cuts from a hole that is there. GPUMEM_E_REFUSED: there is none. */
-static int cut(struct pool *pool, struct stream_heap *heap, uint64_t n_bytes,
-               _Atomic uint64_t *hits_or_misses, void **ret_pointer)
-{
-        struct leased *leased;
         uint64_t address;
-        int r;
+        int r = heap_alloc(heap_in(heap), n_bytes, &address);
 
-        r = heap_alloc(&heap->heap, n_bytes, &address);
         if (r)
                 return r;
-        leased = arena_find(pool->arena, address);
-        leased->n_uses++;
-        count_alloc(pool, n_bytes, rounded(n_bytes), hits_or_misses);
+        lanes_count(&heap->pool->lanes, heap->lane, event, n_bytes,
+                    (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1));
         *ret_pointer = (void *)(uintptr_t)address;
         return 0;
 }
 
-/* A hit, or GPUMEM_E_REFUSED with the size of the block to lease. */
-static int try_hit(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
-                   uint64_t *ret_block_bytes, void **ret_pointer)
+int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t n_bytes,
+             void **ret_pointer)
 {
-        struct heap nothing;
-        struct stream_heap *heap;
-        int r = GPUMEM_E_REFUSED, r_size;
+        int r = GPUMEM_E_REFUSED;
 
-        pthread_mutex_lock(&pool->lock);
-        heap = find_heap(pool, key);
-        if (heap)
-                r = cut(pool, heap, n_bytes, &pool->counters->hits, ret_pointer);
-        if (r == GPUMEM_E_REFUSED) {
-                heap_init(&nothing);
-                r_size = heap_block_bytes(heap ? &heap->heap : &nothing, n_bytes, ret_block_bytes);
-                if (r_size)
-                        r = r_size;
-        }
-        pthread_mutex_unlock(&pool->lock);
+        lock_take(&heap_in(heap)->lock);
+        if (heap->live && heap->mark.id == mark->id && heap->mark.scope == mark->scope)
+                r = pool_cut(heap, n_bytes, LANE_HIT, ret_pointer);
+        lock_drop(&heap_in(heap)->lock);
         return r;
 }
 
-static void note_pressure(struct pool *pool, uint64_t n_bytes)
+struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer)
 {
-        struct gpumem_event event = {.kind = GPUMEM_EVENT_PRESSURE,
-                                     .memory = pool->memory.kind,
-                                     .place = pool_place(pool),
-                                     .n_bytes = n_bytes};
-
-        events_note(pool->uplink->events, &event);
-}
-
-/* A larger block than the request needs is worth having but not worth waiting for. */
-static int lease(struct pool *pool, uint64_t n_bytes, uint64_t n_block_bytes, uint32_t wait_ms,
-                 struct leased **ret_leased)
-{
-        uint64_t n_least;
-        int r;
-
-        r = size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_least);
-        if (r)
-                return r;
-        if (n_block_bytes > n_least) {
-                r = leased_new(pool, n_block_bytes, 0, ret_leased);
-                if (r != GPUMEM_E_REFUSED && r != GPUMEM_E_LIMIT && r != GPUMEM_E_TOO_LARGE &&
-                    r != GPUMEM_E_DEVICE_FULL)
-                        return r;
-                note_pressure(pool, n_block_bytes);
-        }
-        return leased_new(pool, n_least, wait_ms, ret_leased);
-}
-
-/* The block leaves its heap, and the heap goes with its last one. */
-static void detach(struct pool *pool, struct leased *leased)
-{
-        struct stream_heap *heap = leased->heap;
-
-        heap_remove_block(&heap->heap, heap_block_at(&heap->heap, leased->address));
-        if (!heap->heap.n_blocks)
-                drop_heap(pool, heap);
-        leased->heap = NULL;
-        pool->n_blocks--;
-        pool->n_reserved_bytes -= leased->n_bytes;
-}
-
-static int attach(struct pool *pool, const struct stream_key *key, struct leased *leased)
-{
-        struct stream_heap *heap;
-        int r;
-
-        r = find_or_make_heap(pool, key, &heap);
-        if (r)
-                return r;
-        r = heap_add_block(&heap->heap, leased->address, leased->n_bytes, leased);
-        if (r) {
-                if (!heap->heap.n_blocks)
-                        drop_heap(pool, heap);
-                return r;
-        }
-        leased->heap = heap;
-        raise_reserved(pool, leased->n_bytes);
-        return 0;
-}
-
-/* The new block goes to the stream's heap, and the allocation out of the heap, in one step: nobody
- * else can have the hole. Another thread may have made a better one meanwhile; then the block was
- * leased for nothing and stays the caller's. */
-static int install(struct pool *pool, const struct stream_key *key, struct leased **take_leased,
-                   uint64_t n_bytes, void **ret_pointer)
-{
-        struct leased *leased = *take_leased;
-        int r;
-
-        pthread_mutex_lock(&pool->lock);
-        r = attach(pool, key, leased);
-        if (!r) {
-                r = cut(pool, leased->heap, n_bytes, &pool->counters->misses, ret_pointer);
-                if (leased->n_uses)
-                        *take_leased = NULL;
-                else
-                        detach(pool, leased);
-        }
-        pthread_mutex_unlock(&pool->lock);
-        return err_fold(r);
-}
-
-int pool_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes, uint32_t wait_ms,
-               void **ret_pointer)
-{
-        uint64_t n_block_bytes;
-        struct leased *leased;
-        int r;
-
-        r = try_hit(pool, key, n_bytes, &n_block_bytes, ret_pointer);
-        if (r != GPUMEM_E_REFUSED)
-                return r;
-        r = lease(pool, n_bytes, n_block_bytes, wait_ms, &leased);
-        if (r)
-                return r;
-        r = install(pool, key, &leased, n_bytes, ret_pointer);
-        if (leased)
-                leased_free(pool, leased);
-        return r;
-}
-
-/* The block that a pointer is in; the caller has the lock. */
-static struct leased *block_of(const struct pool *pool, const void *pointer)
-{
+        const struct arena *arena = pool->arena;
         struct leased *leased = NULL;
+        struct heap *heap;
 
-        if (pool->arena)
-                leased = arena_find(pool->arena, (uint64_t)(uintptr_t)pointer);
-        return leased && leased->heap ? leased : NULL;
+        if (arena)
+                leased = leased_of(arena_find(arena, (uint64_t)(uintptr_t)pointer));
+        heap = leased ? leased->block.heap : NULL;
+        return heap ? stream_heap_of(heap) : NULL;
 }
 
-static struct stream_key order_of(const struct leased *leased)
+struct stream_key pool_order_of(const struct stream_heap *heap, const void *pointer)
 {
-        if (leased->heap->key.context || !leased->context)
-                return leased->heap->key;
+        const struct leased *leased;
+
+        if (heap->key.context)
+                return heap->key;
+        leased = leased_of(arena_find(heap->pool->arena, (uint64_t)(uintptr_t)pointer));
+        if (!leased || !leased->context)
+                return heap->key;
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
-void pool_reset_peaks(struct pool *pool)
+int pool_free(struct stream_heap *heap, const void *pointer)
 {
-        struct board_counters *counters;
+        struct pool *pool = heap->pool;
+        struct heap_freed freed;
+        int r = GPUMEM_E_NOT_OURS;
 
-        pthread_mutex_lock(&pool->lock);
-        counters = pool->counters;
-        atomic_store(&counters->requested_peak, atomic_load(&counters->requested));
-        atomic_store(&counters->allocated_peak, atomic_load(&counters->allocated));
-        pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
-        pthread_mutex_unlock(&pool->lock);
+        lock_take(&heap_in(heap)->lock);
+        if (heap->live)
+                r = heap_free(heap_in(heap), (uint64_t)(uintptr_t)pointer, &freed);
+        if (!r) {
+                lanes_count(&pool->lanes, heap->lane, LANE_FREE, freed.n_requested_bytes,
+                            freed.n_allocated_bytes);
+                if (--heap->n_until_look == 0 || (freed.n_hole_bytes >= HEAP_BLOCK_UNIT &&
+                                                  pool->space.budget.n_empty_max != UINT64_MAX)) {
+                        heap->n_until_look = LOOK_FREES;
+                        r = POOL_LOOK;
+                }
+        }
+        lock_drop(&heap_in(heap)->lock);
+        return r;
+}
+
+static int find_allocation(struct pool *pool, const void *pointer,
+                           struct heap_allocation *ret_allocation)
+{
+        struct stream_heap *heap = pool_heap_of(pool, pointer);
+        int r = GPUMEM_E_NOT_OURS;
+
+        if (!heap)
+                return r;
+        lock_take(&heap_in(heap)->lock);
+        if (heap->live)
+                r = heap_find(heap_in(heap), (uint64_t)(uintptr_t)pointer, ret_allocation);
+        lock_drop(&heap_in(heap)->lock);
+        return r;
+}
+
+int pool_find(struct pool *pool, const void *pointer)
+{
+        struct heap_allocation allocation;
+        int r = find_allocation(pool, pointer, &allocation);
+
+        return !r && allocation.start != (uint64_t)(uintptr_t)pointer ? GPUMEM_E_NOT_OURS : r;
 }
 
 int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
 {
         struct heap_allocation allocation;
-        const struct leased *leased;
-        int r = GPUMEM_E_NOT_OURS;
+        int r;
 
         pthread_mutex_lock(&pool->lock);
-        leased = block_of(pool, pointer);
-        if (leased)
-                r = heap_find(&leased->heap->heap, (uint64_t)(uintptr_t)pointer, &allocation);
+        r = find_allocation(pool, pointer, &allocation);
         if (!r) {
-                leased_describe(pool, leased, ret_info);
+                leased_describe(pool,
+                                leased_of(arena_find(pool->arena, (uint64_t)(uintptr_t)pointer)),
+                                ret_info);
                 ret_info->base = (void *)(uintptr_t)allocation.start;
                 ret_info->n_requested_bytes = allocation.n_requested_bytes;
                 ret_info->n_allocated_bytes = allocation.n_allocated_bytes;
@@ -320,72 +281,73 @@ int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *re
         return r;
 }
 
-int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key)
+void pool_reset_peaks(struct pool *pool)
 {
-        struct heap_allocation allocation;
-        struct leased *leased;
-        int r = GPUMEM_E_NOT_OURS;
-
         pthread_mutex_lock(&pool->lock);
-        leased = block_of(pool, pointer);
-        if (leased)
-                r = heap_find(&leased->heap->heap, (uint64_t)(uintptr_t)pointer, &allocation);
-        if (!r && allocation.start != (uint64_t)(uintptr_t)pointer)
-                r = GPUMEM_E_NOT_OURS;
-        if (!r)
-                *ret_key = order_of(leased);
+        lanes_reset_peaks(&pool->lanes);
+        pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
-        return r;
 }
 
-int pool_free(struct pool *pool, const void *pointer, struct emptied *ret_emptied)
+void pool_count_block(struct pool *pool, uint64_t n_bytes)
 {
-        struct emptied emptied = {.address = 0};
-        struct heap_freed freed;
-        struct leased *leased;
-        int r = GPUMEM_E_NOT_OURS;
-
-        pthread_mutex_lock(&pool->lock);
-        leased = block_of(pool, pointer);
-        if (leased)
-                r = heap_free(&leased->heap->heap, (uint64_t)(uintptr_t)pointer, &freed);
-        if (!r) {
-                publish(pool, atomic_load(&pool->counters->requested) - freed.n_requested_bytes,
-                        atomic_load(&pool->counters->allocated) - freed.n_allocated_bytes);
-                if (freed.emptied_owner)
-                        emptied = (struct emptied){leased->address, leased->lease, leased->n_uses};
-                *ret_emptied = emptied;
-        }
-        pthread_mutex_unlock(&pool->lock);
-        return r;
+        pool->n_blocks++;
+        pool->n_reserved_bytes += n_bytes;
+        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
+                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
 }
 
-/* Another thread may have cut from the block since, freed again, or even retired it: the lease and
- * the count of uses tell. Whoever emptied it last gives it back. */
-void pool_retire(struct pool *pool, const struct emptied *emptied)
+void pool_discount_block(struct pool *pool, uint64_t n_bytes)
 {
-        struct leased *leased;
+        pool->n_blocks--;
+        pool->n_reserved_bytes -= n_bytes;
+}
 
-        pthread_mutex_lock(&pool->lock);
-        leased = block_of(pool, (const void *)(uintptr_t)emptied->address);
-        if (leased && (leased->lease != emptied->lease || leased->n_uses != emptied->n_uses))
-                leased = NULL;
-        if (leased)
-                detach(pool, leased);
-        pthread_mutex_unlock(&pool->lock);
-        if (leased)
-                leased_free(pool, leased);
+/* What it asked for, in the heap's unit. */
+static uint64_t rounded(uint64_t n_bytes)
+{
+        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+}
+
+void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        pool_count_block(pool, n_block_bytes);
+        lanes_count(&pool->lanes, lanes_own(&pool->lanes), LANE_MISS, n_requested_bytes,
+                    rounded(n_requested_bytes));
+}
+
+void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        pool_discount_block(pool, n_block_bytes);
+        lanes_count(&pool->lanes, lanes_own(&pool->lanes), LANE_FREE, n_requested_bytes,
+                    rounded(n_requested_bytes));
 }
 
 /* Takes a heap's blocks away from it, allocations in them or not. */
 static void return_heap(struct pool *pool, struct stream_heap *heap)
 {
-        struct heap_block *block;
+        while (heap_in(heap)->n_blocks) {
+                struct heap_block *block = heap_in(heap)->blocks[--heap_in(heap)->n_blocks];
 
-        for (block = heap_next_block(&heap->heap, NULL); block;
-             block = heap_next_block(&heap->heap, block))
-                leased_free(pool, block->owner);
-        drop_heap(pool, heap);
+                block->heap = NULL;
+                leased_free(pool, CONTAINER_OF(block, struct leased, block));
+        }
+        retire_heap(pool, heap);
+}
+
+static void free_records(struct pool *pool)
+{
+        struct stream_heap *heap;
+        struct leased *leased;
+
+        while ((heap = pool->spare_heaps)) {
+                pool->spare_heaps = heap->hh.next;
+                free(heap);
+        }
+        while ((leased = LIST_FIRST(&pool->spare_leased))) {
+                LIST_REMOVE(leased, link);
+                free(leased);
+        }
 }
 
 void pool_deinit(struct pool *pool)
@@ -401,6 +363,8 @@ void pool_deinit(struct pool *pool)
                 pool->arena = arena_free(pool->arena);
                 memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
         }
+        free_records(pool);
+        lanes_deinit(&pool->lanes);
         pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->lock);
         pthread_mutex_destroy(&pool->declare_lock);

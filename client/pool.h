@@ -1,36 +1,61 @@
 /* One pool as a client has it: an arena of addresses, leased blocks mapped there, and a heap for
- * each stream that allocates. Any thread; driver calls and messages are made without the lock. */
+ * each stream that allocates. Any thread; driver calls and messages are made without locks.
+ *
+ * Two kinds of locks: the pool's, for all that changes with blocks, and each heap's own, for the
+ * heap alone, which is all that a hit and a free take. The pool's is taken first. What the lock-free
+ * way to a heap may still come upon, records of blocks and heaps, is kept until the pool ends and
+ * used again for others; under the heap's lock it shows whether it is the right one. */
 #pragma once
 
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/table.h"
 #include "client/arena.h"
 #include "client/bind.h"
+#include "client/fences.h"
+#include "client/lanes.h"
 #include "client/limit.h"
 #include "client/memory.h"
+#include "client/space.h"
 #include "driver/stream.h"
-#include "proto/board.h"
 
+struct leased;
 struct shared;
-struct stream_heap;
 LIST_HEAD(shared_list, shared);
+LIST_HEAD(leased_list, leased);
+
+/* A stream's. */
+struct stream_heap {
+        struct space_heap in_space; /* the heap; its lock guards the next four */
+        struct stream_mark mark;
+        bool live;
+        uint32_t n_until_look;   /* frees */
+        uint32_t n_flush_epochs; /* what a flush under way waits for */
+        struct lane *lane;
+        struct pool *pool;
+        struct stream_key key; /* context 0: made without one */
+        struct fences fences;  /* guarded by the pool's lock */
+        UT_hash_handle hh;
+};
 
 struct pool {
         struct pool_row row;
         struct memory memory; /* a device that this process does not see has ordinal -1 */
         struct uplink *uplink;
-        pthread_mutex_t declare_lock;       /* one HELD at a time; taken before `lock` */
-        pthread_mutex_t lock;               /* guards what follows, the counters, and row.id */
-        struct binding binding;             /* to the daemon */
-        struct board_counters *counters;    /* on the board, or own_counters */
-        struct board_counters own_counters; /* while there is no board for them */
-        struct arena *arena;                /* NULL until the first block */
+        pthread_mutex_t declare_lock; /* one HELD at a time; taken before `lock` */
+        pthread_mutex_t lock;         /* guards what follows, but the lanes, and row.id */
+        struct binding binding;       /* to the daemon */
+        struct lanes lanes;
+        _Atomic(struct arena *) arena; /* NULL until the first block; then for good */
         uint64_t arena_start;
         uint64_t n_arena_bytes;
-        struct stream_heap *heaps; /* hash table; a heap lives while it has blocks */
-        uint64_t n_reserved_bytes;
+        struct space space;
+        struct stream_heap *heaps; /* hash table */
+        struct stream_heap *spare_heaps;
+        struct leased_list spare_leased;
+        uint64_t n_reserved_bytes; /* in heaps and shared */
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
         struct shared_list shareds; /* allocations and attached memory with blocks of their own */
@@ -38,16 +63,9 @@ struct pool {
         pthread_mutex_t registering; /* registration.c: one block at a time */
 };
 
-/* A block that has become empty, as it was when its last allocation was freed. */
-struct emptied {
-        uint64_t address; /* 0: none */
-        uint64_t lease;
-        uint64_t n_uses;
-};
-
-/* Not met yet. Not to be moved afterwards. */
+/* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink);
+               struct uplink *uplink, uint64_t n_cache_bytes);
 
 /* Unmaps and returns every block, empty or not. GPU work on them is over. */
 void pool_deinit(struct pool *pool);
@@ -55,29 +73,69 @@ void pool_deinit(struct pool *pool);
 /* As gpumem_request numbers places. */
 int32_t pool_place(const struct pool *pool);
 
-/* Memory in `key`'s order; see gpumem_alloc. */
-int pool_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes, uint32_t wait_ms,
+/* Counts on another board from now on; NULL: on none. */
+void pool_move_board(struct pool *pool, struct board_pool *board);
+
+/* A hit, from a heap that may be another stream's by now. GPUMEM_E_REFUSED: it is, or no hole holds
+ * n_bytes. */
+int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t n_bytes,
+             void **ret_pointer);
+
+/* Who asks for memory, and how. */
+struct pool_request {
+        struct stream_key key;
+        struct stream_mark mark;
+        void *stream; /* alive during the call */
+        uint64_t n_bytes;
+        uint32_t wait_ms;
+};
+
+/* Memory in the stream's order, whose heap is `*ret_heap`; see gpumem_alloc. */
+int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
                void **ret_pointer);
 
-/* Whose order the allocation at `pointer` is in. One that was made without a context and registered
- * later may be in the hands of any stream: it has the context of the registration, and an id that is
- * no stream's. GPUMEM_E_NOT_OURS. */
+/* The stream's heap, or NULL. */
+struct stream_heap *pool_find_heap(struct pool *pool, const struct stream_key *key);
+
+/* The heap that a pointer's block is in; NULL: none of this pool's. It says nothing about whether
+ * anything is allocated there. */
+struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer);
+
+/* In whose order the allocation at `pointer` in that heap is. One that was made without a context and
+ * registered later may be in the hands of any stream: it has the context of the registration, and an
+ * id that is no stream's. */
 #define POOL_ANY_STREAM UINT64_MAX
-int pool_find(struct pool *pool, const void *pointer, struct stream_key *ret_key);
+struct stream_key pool_order_of(const struct stream_heap *heap, const void *pointer);
+
+/* An allocation starts there, in a heap of this pool. GPUMEM_E_NOT_OURS. */
+int pool_find(struct pool *pool, const void *pointer);
 
 /* What an allocation is, from any address in it; struct_size is left alone. GPUMEM_E_NOT_OURS. */
 int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
-void pool_reset_peaks(struct pool *pool);
+/* Ends an allocation whose last use is ordered before later work of its stream. 1: it is time for
+ * idle_look. GPUMEM_E_NOT_OURS. */
+#define POOL_LOOK 1000
+int pool_free(struct stream_heap *heap, const void *pointer);
 
-/* Ends an allocation whose last use is ordered before later work of its stream. */
-int pool_free(struct pool *pool, const void *pointer, struct emptied *ret_emptied);
+void pool_reset_peaks(struct pool *pool);
 
 /* An allocation with a block of its own comes or goes; the caller has the lock. `n_requested_bytes`
  * is what it was asked with. */
 void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
 void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
 
-/* Gives an emptied block back, after the work of its stream up to pool_free is over. One that has
- * been used since stays. */
-void pool_retire(struct pool *pool, const struct emptied *emptied);
+/* Blocks come or go; the caller has the lock. */
+void pool_count_block(struct pool *pool, uint64_t n_bytes);
+void pool_discount_block(struct pool *pool, uint64_t n_bytes);
+
+/* The stream's heap, made if need be; the caller has the lock. -ENOMEM. */
+int pool_heap(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap);
+
+/* Cuts and counts. As heap_alloc. */
+int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer);
+
+static inline struct heap *heap_in(struct stream_heap *heap)
+{
+        return &heap->in_space.heap;
+}

@@ -8,22 +8,21 @@
 
 static void *bytes_of(const struct leased *leased)
 {
-        return (void *)(uintptr_t)leased->address;
+        return (void *)(uintptr_t)leased_address(leased);
 }
 
 /* Its allocation, which the caller has, keeps the block where it is. */
 static int find_block(struct pool *pool, const void *pointer, struct leased **ret_leased)
 {
         struct shared_info info;
-        struct stream_key key;
-        int r = pool_find(pool, pointer, &key);
+        int r = pool_find(pool, pointer);
 
         if (r)
                 r = shared_find(pool, pointer, &info);
         if (r)
                 return r;
         pthread_mutex_lock(&pool->lock);
-        *ret_leased = arena_find(pool->arena, (uint64_t)(uintptr_t)pointer);
+        *ret_leased = leased_of(arena_find(pool->arena, (uint64_t)(uintptr_t)pointer));
         pthread_mutex_unlock(&pool->lock);
         return 0;
 }
@@ -35,7 +34,7 @@ static int make(struct pool *pool, struct leased *leased)
 
         r = context_current(pool->memory.cuda, &context);
         if (!r)
-                r = host_register(pool->memory.cuda, bytes_of(leased), leased->n_bytes);
+                r = host_register(pool->memory.cuda, bytes_of(leased), leased_bytes(leased));
         if (r)
                 return r;
         pthread_mutex_lock(&pool->lock);
@@ -88,7 +87,7 @@ int registration_undo(const struct pool *pool, struct leased *leased)
         if (leased->mapping != MAPPING_REGISTERED)
                 return 0;
         r = host_unregister_in(pool->memory.cuda, leased->context, bytes_of(leased),
-                               leased->n_bytes);
+                               leased_bytes(leased));
         /* A context that has been destroyed took its registrations with it. */
         if (r && r != GPUMEM_E_NO_CONTEXT)
                 return r;

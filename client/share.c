@@ -25,11 +25,10 @@ static int find(struct gpumem_client *client, const void *pointer, struct pool *
 /* In a heap, so an allocation like any other. */
 static bool is_in_heap(struct gpumem_client *client, const void *pointer)
 {
-        struct stream_key key;
         struct pool *pool;
 
         for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
-                if (pool_find(pool, pointer, &key) == 0)
+                if (pool_find(pool, pointer) == 0)
                         return true;
         }
         return false;

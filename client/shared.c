@@ -24,9 +24,9 @@ static void *add(struct pool *pool, struct shared *take_shared, struct leased *l
         leased->shared = take_shared;
         LIST_INSERT_HEAD(&pool->shareds, take_shared, link);
         if (take_shared->info.kind == SHARED_OWN)
-                pool_count_come(pool, take_shared->info.n_bytes, leased->n_bytes);
+                pool_count_come(pool, take_shared->info.n_bytes, leased_bytes(leased));
         pthread_mutex_unlock(&pool->lock);
-        return (void *)(uintptr_t)leased->address;
+        return (void *)(uintptr_t)leased_address(leased);
 }
 
 /* From now on it is not found any more; the caller has the lock. */
@@ -35,7 +35,7 @@ static struct leased *take_out(struct pool *pool, struct shared *shared)
         struct leased *leased = shared->leased;
 
         if (shared->info.kind == SHARED_OWN)
-                pool_count_gone(pool, shared->info.n_bytes, leased->n_bytes);
+                pool_count_gone(pool, shared->info.n_bytes, leased_bytes(leased));
         LIST_REMOVE(shared, link);
         leased->shared = NULL;
         free(shared);
@@ -57,7 +57,11 @@ int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_byt
         if (!shared)
                 return -ENOMEM;
         shared->info = (struct shared_info){.kind = SHARED_OWN, .n_bytes = n_bytes, .key = *key};
-        r = leased_new_shareable(pool, n_block_bytes, wait_ms, &leased);
+        pthread_mutex_lock(&pool->lock);
+        r = leased_reserve(pool, 0, n_block_bytes, &leased);
+        pthread_mutex_unlock(&pool->lock);
+        if (!r)
+                r = leased_obtain_shareable(pool, leased, n_block_bytes, wait_ms);
         if (r)
                 return r;
         *ret_pointer = add(pool, steal_ptr(shared), leased);
@@ -92,8 +96,8 @@ static struct shared *at(const struct pool *pool, const void *pointer)
         const struct leased *leased = NULL;
 
         if (pool->arena)
-                leased = arena_find(pool->arena, address);
-        return leased && leased->address == address ? leased->shared : NULL;
+                leased = leased_of(arena_find(pool->arena, address));
+        return leased && leased_address(leased) == address ? leased->shared : NULL;
 }
 
 /* What was made or attached without a context and registered later may be in any stream's hands. */
@@ -127,12 +131,13 @@ int shared_describe(struct pool *pool, const void *pointer, struct gpumem_info *
 
         pthread_mutex_lock(&pool->lock);
         if (pool->arena)
-                leased = arena_find(pool->arena, address);
-        if (leased && leased->shared && address - leased->address < leased->shared->info.n_bytes) {
+                leased = leased_of(arena_find(pool->arena, address));
+        if (leased && leased->shared &&
+            address - leased_address(leased) < leased->shared->info.n_bytes) {
                 leased_describe(pool, leased, ret_info);
-                ret_info->base = (void *)(uintptr_t)leased->address;
+                ret_info->base = (void *)(uintptr_t)leased_address(leased);
                 ret_info->n_requested_bytes = leased->shared->info.n_bytes;
-                ret_info->n_allocated_bytes = leased->n_bytes;
+                ret_info->n_allocated_bytes = leased_bytes(leased);
                 r = 0;
         }
         pthread_mutex_unlock(&pool->lock);

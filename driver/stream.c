@@ -1,7 +1,14 @@
 #include "driver/stream.h"
 
+#include <stdbool.h>
+
 #include "driver/context.h"
 #include "gpumem.h"
+
+static bool is_default(CUstream stream)
+{
+        return stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
 
 /* A default stream is the current context's; any other knows its own. */
 static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *ret_context)
@@ -9,7 +16,7 @@ static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *r
         CUcontext context;
         int r;
 
-        if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        if (is_default(stream))
                 r = CUDA_CALL(cuda, cuCtxGetCurrent, &context);
         else
                 r = CUDA_CALL(cuda, cuStreamGetCtx, stream, &context);
@@ -41,6 +48,24 @@ static int check_not_capturing(const struct cuda *cuda, CUstream stream)
         if (r)
                 return r;
         return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : GPUMEM_E_UNSUPPORTED;
+}
+
+int stream_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark)
+{
+        unsigned long long id;
+        CUcontext context = NULL;
+        int r = 0;
+
+        if (is_default(stream))
+                r = stream_context(cuda, stream, &context);
+        if (!r)
+                r = check_not_capturing(cuda, stream);
+        if (!r)
+                r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
+        if (r)
+                return r;
+        *ret_mark = (struct stream_mark){.scope = (uint64_t)(uintptr_t)context, .id = id};
+        return 0;
 }
 
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,

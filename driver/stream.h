@@ -18,6 +18,16 @@ struct stream_key {
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                     int *ret_ordinal);
 
+/* Tells streams of a process apart in two calls: ids are unique among all, but for those of default
+ * streams, which are a context's. */
+struct stream_mark {
+        uint64_t scope; /* of a default stream: its context; else 0 */
+        uint64_t id;
+};
+
+/* The mark of a stream that does not capture; errors as stream_identify. */
+int stream_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark);
+
 /* Waits for all work that was enqueued there before. */
 int stream_synchronize(const struct cuda *cuda, void *stream);
 

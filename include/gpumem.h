@@ -88,10 +88,13 @@ struct gpumem_request {
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
  * client serves pinned memory.
+ * Blocks that no allocation needs stay with the process, so that memory that is needed again costs
+ * nothing: as many as the process needed at its peak, which fades by half in 150 ms. GPUMEM_CACHE_SIZE,
+ * such as 0 or 512MiB, bounds them for each pool.
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), -EINVAL (struct_size), other -errno. `options`
+ * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_REQUEST (GPUMEM_CACHE_SIZE), -EINVAL (struct_size), other -errno. `options`
  * may be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
@@ -124,8 +127,8 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
 /* Ends an allocation. `stream` is alive and orders the free: work that uses the memory was
  * enqueued there, or is ordered before this point of it. Device memory freed in the stream that it
  * was allocated for can be had again there at once. In three cases the call waits for the stream
- * first: the memory is pinned, it was allocated for another stream, or its block becomes empty and
- * goes back to the daemon. NULL pointers are legal.
+ * first: the memory is pinned, it was allocated for another stream, or GPUMEM_CACHE_SIZE is
+ * passed. NULL pointers are legal.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing
  * is freed), _NO_CONTEXT (a default stream without a current context; nothing is freed),
  * _UNSUPPORTED (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the
@@ -207,6 +210,8 @@ struct gpumem_stats {
         uint64_t n_hits;   /* allocations served without a message to the daemon */
         uint64_t n_misses; /* the others */
         uint64_t n_blocks;
+        uint64_t n_splits; /* of holes, by allocations, in streams that are known */
+        uint64_t n_merges; /* of holes, by frees */
 };
 
 /* Of one pool: a device by its CUDA ordinal, or a NUMA node's pinned memory.
@@ -262,8 +267,9 @@ GPUMEM_API int gpumem_last_refusal(struct gpumem_client *client,
                                    struct gpumem_refusal *ret_refusal);
 
 enum gpumem_event_kind {
-        /* A pool had no room for a block as large as the library wanted for the next allocations as
-         * well, and a smaller one is asked for. memory, place, n_bytes: of that block. */
+        /* A pool had no room for the blocks that the library wanted. What this process keeps and does
+         * not use is given up, and exactly what is needed is asked for. memory, place, n_bytes: of the
+         * allocation. */
         GPUMEM_EVENT_PRESSURE = 1,
         /* gpumem_alloc refused; result, memory, place, n_bytes, text as in gpumem_refusal. */
         GPUMEM_EVENT_REFUSED = 2,
@@ -307,6 +313,10 @@ GPUMEM_API int gpumem_set_event_callback(struct gpumem_client *client,
  * besides. Errors: as gpumem_get_stats. */
 GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 uint64_t n_bytes);
+
+/* Gives the daemon every block that no allocation of this client needs, after waiting for the work of
+ * the contexts that blocks were freed in. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
+GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes);
 
 enum gpumem_scope {
         GPUMEM_SCOPE_TENANT = 1, /* blocks cached for the caller's tenant */

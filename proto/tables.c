@@ -257,21 +257,31 @@ static void print_board_header(void)
         end();
 }
 
-static void print_board_counters(void)
+static void print_board_pool(void)
 {
         size_t offset = 0;
 
-        begin_members("board-counters");
-        MEMBER(struct board_counters, requested, "bytes of allocations, as asked for");
-        MEMBER(struct board_counters, requested_peak, "highest that was");
-        MEMBER(struct board_counters, allocated, "bytes of allocations, rounded up to 512");
-        MEMBER(struct board_counters, allocated_peak, "highest that was");
-        MEMBER(struct board_counters, active, "bytes allocated, or freed and waiting for GPU work");
-        MEMBER(struct board_counters, inactive_split,
-               "bytes of holes in blocks that are not empty");
-        MEMBER(struct board_counters, hits, "allocations that needed no message");
-        MEMBER(struct board_counters, misses, "allocations that needed a block");
-        assert(offset == sizeof(struct board_counters));
+        begin_members("board-pool");
+        MEMBER(struct board_pool, requested_peak, "highest that the sum of requested was");
+        MEMBER(struct board_pool, allocated_peak, "highest that the sum of allocated was");
+        MEMBER(struct board_pool, reserved, "0");
+        MEMBER(struct board_pool, lanes, "8 times the following");
+        assert(offset == sizeof(struct board_pool));
+        end();
+}
+
+static void print_board_lane(void)
+{
+        size_t offset = 0;
+
+        static_assert(BOARD_LANES == 8, "the text above says so");
+        begin_members("board-lane");
+        MEMBER(struct board_lane, requested, "bytes of allocations, as asked for");
+        MEMBER(struct board_lane, allocated, "bytes of allocations, rounded up to 512");
+        MEMBER(struct board_lane, hits, "allocations that needed no message");
+        MEMBER(struct board_lane, misses, "allocations that needed a block");
+        MEMBER(struct board_lane, reserved, "0");
+        assert(offset == sizeof(struct board_lane));
         end();
 }
 
@@ -295,7 +305,8 @@ int main(void)
         print_block_row();
         print_tenant_row();
         print_board_header();
-        print_board_counters();
+        print_board_pool();
+        print_board_lane();
         print_errors();
         return fflush(stdout) ? 1 : 0;
 }

@@ -49,7 +49,7 @@ static struct block *find_mapped(struct client *client, const struct bin *bin)
 static struct block *find_cached(const struct request *request)
 {
         struct bin *bin = bins_find(&holding_of(request)->bins, request->n_bytes,
-                                    request->properties);
+                                    request->n_most_bytes, request->properties);
         struct limit_hit hit;
         struct block *block;
 

@@ -105,17 +105,17 @@ uint64_t bins_limit(uint64_t n_bytes)
         return __builtin_add_overflow(n_bytes, n_bytes / 8, &limit) ? UINT64_MAX : limit;
 }
 
-struct bin *bins_find(const struct bins *bins, uint64_t n_bytes, uint32_t properties)
+struct bin *bins_find(const struct bins *bins, uint64_t n_bytes, uint64_t n_most_bytes,
+                      uint32_t properties)
 {
-        unsigned last = size_class(bins_limit(n_bytes));
+        unsigned last = size_class(n_most_bytes);
         int class = bitmap_next(&bins->occupied, size_class(n_bytes));
 
         for (; class >= 0 && (unsigned)class <= last;
              class = bitmap_next(&bins->occupied, (unsigned)class + 1)) {
                 struct bin *bin = first_from(&bins->classes[class], n_bytes);
 
-                for (; bin && bin->n_bytes <= bins_limit(n_bytes);
-                     bin = TAILQ_NEXT(bin, class_link)) {
+                for (; bin && bin->n_bytes <= n_most_bytes; bin = TAILQ_NEXT(bin, class_link)) {
                         if (bin->properties == properties && !TAILQ_EMPTY(&bin->cached))
                                 return bin;
                 }

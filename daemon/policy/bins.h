@@ -41,5 +41,6 @@ void bin_remove(struct bin *bin, struct block *block);
 /* The largest block that serves a request: 12.5 % more. */
 uint64_t bins_limit(uint64_t n_bytes);
 
-/* The bin of the smallest cached blocks that serve a request, or NULL. */
-struct bin *bins_find(const struct bins *bins, uint64_t n_bytes, uint32_t properties);
+/* The bin of the smallest cached blocks of n_bytes to n_most_bytes, or NULL. */
+struct bin *bins_find(const struct bins *bins, uint64_t n_bytes, uint64_t n_most_bytes,
+                      uint32_t properties);

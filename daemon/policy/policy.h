@@ -39,10 +39,11 @@ struct policy_pool {
 
 struct policy_ask {
         uint32_t pool;
-        uint32_t serial;      /* names the request in orders and in cancel; unique in its client */
-        uint64_t n_bytes;     /* a multiple of 2 MiB */
-        uint32_t properties;  /* fixed at creation, part of what a cached block is found by */
-        uint64_t deadline_ns; /* now or earlier: do not wait for others */
+        uint32_t serial;       /* names the request in orders and in cancel; unique in its client */
+        uint64_t n_bytes;      /* a multiple of 2 MiB */
+        uint64_t n_most_bytes; /* a cached block may be so large; 0, or more: 12.5 % larger */
+        uint32_t properties;   /* fixed at creation, part of what a cached block is found by */
+        uint64_t deadline_ns;  /* now or earlier: do not wait for others */
 };
 
 /* What the server is to do next. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/bins.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
@@ -32,6 +33,16 @@ static bool is_unanswered(const struct request *request)
         return request->state == REQUEST_WAITING || request->state == REQUEST_CREATING;
 }
 
+/* How large a cached block may be: what the client says, and never more than the bins allow. */
+static uint64_t most_bytes(const struct policy_ask *ask)
+{
+        uint64_t limit = bins_limit(ask->n_bytes);
+
+        if (ask->n_most_bytes && ask->n_most_bytes < limit)
+                return ask->n_most_bytes;
+        return limit;
+}
+
 int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request)
 {
         struct request *request = calloc(1, sizeof(*request));
@@ -41,6 +52,7 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
         *request = (struct request){
                 .client = client,
                 .n_bytes = ask->n_bytes,
+                .n_most_bytes = most_bytes(ask),
                 .properties = ask->properties,
                 .deadline_ns = ask->deadline_ns,
                 .refusal = {.client = client,

@@ -29,6 +29,7 @@ struct request {
         struct client *client;
         struct pool *pool; /* NULL only before it waits */
         uint64_t n_bytes;
+        uint64_t n_most_bytes; /* of a cached block that serves it */
         uint32_t properties;
         uint64_t deadline_ns;
         bool may_wait;    /* its deadline lay ahead when it was asked */

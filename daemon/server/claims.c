@@ -20,20 +20,22 @@ struct claims claims_read(const struct session *session, uint32_t pool)
 {
         uint64_t charged = client_charged(session->client, pool);
         uint64_t capacity = session->server->pools[pool].row.n_capacity_bytes;
-        struct board_counters *counters;
+        const struct board_pool *board;
+        struct board_sums sums;
         struct claims claims = {0};
 
         if (session->state != SESSION_READY)
                 return claims;
-        counters = board_counters(session->board, pool);
-        claims.allocated = at_most(atomic_load(&counters->allocated), charged);
-        claims.requested = at_most(atomic_load(&counters->requested), claims.allocated);
-        claims.allocated_peak = peak_of(atomic_load(&counters->allocated_peak), claims.allocated,
+        board = board_pool(session->board, pool);
+        sums = board_sum(board);
+        claims.allocated = at_most(sums.allocated, charged);
+        claims.requested = at_most(sums.requested, claims.allocated);
+        claims.allocated_peak = peak_of(atomic_load(&board->allocated_peak), claims.allocated,
                                         capacity);
-        claims.requested_peak = peak_of(atomic_load(&counters->requested_peak), claims.requested,
+        claims.requested_peak = peak_of(atomic_load(&board->requested_peak), claims.requested,
                                         capacity);
-        claims.hits = at_most(atomic_load(&counters->hits), INT64_MAX);
-        claims.misses = at_most(atomic_load(&counters->misses), INT64_MAX);
+        claims.hits = at_most(sums.hits, INT64_MAX);
+        claims.misses = at_most(sums.misses, INT64_MAX);
         return claims;
 }
 

@@ -14,6 +14,7 @@
 #include "gpumem.h"
 #include "proto/board.h"
 
+#define BLOCK_UNIT (2 * MIB)
 
 static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
 {
@@ -95,6 +96,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .pool = frame->lease.pool,
                 .serial = frame->serial,
                 .n_bytes = frame->lease.n_bytes,
+                .n_most_bytes = frame->lease.n_most_units * BLOCK_UNIT,
                 .properties = frame->lease.properties,
                 .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
         };

@@ -189,6 +189,9 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
         if (machine_is_emulated())
                 ck_assert_int_eq(setenv("GPUMEM_EMULATOR", setting, 1), 0);
         ck_assert_int_eq(setenv("GPUMEM_SOCKET", daemon->socket, 1), 0);
+        /* What is freed goes back at once, so that figures can be foretold; test_cache.c is about the
+         * default. */
+        ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "0", 0), 0);
         run_daemon(daemon, NULL, options);
         await_socket(daemon);
 }

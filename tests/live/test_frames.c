@@ -170,7 +170,10 @@ static size_t spoil(unsigned way, struct frame *frame)
                 frame->n_fds = 1; /* a fd that did not come */
                 return frame->n_bytes;
         case 5:
-                frame->lease.reserved = 1;
+                frame->return_lease.lease = 1;
+                frame->return_lease.flags = 0;
+                frame->return_lease.reserved = 1;
+                proto_seal(frame, MESSAGE_RETURN, 2, 0);
                 return frame->n_bytes;
         case 6:
                 frame->lease.properties = 1u << 31;

@@ -1,0 +1,30 @@
+/* How much a pool's heaps may hold, all together: what is allocated at the peak, and a little more.
+ *
+ * The peak fades: what is held above the present need is worth less the longer it was not needed, and
+ * another process may need it. Pure: time comes from the caller. Not for two threads at once. */
+#pragma once
+
+#include <stdint.h>
+
+struct budget {
+        uint64_t n_peak_bytes; /* allocated, faded */
+        uint64_t faded_at_us;
+        uint64_t n_empty_max; /* bytes that no allocation needs; UINT64_MAX: no bound of its own */
+};
+
+/* Of what is held above the need, half goes in as long. */
+#define BUDGET_HALF_LIFE_US UINT64_C(150000)
+
+#define BUDGET_NULL                       \
+        {                                 \
+                .n_empty_max = UINT64_MAX \
+        }
+
+/* So much is allocated now. To be told often enough that peaks are seen. */
+void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us);
+
+/* What may be held for the peak. */
+uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes);
+
+/* What may be held rather than wait for work to end. */
+uint64_t budget_hard_bytes(const struct budget *budget);

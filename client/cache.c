@@ -1,0 +1,24 @@
+#include "client/cache.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/size.h"
+#include "gpumem.h"
+
+int cache_read_size(uint64_t *ret_n_bytes)
+{
+        const char *text = secure_getenv("GPUMEM_CACHE_SIZE");
+
+        if (!text || !*text) {
+                *ret_n_bytes = UINT64_MAX;
+                return 0;
+        }
+        if (size_parse(text, ret_n_bytes)) {
+                log_debug(
+                        "GPUMEM_CACHE_SIZE: \"%s\" is no size; allowed: such as 0, 512MiB, 1.5GiB",
+                        text);
+                return GPUMEM_E_BAD_REQUEST;
+        }
+        return 0;
+}

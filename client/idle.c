@@ -1,0 +1,187 @@
+#include "client/idle.h"
+
+#include <time.h>
+
+#define LOOK_FREES_SOON 32
+
+uint64_t idle_now_us(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
+void idle_poll(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                fences_poll(&heap->fences, heap_in(heap), pool->memory.cuda);
+        }
+}
+
+static bool take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
+{
+        struct heap_block *block = space_take_idle(&pool->space, start, end);
+
+        if (!block)
+                return false;
+        space_forget(&pool->space, block->at.n_bytes);
+        pool_discount_block(pool, block->at.n_bytes);
+        LIST_INSERT_HEAD(list, CONTAINER_OF(block, struct leased, block), link);
+        return true;
+}
+
+void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
+                    struct leased_list *list)
+{
+        while (space_excess(&pool->space, n_more_bytes, idle_now_us()) &&
+               take_one(pool, start, end, list))
+                ;
+}
+
+void idle_return(struct pool *pool, struct leased_list *list)
+{
+        struct leased *leased;
+
+        while ((leased = LIST_FIRST(list))) {
+                LIST_REMOVE(leased, link);
+                leased_free(pool, leased);
+        }
+}
+
+/* Its frees are ordered with work that may not be over. */
+static bool is_fenced(const struct stream_heap *heap)
+{
+        return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context;
+}
+
+/* Nothing goes back by itself that would make kernels wait. */
+static bool returns_by_itself(const struct pool *pool)
+{
+        return pool->space.budget.n_empty_max != UINT64_MAX || pool->memory.kind == GPUMEM_DEVICE ||
+               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
+}
+
+/* Who keeps no more than so many bytes waits for them. */
+static void wait_for_stream(struct stream_heap *heap, void *const *own_stream)
+{
+        struct pool *pool = heap->pool;
+        uint32_t n_epochs;
+        int r = 0;
+
+        lock_take(&heap_in(heap)->lock);
+        n_epochs = heap_new_epoch(heap_in(heap)) + 1;
+        lock_drop(&heap_in(heap)->lock);
+        if (is_fenced(heap))
+                r = own_stream ? stream_synchronize(pool->memory.cuda, *own_stream)
+                               : stream_synchronize_context(pool->memory.cuda, heap->key.context);
+        if (r)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        fences_pass(&heap->fences, heap_in(heap), n_epochs);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+void idle_look(struct stream_heap *heap, void *const *own_stream)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        struct pool *pool = heap->pool;
+        uint64_t n_excess;
+
+        if (!returns_by_itself(pool))
+                return;
+        pthread_mutex_lock(&pool->lock);
+        n_excess = space_excess(&pool->space, 0, idle_now_us());
+        pthread_mutex_unlock(&pool->lock);
+        if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
+                wait_for_stream(heap, own_stream);
+        pthread_mutex_lock(&pool->lock);
+        /* Blocks are too many, or other streams may want this one's. */
+        if (own_stream && is_fenced(heap) && (n_excess || pool->space.n_heaps > 1))
+                fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
+                              *own_stream);
+        idle_poll(pool);
+        if (n_excess)
+                idle_make_room(pool, 0, 0, 0, &list);
+        if (space_excess(&pool->space, 0, idle_now_us())) {
+                lock_take(&heap_in(heap)->lock);
+                heap->n_until_look = LOOK_FREES_SOON;
+                lock_drop(&heap_in(heap)->lock);
+        }
+        pthread_mutex_unlock(&pool->lock);
+        idle_return(pool, &list);
+}
+
+bool idle_has_empty(struct pool *pool)
+{
+        bool found;
+
+        pthread_mutex_lock(&pool->lock);
+        found = space_has_empty(&pool->space);
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+/* One context at a time: epochs end, their work is waited for, and they are over. */
+static void wait_for_context(struct pool *pool, uint64_t context)
+{
+        struct stream_heap *heap, *next;
+        uint32_t n_heaps = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (heap->key.context != context)
+                        continue;
+                lock_take(&heap_in(heap)->lock);
+                heap->n_flush_epochs = heap_new_epoch(heap_in(heap)) + 1;
+                lock_drop(&heap_in(heap)->lock);
+                n_heaps++;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        if (!n_heaps || stream_synchronize_context(pool->memory.cuda, context))
+                return;
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (heap->key.context == context)
+                        fences_pass(&heap->fences, heap_in(heap), heap->n_flush_epochs);
+        }
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Contexts whose heaps have something that is not known to be over; 0: no more above `above`. */
+static uint64_t next_context(struct pool *pool, uint64_t above)
+{
+        struct stream_heap *heap, *next;
+        uint64_t found = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (heap->key.context > above && (!found || heap->key.context < found))
+                        found = heap->key.context;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+uint64_t idle_flush(struct pool *pool)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        uint64_t context = 0, n_bytes;
+
+        while (pool->memory.kind == GPUMEM_DEVICE && (context = next_context(pool, context)))
+                wait_for_context(pool, context);
+        pthread_mutex_lock(&pool->lock);
+        n_bytes = pool->n_reserved_bytes;
+        while (take_one(pool, 0, 0, &list))
+                ;
+        n_bytes -= pool->n_reserved_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        idle_return(pool, &list);
+        return n_bytes;
+}

@@ -1,0 +1,29 @@
+/* Empty blocks: which go back to the daemon, and when. Device blocks that no allocation needs stay as
+ * long as the pool's budget has room for them, so that an allocation that comes again costs nothing;
+ * pinned ones that are registered stay until they are asked for, since unregistering waits for every
+ * running kernel. Any thread; no lock is held. */
+#pragma once
+
+#include "client/blocks.h"
+
+/* Gives back what is above the budget and idle. `heap` was freed to just now; `own_stream` is its
+ * stream, which is alive, or NULL for one who does not have it. */
+void idle_look(struct stream_heap *heap, void *const *own_stream);
+
+/* Takes blocks that are idle until n_more_bytes fit the budget; none between the two addresses. The
+ * caller has the lock, and gives them back with idle_return when it has not. */
+void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
+                    struct leased_list *list);
+void idle_return(struct pool *pool, struct leased_list *list);
+
+/* Looks how far all streams of the pool have come. The caller has the lock. */
+void idle_poll(struct pool *pool);
+
+/* Waits for the work of all that was freed, and gives back every empty block. Returns how many
+ * bytes. */
+uint64_t idle_flush(struct pool *pool);
+
+/* There is a block that no allocation needs, whether its work is over or not. */
+bool idle_has_empty(struct pool *pool);
+
+uint64_t idle_now_us(void);

@@ -1,0 +1,321 @@
+/* What happens when no hole of a stream's heap holds a request: idle blocks of other streams, then
+ * blocks from the daemon. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "client/idle.h"
+#include "client/pool.h"
+#include "client/refusal.h"
+#include "gpumem.h"
+
+/* Others may take what was got before it is used; not so often. */
+#define TRIES_MAX 4
+
+/* How long a request waits for work of its own process rather than lease more. */
+#define WAIT_US      20000
+#define WAIT_STEP_NS 50000
+
+static uint64_t allocated_bytes(uint64_t n_bytes)
+{
+        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+}
+
+/* A cut that another thread may have come before. */
+static int cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
+               void **ret_pointer)
+{
+        int r;
+
+        lock_take(&heap_in(heap)->lock);
+        r = pool_cut(heap, n_bytes, event, ret_pointer);
+        lock_drop(&heap_in(heap)->lock);
+        return r;
+}
+
+/* The present stream's frees are fenced, so that its blocks can move; it is alive now. */
+static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
+{
+        if (pool->memory.kind == GPUMEM_DEVICE && request->key.context)
+                fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, request->key.context,
+                              request->stream);
+        idle_poll(pool);
+}
+
+/* Idle blocks of other streams will do. */
+static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
+{
+        return pool->space.n_heaps > 1 &&
+               space_adopt(&pool->space, &heap->in_space, allocated_bytes(request->n_bytes));
+}
+
+static bool anything_pending(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+        bool found = false;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                found = found || fences_wait_for(&heap->fences);
+        }
+        return found;
+}
+
+static bool is_hard(const struct pool *pool, uint64_t n_more_bytes)
+{
+        return pool->space.n_reserved_bytes + n_more_bytes > budget_hard_bytes(&pool->space.budget);
+}
+
+/* Makes room within the budget; where that is passed by far, waits a while for work to end. The
+ * caller has the lock, which is dropped meanwhile. */
+static void make_room(struct pool *pool, const struct placement *placement,
+                      struct leased_list *list)
+{
+        uint64_t until_us = idle_now_us() + WAIT_US;
+
+        idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
+        while (is_hard(pool, placement->n_bytes) && anything_pending(pool) &&
+               idle_now_us() < until_us) {
+                pthread_mutex_unlock(&pool->lock);
+                (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
+                                      &(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
+                pthread_mutex_lock(&pool->lock);
+                idle_poll(pool);
+                idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
+        }
+}
+
+/* The blocks of a placement while they are being leased. */
+struct parts {
+        unsigned n;
+        unsigned n_mapped;
+        struct leased *leased[PLACEMENT_PARTS];
+        uint64_t n_bytes[PLACEMENT_PARTS];
+};
+
+/* Above the last part a larger block may have room. */
+static uint64_t room_of(const struct pool *pool, const struct placement *placement, unsigned i)
+{
+        const struct arena_block *part = &placement->parts[i];
+        uint64_t n_most = part->n_bytes + part->n_bytes / 8, n_room;
+
+        if (i + 1 < placement->n_parts)
+                return part->n_bytes;
+        n_room = arena_room_above(pool->arena, part->start);
+        return (n_most < n_room ? n_most : n_room) & ~(HEAP_BLOCK_UNIT - 1);
+}
+
+/* The caller has the lock. */
+static int reserve(struct pool *pool, const struct placement *placement, struct parts *parts)
+{
+        int r = 0;
+
+        parts->n = parts->n_mapped = 0;
+        for (unsigned i = 0; i < placement->n_parts && !r; i++) {
+                parts->n_bytes[i] = placement->parts[i].n_bytes;
+                r = leased_reserve(pool, placement->parts[i].start, room_of(pool, placement, i),
+                                   &parts->leased[i]);
+                if (!r)
+                        parts->n++;
+        }
+        return r;
+}
+
+/* Those that were leased serve nobody by themselves; nobody has used them. */
+static void give_up(struct pool *pool, struct parts *parts)
+{
+        for (unsigned i = 0; i < parts->n_mapped; i++)
+                leased_free(pool, parts->leased[i]);
+        for (unsigned i = parts->n_mapped; i < parts->n; i++)
+                leased_cancel(pool, parts->leased[i]);
+        parts->n = parts->n_mapped = 0;
+}
+
+/* One that fails has given itself up. */
+static int obtain(struct pool *pool, struct parts *parts, uint32_t wait_ms)
+{
+        int r = 0;
+
+        while (parts->n_mapped < parts->n && !r) {
+                unsigned i = parts->n_mapped;
+
+                r = leased_obtain(pool, parts->leased[i], parts->n_bytes[i], wait_ms);
+                if (!r) {
+                        parts->n_mapped++;
+                        continue;
+                }
+                memmove(&parts->leased[i], &parts->leased[i + 1],
+                        (parts->n - i - 1) * sizeof(parts->leased[0]));
+                parts->n--;
+        }
+        if (r)
+                give_up(pool, parts);
+        return r;
+}
+
+/* Blocks and allocation in one step: nobody else can have them. The caller has the lock. */
+static int install(struct pool *pool, struct stream_heap *heap, struct parts *parts,
+                   uint64_t n_bytes, void **ret_pointer)
+{
+        unsigned n = 0;
+        int r = 0;
+
+        lock_take(&heap_in(heap)->lock);
+        while (n < parts->n && !r) {
+                r = heap_add_block(heap_in(heap), &parts->leased[n]->block);
+                if (!r) {
+                        n++;
+                        space_count(&pool->space, leased_bytes(parts->leased[n - 1]));
+                        pool_count_block(pool, leased_bytes(parts->leased[n - 1]));
+                }
+        }
+        if (!r)
+                r = pool_cut(heap, n_bytes, LANE_MISS, ret_pointer);
+        lock_drop(&heap_in(heap)->lock);
+        /* Those that are in the heap are of use there. */
+        memmove(&parts->leased[0], &parts->leased[n], (parts->n - n) * sizeof(parts->leased[0]));
+        parts->n -= n;
+        parts->n_mapped -= n;
+        return r;
+}
+
+static int plan(struct pool *pool, const struct pool_request *request,
+                struct stream_heap **ret_heap, struct placement *placement, struct parts *parts,
+                struct leased_list *list)
+{
+        uint64_t n_bytes = allocated_bytes(request->n_bytes);
+        struct stream_heap *heap;
+        int r;
+
+        r = pool_heap(pool, request, &heap);
+        if (r)
+                return r;
+        *ret_heap = heap;
+        fence(pool, request, heap);
+        if (adopt(pool, request, heap))
+                return 0;
+        (void)space_excess(&pool->space, n_bytes, idle_now_us());
+        r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
+        if (!r)
+                r = reserve(pool, placement, parts);
+        if (!r)
+                make_room(pool, placement, list);
+        return r;
+}
+
+static bool is_refusal(int r)
+{
+        return r == GPUMEM_E_REFUSED || r == GPUMEM_E_LIMIT || r == GPUMEM_E_TOO_LARGE ||
+               r == GPUMEM_E_DEVICE_FULL;
+}
+
+/* What was got for the request has gone to another one. */
+static int or_again(int r)
+{
+        return r == GPUMEM_E_REFUSED ? -EAGAIN : r;
+}
+
+/* Without waiting for others. -EAGAIN: another thread was faster. */
+static int attempt(struct pool *pool, const struct pool_request *request,
+                   struct stream_heap **ret_heap, void **ret_pointer)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        struct parts parts = {.n = 0};
+        struct placement placement;
+        int r;
+
+        pthread_mutex_lock(&pool->lock);
+        r = blocks_open(pool);
+        if (!r)
+                r = plan(pool, request, ret_heap, &placement, &parts, &list);
+        pthread_mutex_unlock(&pool->lock);
+        idle_return(pool, &list);
+        if (!r && !parts.n)
+                r = or_again(cut(*ret_heap, request->n_bytes, LANE_HIT, ret_pointer));
+        if (r || !parts.n) {
+                give_up(pool, &parts);
+                return r;
+        }
+        r = obtain(pool, &parts, 0);
+        if (r)
+                return r;
+        pthread_mutex_lock(&pool->lock);
+        r = pool_heap(pool, request, ret_heap);
+        if (!r)
+                r = install(pool, *ret_heap, &parts, request->n_bytes, ret_pointer);
+        pthread_mutex_unlock(&pool->lock);
+        give_up(pool, &parts);
+        return or_again(r);
+}
+
+/* One block of exactly what is needed, which may be waited for: parts that were leased one by one and
+ * waited for would be what others wait for in turn. */
+static int attempt_whole(struct pool *pool, const struct pool_request *request,
+                         struct stream_heap **ret_heap, void **ret_pointer)
+{
+        struct parts parts = {.n = 0};
+        uint64_t n_block_bytes;
+        int r;
+
+        if (size_round_up(request->n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
+                return GPUMEM_E_TOO_LARGE;
+        pthread_mutex_lock(&pool->lock);
+        r = leased_reserve(pool, 0, n_block_bytes, &parts.leased[0]);
+        pthread_mutex_unlock(&pool->lock);
+        if (r)
+                return r;
+        parts.n = 1;
+        parts.n_bytes[0] = n_block_bytes;
+        r = obtain(pool, &parts, request->wait_ms);
+        if (r)
+                return r;
+        pthread_mutex_lock(&pool->lock);
+        r = pool_heap(pool, request, ret_heap);
+        if (!r)
+                r = install(pool, *ret_heap, &parts, request->n_bytes, ret_pointer);
+        pthread_mutex_unlock(&pool->lock);
+        give_up(pool, &parts);
+        return r;
+}
+
+static void note_pressure(struct pool *pool, uint64_t n_bytes)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_PRESSURE,
+                                     .memory = pool->memory.kind,
+                                     .place = pool_place(pool),
+                                     .n_bytes = n_bytes};
+
+        events_note(pool->uplink->events, &event);
+}
+
+/* There are no addresses for it, and no block. */
+static int refuse_as_too_large(const struct pool *pool, uint64_t n_bytes)
+{
+        char asked[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX], text[160];
+
+        (void)snprintf(text, sizeof(text), "%s asked for; all of %s is %s",
+                       size_format(n_bytes, asked), pool->row.name,
+                       size_format(pool->row.n_capacity_bytes, there));
+        refusal_hear(GPUMEM_E_TOO_LARGE, text);
+        return GPUMEM_E_TOO_LARGE;
+}
+
+int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
+               void **ret_pointer)
+{
+        int r = -EAGAIN;
+
+        if (request->n_bytes > pool->row.n_capacity_bytes)
+                return refuse_as_too_large(pool, request->n_bytes);
+        for (unsigned i = 0; r == -EAGAIN && i < TRIES_MAX; i++)
+                r = attempt(pool, request, ret_heap, ret_pointer);
+        if (r != -EAGAIN && !is_refusal(r))
+                return r;
+        /* What this process holds and does not use is given up before anybody waits or fails. */
+        note_pressure(pool, request->n_bytes);
+        if (idle_has_empty(pool))
+                (void)idle_flush(pool);
+        r = attempt_whole(pool, request, ret_heap, ret_pointer);
+        return r == -EAGAIN ? -ENOMEM : r;
+}

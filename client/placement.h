@@ -1,0 +1,37 @@
+/* Where the memory comes from that a heap lacks for a request, and in blocks of what size.
+ *
+ * The trade. A block goes back only when all of it is empty, so a large block that one small
+ * allocation lives in is waste; a lease costs two hundred microseconds, so a small block is time. A
+ * heap's blocks are joined where they touch, which takes the edge off it: an allocation needs no block
+ * of its own size, only memory in one run. Therefore
+ *   - only what is missing is leased: behind (or before, or between) holes that the heap has, at the
+ *     place where that is least;
+ *   - in blocks of at most 1/32 of the heap's peak or 1/16 of the request, whichever is more, so that
+ *     one request never costs more than sixteen leases and one stray allocation never holds more than
+ *     1/32 of the memory; but not in smaller ones than 4 MiB, where that much is missing;
+ *   - a little more than is missing, 1/128 of the peak, where the budget has room for it, so that a
+ *     heap that grows by small steps does not lease at each.
+ * bench/RESULTS.md has what other sizes gave.
+ *
+ * Where runs are kept apart (HEAP_SPLIT) a block is one run: the request rounded up to 2 MiB, but at
+ * least 1/8 of what the heap has, up to 64 MiB, so that a heap grows with O(log n) leases.
+ *
+ * Pure; the caller holds the heap's lock and the arena's. */
+#pragma once
+
+#include "client/heap.h"
+
+#define PLACEMENT_PARTS 64
+
+struct placement {
+        unsigned n_parts;
+        struct arena_block parts[PLACEMENT_PARTS]; /* by address: blocks to lease and put there */
+        uint64_t n_bytes;                          /* of all parts */
+        uint64_t start, end;                       /* what is to be one hole then */
+};
+
+/* For a request of n_bytes that no hole of the heap held. `n_peak_bytes`: what the heap's pool
+ * allocates at most; `n_spare_bytes`: what may be leased above the need.
+ * GPUMEM_E_TOO_LARGE, -ENOMEM: no room in the arena. */
+int placement_plan(const struct heap *heap, uint64_t n_bytes, uint64_t n_peak_bytes,
+                   uint64_t n_spare_bytes, struct placement *ret_placement);

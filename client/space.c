@@ -1,0 +1,259 @@
+#include "client/space.h"
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
+
+void space_init(struct space *space)
+{
+        *space = (struct space){.budget = BUDGET_NULL};
+        TAILQ_INIT(&space->heaps);
+}
+
+void space_add(struct space *space, struct space_heap *heap, enum heap_runs runs)
+{
+        heap_init(&heap->heap, space->arena, runs);
+        TAILQ_INSERT_TAIL(&space->heaps, heap, in_space);
+        space->n_heaps++;
+}
+
+void space_remove(struct space *space, struct space_heap *heap)
+{
+        TAILQ_REMOVE(&space->heaps, heap, in_space);
+        space->n_heaps--;
+        heap_deinit(&heap->heap);
+}
+
+uint64_t space_allocated(struct space *space)
+{
+        struct space_heap *heap;
+        uint64_t n_bytes = 0;
+
+        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+                lock_take(&heap->heap.lock);
+                n_bytes += heap->heap.n_allocated_bytes;
+                lock_drop(&heap->heap.lock);
+        }
+        return n_bytes;
+}
+
+uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_us)
+{
+        uint64_t n_allocated = space_allocated(space), n_budget;
+
+        budget_see(&space->budget, n_allocated + n_more_bytes, now_us);
+        n_budget = budget_bytes(&space->budget, n_allocated + n_more_bytes);
+        if (space->n_reserved_bytes + n_more_bytes <= n_budget)
+                return 0;
+        return space->n_reserved_bytes + n_more_bytes - n_budget;
+}
+
+void space_count(struct space *space, uint64_t n_bytes)
+{
+        space->n_reserved_bytes += n_bytes;
+        if (space->n_reserved_bytes > space->n_reserved_peak_bytes)
+                space->n_reserved_peak_bytes = space->n_reserved_bytes;
+}
+
+void space_forget(struct space *space, uint64_t n_bytes)
+{
+        space->n_reserved_bytes -= n_bytes;
+}
+
+static bool is_within(const struct heap *heap, const struct piece *hole,
+                      const struct heap_block *block)
+{
+        uint64_t start = heap_address_of(heap, hole->start);
+
+        return block->at.start >= start &&
+               block->at.start + block->at.n_bytes <= start + hole->n_units * HEAP_UNIT;
+}
+
+/* The first block of the heap that the hole covers, or NULL; the ones that it covers follow each
+ * other. */
+static struct heap_block *first_covered(const struct heap *heap, const struct piece *hole)
+{
+        uint64_t start = heap_address_of(heap, hole->start);
+        uint64_t end = start + hole->n_units * HEAP_UNIT;
+        struct heap_block *block;
+
+        block = CONTAINER_OF(arena_find(heap->arena, start), struct heap_block, at);
+        while (!is_within(heap, hole, block)) {
+                uint64_t next = block->at.start + block->at.n_bytes;
+
+                if (next >= end)
+                        return NULL;
+                block = CONTAINER_OF(arena_find(heap->arena, next), struct heap_block, at);
+        }
+        return block;
+}
+
+/* The idle block to part with first: one in the smallest hole, which is of least use. */
+struct candidate {
+        struct space_heap *heap;
+        struct heap_block *block;
+        uint32_t n_hole_units;
+};
+
+static bool overlaps(const struct heap_block *block, uint64_t start, uint64_t end)
+{
+        return block->at.start < end && block->at.start + block->at.n_bytes > start;
+}
+
+static void look_for_idle(struct space_heap *in, uint64_t start, uint64_t end,
+                          struct candidate *best)
+{
+        struct heap *heap = &in->heap;
+        uint32_t index = 0;
+
+        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
+                const struct piece *hole = holes_at(&heap->holes, index);
+                struct heap_block *block;
+
+                if (!heap_is_idle(heap, hole) ||
+                    (best->block && hole->n_units >= best->n_hole_units))
+                        continue;
+                block = first_covered(heap, hole);
+                if (block && !overlaps(block, start, end))
+                        *best = (struct candidate){in, block, hole->n_units};
+        }
+}
+
+/* Another thread may have cut from it since it was looked at. */
+static bool take_out(struct heap *heap, struct heap_block *block)
+{
+        uint32_t hole;
+        bool taken;
+
+        lock_take(&heap->lock);
+        hole = heap_block_hole(heap, block);
+        taken = hole && heap_is_idle(heap, holes_at(&heap->holes, hole)) &&
+                heap_remove_block(heap, block) == 0;
+        lock_drop(&heap->lock);
+        return taken;
+}
+
+struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end)
+{
+        struct candidate best = {.block = NULL};
+        struct space_heap *heap;
+
+        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+                lock_take(&heap->heap.lock);
+                look_for_idle(heap, start, end, &best);
+                lock_drop(&heap->heap.lock);
+        }
+        return best.block && take_out(&best.heap->heap, best.block) ? best.block : NULL;
+}
+
+static bool has_empty(const struct heap *heap)
+{
+        uint32_t index = 0;
+
+        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
+                if (first_covered(heap, holes_at(&heap->holes, index)))
+                        return true;
+        }
+        return false;
+}
+
+bool space_has_empty(struct space *space)
+{
+        struct space_heap *heap;
+        bool found = false;
+
+        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+                lock_take(&heap->heap.lock);
+                found = found || has_empty(&heap->heap);
+                lock_drop(&heap->heap.lock);
+        }
+        return found;
+}
+
+/* The smallest idle hole whose whole blocks hold n_bytes one after another. */
+static void look_for_room(struct space_heap *in, uint64_t n_bytes, struct candidate *best)
+{
+        struct heap *heap = &in->heap;
+        uint32_t index = 0;
+
+        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
+                const struct piece *hole = holes_at(&heap->holes, index);
+                uint64_t end = heap_address_of(heap, hole->start + hole->n_units), last;
+                struct heap_block *first;
+
+                if (!heap_is_idle(heap, hole) ||
+                    (best->block && hole->n_units >= best->n_hole_units))
+                        continue;
+                first = first_covered(heap, hole);
+                if (!first || end - first->at.start < n_bytes)
+                        continue;
+                last = first->at.start + n_bytes - 1;
+                if (is_within(heap, hole,
+                              CONTAINER_OF(arena_find(heap->arena, last), struct heap_block, at)))
+                        *best = (struct candidate){in, first, hole->n_units};
+        }
+}
+
+/* Moves one block; it stays where it is. Nobody else ever holds two locks. */
+static bool move(struct heap *from, struct heap *to, struct heap_block *block)
+{
+        bool moved = false;
+
+        lock_take(&to->lock);
+        if (heap_reserve(to) == 0 && take_out(from, block)) {
+                (void)heap_add_block(to, block);
+                moved = true;
+        }
+        lock_drop(&to->lock);
+        return moved;
+}
+
+bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+{
+        struct candidate best = {.block = NULL};
+        struct space_heap *other;
+        uint64_t at, end;
+
+        TAILQ_FOREACH (other, &space->heaps, in_space) {
+                if (other == heap)
+                        continue;
+                lock_take(&other->heap.lock);
+                look_for_room(other, n_bytes, &best);
+                lock_drop(&other->heap.lock);
+        }
+        if (!best.block)
+                return false;
+        at = best.block->at.start;
+        end = at + n_bytes;
+        while (at < end) {
+                struct heap_block *block = CONTAINER_OF(arena_find(space->arena, at),
+                                                        struct heap_block, at);
+
+                if (!move(&best.heap->heap, &heap->heap, block))
+                        return false;
+                at += block->at.n_bytes;
+        }
+        return true;
+}
+
+static uint64_t spare_bytes(const struct space *space, uint64_t n_needed)
+{
+        uint64_t n_held = space->n_reserved_bytes + n_needed;
+        uint64_t n_budget = budget_bytes(&space->budget, space->budget.n_peak_bytes);
+
+        return n_budget > n_held ? n_budget - n_held : 0;
+}
+
+int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
+               struct placement *ret_placement)
+{
+        int r;
+
+        lock_take(&heap->heap.lock);
+        r = placement_plan(&heap->heap, n_bytes, space->budget.n_peak_bytes,
+                           spare_bytes(space, n_bytes), ret_placement);
+        lock_drop(&heap->heap.lock);
+        return r;
+}

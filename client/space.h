@@ -1,0 +1,61 @@
+/* The heaps of one pool together: what they hold, what they may hold, and which empty block is to
+ * go, to another heap or back to the daemon. Pure: driver calls, leases and time are the caller's.
+ *
+ * A block is empty when one hole covers it, and idle when also no GPU work uses it: a hole carries
+ * the epoch of its latest free, and heap_new_epoch with n_done_epochs says which are over. Only idle
+ * blocks move.
+ * Threads: one at a time here, which takes each heap's lock as it looks at it; heaps are allocated
+ * from and freed to meanwhile. */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "client/budget.h"
+#include "client/placement.h"
+
+struct space_heap {
+        struct heap heap;
+        TAILQ_ENTRY(space_heap) in_space;
+};
+
+TAILQ_HEAD(space_heaps, space_heap);
+
+struct space {
+        struct arena *arena;
+        struct space_heaps heaps;
+        uint32_t n_heaps;
+        uint64_t n_reserved_bytes; /* of blocks in heaps, and on their way there */
+        uint64_t n_reserved_peak_bytes;
+        struct budget budget;
+};
+
+void space_init(struct space *space);
+
+/* In the arena of the space, which is set by now. */
+void space_add(struct space *space, struct space_heap *heap, enum heap_runs runs);
+/* A heap without blocks, or with ones that the caller has seen to. */
+void space_remove(struct space *space, struct space_heap *heap);
+
+/* What all heaps have allocated. */
+uint64_t space_allocated(struct space *space);
+
+/* Looks at the peak. What is held above the budget then, with n_more_bytes that are wanted. */
+uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_us);
+
+/* Takes one idle block out of its heap; the caller unmaps it and gives it and its addresses back. None
+ * that stands between the two addresses. NULL: there is none, or another thread was faster. */
+struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end);
+
+/* There is an empty block, idle or not. */
+bool space_has_empty(struct space *space);
+
+/* Gives the heap idle blocks of others in which n_bytes fit. False: there are none. */
+bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes);
+
+/* Says where to lease what. As placement_plan. */
+int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
+               struct placement *ret_placement);
+
+/* Blocks are on their way to a heap; have gone, or did not come. */
+void space_count(struct space *space, uint64_t n_bytes);
+void space_forget(struct space *space, uint64_t n_bytes);

@@ -1,0 +1,34 @@
+/* Where allocations start: from the unit that one starts at to its piece. Pure; the owner locks.
+ *
+ * A table of 8 bytes an entry, open, at most three quarters full: a look-up is a cache
+ * line, seldom two. Entries stand in
+ * the order of their hashes, so that growing reads and writes from one end to the other. */
+#pragma once
+
+#include <stdint.h>
+
+struct start {
+        uint32_t unit;
+        uint32_t piece; /* 0: nothing here */
+};
+
+struct starts {
+        struct start *entries;
+        uint32_t n_entries; /* used */
+        unsigned n_bits;    /* 2^n_bits places and some more behind them; 0: none yet */
+};
+
+/* All zero is empty and owns nothing. */
+void starts_deinit(struct starts *starts);
+
+/* Room for one more. -ENOMEM. */
+int starts_reserve(struct starts *starts);
+
+/* One that is not there; there is room. */
+void starts_add(struct starts *starts, uint32_t unit, uint32_t piece);
+
+/* 0: nothing starts there. */
+uint32_t starts_find(const struct starts *starts, uint32_t unit);
+
+/* Takes it out: 0 if nothing starts there. */
+uint32_t starts_remove(struct starts *starts, uint32_t unit);
