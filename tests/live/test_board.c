@@ -46,7 +46,7 @@ struct claimant {
         struct link *link;
         void *board;
         size_t n_board_bytes;
-        struct board_counters *counters; /* of the device's pool */
+        struct board_pool *counters; /* of the device's pool */
         uint64_t n_capacity_bytes;       /* the same */
 };
 
@@ -73,7 +73,7 @@ static struct claimant join(const char *program)
         ck_assert_int_eq(link_new(NULL, program, &claimant.link, &welcome, &fds), 0);
         claimant.n_board_bytes = welcome.n_board_bytes;
         ck_assert_int_eq(memfd_map_shared(fds.fds[0], welcome.n_board_bytes, &claimant.board), 0);
-        claimant.counters = board_counters(claimant.board, 0);
+        claimant.counters = board_pool(claimant.board, 0);
         claimant.n_capacity_bytes = capacity(&welcome, fds.fds[1]);
         fdset_deinit(&fds);
         return claimant;
@@ -107,7 +107,7 @@ static void give_back(const struct claimant *claimant, uint64_t lease)
         ck_assert_int_eq(link_send(claimant->link, &frame, MESSAGE_RETURN), 0);
 }
 
-static void claim_everything(struct board_counters *counters)
+static void claim_everything(struct board_pool *counters)
 {
         memset(counters, 0xff, sizeof(*counters));
 }
@@ -153,8 +153,8 @@ START_TEST(more_is_not_requested_than_allocated)
         struct claimant liar = join("liar");
         uint64_t lease = must_lease(&liar, 4 * MIB);
 
-        atomic_store(&liar.counters->allocated, 512);
-        atomic_store(&liar.counters->requested, 2 * MIB);
+        atomic_store(&liar.counters->lanes[0].allocated, 512);
+        atomic_store(&liar.counters->lanes[0].requested, 2 * MIB);
         ck_assert_uint_eq(row_of("liar").device_requested, 512);
         ck_assert_uint_eq(daemon_figure(FIGURE_requested), 512);
         give_back(&liar, lease);
@@ -166,9 +166,9 @@ START_TEST(liars_wrap_no_sum)
 {
         struct claimant liars[2] = {join("first"), join("second")};
 
-        atomic_store(&liars[0].counters->hits, 5);
-        atomic_store(&liars[1].counters->hits, 7);
-        atomic_store(&liars[1].counters->misses, 3);
+        atomic_store(&liars[0].counters->lanes[0].hits, 5);
+        atomic_store(&liars[1].counters->lanes[0].hits, 7);
+        atomic_store(&liars[1].counters->lanes[0].misses, 3);
         ck_assert_uint_eq(daemon_figure(FIGURE_hits), 12);
         ck_assert_uint_eq(daemon_figure(FIGURE_misses), 3);
         claim_everything(liars[0].counters);
@@ -201,8 +201,8 @@ START_TEST(a_peak_is_never_below_what_is_there)
         uint64_t lease = must_lease(&client, 8 * MIB);
         struct client_row row;
 
-        atomic_store(&client.counters->allocated, 6 * MIB);
-        atomic_store(&client.counters->requested, 5 * MIB);
+        atomic_store(&client.counters->lanes[0].allocated, 6 * MIB);
+        atomic_store(&client.counters->lanes[0].requested, 5 * MIB);
         row = row_of("client");
         ck_assert_uint_eq(row.device_allocated_peak, 6 * MIB);
         ck_assert_uint_eq(row.device_requested_peak, 5 * MIB);

@@ -1,376 +1,279 @@
-/* Random operations on a heap and on a naive model of it: sorted arrays that are searched from end
- * to end. The model foretells each result, down to the address that an allocation gets. */
+/* Random operations on the heaps of a space, and on a naive model of them. */
 #include <check.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
-#include "client/heap.h"
 #include "gpumem.h"
-#include "tests/random.h"
+#include "tests/model/heap_model.h"
 #include "tests/suite.h"
 
-#define ARENA_START      (UINT64_C(1) << 44)
-#define ARENA_N_GRANULES 1024
-#define N_BLOCKS_MAX     20
-#define N_LIVE_MAX       160
-#define PHASE_STEPS      500
-#define NONE             UINT64_MAX
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define N_STEPS UINT64_C(100000)
+#else
+#define N_STEPS UINT64_C(1000000)
+#endif
 
-struct range {
-        uint64_t start;
-        uint64_t n_bytes;
-        uint64_t n_requested_bytes; /* of an allocation */
-        void *owner;                /* of a block */
-};
+#define N_LIVE_MAX  48 /* a heap */
+#define PHASE_STEPS 500
 
-struct ranges {
-        unsigned n;
-        struct range at[N_LIVE_MAX];
-};
-
-struct model {
-        struct ranges blocks, live;
-        uint64_t last_freed;
-        char owners[ARENA_N_GRANULES]; /* a block's: the one of its first granule */
-};
-
-static void ranges_insert(struct ranges *ranges, struct range range)
+static uint64_t below(struct model *model, uint64_t n)
 {
-        unsigned i = ranges->n++;
-
-        ck_assert_uint_lt(i, N_LIVE_MAX);
-        for (; i > 0 && ranges->at[i - 1].start > range.start; i--)
-                ranges->at[i] = ranges->at[i - 1];
-        ranges->at[i] = range;
+        return test_random_below(&model->random, n);
 }
 
-static void ranges_remove(struct ranges *ranges, unsigned index)
+static struct model_heap *any_heap(struct model *model)
 {
-        ranges->n--;
-        memmove(&ranges->at[index], &ranges->at[index + 1],
-                (ranges->n - index) * sizeof(ranges->at[0]));
+        return &model->heaps[below(model, MODEL_N_HEAPS)];
 }
 
-static bool is_inside(const struct range *outer, uint64_t address)
+/* Small, or of few sizes so that many holes are equal, or up to 32 MiB. */
+static uint64_t any_size(struct model *model)
 {
-        return address >= outer->start && address < outer->start + outer->n_bytes;
-}
+        static const uint64_t favourites[] = {512, 1024, 64 * KIB, 2 * MIB, 3 * MIB};
 
-/* The index of the range that the address is in, or -1. */
-static int ranges_find(const struct ranges *ranges, uint64_t address)
-{
-        for (unsigned i = 0; i < ranges->n; i++) {
-                if (is_inside(&ranges->at[i], address))
-                        return (int)i;
-        }
-        return -1;
-}
-
-static bool block_is_empty(const struct model *model, const struct range *block)
-{
-        for (unsigned i = 0; i < model->live.n; i++) {
-                if (is_inside(block, model->live.at[i].start))
-                        return false;
-        }
-        return true;
-}
-
-struct fit {
-        uint64_t address, n_bytes, n_holes, n_largest_bytes;
-};
-
-static void fit_look_at(struct fit *fit, uint64_t start, uint64_t end, uint64_t n_bytes)
-{
-        uint64_t n_hole_bytes = end - start;
-
-        if (n_hole_bytes == 0)
-                return;
-        fit->n_holes++;
-        if (n_hole_bytes > fit->n_largest_bytes)
-                fit->n_largest_bytes = n_hole_bytes;
-        /* Holes come in the order of their addresses: the first among equals stays. */
-        if (n_hole_bytes >= n_bytes && (fit->address == NONE || n_hole_bytes < fit->n_bytes)) {
-                fit->address = start;
-                fit->n_bytes = n_hole_bytes;
-        }
-}
-
-static struct fit model_fit(const struct model *model, uint64_t n_bytes)
-{
-        struct fit fit = {.address = NONE};
-        unsigned next = 0;
-
-        for (unsigned i = 0; i < model->blocks.n; i++) {
-                const struct range *block = &model->blocks.at[i];
-                uint64_t end = block->start;
-
-                for (; next < model->live.n && is_inside(block, model->live.at[next].start);
-                     next++) {
-                        fit_look_at(&fit, end, model->live.at[next].start, n_bytes);
-                        end = model->live.at[next].start + model->live.at[next].n_bytes;
-                }
-                fit_look_at(&fit, end, block->start + block->n_bytes, n_bytes);
-        }
-        return fit;
-}
-
-static uint64_t model_reserved(const struct model *model)
-{
-        uint64_t n_bytes = 0;
-
-        for (unsigned i = 0; i < model->blocks.n; i++)
-                n_bytes += model->blocks.at[i].n_bytes;
-        return n_bytes;
-}
-
-static void compare(const struct heap *heap, const struct model *model)
-{
-        struct heap_stats stats;
-        struct fit fit = model_fit(model, NONE);
-        uint64_t n_requested_bytes = 0, n_allocated_bytes = 0;
-
-        for (unsigned i = 0; i < model->live.n; i++) {
-                n_requested_bytes += model->live.at[i].n_requested_bytes;
-                n_allocated_bytes += model->live.at[i].n_bytes;
-        }
-        heap_check(heap);
-        heap_get_stats(heap, &stats);
-        ck_assert_uint_eq(stats.n_requested_bytes, n_requested_bytes);
-        ck_assert_uint_eq(stats.n_allocated_bytes, n_allocated_bytes);
-        ck_assert_uint_eq(stats.n_reserved_bytes, model_reserved(model));
-        ck_assert_uint_eq(stats.n_blocks, model->blocks.n);
-        ck_assert_uint_eq(stats.n_holes, fit.n_holes);
-        ck_assert_uint_eq(stats.n_largest_hole_bytes, fit.n_largest_bytes);
-}
-
-static bool is_free_arena(const struct model *model, uint64_t start, uint64_t n_bytes)
-{
-        for (unsigned i = 0; i < model->blocks.n; i++) {
-                const struct range *block = &model->blocks.at[i];
-
-                if (start < block->start + block->n_bytes && block->start < start + n_bytes)
-                        return false;
-        }
-        return start + n_bytes <= ARENA_START + ARENA_N_GRANULES * HEAP_BLOCK_UNIT;
-}
-
-/* Anywhere in the arena, or touching a block that is there; false if that place is taken. */
-static bool add_block(struct heap *heap, struct model *model, struct test_random *random,
-                      uint64_t n_bytes)
-{
-        uint64_t granule = test_random_below(random, ARENA_N_GRANULES);
-        uint64_t start = ARENA_START + granule * HEAP_BLOCK_UNIT;
-        struct range block = {.n_bytes = n_bytes};
-
-        if (model->blocks.n == N_BLOCKS_MAX)
-                return false;
-        if (model->blocks.n && test_random_below(random, 2)) {
-                const struct range *near = &model->blocks
-                                                    .at[test_random_below(random, model->blocks.n)];
-
-                start = near->start + near->n_bytes;
-        }
-        if (!is_free_arena(model, start, n_bytes))
-                return false;
-        block.start = start;
-        block.owner = &model->owners[(start - ARENA_START) / HEAP_BLOCK_UNIT];
-        ck_assert_int_eq(heap_add_block(heap, start, n_bytes, block.owner), 0);
-        ranges_insert(&model->blocks, block);
-        return true;
-}
-
-/* Small, or of few sizes so that many holes are equal, or up to 64 MiB. */
-static uint64_t random_request(struct test_random *random)
-{
-        static const uint64_t favourites[] = {512, 1024, 64 * KIB, 2 * MIB};
-
-        switch (test_random_below(random, 4)) {
+        switch (below(model, 4)) {
         case 0:
-                return test_random_size(random, 16 * KIB);
+                return test_random_size(&model->random, 16 * KIB);
         case 1:
-                return favourites[test_random_below(random, ARRAY_SIZE(favourites))];
+                return favourites[below(model, ARRAY_SIZE(favourites))];
         default:
-                return test_random_size(random, 64 * MIB);
+                return test_random_size(&model->random, 32 * MIB);
         }
 }
 
-static uint64_t rounded(uint64_t n_bytes, uint64_t unit)
+/* Sixteen classes a doubling: the size, in units, where the next one begins. */
+static uint64_t class_end(uint64_t n_bytes)
 {
-        return (n_bytes + unit - 1) / unit * unit;
+        uint64_t n_units = n_bytes / HEAP_UNIT, step = 1;
+
+        while (n_units / step >= 32)
+                step *= 2;
+        return (n_units / step + 1) * step;
 }
 
-/* Leases what the heap asks for. */
-static bool lease_for(struct heap *heap, struct model *model, struct test_random *random,
-                      uint64_t n_bytes)
+/* The best, where not too many are of its class. */
+static void judge_fit(struct model *model, const struct model_heap *heap, uint64_t n_hole,
+                      uint64_t n_best)
 {
-        uint64_t n_block_bytes;
-        uint64_t n_expected = rounded(n_bytes, HEAP_BLOCK_UNIT);
-        uint64_t n_growth = rounded(model_reserved(model) / 8, HEAP_BLOCK_UNIT);
+        unsigned n_alike = 0;
 
-        if (n_growth > 64 * MIB)
-                n_growth = 64 * MIB;
-        if (n_growth > n_expected)
-                n_expected = n_growth;
-        ck_assert_int_eq(heap_block_bytes(heap, n_bytes, &n_block_bytes), 0);
-        ck_assert_uint_eq(n_block_bytes, n_expected);
-        return add_block(heap, model, random, n_block_bytes);
+        MODEL_EXPECT(model, n_hole >= n_best);
+        for (unsigned i = 0; i < heap->holes.n; i++)
+                n_alike += class_end(model_bytes(&heap->holes.at[i])) == class_end(n_best);
+        if (n_alike <= HOLES_LOOK)
+                MODEL_EXPECT(model, n_hole == n_best);
 }
 
-static void alloc(struct heap *heap, struct model *model, struct test_random *random)
+/* From a hole, if any is large enough. */
+static bool alloc_from_hole(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 {
-        uint64_t n_bytes = random_request(random), address = NONE;
-        uint64_t n_rounded = rounded(n_bytes, HEAP_UNIT);
-        struct fit fit = model_fit(model, n_rounded);
+        uint64_t n_best = model_best_fit(heap, model_rounded(n_bytes, HEAP_UNIT));
+        const struct model_range *hole;
+        uint64_t address = 0;
+        int r = heap_alloc(model_heap(heap), n_bytes, &address);
 
-        if (model->live.n == N_LIVE_MAX)
-                return;
-        if (fit.address == NONE) {
-                ck_assert_int_eq(heap_alloc(heap, n_bytes, &address), GPUMEM_E_REFUSED);
-                ck_assert_uint_eq(address, NONE);
-                if (!lease_for(heap, model, random, n_bytes))
-                        return;
-                fit = model_fit(model, n_rounded);
+        if (!n_best) {
+                MODEL_EXPECT(model, r == GPUMEM_E_REFUSED && address == 0);
+                return false;
         }
-        ck_assert_int_eq(heap_alloc(heap, n_bytes, &address), 0);
-        ck_assert_uint_eq(address, fit.address);
-        ranges_insert(&model->live, (struct range){.start = address,
-                                                   .n_bytes = n_rounded,
-                                                   .n_requested_bytes = n_bytes});
+        MODEL_EXPECT(model, r == 0);
+        hole = model_find(&heap->holes, address);
+        MODEL_EXPECT(model, hole);
+        judge_fit(model, heap, model_bytes(hole), n_best);
+        model_take(model, heap, n_bytes, address);
+        return true;
 }
 
-static void remove_block(struct heap *heap, struct model *model, unsigned index)
+static void alloc(struct model *model)
 {
-        struct heap_block *block = heap_block_at(heap, model->blocks.at[index].start);
+        struct model_heap *heap = any_heap(model);
+        uint64_t n_bytes = any_size(model);
 
-        ck_assert_ptr_nonnull(block);
-        ck_assert_uint_eq(block->start, model->blocks.at[index].start);
-        ck_assert_uint_eq(block->n_bytes, model->blocks.at[index].n_bytes);
-        ck_assert_ptr_eq(block->owner, model->blocks.at[index].owner);
-        heap_remove_block(heap, block);
-        ranges_remove(&model->blocks, index);
+        if (heap->live.n >= N_LIVE_MAX || alloc_from_hole(model, heap, n_bytes))
+                return;
+        if ((below(model, 2) && model_adopt(model, heap, n_bytes)) ||
+            model_lease(model, heap, n_bytes))
+                MODEL_EXPECT(model, alloc_from_hole(model, heap, n_bytes));
 }
 
-static void free_one(struct heap *heap, struct model *model, struct test_random *random)
+static void free_one(struct model *model)
 {
-        struct range range;
-        struct heap_freed freed;
-        unsigned index;
-        int block;
+        struct model_heap *heap = any_heap(model);
 
-        if (model->live.n == 0)
-                return;
-        index = (unsigned)test_random_below(random, model->live.n);
-        range = model->live.at[index];
-        ranges_remove(&model->live, index);
-        block = ranges_find(&model->blocks, range.start);
-        ck_assert_int_eq(heap_free(heap, range.start, &freed), 0);
-        ck_assert_uint_eq(freed.n_requested_bytes, range.n_requested_bytes);
-        ck_assert_uint_eq(freed.n_allocated_bytes, range.n_bytes);
-        ck_assert_uint_eq(freed.block->start, model->blocks.at[block].start);
-        model->last_freed = range.start;
-        if (!block_is_empty(model, &model->blocks.at[block])) {
-                ck_assert_ptr_null(freed.emptied_owner);
-                return;
-        }
-        ck_assert_ptr_eq(freed.emptied_owner, model->blocks.at[block].owner);
-        if (test_random_below(random, 2))
-                remove_block(heap, model, (unsigned)block);
+        if (heap->live.n)
+                model_free(model, heap, (unsigned)below(model, heap->live.n));
 }
 
 /* An address that somebody could free by mistake. */
-static uint64_t random_address(const struct model *model, struct test_random *random)
+static uint64_t any_address(struct model *model, const struct model_heap *heap)
 {
-        const struct range *live = NULL;
+        const struct model_range *live = NULL;
 
-        if (model->live.n)
-                live = &model->live.at[test_random_below(random, model->live.n)];
-        switch (test_random_below(random, 5)) {
+        if (heap->live.n)
+                live = &heap->live.at[below(model, heap->live.n)];
+        switch (below(model, 5)) {
         case 0:
                 return model->last_freed;
         case 1:
-                return test_random_next(random);
+                return test_random_next(&model->random);
         case 2:
-                return live ? live->start + live->n_bytes : 0;
+                return live ? live->end : 0;
         case 3:
-                return live ? live->start + test_random_below(random, live->n_bytes) : 1;
+                return live ? live->start + below(model, model_bytes(live)) : 1;
         default:
-                return ARENA_START + test_random_below(random, ARENA_N_GRANULES) * HEAP_BLOCK_UNIT;
+                return MODEL_START + below(model, MODEL_N_GRANULES) * HEAP_BLOCK_UNIT;
         }
 }
 
-static void look_up(struct heap *heap, struct model *model, struct test_random *random)
+static void look_up(struct model *model)
 {
-        uint64_t address = random_address(model, random);
-        int index = ranges_find(&model->live, address);
+        struct model_heap *heap = any_heap(model), *in = any_heap(model);
+        uint64_t address = any_address(model, in);
+        const struct model_range *live = model_find(&heap->live, address);
         struct heap_allocation allocation;
         struct heap_freed freed;
 
-        if (index < 0) {
-                ck_assert_int_eq(heap_find(heap, address, &allocation), GPUMEM_E_NOT_OURS);
-                ck_assert_int_eq(heap_free(heap, address, &freed), GPUMEM_E_NOT_OURS);
+        if (!live || live->start != address)
+                MODEL_EXPECT(model,
+                             heap_free(model_heap(heap), address, &freed) == GPUMEM_E_NOT_OURS);
+        if (!live) {
+                MODEL_EXPECT(model, heap_find(model_heap(heap), address, &allocation) ==
+                                            GPUMEM_E_NOT_OURS);
                 return;
         }
-        ck_assert_int_eq(heap_find(heap, address, &allocation), 0);
-        ck_assert_uint_eq(allocation.start, model->live.at[index].start);
-        ck_assert_uint_eq(allocation.n_allocated_bytes, model->live.at[index].n_bytes);
-        ck_assert_uint_eq(allocation.n_requested_bytes, model->live.at[index].n_requested_bytes);
-        ck_assert(allocation.block == heap_block_at(heap, address));
-        if (address != allocation.start)
-                ck_assert_int_eq(heap_free(heap, address, &freed), GPUMEM_E_NOT_OURS);
+        MODEL_EXPECT(model, heap_find(model_heap(heap), address, &allocation) == 0);
+        MODEL_EXPECT(model, allocation.start == live->start);
+        MODEL_EXPECT(model, allocation.n_allocated_bytes == model_bytes(live));
+        MODEL_EXPECT(model, allocation.n_requested_bytes == live->n_requested_bytes);
 }
 
-static void remove_empty_block(struct heap *heap, struct model *model, struct test_random *random)
+/* Anywhere in the arena, or touching a block of some heap above or below, if it is free there. */
+static void add_anywhere(struct model *model)
 {
-        unsigned index;
+        uint64_t n_bytes = (1 + below(model, 16)) * HEAP_BLOCK_UNIT;
+        uint64_t start = MODEL_START + below(model, MODEL_N_GRANULES) * HEAP_BLOCK_UNIT;
+        const struct model_heap *near = any_heap(model);
 
-        if (model->blocks.n == 0)
+        if (near->blocks.n && below(model, 4)) {
+                const struct model_range *block = &near->blocks.at[below(model, near->blocks.n)];
+
+                start = below(model, 2) ? block->end : block->start - n_bytes;
+        }
+        if (model->n_unused && model_is_free(model, start, n_bytes))
+                model_add_block(model, any_heap(model), start, n_bytes);
+}
+
+static void remove_if_empty(struct model *model)
+{
+        struct model_heap *heap = any_heap(model);
+        const struct model_range *block;
+        struct heap_block *record;
+        uint32_t hole;
+
+        if (!heap->blocks.n)
                 return;
-        index = (unsigned)test_random_below(random, model->blocks.n);
-        if (block_is_empty(model, &model->blocks.at[index]))
-                remove_block(heap, model, index);
+        block = &heap->blocks.at[below(model, heap->blocks.n)];
+        record = block->record;
+        hole = heap_block_hole(model_heap(heap), record);
+        MODEL_EXPECT(model, !hole == !model_covering(heap, block));
+        if (!hole)
+                return;
+        MODEL_EXPECT(model, heap_remove_block(model_heap(heap), record) == 0);
+        model_forget_block(model, heap, record);
 }
 
-/* Phases of growth and of shrinking, so that both a full heap and an empty one are met. */
-static void step_once(struct heap *heap, struct model *model, struct test_random *random,
-                      uint64_t step)
+/* From anywhere, or sparing a part of the arena. */
+static void take_idle(struct model *model)
 {
-        uint64_t n_allocs_of_80 = step / PHASE_STEPS % 2 ? 30 : 50;
-        uint64_t choice = test_random_below(random, 100);
+        uint64_t start = MODEL_START + below(model, MODEL_N_GRANULES) * HEAP_BLOCK_UNIT;
+        uint64_t n_bytes = below(model, 64) * HEAP_BLOCK_UNIT;
 
-        if (choice < n_allocs_of_80)
-                alloc(heap, model, random);
-        else if (choice < 80)
-                free_one(heap, model, random);
-        else if (choice < 92)
-                look_up(heap, model, random);
-        else if (choice < 96)
-                (void)add_block(heap, model, random,
-                                (1 + test_random_below(random, 48)) * HEAP_BLOCK_UNIT);
+        if (below(model, 2))
+                (void)model_take_idle(model, 0, 0);
         else
-                remove_empty_block(heap, model, random);
+                (void)model_take_idle(model, start, start + n_bytes);
 }
 
-START_TEST(a_heap_does_what_the_model_foretells)
+static void end_epoch(struct model *model)
 {
-        struct test_random random = test_random_begin();
-        struct model model = {.last_freed = 0};
-        struct heap heap;
+        struct model_heap *heap = any_heap(model);
 
-        heap_init(&heap);
-        for (uint64_t step = 0, n_steps = test_n_steps(); step < n_steps; step++) {
-                step_once(&heap, &model, &random, step);
-                compare(&heap, &model);
+        MODEL_EXPECT(model, heap_new_epoch(model_heap(heap)) == heap->epoch);
+        heap->epoch++;
+        heap->n_freed_bytes = 0;
+}
+
+/* Some of what is not over yet. */
+static void pass_epochs(struct model_heap *heap, uint32_t n_epochs)
+{
+        heap->n_done_epochs += n_epochs;
+        model_heap(heap)->n_done_epochs = heap->n_done_epochs;
+}
+
+static void pass_some_epochs(struct model *model)
+{
+        struct model_heap *heap = any_heap(model);
+
+        pass_epochs(heap, (uint32_t)below(model, heap->epoch - heap->n_done_epochs + 1));
+}
+
+/* Phases of growth and of shrinking, so that both full heaps and empty ones are met. */
+static void step_once(struct model *model)
+{
+        uint64_t n_allocs_of_70 = model->step / PHASE_STEPS % 2 ? 25 : 45;
+        uint64_t choice = below(model, 100);
+
+        if (choice < n_allocs_of_70)
+                alloc(model);
+        else if (choice < 70)
+                free_one(model);
+        else if (choice < 78)
+                look_up(model);
+        else if (choice < 82)
+                add_anywhere(model);
+        else if (choice < 86)
+                remove_if_empty(model);
+        else if (choice < 90)
+                take_idle(model);
+        else if (choice < 95)
+                end_epoch(model);
+        else
+                pass_some_epochs(model);
+}
+
+/* All is freed and over: every block can be taken. */
+static void drain(struct model *model)
+{
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
+                struct model_heap *heap = &model->heaps[i];
+
+                while (heap->live.n) {
+                        model_free(model, heap, 0);
+                        model_compare(model);
+                }
+                (void)heap_new_epoch(model_heap(heap));
+                heap->n_freed_bytes = 0;
+                heap->epoch++;
+                pass_epochs(heap, heap->epoch - heap->n_done_epochs);
         }
-        while (model.live.n) {
-                free_one(&heap, &model, &random);
-                compare(&heap, &model);
+        while (model_take_idle(model, 0, 0))
+                model_compare(model);
+        MODEL_EXPECT(model, model->n_unused == MODEL_N_RECORDS);
+        MODEL_EXPECT(model, model->space.n_reserved_bytes == 0);
+}
+
+START_TEST(heaps_do_what_the_model_does)
+{
+        static struct model model;
+        uint64_t n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
+
+        model_init(&model, (enum heap_runs)_i);
+        for (model.step = 0; model.step < n_steps; model.step++) {
+                step_once(&model);
+                model_compare(&model);
         }
-        while (model.blocks.n)
-                remove_block(&heap, &model, 0);
-        compare(&heap, &model);
-        heap_deinit(&heap);
+        drain(&model);
+        model_deinit(&model);
 }
 END_TEST
 
@@ -381,6 +284,6 @@ int main(void)
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, a_heap_does_what_the_model_foretells);
+        tcase_add_loop_test(tcase, heaps_do_what_the_model_does, HEAP_JOINED, HEAP_SPLIT + 1);
         return run_suite(suite);
 }
