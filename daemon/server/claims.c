@@ -15,7 +15,7 @@ static uint64_t peak_of(uint64_t claimed, uint64_t now, uint64_t n_capacity_byte
         return peak > now ? peak : now;
 }
 
-/* The board is its client's to write: each number is read once, and is not more than can be. */
+/* The board is its client's to write: each number is read once, and bytes are no more than can be. */
 struct claims claims_read(const struct session *session, uint32_t pool)
 {
         uint64_t charged = client_charged(session->client, pool);
@@ -34,8 +34,8 @@ struct claims claims_read(const struct session *session, uint32_t pool)
                                         capacity);
         claims.requested_peak = peak_of(atomic_load(&board->requested_peak), claims.requested,
                                         capacity);
-        claims.hits = at_most(sums.hits, INT64_MAX);
-        claims.misses = at_most(sums.misses, INT64_MAX);
+        claims.hits = sums.hits;
+        claims.misses = sums.misses;
         return claims;
 }
 

@@ -6,7 +6,7 @@
 struct claims {
         uint64_t requested, requested_peak; /* requested <= allocated <= what it is charged */
         uint64_t allocated, allocated_peak; /* peaks: from that up to the pool's capacity */
-        uint64_t hits, misses;              /* at most INT64_MAX */
+        uint64_t hits, misses;              /* any number: for claims_add */
 };
 
 /* Nothing of a client that does not serve itself any more: its board is nobody's. */

@@ -82,8 +82,10 @@ START_TEST(who_waits_is_told_when_the_pool_has_become_too_small)
 }
 END_TEST
 
-/* A pool of 30 MiB that has 40: 20 are let go but still mapped, 20 come back now. Two requests wait. */
-static struct held owe(struct world *world, struct client *asker, uint64_t n_second_bytes)
+/* A pool of 30 MiB that has 40: 20 are let go but still mapped. Two requests wait, the second until now;
+ * then the other 20 can be let go. */
+static struct block *owe(struct world *world, struct client *asker, uint64_t n_first_bytes,
+                         uint64_t n_second_bytes)
 {
         struct client *owner = join(world, 1);
         struct held lingering = hold(world, owner, 20 * MIB), held = hold(world, owner, 20 * MIB);
@@ -92,27 +94,25 @@ static struct held owe(struct world *world, struct client *asker, uint64_t n_sec
         set_pool_max(world, 20 * MIB);
         expect_release(world, lingering.block);
         set_pool_max(world, 30 * MIB);
-        ask(world, asker, 1, 8 * MIB, FOR_EVER);
+        ask(world, asker, 1, n_first_bytes, FOR_EVER);
         ask(world, asker, 2, n_second_bytes, world->now_ns + 1000);
         expect_idle(world);
+        world->now_ns += 1000;
         give_back(world, owner, held.lease, RETURN_UNMAPPED);
-        return held;
+        return held.block;
 }
 
-/* Of what comes back 10 MiB pay for what is beyond the limit; the rest serves the two. */
+/* Of the 20 MiB 10 pay for what is beyond the limit; the rest is enough for both. */
 START_TEST(what_is_owed_is_paid_once)
 {
         struct world world = world_new(100 * MIB);
         struct client *asker = join(&world, 2);
-        struct held held = owe(&world, asker, 2 * MIB);
-        struct order order;
+        struct block *block = owe(&world, asker, 8 * MIB, 2 * MIB);
+        struct order order = take(&world, ORDER_RELEASE);
 
-        world.now_ns += 2000;
-        policy_expire(world.policy, world.now_ns);
-        order = take(&world, ORDER_RELEASE);
-        ck_assert_ptr_eq(order.block, held.block);
+        ck_assert_ptr_eq(order.block, block);
         expect_idle(&world);
-        released(&world, held.block);
+        released(&world, block);
         (void)expect_create(&world, asker, 1);
         (void)expect_create(&world, asker, 2);
         expect_idle(&world);
@@ -124,17 +124,28 @@ START_TEST(what_is_owed_serves_nobody)
 {
         struct world world = world_new(100 * MIB);
         struct client *asker = join(&world, 2);
-        struct held held = owe(&world, asker, 4 * MIB);
-        struct order order;
+        struct block *block = owe(&world, asker, 8 * MIB, 4 * MIB);
+        struct order order = take(&world, ORDER_RELEASE);
 
-        world.now_ns += 2000;
-        policy_expire(world.policy, world.now_ns);
-        order = take(&world, ORDER_RELEASE);
-        ck_assert_ptr_eq(order.block, held.block);
+        ck_assert_ptr_eq(order.block, block);
         expect_refusal(&world, asker, 2, GPUMEM_E_TIMED_OUT);
-        released(&world, held.block);
+        released(&world, block);
         (void)expect_create(&world, asker, 1);
         expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+/* It would take 22 MiB: the cache is kept. */
+START_TEST(nothing_is_let_go_that_would_only_pay)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *asker = join(&world, 2);
+
+        (void)owe(&world, asker, 12 * MIB, 2 * MIB);
+        expect_refusal(&world, asker, 2, GPUMEM_E_TIMED_OUT);
+        expect_idle(&world);
+        expect_totals(&world, 0, 20 * MIB, 20 * MIB);
         world_free(&world);
 }
 END_TEST
@@ -147,6 +158,7 @@ int main(void)
                 who_waits_is_told_when_the_pool_has_become_too_small,
                 what_is_owed_is_paid_once,
                 what_is_owed_serves_nobody,
+                nothing_is_let_go_that_would_only_pay,
         };
 
         return run_tests("policy: a pool's limit", tests, ARRAY_SIZE(tests));

@@ -1,0 +1,168 @@
+/* What programs may do wrong with the library: each has its own answer, and outputs are untouched. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/program.h"
+#include "tests/suite.h"
+
+/* Each bad request has its own answer, and the pointer is left alone. */
+START_TEST(bad_requests_are_told_apart)
+{
+        struct gpumem_request good = on_device(0, 4096), bad;
+        void *untouched = &bad, *pointer = untouched;
+
+#define EXPECT(field, value, code)                                      \
+        bad = good;                                                     \
+        bad.field = (value);                                            \
+        ck_assert_int_eq(gpumem_alloc(client, &bad, &pointer), (code)); \
+        ck_assert_ptr_eq(pointer, untouched);
+        EXPECT(n_bytes, 0, GPUMEM_E_BAD_REQUEST)
+        EXPECT(n_bytes, UINT64_MAX, GPUMEM_E_TOO_LARGE)
+        EXPECT(n_bytes, 257 * MIB, GPUMEM_E_TOO_LARGE)
+        EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST)
+        EXPECT(place, 1000, GPUMEM_E_NO_POOL)
+        EXPECT(flags, 2, GPUMEM_E_UNSUPPORTED)
+        EXPECT(struct_size, 0, -EINVAL)
+        EXPECT(struct_size, 4, -EINVAL)
+#undef EXPECT
+        ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_stream_of_another_device_is_told)
+{
+        struct gpumem_request request = on_device(0, 4096);
+        void *pointer = &request;
+
+        request.place = 1;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_WRONG_STREAM);
+        ck_assert_ptr_eq(pointer, &request);
+}
+END_TEST
+
+/* A GPU's driver may follow such a handle, wherever it points. */
+START_TEST(a_stream_that_is_none_is_told)
+{
+        struct gpumem_request request = on_device(0, 4096);
+        void *pointer = &request;
+
+        request.stream = (void *)0x123456;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), -EINVAL);
+        ck_assert_ptr_eq(pointer, &request);
+}
+END_TEST
+
+START_TEST(a_longer_request_of_a_later_version_is_taken_if_zero)
+{
+        struct {
+                struct gpumem_request request;
+                uint64_t later;
+        } longer = {.request = on_device(0, 4096)};
+        void *pointer;
+
+        longer.request.struct_size = sizeof(longer);
+        ck_assert_int_eq(gpumem_alloc(client, &longer.request, &pointer), 0);
+        must_free(&longer.request, pointer);
+        longer.later = 1;
+        ck_assert_int_eq(gpumem_alloc(client, &longer.request, &pointer), -E2BIG);
+}
+END_TEST
+
+START_TEST(what_is_not_allocated_is_not_freed)
+{
+        struct gpumem_request request = on_device(0, 4096);
+        unsigned char *pointer = must_alloc(&request), *other = must_alloc(&request);
+        char here;
+
+        ck_assert_int_eq(gpumem_free(client, &here, request.stream), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free(client, pointer + 512, request.stream), GPUMEM_E_NOT_OURS);
+        must_free(&request, pointer);
+        ck_assert_int_eq(gpumem_free(client, pointer, request.stream), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), GPUMEM_E_NOT_OURS);
+        check_device_bytes(0, other, 4096);
+        must_free(&request, other);
+        ck_assert_int_eq(gpumem_free(client, other, request.stream), GPUMEM_E_NOT_OURS);
+}
+END_TEST
+
+START_TEST(without_a_context_there_is_no_device_memory)
+{
+        struct gpumem_request request = on_device(0, 4096);
+        void *pointer;
+
+        request.stream = NULL;
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_NO_CONTEXT);
+        request.kind = GPUMEM_PINNED;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        memset(pointer, 1, 4096);
+        ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
+}
+END_TEST
+
+START_TEST(texts_are_never_missing)
+{
+        ck_assert_str_eq(gpumem_strerror(0), "success");
+        ck_assert_str_eq(gpumem_strerror(GPUMEM_E_LIMIT),
+                         "refused: a limit of the client, tenant or pool would be exceeded");
+        ck_assert_str_eq(gpumem_strerror(-ENOMEM), "Cannot allocate memory");
+        ck_assert_str_eq(gpumem_strerror(12345), "an unknown result");
+        ck_assert_str_eq(gpumem_strerror(-12345), "an unknown result");
+        ck_assert_str_eq(gpumem_strerror(INT32_MIN), "an unknown result");
+}
+END_TEST
+
+START_TEST(nobody_to_connect_to)
+{
+        struct gpumem_options options = {.struct_size = sizeof(options),
+                                         .socket_path = "/nonexistent/socket"};
+        struct gpumem_client *untouched = (void *)&options, *nobody = untouched;
+        char longest[200];
+
+        ck_assert_int_eq(gpumem_connect(&options, &nobody), GPUMEM_E_DISCONNECTED);
+        memset(longest, 'x', sizeof(longest) - 1);
+        longest[sizeof(longest) - 1] = '\0';
+        options.socket_path = longest;
+        ck_assert_int_eq(gpumem_connect(&options, &nobody), -ENAMETOOLONG);
+        options.struct_size = 1;
+        ck_assert_int_eq(gpumem_connect(&options, &nobody), -EINVAL);
+        ck_assert_ptr_eq(nobody, untouched);
+        gpumem_disconnect(NULL);
+}
+END_TEST
+
+/* What this machine cannot try is left out, and said so. */
+static void add_particular(TCase *tests)
+{
+        if (machine_n_devices() > 1)
+                tcase_add_test(tests, a_stream_of_another_device_is_told);
+        else
+                (void)puts("# left out: a_stream_of_another_device_is_told: one device only");
+        if (machine_is_emulated())
+                tcase_add_test(tests, a_stream_that_is_none_is_told);
+        else
+                (void)puts("# left out: a_stream_that_is_none_is_told: the driver may crash");
+        (void)fflush(stdout);
+}
+
+int main(void)
+{
+        Suite *suite = suite_create("client_errors");
+        TCase *tests = tcase_create("served"), *alone = tcase_create("alone");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, program_start, program_stop);
+        tcase_add_test(tests, bad_requests_are_told_apart);
+        tcase_add_test(tests, a_longer_request_of_a_later_version_is_taken_if_zero);
+        tcase_add_test(tests, what_is_not_allocated_is_not_freed);
+        tcase_add_test(tests, without_a_context_there_is_no_device_memory);
+        add_particular(tests);
+        tcase_add_test(alone, texts_are_never_missing);
+        tcase_add_test(alone, nobody_to_connect_to);
+        suite_add_tcase(suite, tests);
+        suite_add_tcase(suite, alone);
+        return run_suite(suite);
+}
