@@ -163,7 +163,26 @@ START_TEST(pinned_memory_has_a_file_of_its_own)
 }
 END_TEST
 
-/* The child ends as programs do, which runs the library's destructors there too. */
+/* A client of its own, beside the parent's. It ends as programs do, with the library's destructors. */
+static void be_a_child(void)
+{
+        const struct gpumem_options options = {.struct_size = sizeof(options),
+                                               .cuda_library = "/none"};
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = GPUMEM_PINNED,
+                                               .place = GPUMEM_NEAREST,
+                                               .n_bytes = 3000};
+        unsigned n_fds = own_fds();
+        struct gpumem_client *client;
+        void *pointer;
+
+        MUST(gpumem_connect(&options, &client) == 0);
+        MUST(gpumem_alloc(client, &request, &pointer) == 0);
+        gpumem_disconnect(client);
+        MUST(own_fds() == n_fds);
+        exit(0);
+}
+
 static void fork_in_between(void)
 {
         struct gpu *gpu = recorded_gpu();
@@ -175,23 +194,8 @@ static void fork_in_between(void)
         pointer = recorded_alloc(gpu, 1000);
         pid = fork();
         MUST(pid >= 0);
-        if (pid == 0) {
-                struct gpumem_request request = {.struct_size = sizeof(request),
-                                                 .kind = GPUMEM_PINNED,
-                                                 .place = GPUMEM_NEAREST,
-                                                 .n_bytes = 3000};
-                unsigned n_fds = own_fds();
-
-                gpumem_disconnect(recorded_client);
-                MUST(gpumem_connect(
-                             &(struct gpumem_options){.struct_size = sizeof(struct gpumem_options),
-                                                      .cuda_library = "/none"},
-                             &recorded_client) == 0);
-                MUST(gpumem_alloc(recorded_client, &request, &pointer) == 0);
-                gpumem_disconnect(recorded_client);
-                MUST(own_fds() == n_fds);
-                exit(0);
-        }
+        if (pid == 0)
+                be_a_child();
         MUST(waitpid(pid, &status, 0) == pid && status == 0);
         MUST(gpumem_free(recorded_client, pointer, gpu_stream(gpu)) == 0);
         (void)recorded_alloc(gpu, 2000);

@@ -174,14 +174,16 @@ END_TEST
 
 int main(int n_arguments, char **arguments)
 {
-        Suite *suite = suite_create("record_faults");
-        TCase *tcase = tcase_create("record_faults");
+        Suite *suite;
+        TCase *tcase;
 
         /* The other process. */
         if (n_arguments == 2 && strcmp(arguments[1], "connect") == 0) {
                 recorded_connect();
                 return 0;
         }
+        suite = suite_create("record_faults");
+        tcase = tcase_create("record_faults");
         tcase_set_timeout(tcase, 120);
         tcase_add_checked_fixture(tcase, recorded_start, recorded_stop);
         tcase_add_test(tcase, a_full_disk_ends_the_recording_and_not_the_program);
