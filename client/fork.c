@@ -3,37 +3,37 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "gpumem.h"
 
 #define WORD_BYTES sizeof(_Atomic uint32_t)
 
-/* The process's clients, for the one moment that concerns them all: fork. */
-static pthread_mutex_t guards_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, fork_guard) guards = LIST_HEAD_INITIALIZER(guards);
+/* The process's sockets, for the one moment that concerns them all: fork. */
+static pthread_mutex_t sockets_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, fork_socket) sockets = LIST_HEAD_INITIALIZER(sockets);
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
 {
-        pthread_mutex_lock(&guards_lock);
+        pthread_mutex_lock(&sockets_lock);
 }
 
 static void after_fork_in_parent(void)
 {
-        pthread_mutex_unlock(&guards_lock);
+        pthread_mutex_unlock(&sockets_lock);
 }
 
 static void after_fork_in_child(void)
 {
-        struct fork_guard *guard;
+        struct fork_socket *socket;
 
-        LIST_FOREACH (guard, &guards, link) {
-                (void)close(guard->socket);
-        }
-        LIST_INIT(&guards);
-        pthread_mutex_unlock(&guards_lock);
+        LIST_FOREACH (socket, &sockets, link)
+                closep(&socket->fd);
+        LIST_INIT(&sockets);
+        pthread_mutex_unlock(&sockets_lock);
 }
 
 static void watch_forks(void)
@@ -41,7 +41,31 @@ static void watch_forks(void)
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-int fork_guard_init(struct fork_guard *guard, int socket)
+int fork_socket_open(struct fork_socket *made)
+{
+        int r = 0;
+
+        (void)pthread_once(&watch_once, watch_forks);
+        pthread_mutex_lock(&sockets_lock);
+        made->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (made->fd < 0)
+                r = err_errno();
+        else
+                LIST_INSERT_HEAD(&sockets, made, link);
+        pthread_mutex_unlock(&sockets_lock);
+        return r;
+}
+
+void fork_socket_close(struct fork_socket *socket)
+{
+        pthread_mutex_lock(&sockets_lock);
+        if (socket->fd >= 0)
+                LIST_REMOVE(socket, link);
+        closep(&socket->fd);
+        pthread_mutex_unlock(&sockets_lock);
+}
+
+int fork_guard_init(struct fork_guard *guard)
 {
         void *page = mmap(NULL, WORD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                           0);
@@ -55,29 +79,14 @@ int fork_guard_init(struct fork_guard *guard, int socket)
                 return r;
         }
         guard->here = page;
-        guard->socket = socket;
         atomic_store(guard->here, 1);
-        (void)pthread_once(&watch_once, watch_forks);
-        pthread_mutex_lock(&guards_lock);
-        LIST_INSERT_HEAD(&guards, guard, link);
-        pthread_mutex_unlock(&guards_lock);
         return 0;
-}
-
-void fork_guard_set_socket(struct fork_guard *guard, int socket)
-{
-        pthread_mutex_lock(&guards_lock);
-        guard->socket = socket;
-        pthread_mutex_unlock(&guards_lock);
 }
 
 void fork_guard_deinit(struct fork_guard *guard)
 {
         if (!guard->here)
                 return;
-        pthread_mutex_lock(&guards_lock);
-        LIST_REMOVE(guard, link);
-        pthread_mutex_unlock(&guards_lock);
         (void)munmap((void *)guard->here, WORD_BYTES);
         guard->here = NULL;
 }

@@ -133,11 +133,8 @@ static int meet(void *owner, struct connection *connection)
 {
         struct gpumem_client *client = owner;
         struct pool_set set = pool_set(client);
-        int r = bind_meet(&set, connection);
 
-        if (!r)
-                fork_guard_set_socket(&client->fork_guard, link_socket(connection->link));
-        return r;
+        return bind_meet(&set, connection);
 }
 
 static void declare(void *owner)
@@ -171,8 +168,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
                                 &uplink_owner, client);
         if (r)
                 return r;
-        /* Before the driver is loaded, which takes long: a fork meanwhile must close the socket. */
-        r = fork_guard_init(&client->fork_guard, link_socket(client->uplink.connection->link));
+        r = fork_guard_init(&client->fork_guard);
         if (r)
                 return r;
         load_driver(client, options->cuda_library);

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "client/fork.h"
 #include "gpumem.h"
 #include "proto/address.h"
 #include "proto/wire.h"
@@ -27,7 +28,7 @@ struct waiter {
 };
 
 struct link {
-        int socket;
+        struct fork_socket socket;
         pthread_mutex_t send_lock; /* one frame at a time; taken before `lock` */
         pthread_mutex_t lock;      /* guards what follows */
         pthread_cond_t news;       /* an answer came, or the reader's place is free */
@@ -50,7 +51,7 @@ static void end_link(struct link *link)
         struct waiter *waiter;
 
         link->dead = true;
-        (void)shutdown(link->socket, SHUT_RDWR);
+        (void)shutdown(link->socket.fd, SHUT_RDWR);
         while ((waiter = LIST_FIRST(&link->waiters)))
                 answer(waiter, GPUMEM_E_DISCONNECTED);
 }
@@ -112,7 +113,7 @@ static void read_for_all(struct link *link)
 
         link->reading = true;
         pthread_mutex_unlock(&link->lock);
-        r = wire_receive(link->socket, FROM_DAEMON, &frame, &fds, &reason);
+        r = wire_receive(link->socket.fd, FROM_DAEMON, &frame, &fds, &reason);
         if (r == GPUMEM_E_BAD_FRAME)
                 log_debug("the daemon sent a malformed frame: %s", reason.what);
         pthread_mutex_lock(&link->lock);
@@ -158,7 +159,7 @@ static int await(struct link *link, struct waiter *waiter)
 
 static bool has_news(const struct link *link)
 {
-        struct pollfd poll_fd = {.fd = link->socket, .events = POLLIN};
+        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN};
 
         return poll(&poll_fd, 1, 0) > 0;
 }
@@ -175,7 +176,7 @@ static void drain(struct link *link)
 /* The daemon reads nothing from a client that does not listen: whoever waits to speak, listens. */
 static void await_room(struct link *link)
 {
-        struct pollfd poll_fd = {.fd = link->socket, .events = POLLIN | POLLOUT};
+        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN | POLLOUT};
 
         if (poll(&poll_fd, 1, -1) > 0 && poll_fd.revents & POLLIN)
                 drain(link);
@@ -186,7 +187,7 @@ static int transmit(struct link *link, const struct frame *frame)
         int r;
 
         pthread_mutex_lock(&link->send_lock);
-        while ((r = wire_send_now(link->socket, frame)) == -EAGAIN)
+        while ((r = wire_send_now(link->socket.fd, frame)) == -EAGAIN)
                 await_room(link);
         pthread_mutex_unlock(&link->send_lock);
         return r;
@@ -237,24 +238,20 @@ void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX])
         pthread_mutex_unlock(&link->lock);
 }
 
-static int open_socket(const char *socket_path, int *ret_socket)
+static int open_socket(const char *socket_path, struct fork_socket *socket)
 {
-        CLEANUP(closep)
-        int fd = -1;
         struct sockaddr_un address;
         int r;
 
         r = address_to_connect(socket_path, &address);
+        if (!r)
+                r = fork_socket_open(socket);
         if (r)
                 return r;
-        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-                return err_errno();
-        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+        if (connect(socket->fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
                 log_debug("%s: %s", address.sun_path, strerror(errno));
                 return errno == EACCES || errno == EPERM ? GPUMEM_E_DENIED : GPUMEM_E_DISCONNECTED;
         }
-        *ret_socket = steal_fd(&fd);
         return 0;
 }
 
@@ -284,7 +281,7 @@ static int say_hello(struct link *link, const struct link_hello *said,
 
 static struct link *destroy(struct link *link)
 {
-        closep(&link->socket);
+        fork_socket_close(&link->socket);
         pthread_cond_destroy(&link->news);
         pthread_mutex_destroy(&link->lock);
         pthread_mutex_destroy(&link->send_lock);
@@ -300,7 +297,7 @@ int link_open(const char *socket_path, const struct link_hello *hello, struct li
 
         if (!link)
                 return -ENOMEM;
-        link->socket = -1;
+        link->socket.fd = -1;
         LIST_INIT(&link->waiters);
         pthread_mutex_init(&link->send_lock, NULL);
         pthread_mutex_init(&link->lock, NULL);
@@ -336,12 +333,12 @@ struct link *link_free(struct link *link)
 
 int link_socket(const struct link *link)
 {
-        return link->socket;
+        return link->socket.fd;
 }
 
 bool link_is_over(const struct link *link)
 {
-        struct pollfd poll_fd = {.fd = link->socket, .events = POLLRDHUP};
+        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLRDHUP};
 
         return poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }

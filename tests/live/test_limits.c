@@ -3,6 +3,7 @@
  * have as many fds open as before. */
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,22 +225,30 @@ START_TEST(what_can_never_fit_is_refused_at_once)
 }
 END_TEST
 
+struct returner {
+        struct link *link;
+        uint64_t lease;
+};
+
+static void *give_back_later(void *argument)
+{
+        struct returner *returner = argument;
+
+        daemon_await(FIGURE_waiting, 1);
+        give_back(returner->link, returner->lease);
+        return NULL;
+}
+
 START_TEST(a_request_waits_for_its_own_side)
 {
         struct link *link = join();
-        uint64_t held = must_lease(link, 16 * MIB), got = 0;
-        pid_t helper = fork();
-        int status;
+        struct returner returner = {link, must_lease(link, 16 * MIB)};
+        uint64_t got = 0;
+        pthread_t thread;
 
-        ck_assert_int_ge(helper, 0);
-        if (helper == 0) {
-                daemon_await(FIGURE_waiting, 1);
-                give_back(link, held);
-                _exit(0);
-        }
+        ck_assert_int_eq(pthread_create(&thread, NULL, give_back_later, &returner), 0);
         ck_assert_int_eq(lease(link, 4 * MIB, PATIENCE_MS, &got), 0);
-        ck_assert_int_eq(waitpid(helper, &status, 0), helper);
-        ck_assert_int_eq(status, 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
         give_back(link, got);
         link_free(link);
 }
