@@ -11,8 +11,10 @@
 #include "base/size.h"
 #include "tests/demo/gpu.h"
 
-/* Small enough that the whole crowd has room for it, holes included, beside what is large. */
-#define LIVE_BYTES_MAX (16 * MIB)
+/* For each stream. Small enough that the whole crowd has room for it, holes included, beside half a
+ * device and what is large. */
+#define LIVE_BYTES_MAX (4 * MIB)
+#define N_LIVE_MAX     (CROWD_LIVE_MAX / CROWD_LANES_MAX)
 
 /* Sizes are of so many bytes or more, doubled less often than this; each doubling is as likely as
  * any other. So 512 bytes to 4 MiB; rarely 16 to 256 MiB, of pinned memory, which costs real pages,
@@ -126,8 +128,8 @@ static void free_all_live(struct crowd *crowd)
 
 static void make_room(struct crowd *crowd, uint64_t n_bytes)
 {
-        while (crowd->n_live == CROWD_LIVE_MAX ||
-               (crowd->n_live && crowd->n_live_bytes + n_bytes > LIVE_BYTES_MAX))
+        while (crowd->n_live == N_LIVE_MAX * crowd->n_lanes ||
+               (crowd->n_live && crowd->n_live_bytes + n_bytes > LIVE_BYTES_MAX * crowd->n_lanes))
                 free_live(crowd, (unsigned)below(crowd, crowd->n_live));
 }
 
