@@ -14,6 +14,11 @@ const struct command commands[] = {
         {"lease", "a lease and its return, beside two bare echoes", 0, 0, command_lease},
         {"pinned", "pinned memory: pairs, and the first bytes", 0, 0, command_pinned},
         {"lookups", "the driver's calls that are in every hit", 0, 0, command_lookups},
+        {"trace", "what a trace would hold, hit and lease; --streams, --lag, --line", 1, 1,
+         command_trace},
+        {"traces", "several, and their means; with 4 streams, with 1 and 10 ms lag", 1, 64,
+         command_traces},
+        {"node", "traces in processes at once, worst of 8 shifts", 2, 64, command_node},
         {"all", "all of these; traces are FILE...", 0, UINT_MAX, command_all},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);

@@ -10,6 +10,9 @@ struct options {
         enum effort effort;      /* quick: that it runs, not what it costs */
         char **files;            /* for commands that read some */
         unsigned n_files;
+        unsigned n_streams; /* of a trace; 0: one */
+        double lag_ms;
+        double us_per_line; /* 0: as bench/replay.h has it */
 };
 
 struct command {
@@ -35,3 +38,6 @@ int command_threads(const struct options *options, struct rows *rows);
 int command_lease(const struct options *options, struct rows *rows);
 int command_lookups(const struct options *options, struct rows *rows);
 int command_pinned(const struct options *options, struct rows *rows);
+int command_trace(const struct options *options, struct rows *rows);
+int command_traces(const struct options *options, struct rows *rows);
+int command_node(const struct options *options, struct rows *rows);

@@ -20,6 +20,9 @@ static const char help_tail[] =
         "  --json         for programs: an array of {name, value, unit, baseline, ratio, bound,\n"
         "                 pass}, times in nanoseconds\n"
         "  --output FILE  write that array to FILE, and the table to standard output\n"
+        "  --streams N    trace, node: deal allocations round-robin over N streams\n"
+        "  --lag MS       trace, node: GPU work is over so much later\n"
+        "  --line US      trace, node: time that a line of a trace takes; default: 10\n"
         "  --quick        few repetitions: shows that it works, not what it costs\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
@@ -42,6 +45,9 @@ enum option_id {
         OPTION_JSON = 1,
         OPTION_OUTPUT,
         OPTION_QUICK,
+        OPTION_STREAMS,
+        OPTION_LAG,
+        OPTION_LINE,
         OPTION_SOCKET,
         OPTION_HELP,
         OPTION_VERSION,
@@ -51,6 +57,9 @@ static const struct option long_options[] = {
         {"json", no_argument, NULL, OPTION_JSON},
         {"output", required_argument, NULL, OPTION_OUTPUT},
         {"quick", no_argument, NULL, OPTION_QUICK},
+        {"streams", required_argument, NULL, OPTION_STREAMS},
+        {"lag", required_argument, NULL, OPTION_LAG},
+        {"line", required_argument, NULL, OPTION_LINE},
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -75,6 +84,31 @@ static enum parsed show_help(void)
         return PARSED_DONE;
 }
 
+/* A number of that range, decimal. */
+static enum parsed take_number(const char *option, const char *text, double least, double most,
+                               double *ret_number)
+{
+        char *end;
+        double number = strtod(text, &end);
+
+        if (!*text || *end || !(number >= least && number <= most)) {
+                (void)fprintf(stderr, "gpumem-bench: %s \"%s\": a number from %g to %g\n", option,
+                              text, least, most);
+                return PARSED_WRONG;
+        }
+        *ret_number = number;
+        return PARSED_RUN;
+}
+
+static enum parsed take_streams(const char *text, struct options *options)
+{
+        double number = 0;
+        enum parsed parsed = take_number("--streams", text, 1, 256, &number);
+
+        options->n_streams = (unsigned)number;
+        return parsed;
+}
+
 static enum parsed take_option(int id, const char *value, struct invocation *invocation)
 {
         switch (id) {
@@ -87,6 +121,12 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
         case OPTION_QUICK:
                 invocation->options.effort = EFFORT_QUICK;
                 return PARSED_RUN;
+        case OPTION_STREAMS:
+                return take_streams(value, &invocation->options);
+        case OPTION_LAG:
+                return take_number("--lag", value, 0, 1e6, &invocation->options.lag_ms);
+        case OPTION_LINE:
+                return take_number("--line", value, 0.001, 1e6, &invocation->options.us_per_line);
         case OPTION_SOCKET:
                 invocation->options.socket_path = value;
                 return PARSED_RUN;

@@ -4,7 +4,7 @@
 
 /* Above the peak: 1/32, so that a heap grows in steps; 1/8 when only waiting would help. */
 #define SLACK_SHIFT  5
-#define HARD_DIVISOR 8
+#define HARD_DIVISOR 12
 
 void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us)
 {

@@ -13,7 +13,7 @@ struct budget {
 };
 
 /* Of what is held above the need, half goes in as long. */
-#define BUDGET_HALF_LIFE_US UINT64_C(150000)
+#define BUDGET_HALF_LIFE_US UINT64_C(50000)
 
 #define BUDGET_NULL                       \
         {                                 \

@@ -89,12 +89,13 @@ void idle_look(struct stream_heap *heap, void *const *own_stream)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         struct pool *pool = heap->pool;
-        uint64_t n_excess;
+        uint64_t n_excess, n_reserved;
 
         if (!returns_by_itself(pool))
                 return;
         pthread_mutex_lock(&pool->lock);
         n_excess = space_excess(&pool->space, 0, idle_now_us());
+        n_reserved = pool->space.n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
                 wait_for_stream(heap, own_stream);
@@ -106,11 +107,11 @@ void idle_look(struct stream_heap *heap, void *const *own_stream)
         idle_poll(pool);
         if (n_excess)
                 idle_make_room(pool, 0, 0, 0, &list);
-        if (space_excess(&pool->space, 0, idle_now_us())) {
-                lock_take(&heap_in(heap)->lock);
+        lock_take(&heap_in(heap)->lock);
+        if (n_excess && pool->space.n_reserved_bytes > n_reserved - n_excess)
                 heap->n_until_look = LOOK_FREES_SOON;
-                lock_drop(&heap_in(heap)->lock);
-        }
+        heap->n_look_bytes = space_look_bytes(&pool->space, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
 }

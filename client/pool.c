@@ -8,7 +8,7 @@
 #include "gpumem.h"
 
 /* A free looks for what could go back once in so many. */
-#define LOOK_FREES 1024
+#define LOOK_FREES 128
 
 /* With more heaps than that, those that have no blocks are kept for other streams. */
 #define HEAPS_MANY 32
@@ -120,11 +120,27 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->key = request->key;
         heap->mark = request->mark;
         heap->n_until_look = LOOK_FREES;
+        heap->n_look_bytes = UINT64_MAX;
         fences_init(&heap->fences);
         space_add(&pool->space, &heap->in_space, runs_of(pool));
         if (is_waited_for(pool, &request->key))
                 heap_in(heap)->n_done_epochs = UINT32_MAX;
         heap->live = true;
+}
+
+/* The heaps that there are already share lanes with the new one, and have somebody who may want their
+ * blocks. */
+static void meet_heaps(struct pool *pool, struct stream_heap *heap)
+{
+        struct stream_heap *other, *next;
+
+        lock_heaps(pool);
+        heap->lane = lanes_join(&pool->lanes);
+        HASH_ITER(hh, pool->heaps, other, next)
+        {
+                other->n_look_bytes = 0;
+        }
+        unlock_heaps(pool);
 }
 
 int pool_heap(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap)
@@ -138,9 +154,7 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
                 heap = new_record(pool);
                 if (!heap)
                         return -ENOMEM;
-                lock_heaps(pool);
-                heap->lane = lanes_join(&pool->lanes);
-                unlock_heaps(pool);
+                meet_heaps(pool, heap);
                 lock_take(&heap_in(heap)->lock);
                 begin_heap(pool, request, heap);
                 lock_drop(&heap_in(heap)->lock);

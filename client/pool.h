@@ -28,10 +28,11 @@ LIST_HEAD(leased_list, leased);
 
 /* A stream's. */
 struct stream_heap {
-        struct space_heap in_space; /* the heap; its lock guards the next four */
+        struct space_heap in_space; /* the heap; its lock guards the next five */
         struct stream_mark mark;
         bool live;
         uint32_t n_until_look;   /* frees */
+        uint64_t n_look_bytes; /* freed in the epoch */
         uint32_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
         struct pool *pool;

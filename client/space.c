@@ -4,6 +4,9 @@
 
 #include "base/err.h"
 
+/* A heap's frees are looked at when they come to that part of what it holds. */
+#define LOOK_PART 16
+
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
 void space_init(struct space *space)
@@ -146,6 +149,15 @@ struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t
                 lock_drop(&heap->heap.lock);
         }
         return best.block && take_out(&best.heap->heap, best.block) ? best.block : NULL;
+}
+
+uint64_t space_look_bytes(const struct space *space, const struct heap *heap)
+{
+        uint64_t n_bytes = heap->n_reserved_bytes / LOOK_PART;
+
+        if (space->n_heaps < 2)
+                return UINT64_MAX;
+        return heap->n_freed_bytes + (n_bytes > HEAP_BLOCK_UNIT ? n_bytes : HEAP_BLOCK_UNIT);
 }
 
 static bool has_empty(const struct heap *heap)

@@ -46,6 +46,10 @@ uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_u
  * that stands between the two addresses. NULL: there is none, or another thread was faster. */
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end);
 
+/* How much may be freed in the heap's epoch before it is looked at again: where there are other heaps,
+ * they want to know when its blocks are idle. */
+uint64_t space_look_bytes(const struct space *space, const struct heap *heap);
+
 /* There is an empty block, idle or not. */
 bool space_has_empty(struct space *space);
 

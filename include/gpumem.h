@@ -89,7 +89,7 @@ struct gpumem_request {
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
  * client serves pinned memory.
  * Blocks that no allocation needs stay with the process, so that memory that is needed again costs
- * nothing: as many as the process needed at its peak, which fades by half in 150 ms. GPUMEM_CACHE_SIZE,
+ * nothing: as many as the process needed at its peak, which fades by half in 50 ms. GPUMEM_CACHE_SIZE,
  * such as 0 or 512MiB, bounds them for each pool.
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.

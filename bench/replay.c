@@ -1,0 +1,327 @@
+#include "bench/replay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/size.h"
+
+#define ARENA_START (UINT64_C(1) << 44)
+#define ARENA_BYTES (282 * GIB)
+
+/* As the library has them. */
+#define LOOK_FREES      128
+#define LOOK_FREES_SOON 32
+#define WAIT_US         20000
+
+#define FENCES_MAX 1024
+
+struct fence {
+        uint32_t epoch;
+        double over_at_us;
+};
+
+struct stream {
+        struct space_heap in_space;
+        struct fence fences[FENCES_MAX];
+        unsigned n_fences;
+        uint32_t n_until_look;
+        uint64_t n_look_bytes;
+};
+
+struct live {
+        uint64_t address; /* 0: none */
+        uint64_t n_bytes;
+};
+
+struct replay {
+        const struct trace *trace;
+        size_t next;
+        double now_us, us_per_line, lag_us;
+        unsigned n_streams;
+        struct stream *streams;
+        struct live *live;
+        struct space space;
+        uint64_t n_live_bytes;
+        uint32_t n_blocks;
+        struct replay_figures figures;
+};
+
+int replay_new(const struct trace *trace, const struct replay_options *options,
+               struct replay **ret_replay)
+{
+        struct replay *replay = calloc(1, sizeof(*replay));
+        int r = -ENOMEM;
+
+        if (!replay)
+                return -ENOMEM;
+        replay->trace = trace;
+        replay->us_per_line = options->us_per_line;
+        replay->lag_us = options->lag_us;
+        replay->n_streams = options->n_streams ? options->n_streams : 1;
+        space_init(&replay->space);
+        replay->streams = calloc(replay->n_streams, sizeof(*replay->streams));
+        replay->live = calloc(trace->n_ids, sizeof(*replay->live));
+        if (replay->streams && replay->live)
+                r = arena_new(ARENA_START, ARENA_BYTES, &replay->space.arena);
+        if (r) {
+                (void)replay_free(replay);
+                return r;
+        }
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                replay->streams[i].n_until_look = LOOK_FREES;
+                replay->streams[i].n_look_bytes = UINT64_MAX;
+                space_add(&replay->space, &replay->streams[i].in_space, HEAP_JOINED);
+        }
+        for (unsigned i = 0; replay->n_streams > 1 && i < replay->n_streams; i++)
+                replay->streams[i].n_look_bytes = 0;
+        *ret_replay = replay;
+        return 0;
+}
+
+static struct heap *heap_of(struct stream *stream)
+{
+        return &stream->in_space.heap;
+}
+
+struct replay *replay_free(struct replay *replay)
+{
+        for (unsigned i = 0; replay->space.arena && i < replay->n_streams; i++) {
+                struct heap *heap = heap_of(&replay->streams[i]);
+
+                while (heap->n_blocks)
+                        free(heap->blocks[--heap->n_blocks]);
+                heap_deinit(heap);
+        }
+        (void)arena_free(replay->space.arena);
+        free(replay->streams);
+        free(replay->live);
+        free(replay);
+        return NULL;
+}
+
+/* Costs on an H200 in microseconds: create and export 26 each, a message 10; import 47, map 4, access
+ * 42 and 0.11 a MiB; unmap 25, release 9 and 0.4 a MiB. */
+static void price_lease(struct replay *replay, uint64_t n_bytes)
+{
+        replay->figures.leases++;
+        replay->figures.driver_us += 26 + 10 + 47 + 4 + 42 + 0.11 * (double)n_bytes / (double)MIB;
+}
+
+static void price_return(struct replay *replay, uint64_t n_bytes)
+{
+        replay->figures.returns++;
+        replay->figures.driver_us += 25 + 9 + 0.4 * (double)n_bytes / (double)MIB;
+}
+
+static void record(struct replay *replay, struct stream *stream)
+{
+        struct heap *heap = heap_of(stream);
+
+        if (!heap->n_freed_bytes || stream->n_fences == FENCES_MAX)
+                return;
+        stream->fences[stream->n_fences++] =
+                (struct fence){heap_new_epoch(heap), replay->now_us + replay->lag_us};
+}
+
+static void poll_stream(const struct replay *replay, struct stream *stream)
+{
+        unsigned n_over = 0;
+
+        while (n_over < stream->n_fences && stream->fences[n_over].over_at_us <= replay->now_us)
+                n_over++;
+        if (!n_over)
+                return;
+        heap_of(stream)->n_done_epochs = stream->fences[n_over - 1].epoch + 1;
+        stream->n_fences -= n_over;
+        for (unsigned i = 0; i < stream->n_fences; i++)
+                stream->fences[i] = stream->fences[i + n_over];
+}
+
+static void poll_all(struct replay *replay)
+{
+        for (unsigned i = 0; i < replay->n_streams; i++)
+                poll_stream(replay, &replay->streams[i]);
+}
+
+static void make_room(struct replay *replay, uint64_t n_more_bytes, uint64_t start, uint64_t end)
+{
+        struct heap_block *block;
+
+        while (space_excess(&replay->space, n_more_bytes, (uint64_t)replay->now_us) &&
+               (block = space_take_idle(&replay->space, start, end))) {
+                arena_take_out(replay->space.arena, &block->at);
+                space_forget(&replay->space, block->at.n_bytes);
+                price_return(replay, block->at.n_bytes);
+                replay->n_blocks--;
+                free(block);
+        }
+}
+
+/* The moment when the next pending event is over; 0: none is pending. */
+static double next_over_us(const struct replay *replay)
+{
+        double first = 0;
+
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                const struct stream *stream = &replay->streams[i];
+
+                if (stream->n_fences && (!first || stream->fences[0].over_at_us < first))
+                        first = stream->fences[0].over_at_us;
+        }
+        return first;
+}
+
+static bool is_hard(const struct replay *replay, uint64_t n_more_bytes)
+{
+        return replay->space.n_reserved_bytes + n_more_bytes >
+               budget_hard_bytes(&replay->space.budget);
+}
+
+static void make_room_or_wait(struct replay *replay, const struct placement *placement)
+{
+        double until_us = replay->now_us + WAIT_US, over_us;
+
+        make_room(replay, placement->n_bytes, placement->start, placement->end);
+        while (is_hard(replay, placement->n_bytes) && (over_us = next_over_us(replay)) > 0 &&
+               over_us <= until_us) {
+                if (over_us > replay->now_us) {
+                        replay->figures.waits++;
+                        replay->figures.wait_us += over_us - replay->now_us;
+                        replay->now_us = over_us;
+                }
+                poll_all(replay);
+                make_room(replay, placement->n_bytes, placement->start, placement->end);
+        }
+}
+
+static int lease(struct replay *replay, struct stream *stream, const struct arena_block *part)
+{
+        struct heap_block *block = calloc(1, sizeof(*block));
+        int r;
+
+        if (!block)
+                return -ENOMEM;
+        block->at = *part;
+        r = arena_put(replay->space.arena, &block->at);
+        if (r) {
+                free(block);
+                return r;
+        }
+        r = heap_add_block(heap_of(stream), block);
+        if (r) {
+                arena_take_out(replay->space.arena, &block->at);
+                free(block);
+                return r;
+        }
+        space_count(&replay->space, part->n_bytes);
+        price_lease(replay, part->n_bytes);
+        if (++replay->n_blocks > replay->figures.peak_blocks)
+                replay->figures.peak_blocks = replay->n_blocks;
+        return 0;
+}
+
+static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
+                uint64_t *ret_address)
+{
+        uint64_t n_allocated = (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        struct placement placement;
+        int r;
+
+        record(replay, stream);
+        poll_all(replay);
+        if (replay->n_streams > 1 &&
+            space_adopt(&replay->space, &stream->in_space, n_allocated)) {
+                replay->figures.hits++;
+                return heap_alloc(heap_of(stream), n_bytes, ret_address);
+        }
+        replay->figures.misses++;
+        (void)space_excess(&replay->space, n_allocated, (uint64_t)replay->now_us);
+        r = space_plan(&replay->space, &stream->in_space, n_allocated, &placement);
+        if (r)
+                return r;
+        make_room_or_wait(replay, &placement);
+        for (unsigned i = 0; i < placement.n_parts && !r; i++)
+                r = lease(replay, stream, &placement.parts[i]);
+        return r ? r : heap_alloc(heap_of(stream), n_bytes, ret_address);
+}
+
+static int step_alloc(struct replay *replay, const struct trace_event *event)
+{
+        struct stream *stream = &replay->streams[event->id % replay->n_streams];
+        struct live *live = &replay->live[event->id];
+        int r;
+
+        if (live->address)
+                return -EINVAL;
+        r = heap_alloc(heap_of(stream), event->n_bytes, &live->address);
+        if (!r)
+                replay->figures.hits++;
+        else if (r > 0)
+                r = miss(replay, stream, event->n_bytes, &live->address);
+        if (r)
+                return r > 0 ? -EINVAL : r;
+        live->n_bytes = event->n_bytes;
+        replay->n_live_bytes += event->n_bytes;
+        if (replay->n_live_bytes > replay->figures.peak_live)
+                replay->figures.peak_live = replay->n_live_bytes;
+        return 0;
+}
+
+static void look(struct replay *replay, struct stream *stream)
+{
+        uint64_t n_excess = space_excess(&replay->space, 0, (uint64_t)replay->now_us);
+
+        stream->n_until_look = LOOK_FREES;
+        if (n_excess || replay->n_streams > 1)
+                record(replay, stream);
+        poll_all(replay);
+        if (n_excess)
+                make_room(replay, 0, 0, 0);
+        if (space_excess(&replay->space, 0, (uint64_t)replay->now_us))
+                stream->n_until_look = LOOK_FREES_SOON;
+        stream->n_look_bytes = space_look_bytes(&replay->space, heap_of(stream));
+}
+
+static int step_free(struct replay *replay, const struct trace_event *event)
+{
+        struct stream *stream = &replay->streams[event->id % replay->n_streams];
+        struct live *live = &replay->live[event->id];
+        struct heap_freed freed;
+        int r = live->address ? heap_free(heap_of(stream), live->address, &freed) : -EINVAL;
+
+        if (r)
+                return r > 0 ? -EINVAL : r;
+        replay->n_live_bytes -= live->n_bytes;
+        live->address = 0;
+        if (--stream->n_until_look == 0 || heap_of(stream)->n_freed_bytes >= stream->n_look_bytes)
+                look(replay, stream);
+        return 0;
+}
+
+int replay_step(struct replay *replay)
+{
+        const struct trace_event *event = &replay->trace->events[replay->next];
+
+        if (replay->next == replay->trace->n_events)
+                return 1;
+        replay->next++;
+        replay->now_us += replay->us_per_line;
+        return event->kind == TRACE_ALLOC ? step_alloc(replay, event) : step_free(replay, event);
+}
+
+uint64_t replay_live(const struct replay *replay)
+{
+        return replay->n_live_bytes;
+}
+
+uint64_t replay_reserved(const struct replay *replay)
+{
+        return replay->space.n_reserved_bytes;
+}
+
+void replay_get(const struct replay *replay, struct replay_figures *ret_figures)
+{
+        *ret_figures = replay->figures;
+        ret_figures->peak_reserved = replay->space.n_reserved_peak_bytes;
+}

@@ -1,0 +1,47 @@
+/* A trace through the library's own heaps, placement and budget, with a clock of its own and leases
+ * that cost nothing but are counted: what the library would hold, hit and lease if a program made
+ * these calls. The steps of a miss follow client/miss.c and client/idle.c; tests/live has a test that
+ * replays a trace through the library itself and compares.
+ *
+ * Time: traces have none, so a line takes US_PER_LINE by choice. An event that the library records is
+ * over `lag_us` later; a library that waits for one waits here too. One thread. */
+#pragma once
+
+#include "bench/trace.h"
+#include "client/space.h"
+
+/* An allocation or a free each 10 us: what a program does that launches kernels one by one. */
+#define REPLAY_US_PER_LINE 10
+
+struct replay_options {
+        unsigned n_streams; /* allocations are dealt round-robin by id; 0 or 1: all on one */
+        double lag_us;
+        double us_per_line;
+};
+
+struct replay_figures {
+        uint64_t peak_live; /* bytes requested */
+        uint64_t peak_reserved;
+        uint64_t hits, misses;
+        uint64_t leases, returns;
+        uint64_t waits;
+        double wait_us;
+        double driver_us; /* by the table of costs of an H200 */
+        uint32_t peak_blocks;
+};
+
+struct replay;
+
+/* The trace stays the caller's and outlives it. -ENOMEM. */
+int replay_new(const struct trace *trace, const struct replay_options *options,
+               struct replay **ret_replay);
+struct replay *replay_free(struct replay *replay);
+
+/* One line; 1 after the last one. -ENOMEM, -EINVAL: the trace frees what it does not have. */
+int replay_step(struct replay *replay);
+
+/* Now: bytes requested, and reserved. */
+uint64_t replay_live(const struct replay *replay);
+uint64_t replay_reserved(const struct replay *replay);
+
+void replay_get(const struct replay *replay, struct replay_figures *ret_figures);

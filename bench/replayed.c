@@ -1,0 +1,247 @@
+/* trace and node: what the allocator holds for traces of real programs. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "bench/commands.h"
+#include "bench/replay.h"
+
+#define FILES_MAX 64
+
+static struct replay_options options_of(const struct options *options)
+{
+        return (struct replay_options){.n_streams = options->n_streams,
+                                       .lag_us = options->lag_ms * 1000,
+                                       .us_per_line = options->us_per_line > 0
+                                                              ? options->us_per_line
+                                                              : REPLAY_US_PER_LINE};
+}
+
+static int told(int r, const char *file)
+{
+        if (r < 0)
+                (void)fprintf(stderr, "gpumem-bench: %s: %s\n", file,
+                              r == -EINVAL ? "it frees what is not allocated, or asks for nothing"
+                                           : strerror(-r));
+        return r;
+}
+
+static int run(const char *file, const struct replay_options *options,
+               struct replay_figures *ret_figures)
+{
+        struct replay *replay;
+        struct trace trace;
+        int r = trace_read(file, &trace);
+
+        if (r)
+                return r;
+        r = replay_new(&trace, options, &replay);
+        if (!r) {
+                while (!r)
+                        r = replay_step(replay);
+                replay_get(replay, ret_figures);
+                (void)replay_free(replay);
+        }
+        trace_deinit(&trace);
+        return told(r, file) < 0 ? r : 0;
+}
+
+static double reserved_over_live(const struct replay_figures *figures)
+{
+        return figures->peak_live ? (double)figures->peak_reserved / (double)figures->peak_live
+                                  : 1;
+}
+
+static double hit_rate(const struct replay_figures *figures)
+{
+        uint64_t n = figures->hits + figures->misses;
+
+        return n ? 100 * (double)figures->hits / (double)n : 100;
+}
+
+static int add(struct rows *rows, const char *name, const char *unit, double value, double bound,
+               enum row_limit limit)
+{
+        struct row row = {.value = value, .bound = bound, .limit = limit};
+
+        (void)snprintf(row.name, sizeof(row.name), "%s", name);
+        (void)snprintf(row.unit, sizeof(row.unit), "%s", unit);
+        return rows_add(rows, &row);
+}
+
+static int add_figures(struct rows *rows, const struct replay_figures *figures)
+{
+        const struct {
+                const char *name, *unit;
+                double value, bound;
+                enum row_limit limit;
+        } all[] = {
+                {"peak_live", "bytes", (double)figures->peak_live, 0, ROW_NO_BOUND},
+                {"peak_reserved", "bytes", (double)figures->peak_reserved, 0, ROW_NO_BOUND},
+                {"reserved_over_live", "", reserved_over_live(figures), 1.2, ROW_AT_MOST},
+                {"hit_rate", "%", hit_rate(figures), 95, ROW_AT_LEAST},
+                {"leases", "", (double)figures->leases, 0, ROW_NO_BOUND},
+                {"returns", "", (double)figures->returns, 0, ROW_NO_BOUND},
+                {"peak_blocks", "", figures->peak_blocks, 4096, ROW_AT_MOST},
+                {"waits", "", (double)figures->waits, 0, ROW_NO_BOUND},
+                {"wait_us", "us", figures->wait_us, 0, ROW_NO_BOUND},
+                {"driver_us", "us", figures->driver_us, 0, ROW_NO_BOUND},
+        };
+        int r = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(all) && !r; i++)
+                r = add(rows, all[i].name, all[i].unit, all[i].value, all[i].bound, all[i].limit);
+        return r;
+}
+
+int command_trace(const struct options *options, struct rows *rows)
+{
+        struct replay_options replay = options_of(options);
+        struct replay_figures figures;
+        int r = run(options->files[0], &replay, &figures);
+
+        return r ? r : add_figures(rows, &figures);
+}
+
+/* A file's name without folder and endings. */
+static void name_of(const char *file, const char *what, char name[static ROW_NAME_MAX])
+{
+        const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+        size_t n = strcspn(base, ".");
+
+        (void)snprintf(name, ROW_NAME_MAX, "%s_%.*s", what, (int)(n < 24 ? n : 24), base);
+}
+
+/* All files in one way. */
+static int run_all(const struct options *options, const struct replay_options *replay,
+                   struct replay_figures figures[static FILES_MAX], double *ret_mean)
+{
+        double sum = 0;
+        int r = 0;
+
+        for (unsigned i = 0; i < options->n_files && !r; i++) {
+                r = run(options->files[i], replay, &figures[i]);
+                sum += log(reserved_over_live(&figures[i]));
+        }
+        *ret_mean = exp(sum / options->n_files);
+        return r;
+}
+
+static int add_each(const struct options *options, struct rows *rows,
+                    const struct replay_figures *figures)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < options->n_files && !r; i++) {
+                char name[ROW_NAME_MAX];
+
+                name_of(options->files[i], "reserved_over_live", name);
+                r = add(rows, name, "", reserved_over_live(&figures[i]), 1.2, ROW_AT_MOST);
+                name_of(options->files[i], "hit_rate", name);
+                if (!r)
+                        r = add(rows, name, "%", hit_rate(&figures[i]), 95, ROW_AT_LEAST);
+        }
+        return r;
+}
+
+int command_traces(const struct options *options, struct rows *rows)
+{
+        static const struct {
+                const char *name;
+                struct replay_options options;
+                double bound;
+        } ways[] = {
+                {"reserved_over_live_mean", {1, 0, REPLAY_US_PER_LINE}, 1.1},
+                {"the same, 4 streams", {4, 0, REPLAY_US_PER_LINE}, 1.2},
+                {"the same, 1 ms lag", {1, 1000, REPLAY_US_PER_LINE}, 1.2},
+                {"the same, 10 ms lag", {1, 10000, REPLAY_US_PER_LINE}, 1.2},
+                {"the same, 4 streams and 10 ms lag", {4, 10000, REPLAY_US_PER_LINE}, 1.2},
+        };
+        struct replay_figures figures[FILES_MAX];
+        double mean;
+        int r = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(ways) && !r; i++) {
+                r = run_all(options, &ways[i].options, figures, &mean);
+                if (!r && i == 0)
+                        r = add_each(options, rows, figures);
+                if (!r)
+                        r = add(rows, ways[i].name, "", mean, ways[i].bound, ROW_AT_MOST);
+        }
+        return r;
+}
+
+/* Processes that run at once, each a trace: all last equally long, and begin at their part of that
+ * time. What each one holds and needs is read so many times in it. */
+#define NODE_SAMPLES 8192
+#define NODE_SHIFTS  8
+
+struct course {
+        uint64_t live[NODE_SAMPLES], reserved[NODE_SAMPLES]; /* highest in that time */
+};
+
+static int sample(const char *file, const struct replay_options *options, struct course *course)
+{
+        struct replay *replay;
+        struct trace trace;
+        int r = trace_read(file, &trace);
+
+        if (r)
+                return r;
+        r = replay_new(&trace, options, &replay);
+        for (size_t i = 0; !r && i < trace.n_events; i++) {
+                size_t at = i * NODE_SAMPLES / trace.n_events;
+
+                r = replay_step(replay);
+                if (replay_live(replay) > course->live[at])
+                        course->live[at] = replay_live(replay);
+                if (replay_reserved(replay) > course->reserved[at])
+                        course->reserved[at] = replay_reserved(replay);
+        }
+        if (r <= 0)
+                (void)replay_free(replay);
+        trace_deinit(&trace);
+        return told(r, file);
+}
+
+static double node_ratio(const struct course *courses, unsigned n, unsigned shift)
+{
+        uint64_t most_live = 1, most_reserved = 0;
+
+        for (size_t at = 0; at < 2 * NODE_SAMPLES; at++) {
+                uint64_t live = 0, reserved = 0;
+
+                for (unsigned i = 0; i < n; i++) {
+                        size_t begin = (size_t)(i * shift % NODE_SHIFTS) *
+                                       (NODE_SAMPLES / NODE_SHIFTS);
+
+                        if (at < begin || at - begin >= NODE_SAMPLES)
+                                continue;
+                        live += courses[i].live[at - begin];
+                        reserved += courses[i].reserved[at - begin];
+                }
+                most_live = live > most_live ? live : most_live;
+                most_reserved = reserved > most_reserved ? reserved : most_reserved;
+        }
+        return (double)most_reserved / (double)most_live;
+}
+
+int command_node(const struct options *options, struct rows *rows)
+{
+        CLEANUP(freep)
+        struct course *courses = calloc(options->n_files, sizeof(*courses));
+        struct replay_options replay = options_of(options);
+        double worst = 0;
+        int r = 0;
+
+        if (!courses)
+                return -ENOMEM;
+        for (unsigned i = 0; i < options->n_files && !r; i++)
+                r = sample(options->files[i], &replay, &courses[i]);
+        for (unsigned shift = 0; shift < NODE_SHIFTS && !r; shift++)
+                worst = fmax(worst, node_ratio(courses, options->n_files, shift));
+        return r ? r : add(rows, "node", "", worst, 1.25, ROW_AT_MOST);
+}
