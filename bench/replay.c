@@ -120,8 +120,8 @@ static void record(struct replay *replay, struct stream *stream)
 
         if (!heap->n_freed_bytes || stream->n_fences == FENCES_MAX)
                 return;
-        stream->fences[stream->n_fences++] =
-                (struct fence){heap_new_epoch(heap), replay->now_us + replay->lag_us};
+        stream->fences[stream->n_fences++] = (struct fence){heap_new_epoch(heap),
+                                                            replay->now_us + replay->lag_us};
 }
 
 static void poll_stream(const struct replay *replay, struct stream *stream)
@@ -230,8 +230,7 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
 
         record(replay, stream);
         poll_all(replay);
-        if (replay->n_streams > 1 &&
-            space_adopt(&replay->space, &stream->in_space, n_allocated)) {
+        if (replay->n_streams > 1 && space_adopt(&replay->space, &stream->in_space, n_allocated)) {
                 replay->figures.hits++;
                 return heap_alloc(heap_of(stream), n_bytes, ret_address);
         }

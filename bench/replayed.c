@@ -51,8 +51,7 @@ static int run(const char *file, const struct replay_options *options,
 
 static double reserved_over_live(const struct replay_figures *figures)
 {
-        return figures->peak_live ? (double)figures->peak_reserved / (double)figures->peak_live
-                                  : 1;
+        return figures->peak_live ? (double)figures->peak_reserved / (double)figures->peak_live : 1;
 }
 
 static double hit_rate(const struct replay_figures *figures)

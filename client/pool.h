@@ -32,7 +32,7 @@ struct stream_heap {
         struct stream_mark mark;
         bool live;
         uint32_t n_until_look;   /* frees */
-        uint64_t n_look_bytes; /* freed in the epoch */
+        uint64_t n_look_bytes;   /* freed in the epoch */
         uint32_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
         struct pool *pool;

@@ -249,6 +249,13 @@ static int add_stats(struct replay *replay, enum gpumem_kind kind, int32_t place
         return 0;
 }
 
+static int flush(struct replay *replay)
+{
+        int r = gpumem_flush(replay->client, NULL);
+
+        return r ? fail(replay, "flush", 0, r) : 0;
+}
+
 static int open_replay(struct replay *replay, const struct trace *trace)
 {
         struct gpumem_options options = {.struct_size = sizeof(options),
@@ -283,6 +290,9 @@ int replay_run(const struct trace *trace, const struct replay_options *options,
         r = open_replay(&replay, trace);
         if (!r)
                 r = replay_events(&replay, trace);
+        /* What was freed is kept for what comes; nothing does. */
+        if (!r)
+                r = flush(&replay);
         for (unsigned i = 0; i < options->n_devices && !r; i++)
                 r = add_stats(&replay, GPUMEM_DEVICE, (int32_t)i);
         if (!r && options->pinned_every)

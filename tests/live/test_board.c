@@ -47,7 +47,7 @@ struct claimant {
         void *board;
         size_t n_board_bytes;
         struct board_pool *counters; /* of the device's pool */
-        uint64_t n_capacity_bytes;       /* the same */
+        uint64_t n_capacity_bytes;   /* the same */
 };
 
 static uint64_t capacity(const struct message_welcome *welcome, int fd)

