@@ -1,63 +1,45 @@
+/* Allocations in a heap. Blocks that are joined to runs are in test_heap_runs.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "client/heap.h"
 #include "gpumem.h"
 #include "tests/suite.h"
+#include "tests/unit/heap_world.h"
 
-#define BASE      (UINT64_C(1) << 44)
 #define UNTOUCHED UINT64_C(0x5555555555555555)
 
-/* Owners are told apart by address only. */
-static char owners[8];
+/* Pieces are numbered with 32 bits, and some are left for a block to round up to. */
+#define N_BYTES_MAX ((UINT64_C(1) << 41) - 2 * MIB - 512)
 
-static uint64_t must_alloc(struct heap *heap, uint64_t n_bytes)
+static struct heap_world world;
+static struct heap heap;
+
+static void begin(void)
 {
-        uint64_t address;
-
-        ck_assert_int_eq(heap_alloc(heap, n_bytes, &address), 0);
-        heap_check(heap);
-        return address;
+        world_init(&world, 64 * GIB);
+        heap_init(&heap, world.arena, HEAP_JOINED);
 }
 
-static struct heap_freed must_free(struct heap *heap, uint64_t address)
+static void end(void)
 {
-        struct heap_freed freed;
-
-        ck_assert_int_eq(heap_free(heap, address, &freed), 0);
-        heap_check(heap);
-        return freed;
-}
-
-static void add_block(struct heap *heap, uint64_t start, uint64_t n_bytes, void *owner)
-{
-        ck_assert_int_eq(heap_add_block(heap, start, n_bytes, owner), 0);
-        heap_check(heap);
-}
-
-static struct heap_stats stats_of(const struct heap *heap)
-{
-        struct heap_stats stats;
-
-        heap_get_stats(heap, &stats);
-        return stats;
+        heap_deinit(&heap);
+        world_deinit(&world);
 }
 
 /* Neither an allocation nor a byte of the output changes. */
-static void refuses_free(struct heap *heap, uint64_t address)
+static void refuses_free(uint64_t address)
 {
-        struct heap_stats before = stats_of(heap), after;
+        struct heap before = heap;
         struct heap_freed freed, untouched;
 
         memset(&freed, 0x55, sizeof(freed));
         memset(&untouched, 0x55, sizeof(untouched));
-        ck_assert_int_eq(heap_free(heap, address, &freed), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(heap_free(&heap, address, &freed), GPUMEM_E_NOT_OURS);
         ck_assert_mem_eq(&freed, &untouched, sizeof(freed));
-        after = stats_of(heap);
-        ck_assert_mem_eq(&before, &after, sizeof(after));
-        heap_check(heap);
+        ck_assert_mem_eq(&before, &heap, sizeof(heap));
+        heap_check(&heap);
 }
 
 static const struct {
@@ -76,85 +58,69 @@ static const struct {
         {4 * MIB, 0, 4 * MIB},
         {4 * MIB + 1, GPUMEM_E_REFUSED, 0},
         {TIB, GPUMEM_E_REFUSED, 0},
-        {UINT64_MAX - 2 * MIB + 1, GPUMEM_E_REFUSED, 0},
-        {UINT64_MAX - 2 * MIB + 2, GPUMEM_E_TOO_LARGE, 0},
+        {N_BYTES_MAX, GPUMEM_E_REFUSED, 0},
+        {N_BYTES_MAX + 1, GPUMEM_E_TOO_LARGE, 0},
         {UINT64_MAX - 512, GPUMEM_E_TOO_LARGE, 0},
         {UINT64_MAX, GPUMEM_E_TOO_LARGE, 0},
 };
 
 START_TEST(sizes_at_their_edges)
 {
-        struct heap heap;
         uint64_t address = UNTOUCHED;
-        struct heap_stats stats;
         struct heap_freed freed;
 
-        heap_init(&heap);
-        add_block(&heap, BASE, 4 * MIB, &owners[0]);
+        begin();
+        (void)world_add(&world, &heap, 0, 4 * MIB);
         ck_assert_int_eq(heap_alloc(&heap, alloc_rows[_i].n_bytes, &address),
                          alloc_rows[_i].result);
         heap_check(&heap);
-        stats = stats_of(&heap);
-        ck_assert_uint_eq(stats.n_allocated_bytes, alloc_rows[_i].n_allocated_bytes);
-        ck_assert_uint_eq(stats.n_largest_hole_bytes, 4 * MIB - alloc_rows[_i].n_allocated_bytes);
+        ck_assert_uint_eq(heap.n_allocated_bytes, alloc_rows[_i].n_allocated_bytes);
         if (alloc_rows[_i].result) {
                 ck_assert_uint_eq(address, UNTOUCHED);
-                ck_assert_uint_eq(stats.n_requested_bytes, 0);
+                ck_assert_uint_eq(heap.n_requested_bytes, 0);
         } else {
-                ck_assert_uint_eq(address, BASE);
-                ck_assert_uint_eq(stats.n_requested_bytes, alloc_rows[_i].n_bytes);
-                freed = must_free(&heap, address);
+                ck_assert_uint_eq(address, WORLD_START);
+                ck_assert_uint_eq(heap.n_requested_bytes, alloc_rows[_i].n_bytes);
+                freed = world_free(&heap, 0);
                 ck_assert_uint_eq(freed.n_requested_bytes, alloc_rows[_i].n_bytes);
                 ck_assert_uint_eq(freed.n_allocated_bytes, alloc_rows[_i].n_allocated_bytes);
-                ck_assert_ptr_eq(freed.emptied_owner, &owners[0]);
+                ck_assert_uint_eq(freed.n_hole_bytes, 4 * MIB);
         }
-        heap_deinit(&heap);
+        end();
 }
 END_TEST
 
 START_TEST(an_empty_heap_has_nothing)
 {
-        struct heap heap;
-        struct heap_stats stats;
-        uint64_t address;
         struct heap_allocation allocation;
+        uint64_t address;
 
-        heap_init(&heap);
+        begin();
         heap_check(&heap);
         ck_assert_int_eq(heap_alloc(&heap, 1, &address), GPUMEM_E_REFUSED);
-        refuses_free(&heap, 0);
-        refuses_free(&heap, BASE);
-        ck_assert_int_eq(heap_find(&heap, BASE, &allocation), GPUMEM_E_NOT_OURS);
-        ck_assert_ptr_null(heap_next_block(&heap, NULL));
-        ck_assert_ptr_null(heap_block_at(&heap, 0));
-        stats = stats_of(&heap);
-        ck_assert_uint_eq(stats.n_reserved_bytes + stats.n_blocks + stats.n_holes +
-                                  stats.n_largest_hole_bytes,
-                          0);
-        heap_deinit(&heap);
+        refuses_free(0);
+        refuses_free(WORLD_START);
+        ck_assert_int_eq(heap_find(&heap, WORLD_START, &allocation), GPUMEM_E_NOT_OURS);
+        ck_assert_uint_eq(heap.n_reserved_bytes, 0);
+        end();
 }
 END_TEST
 
-START_TEST(statistics_add_up)
+START_TEST(figures_add_up)
 {
-        struct heap heap;
-        struct heap_stats stats;
-        uint64_t first;
-
-        heap_init(&heap);
-        add_block(&heap, BASE, 2 * MIB, &owners[0]);
-        add_block(&heap, BASE + GIB, 4 * MIB, &owners[1]);
-        first = must_alloc(&heap, 100);
-        (void)must_alloc(&heap, 1000);
-        (void)must_free(&heap, first);
-        stats = stats_of(&heap);
-        ck_assert_uint_eq(stats.n_requested_bytes, 1000);
-        ck_assert_uint_eq(stats.n_allocated_bytes, 1024);
-        ck_assert_uint_eq(stats.n_reserved_bytes, 6 * MIB);
-        ck_assert_uint_eq(stats.n_blocks, 2);
-        ck_assert_uint_eq(stats.n_holes, 3);
-        ck_assert_uint_eq(stats.n_largest_hole_bytes, 4 * MIB);
-        heap_deinit(&heap);
+        begin();
+        (void)world_add(&world, &heap, 0, 2 * MIB);
+        (void)world_add(&world, &heap, GIB, 4 * MIB);
+        ck_assert_uint_eq(world_alloc(&heap, 100), 0);
+        ck_assert_uint_eq(world_alloc(&heap, 1000), 512);
+        (void)world_free(&heap, 0);
+        ck_assert_uint_eq(heap.n_requested_bytes, 1000);
+        ck_assert_uint_eq(heap.n_allocated_bytes, 1024);
+        ck_assert_uint_eq(heap.n_reserved_bytes, 6 * MIB);
+        ck_assert_uint_eq(heap.n_freed_bytes, 512);
+        ck_assert_uint_eq(heap.n_blocks, 2);
+        ck_assert_uint_eq(heap.holes.n_holes, 3);
+        end();
 }
 END_TEST
 
@@ -165,245 +131,169 @@ START_TEST(holes_merge_in_every_order)
                                              {2, 3, 1}, {3, 1, 2}, {3, 2, 1}};
         static const unsigned n_holes_after[][3] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 1},
                                                     {1, 1, 1}, {1, 2, 1}, {1, 1, 1}};
-        struct heap heap;
-        uint64_t addresses[5];
+        struct heap_freed freed = {0};
 
-        heap_init(&heap);
-        add_block(&heap, BASE, 2 * MIB, &owners[0]);
+        begin();
+        (void)world_add(&world, &heap, 0, 2 * MIB);
         for (unsigned i = 0; i < 4; i++)
-                addresses[i] = must_alloc(&heap, 64 * KIB);
-        addresses[4] = must_alloc(&heap, 2 * MIB - 256 * KIB);
-        ck_assert_uint_eq(stats_of(&heap).n_holes, 0);
+                ck_assert_uint_eq(world_alloc(&heap, 64 * KIB), i * 64 * KIB);
+        (void)world_alloc(&heap, 2 * MIB - 256 * KIB);
+        ck_assert_uint_eq(heap.holes.n_holes, 0);
         for (unsigned i = 0; i < 3; i++) {
-                struct heap_freed freed = must_free(&heap, addresses[orders[_i][i]]);
-
-                ck_assert_ptr_null(freed.emptied_owner);
-                ck_assert_uint_eq(stats_of(&heap).n_holes, n_holes_after[_i][i]);
+                freed = world_free(&heap, orders[_i][i] * 64 * KIB);
+                ck_assert_uint_eq(heap.holes.n_holes, n_holes_after[_i][i]);
         }
-        ck_assert_uint_eq(stats_of(&heap).n_largest_hole_bytes, 192 * KIB);
-        ck_assert_uint_eq(must_alloc(&heap, 192 * KIB), addresses[1]);
-        heap_deinit(&heap);
+        ck_assert_uint_eq(freed.n_hole_bytes, 192 * KIB);
+        ck_assert_uint_eq(world_alloc(&heap, 192 * KIB), 64 * KIB);
+        end();
 }
 END_TEST
 
 START_TEST(what_is_not_the_start_of_an_allocation_is_not_freed)
 {
-        struct heap heap;
-        uint64_t first, second;
-
-        heap_init(&heap);
-        add_block(&heap, BASE, 2 * MIB, &owners[0]);
-        first = must_alloc(&heap, 4096);
-        second = must_alloc(&heap, 4096);
-        refuses_free(&heap, first + 1);
-        refuses_free(&heap, first + 512);
-        refuses_free(&heap, second + 4096);
-        refuses_free(&heap, BASE - 512);
-        refuses_free(&heap, BASE + 2 * MIB);
-        refuses_free(&heap, 0);
-        refuses_free(&heap, UINT64_MAX);
-        (void)must_free(&heap, first);
-        refuses_free(&heap, first);
-        (void)must_free(&heap, second);
-        refuses_free(&heap, second);
-        refuses_free(&heap, first);
-        heap_deinit(&heap);
-}
-END_TEST
-
-START_TEST(a_block_says_when_it_is_empty_and_can_go)
-{
-        struct heap heap;
-        struct heap_freed freed;
-        uint64_t a, b, c;
-
-        heap_init(&heap);
-        add_block(&heap, BASE, 2 * MIB, &owners[0]);
-        add_block(&heap, BASE + 2 * MIB, 2 * MIB, &owners[1]);
-        a = must_alloc(&heap, MIB);
-        b = must_alloc(&heap, MIB);
-        c = must_alloc(&heap, 2 * MIB);
-        ck_assert_ptr_null(must_free(&heap, a).emptied_owner);
-        freed = must_free(&heap, c);
-        ck_assert_ptr_eq(freed.emptied_owner, &owners[1]);
-        ck_assert_uint_eq(freed.block->start, BASE + 2 * MIB);
-        heap_remove_block(&heap, freed.block);
-        heap_check(&heap);
-        refuses_free(&heap, c);
-        freed = must_free(&heap, b);
-        ck_assert_ptr_eq(freed.emptied_owner, &owners[0]);
-        heap_remove_block(&heap, freed.block);
-        heap_check(&heap);
-        ck_assert_ptr_null(heap_next_block(&heap, NULL));
-        ck_assert_int_eq(heap_alloc(&heap, 1, &a), GPUMEM_E_REFUSED);
-        add_block(&heap, BASE, 2 * MIB, &owners[2]);
-        ck_assert_uint_eq(must_alloc(&heap, 1), BASE);
-        heap_deinit(&heap);
-}
-END_TEST
-
-/* Each would be one hole if what touches in two blocks were merged. */
-START_TEST(no_allocation_spans_two_blocks)
-{
-        struct heap heap;
-        uint64_t address;
-
-        heap_init(&heap);
-        add_block(&heap, BASE + 2 * MIB, 2 * MIB, &owners[1]);
-        add_block(&heap, BASE, 2 * MIB, &owners[0]);
-        ck_assert_int_eq(heap_alloc(&heap, 2 * MIB + 1, &address), GPUMEM_E_REFUSED);
-        ck_assert_uint_eq(must_alloc(&heap, 2 * MIB), BASE);
-        ck_assert_uint_eq(must_alloc(&heap, 2 * MIB), BASE + 2 * MIB);
-        (void)must_free(&heap, BASE);
-        (void)must_free(&heap, BASE + 2 * MIB);
-        ck_assert_uint_eq(stats_of(&heap).n_holes, 2);
-        ck_assert_int_eq(heap_alloc(&heap, 2 * MIB + 1, &address), GPUMEM_E_REFUSED);
-        heap_deinit(&heap);
+        begin();
+        (void)world_add(&world, &heap, 2 * MIB, 2 * MIB);
+        ck_assert_uint_eq(world_alloc(&heap, 4096), 2 * MIB);
+        ck_assert_uint_eq(world_alloc(&heap, 4096), 2 * MIB + 4096);
+        refuses_free(WORLD_START + 2 * MIB + 1);
+        refuses_free(WORLD_START + 2 * MIB + 512);
+        refuses_free(WORLD_START + 2 * MIB + 8192);
+        refuses_free(WORLD_START + 2 * MIB - 512);
+        refuses_free(WORLD_START + 4 * MIB);
+        refuses_free(WORLD_START);
+        refuses_free(0);
+        refuses_free(UINT64_MAX);
+        (void)world_free(&heap, 2 * MIB);
+        refuses_free(WORLD_START + 2 * MIB);
+        (void)world_free(&heap, 2 * MIB + 4096);
+        refuses_free(WORLD_START + 2 * MIB + 4096);
+        end();
 }
 END_TEST
 
 START_TEST(the_best_hole_is_chosen)
 {
-        static const uint64_t n_kib[] = {100, 8, 300, 8, 98, 8, 98, 8};
-        struct heap heap;
-        uint64_t addresses[ARRAY_SIZE(n_kib)];
+        static const uint64_t n_kib[] = {100, 8, 300, 8, 98, 8, 97, 8};
+        uint64_t offsets[ARRAY_SIZE(n_kib)];
 
-        heap_init(&heap);
-        add_block(&heap, BASE, 2 * MIB, &owners[0]);
+        begin();
+        (void)world_add(&world, &heap, 0, 2 * MIB);
         for (unsigned i = 0; i < ARRAY_SIZE(n_kib); i++)
-                addresses[i] = must_alloc(&heap, n_kib[i] * KIB);
+                offsets[i] = world_alloc(&heap, n_kib[i] * KIB);
         for (unsigned i = 0; i < ARRAY_SIZE(n_kib); i += 2)
-                (void)must_free(&heap, addresses[i]);
-        ck_assert_uint_eq(must_alloc(&heap, 99 * KIB), addresses[0]);
-        ck_assert_uint_eq(must_alloc(&heap, 97 * KIB), addresses[4]);
-        ck_assert_uint_eq(must_alloc(&heap, 98 * KIB), addresses[6]);
-        ck_assert_uint_eq(must_alloc(&heap, 98 * KIB), addresses[2]);
-        heap_deinit(&heap);
+                (void)world_free(&heap, offsets[i]);
+        ck_assert_uint_eq(world_alloc(&heap, 99 * KIB), offsets[0]);
+        ck_assert_uint_eq(world_alloc(&heap, 96 * KIB), offsets[6]);
+        ck_assert_uint_eq(world_alloc(&heap, 96 * KIB), offsets[4]);
+        ck_assert_uint_eq(world_alloc(&heap, 96 * KIB), offsets[2]);
+        end();
 }
 END_TEST
+
+static void expect_allocation(uint64_t offset, uint64_t start, uint64_t n_requested_bytes,
+                              uint64_t n_allocated_bytes)
+{
+        struct heap_allocation allocation;
+
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + offset, &allocation), 0);
+        ck_assert_uint_eq(allocation.start, WORLD_START + start);
+        ck_assert_uint_eq(allocation.n_requested_bytes, n_requested_bytes);
+        ck_assert_uint_eq(allocation.n_allocated_bytes, n_allocated_bytes);
+}
+
+static void expect_no_allocation(uint64_t offset)
+{
+        struct heap_allocation allocation, untouched;
+
+        memset(&allocation, 0x55, sizeof(allocation));
+        memset(&untouched, 0x55, sizeof(untouched));
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + offset, &allocation), GPUMEM_E_NOT_OURS);
+        ck_assert_mem_eq(&allocation, &untouched, sizeof(allocation));
+}
 
 START_TEST(an_allocation_is_found_by_any_of_its_addresses)
 {
-        struct heap heap;
-        struct heap_allocation allocation;
-        uint64_t first, second, third;
-
-        heap_init(&heap);
-        add_block(&heap, BASE + GIB, 2 * MIB, &owners[1]);
-        add_block(&heap, BASE, 2 * MIB, &owners[0]);
-        first = must_alloc(&heap, 1000);
-        second = must_alloc(&heap, 5000);
-        third = must_alloc(&heap, 700);
-        for (uint64_t offset = 0; offset < 5120; offset += 512) {
-                ck_assert_int_eq(heap_find(&heap, second + offset, &allocation), 0);
-                ck_assert_uint_eq(allocation.start, second);
-                ck_assert_uint_eq(allocation.n_requested_bytes, 5000);
-                ck_assert_uint_eq(allocation.n_allocated_bytes, 5120);
-                ck_assert_ptr_eq(allocation.block->owner, &owners[0]);
-        }
-        ck_assert_int_eq(heap_find(&heap, second - 1, &allocation), 0);
-        ck_assert_uint_eq(allocation.start, first);
-        ck_assert_int_eq(heap_find(&heap, second + 5120, &allocation), 0);
-        ck_assert_uint_eq(allocation.start, third);
-        ck_assert_int_eq(heap_find(&heap, third + 1024, &allocation), GPUMEM_E_NOT_OURS);
-        ck_assert_int_eq(heap_find(&heap, BASE - 1, &allocation), GPUMEM_E_NOT_OURS);
-        ck_assert_int_eq(heap_find(&heap, BASE + 2 * MIB, &allocation), GPUMEM_E_NOT_OURS);
-        ck_assert_int_eq(heap_find(&heap, BASE + GIB, &allocation), GPUMEM_E_NOT_OURS);
-        (void)must_free(&heap, second);
-        ck_assert_int_eq(heap_find(&heap, second, &allocation), GPUMEM_E_NOT_OURS);
-        ck_assert_int_eq(heap_find(&heap, second + 1, &allocation), GPUMEM_E_NOT_OURS);
-        ck_assert_uint_eq(allocation.start, third);
-        heap_deinit(&heap);
+        begin();
+        (void)world_add(&world, &heap, 2 * MIB + GIB, 2 * MIB);
+        (void)world_add(&world, &heap, 2 * MIB, 2 * MIB);
+        ck_assert_uint_eq(world_alloc(&heap, 1000), 2 * MIB);
+        ck_assert_uint_eq(world_alloc(&heap, 5000), 2 * MIB + 1024);
+        ck_assert_uint_eq(world_alloc(&heap, 700), 2 * MIB + 6144);
+        for (uint64_t offset = 0; offset < 5120; offset += 256)
+                expect_allocation(2 * MIB + 1024 + offset, 2 * MIB + 1024, 5000, 5120);
+        expect_allocation(2 * MIB + 1023, 2 * MIB, 1000, 1024);
+        expect_allocation(2 * MIB + 6144, 2 * MIB + 6144, 700, 1024);
+        expect_allocation(2 * MIB + 7167, 2 * MIB + 6144, 700, 1024);
+        expect_no_allocation(2 * MIB + 7168);
+        expect_no_allocation(2 * MIB - 1);
+        expect_no_allocation(4 * MIB - 1);
+        expect_no_allocation(4 * MIB);
+        expect_no_allocation(2 * MIB + GIB);
+        expect_no_allocation(-WORLD_START);
+        expect_no_allocation(-WORLD_START - 1);
+        (void)world_free(&heap, 2 * MIB + 1024);
+        expect_no_allocation(2 * MIB + 1024);
+        expect_no_allocation(2 * MIB + 1025);
+        end();
 }
 END_TEST
 
-START_TEST(blocks_come_in_the_order_of_adding)
+START_TEST(another_heaps_allocation_is_not_found)
 {
-        static const unsigned order[] = {5, 1, 7, 3, 0};
-        struct heap heap;
-        struct heap_block *block = NULL, *next;
+        static struct heap other;
 
-        heap_init(&heap);
-        for (unsigned i = 0; i < ARRAY_SIZE(order); i++)
-                add_block(&heap, BASE + order[i] * GIB, 2 * MIB, &owners[order[i]]);
-        for (unsigned i = 0; i < ARRAY_SIZE(order); i++) {
-                block = heap_next_block(&heap, block);
-                ck_assert_ptr_eq(block->owner, &owners[order[i]]);
-                ck_assert_ptr_eq(heap_block_at(&heap, block->start + MIB), block);
-        }
-        ck_assert_ptr_null(heap_next_block(&heap, block));
-        for (block = heap_next_block(&heap, NULL); block; block = next) {
-                next = heap_next_block(&heap, block);
-                heap_remove_block(&heap, block);
-                heap_check(&heap);
-        }
-        ck_assert_uint_eq(stats_of(&heap).n_blocks, 0);
-        heap_deinit(&heap);
+        begin();
+        heap_init(&other, world.arena, HEAP_JOINED);
+        (void)world_add(&world, &heap, 0, 2 * MIB);
+        (void)world_add(&world, &other, 2 * MIB, 2 * MIB);
+        ck_assert_uint_eq(world_alloc(&other, 1000), 2 * MIB);
+        expect_no_allocation(2 * MIB);
+        expect_no_allocation(2 * MIB + 1);
+        refuses_free(WORLD_START + 2 * MIB);
+        heap_deinit(&other);
+        end();
 }
 END_TEST
 
-static const struct {
-        uint64_t n_reserved_bytes, n_bytes, n_block_bytes;
-} lease_rows[] = {
-        {0, 1, 2 * MIB},
-        {0, 2 * MIB, 2 * MIB},
-        {0, 2 * MIB + 1, 4 * MIB},
-        {0, 64 * MIB, 64 * MIB},
-        {0, 64 * MIB + 1, 66 * MIB},
-        {0, UINT64_MAX - 2 * MIB + 1, UINT64_MAX - 2 * MIB + 1},
-        {16 * MIB, 1, 2 * MIB},
-        {18 * MIB, 1, 4 * MIB},
-        {32 * MIB, 1, 4 * MIB},
-        {32 * MIB, 5 * MIB, 6 * MIB},
-        {512 * MIB, 1, 64 * MIB},
-        {100 * GIB, 1, 64 * MIB},
-        {100 * GIB, 65 * MIB, 66 * MIB},
-        {100 * GIB, GIB, GIB},
-};
-
-START_TEST(blocks_grow_with_the_heap)
+START_TEST(epochs_tell_what_is_idle)
 {
-        struct heap heap;
-        uint64_t n_block_bytes;
+        const struct piece *hole;
+        uint32_t epoch;
 
-        heap_init(&heap);
-        if (lease_rows[_i].n_reserved_bytes)
-                add_block(&heap, BASE, lease_rows[_i].n_reserved_bytes, &owners[0]);
-        ck_assert_int_eq(heap_block_bytes(&heap, lease_rows[_i].n_bytes, &n_block_bytes), 0);
-        ck_assert_uint_eq(n_block_bytes, lease_rows[_i].n_block_bytes);
-        heap_deinit(&heap);
-}
-END_TEST
-
-START_TEST(no_block_is_too_large_or_for_nothing)
-{
-        struct heap heap;
-        uint64_t n_bytes = UNTOUCHED;
-
-        heap_init(&heap);
-        ck_assert_int_eq(heap_block_bytes(&heap, UINT64_MAX, &n_bytes), GPUMEM_E_TOO_LARGE);
-        ck_assert_int_eq(heap_block_bytes(&heap, UINT64_MAX - 2 * MIB + 2, &n_bytes),
-                         GPUMEM_E_TOO_LARGE);
-        ck_assert_int_eq(heap_block_bytes(&heap, 0, &n_bytes), GPUMEM_E_BAD_REQUEST);
-        ck_assert_uint_eq(n_bytes, UNTOUCHED);
-        heap_deinit(&heap);
+        begin();
+        (void)world_add(&world, &heap, 0, 2 * MIB);
+        hole = holes_at(&heap.holes, holes_find(&heap.holes, 1));
+        ck_assert(heap_is_idle(&heap, hole));
+        (void)world_alloc(&heap, MIB);
+        (void)world_free(&heap, 0);
+        hole = holes_at(&heap.holes, holes_find(&heap.holes, 1));
+        ck_assert(!heap_is_idle(&heap, hole));
+        ck_assert_uint_eq(heap.n_freed_bytes, MIB);
+        epoch = heap_new_epoch(&heap);
+        ck_assert_uint_eq(heap.epoch, epoch + 1);
+        ck_assert_uint_eq(heap.n_freed_bytes, 0);
+        ck_assert(!heap_is_idle(&heap, hole));
+        heap.n_done_epochs = epoch + 1;
+        ck_assert(heap_is_idle(&heap, hole));
+        (void)world_alloc(&heap, MIB);
+        (void)world_free(&heap, 0);
+        hole = holes_at(&heap.holes, holes_find(&heap.holes, 1));
+        ck_assert(!heap_is_idle(&heap, hole));
+        end();
 }
 END_TEST
 
 /* The leak checker of the sanitized build watches. */
 START_TEST(deinit_frees_what_describes_live_allocations)
 {
-        struct heap heap;
-
-        heap_init(&heap);
-        add_block(&heap, BASE, 64 * MIB, &owners[0]);
-        add_block(&heap, BASE + GIB, 64 * MIB, &owners[1]);
+        begin();
+        (void)world_add(&world, &heap, 0, 64 * MIB);
+        (void)world_add(&world, &heap, GIB, 64 * MIB);
         for (unsigned i = 0; i < 200; i++)
-                (void)must_alloc(&heap, (i + 1) * 1000);
+                (void)world_alloc(&heap, (i + 1) * 1000);
         heap_deinit(&heap);
-        heap_check(&heap);
-        ck_assert_uint_eq(stats_of(&heap).n_reserved_bytes, 0);
-        heap_deinit(&heap);
+        ck_assert(!world.blocks[0].heap && !world.blocks[1].heap);
+        end();
 }
 END_TEST
 
@@ -416,16 +306,13 @@ int main(void)
         tcase_set_timeout(tcase, 0);
         tcase_add_loop_test(tcase, sizes_at_their_edges, 0, (int)ARRAY_SIZE(alloc_rows));
         tcase_add_test(tcase, an_empty_heap_has_nothing);
-        tcase_add_test(tcase, statistics_add_up);
+        tcase_add_test(tcase, figures_add_up);
         tcase_add_loop_test(tcase, holes_merge_in_every_order, 0, 6);
         tcase_add_test(tcase, what_is_not_the_start_of_an_allocation_is_not_freed);
-        tcase_add_test(tcase, a_block_says_when_it_is_empty_and_can_go);
-        tcase_add_test(tcase, no_allocation_spans_two_blocks);
         tcase_add_test(tcase, the_best_hole_is_chosen);
         tcase_add_test(tcase, an_allocation_is_found_by_any_of_its_addresses);
-        tcase_add_test(tcase, blocks_come_in_the_order_of_adding);
-        tcase_add_loop_test(tcase, blocks_grow_with_the_heap, 0, (int)ARRAY_SIZE(lease_rows));
-        tcase_add_test(tcase, no_block_is_too_large_or_for_nothing);
+        tcase_add_test(tcase, another_heaps_allocation_is_not_found);
+        tcase_add_test(tcase, epochs_tell_what_is_idle);
         tcase_add_test(tcase, deinit_frees_what_describes_live_allocations);
         return run_suite(suite);
 }

@@ -1,24 +1,29 @@
-/* A heap whose bookkeeping cannot be allocated: -ENOMEM, and nothing has changed. The linker leads
- * calloc and malloc of all that is linked here through the functions below (--wrap). */
+/* Bookkeeping that cannot be allocated: -ENOMEM, and nothing has changed. The linker leads malloc,
+ * calloc and realloc of all that is linked here through the functions below (--wrap). */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/heap.h"
+#include "client/space.h"
 #include "tests/suite.h"
+#include "tests/unit/heap_world.h"
 
-#define BASE      (UINT64_C(1) << 44)
 #define UNTOUCHED UINT64_C(0x5555555555555555)
 
 void *__real_calloc(size_t n, size_t n_bytes);
 void *__real_malloc(size_t n_bytes);
+void *__real_realloc(void *old, size_t n_bytes);
 void *__wrap_calloc(size_t n, size_t n_bytes);
 void *__wrap_malloc(size_t n_bytes);
+void *__wrap_realloc(void *old, size_t n_bytes);
 
 /* How many calls succeed before one fails; negative: none fails. */
 static int n_until_failure = -1;
-static char owner;
+
+static struct heap_world world;
+static struct space space;
+static struct space_heap heaps[2];
 
 static int is_time_to_fail(void)
 {
@@ -35,110 +40,222 @@ void *__wrap_malloc(size_t n_bytes)
         return is_time_to_fail() ? NULL : __real_malloc(n_bytes);
 }
 
-static struct heap_stats stats_of(const struct heap *heap)
+void *__wrap_realloc(void *old, size_t n_bytes)
 {
-        struct heap_stats stats;
-
-        heap_get_stats(heap, &stats);
-        return stats;
+        return is_time_to_fail() ? NULL : __real_realloc(old, n_bytes);
 }
 
-static void expect_unchanged(const struct heap *heap, const struct heap_stats *before)
+static void begin(void)
 {
-        struct heap_stats after = stats_of(heap);
+        world_init(&world, 64 * GIB);
+        space_init(&space);
+        space.arena = world.arena;
+        space_add(&space, &heaps[0], HEAP_JOINED);
+        space_add(&space, &heaps[1], HEAP_JOINED);
+}
+
+static void end(void)
+{
+        for (unsigned i = 0; i < 2; i++) {
+                heap_check(&heaps[i].heap);
+                space_remove(&space, &heaps[i]);
+        }
+        world_deinit(&world);
+}
+
+/* The heap's figures; what grows in advance may have grown. */
+struct figures {
+        uint64_t n_blocks, n_requested_bytes, n_allocated_bytes, n_reserved_bytes, n_freed_bytes;
+        uint64_t n_holes, n_pieces, n_starts;
+};
+
+static struct figures figures_of(const struct heap *heap)
+{
+        return (struct figures){heap->n_blocks,
+                                heap->n_requested_bytes,
+                                heap->n_allocated_bytes,
+                                heap->n_reserved_bytes,
+                                heap->n_freed_bytes,
+                                heap->holes.n_holes,
+                                heap->holes.n_touched - heap->holes.n_unused,
+                                heap->starts.n_entries};
+}
+
+static void expect_unchanged(const struct heap *heap, const struct figures *before)
+{
+        struct figures after = figures_of(heap);
 
         heap_check(heap);
+        /* The piece that is none is counted once there are any. */
+        if (!before->n_pieces)
+                after.n_pieces = 0;
         ck_assert_mem_eq(&after, before, sizeof(after));
 }
 
-/* Block, piece, table and its buckets: each call fails in its turn. */
-START_TEST(a_first_block_without_memory)
+/* Record and table of granules: each call fails in its turn. */
+START_TEST(an_arena_without_memory)
 {
-        struct heap heap;
-        struct heap_stats before;
+        struct arena *arena = NULL;
         int n_failures = 0, r;
 
-        heap_init(&heap);
-        before = stats_of(&heap);
         for (;;) {
                 n_until_failure = n_failures;
-                r = heap_add_block(&heap, BASE, 2 * MIB, &owner);
+                r = arena_new(WORLD_START, GIB, &arena);
                 n_until_failure = -1;
                 if (r == 0)
                         break;
                 ck_assert_int_eq(r, -ENOMEM);
-                expect_unchanged(&heap, &before);
+                ck_assert_ptr_null(arena);
                 n_failures++;
         }
-        ck_assert_int_eq(n_failures, 4);
-        heap_check(&heap);
-        heap_deinit(&heap);
+        ck_assert_int_eq(n_failures, 2);
+        arena_free(arena);
 }
 END_TEST
 
-/* Every allocation is tried with each of its calls failing, until it succeeds: the piece always,
- * more buckets for the table now and then. */
+START_TEST(a_block_that_the_arena_has_no_memory_for)
+{
+        struct arena_block block = {WORLD_START + 4 * MIB, 2 * MIB};
+        int r;
+
+        begin();
+        n_until_failure = 0;
+        r = arena_put(world.arena, &block);
+        n_until_failure = -1;
+        ck_assert_int_eq(r, -ENOMEM);
+        ck_assert_ptr_null(arena_find(world.arena, block.start));
+        ck_assert_uint_eq(arena_room_above(world.arena, WORLD_START), 64 * GIB);
+        ck_assert_int_eq(arena_put(world.arena, &block), 0);
+        arena_take_out(world.arena, &block);
+        end();
+}
+END_TEST
+
+/* The array of blocks, and pieces. */
+START_TEST(blocks_without_memory)
+{
+        struct heap *heap = &heaps[0].heap;
+        unsigned n_grown = 0;
+
+        begin();
+        for (unsigned i = 0; i < 200; i++) {
+                struct heap_block *block = world_put(&world, i * 4 * MIB, 2 * MIB);
+                struct figures before = figures_of(heap);
+                int n_failures = 0, r;
+
+                for (;;) {
+                        n_until_failure = n_failures;
+                        r = heap_add_block(heap, block);
+                        n_until_failure = -1;
+                        if (r == 0)
+                                break;
+                        ck_assert_int_eq(r, -ENOMEM);
+                        ck_assert(block->heap == NULL);
+                        expect_unchanged(heap, &before);
+                        n_failures++;
+                }
+                ck_assert_int_le(n_failures, 2);
+                ck_assert(i > 0 || n_failures == 2);
+                n_grown += (unsigned)n_failures;
+        }
+        ck_assert_uint_ge(n_grown, 8);
+        end();
+}
+END_TEST
+
+/* Every allocation is tried with each of its calls failing, until it succeeds. */
 START_TEST(allocations_without_memory)
 {
-        struct heap heap;
-        unsigned n_expansions = 0;
+        struct heap *heap = &heaps[0].heap;
+        unsigned n_grown = 0;
 
-        heap_init(&heap);
-        ck_assert_int_eq(heap_add_block(&heap, BASE, 64 * MIB, &owner), 0);
+        begin();
+        (void)world_add(&world, heap, 0, 64 * MIB);
         for (unsigned i = 0; i < 3000; i++) {
-                struct heap_stats before = stats_of(&heap);
+                struct figures before = figures_of(heap);
                 uint64_t address = UNTOUCHED;
                 int n_failures = 0, r;
 
                 for (;;) {
                         n_until_failure = n_failures;
-                        r = heap_alloc(&heap, 1 + i, &address);
+                        r = heap_alloc(heap, 1 + i, &address);
                         n_until_failure = -1;
                         if (r == 0)
                                 break;
                         ck_assert_int_eq(r, -ENOMEM);
                         ck_assert_uint_eq(address, UNTOUCHED);
-                        if (n_failures > 0)
-                                expect_unchanged(&heap, &before);
+                        expect_unchanged(heap, &before);
                         n_failures++;
                 }
-                ck_assert_int_ge(n_failures, 1);
                 ck_assert_int_le(n_failures, 2);
-                n_expansions += n_failures == 2;
+                n_grown += (unsigned)n_failures;
         }
-        ck_assert_uint_ge(n_expansions, 3);
-        heap_check(&heap);
-        heap_deinit(&heap);
+        ck_assert_uint_ge(n_grown, 10);
+        end();
 }
 END_TEST
 
 /* A process that is out of memory can still free and reuse: neither needs any. */
 START_TEST(frees_and_exact_fits_need_no_memory)
 {
-        struct heap heap;
+        struct heap *heap = &heaps[0].heap;
         struct heap_freed freed;
         uint64_t addresses[100], address;
         int r, n_attempts, n_refused = 0;
 
-        heap_init(&heap);
-        ck_assert_int_eq(heap_add_block(&heap, BASE, 2 * MIB, &owner), 0);
+        begin();
+        (void)world_add(&world, heap, 0, 2 * MIB);
         for (unsigned i = 0; i < 100; i++)
-                ck_assert_int_eq(heap_alloc(&heap, 512, &addresses[i]), 0);
+                ck_assert_int_eq(heap_alloc(heap, 512, &addresses[i]), 0);
         /* No ck_assert in between: it allocates. */
         n_until_failure = 0;
-        n_refused += heap_free(&heap, addresses[50], &freed) != 0;
-        r = heap_alloc(&heap, 512, &address);
+        n_refused += heap_free(heap, addresses[50], &freed) != 0;
+        r = heap_alloc(heap, 512, &address);
         for (unsigned i = 0; i < 100; i++)
-                n_refused += heap_free(&heap, addresses[i], &freed) != 0;
+                n_refused += heap_free(heap, addresses[i], &freed) != 0;
         n_attempts = n_until_failure != 0;
         n_until_failure = -1;
         ck_assert_int_eq(r, 0);
         ck_assert_uint_eq(address, addresses[50]);
         ck_assert_int_eq(n_refused, 0);
         ck_assert_int_eq(n_attempts, 0);
-        ck_assert_ptr_eq(freed.emptied_owner, &owner);
-        heap_check(&heap);
-        heap_deinit(&heap);
+        ck_assert_uint_eq(freed.n_hole_bytes, 2 * MIB);
+        end();
+}
+END_TEST
+
+/* A run of three empty blocks, and so many allocations elsewhere that no piece is unused. */
+static void fill_pieces(struct heap *heap)
+{
+        for (uint64_t i = 0; i < 3; i++)
+                (void)world_add(&world, heap, i * 2 * MIB, 2 * MIB);
+        (void)world_add(&world, heap, GIB, 4 * MIB);
+        while (heap->holes.n_unused + heap->holes.n_pieces != heap->holes.n_touched)
+                (void)world_alloc(heap, 60 * KIB);
+}
+
+/* To take it out of the middle of a hole makes two holes and two edges. */
+START_TEST(a_block_that_cannot_leave_stays)
+{
+        struct heap *heap = &heaps[0].heap;
+        struct figures before;
+        struct heap_block *middle;
+        int r;
+
+        begin();
+        fill_pieces(heap);
+        middle = (struct heap_block *)arena_find(world.arena, WORLD_START + 2 * MIB);
+        before = figures_of(heap);
+        ck_assert_uint_ne(heap_block_hole(heap, middle), 0);
+        n_until_failure = 0;
+        r = heap_remove_block(heap, middle);
+        n_until_failure = -1;
+        ck_assert_int_eq(r, -ENOMEM);
+        ck_assert(middle->heap == heap);
+        expect_unchanged(heap, &before);
+        ck_assert_int_eq(heap_remove_block(heap, middle), 0);
+        heap_check(heap);
+        end();
 }
 END_TEST
 
@@ -149,8 +266,11 @@ int main(void)
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, a_first_block_without_memory);
+        tcase_add_test(tcase, an_arena_without_memory);
+        tcase_add_test(tcase, a_block_that_the_arena_has_no_memory_for);
+        tcase_add_test(tcase, blocks_without_memory);
         tcase_add_test(tcase, allocations_without_memory);
         tcase_add_test(tcase, frees_and_exact_fits_need_no_memory);
+        tcase_add_test(tcase, a_block_that_cannot_leave_stays);
         return run_suite(suite);
 }
