@@ -1,0 +1,238 @@
+/* Addresses of a pool: where blocks may stand, and whose an address is. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/arena.h"
+#include "tests/random.h"
+#include "tests/suite.h"
+
+#define START    (UINT64_C(1) << 44)
+#define GRANULE  ARENA_GRANULE
+#define N_BLOCKS 200
+
+static struct arena *arena;
+
+static void begin(uint64_t n_granules)
+{
+        ck_assert_int_eq(arena_new(START, n_granules * GRANULE, &arena), 0);
+        ck_assert_uint_eq(arena_start(arena), START);
+}
+
+static void end(void)
+{
+        arena = arena_free(arena);
+        ck_assert_ptr_null(arena);
+        ck_assert_ptr_null(arena_free(NULL));
+}
+
+static struct arena_block block_at(uint64_t granule, uint64_t n_granules)
+{
+        return (struct arena_block){START + granule * GRANULE, n_granules * GRANULE};
+}
+
+static void put(struct arena_block *block)
+{
+        ck_assert_int_eq(arena_put(arena, block), 0);
+}
+
+/* In granules. */
+static uint64_t choose(uint64_t n_granules, enum arena_wish wish)
+{
+        uint64_t start;
+
+        ck_assert_int_eq(arena_choose(arena, n_granules * GRANULE, wish, &start), 0);
+        ck_assert_uint_eq((start - START) % GRANULE, 0);
+        return (start - START) / GRANULE;
+}
+
+START_TEST(the_first_block_is_at_an_end)
+{
+        begin(100);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 0);
+        ck_assert_uint_eq(choose(10, ARENA_CLOSE), 90);
+        ck_assert_uint_eq(choose(100, ARENA_APART), 0);
+        ck_assert_uint_eq(choose(100, ARENA_CLOSE), 0);
+        end();
+}
+END_TEST
+
+/* In the middle of the largest gap, whichever it is. */
+START_TEST(apart_leaves_room_on_both_sides)
+{
+        struct arena_block first = block_at(0, 10), second, third = block_at(20, 5);
+
+        begin(100);
+        put(&first);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 50);
+        ck_assert_uint_eq(choose(11, ARENA_APART), 49);
+        second = block_at(50, 10);
+        put(&second);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 25);
+        put(&third);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 75);
+        end();
+}
+END_TEST
+
+/* Before the first block nothing is to grow from below. */
+START_TEST(apart_begins_at_the_start_where_nothing_stands_below)
+{
+        struct arena_block high = block_at(60, 40);
+
+        begin(100);
+        put(&high);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 0);
+        end();
+}
+END_TEST
+
+START_TEST(close_stands_next_to_others)
+{
+        struct arena_block first, second;
+
+        begin(100);
+        first = block_at(choose(10, ARENA_CLOSE), 10);
+        put(&first);
+        ck_assert_uint_eq(choose(5, ARENA_CLOSE), 85);
+        second = block_at(85, 5);
+        put(&second);
+        ck_assert_uint_eq(choose(85, ARENA_CLOSE), 0);
+        end();
+}
+END_TEST
+
+START_TEST(what_no_gap_holds_is_not_placed)
+{
+        struct arena_block middle = block_at(40, 10);
+        uint64_t start = 1;
+
+        begin(100);
+        put(&middle);
+        ck_assert_int_eq(arena_choose(arena, 51 * GRANULE, ARENA_APART, &start), -ENOMEM);
+        ck_assert_int_eq(arena_choose(arena, 51 * GRANULE, ARENA_CLOSE, &start), -ENOMEM);
+        ck_assert_int_eq(arena_choose(arena, UINT64_MAX & ~(GRANULE - 1), ARENA_CLOSE, &start),
+                         -ENOMEM);
+        ck_assert_uint_eq(start, 1);
+        ck_assert_uint_eq(choose(50, ARENA_APART), 50);
+        end();
+}
+END_TEST
+
+static void expect_room(uint64_t granule, uint64_t n_below, uint64_t n_above)
+{
+        ck_assert_uint_eq(arena_room_below(arena, START + granule * GRANULE), n_below * GRANULE);
+        ck_assert_uint_eq(arena_room_above(arena, START + granule * GRANULE), n_above * GRANULE);
+}
+
+/* Asked at places that are free or where a block begins or ends. */
+START_TEST(room_reaches_to_the_next_block)
+{
+        struct arena_block low = block_at(20, 10), high = block_at(40, 1), top = block_at(41, 1);
+
+        begin(100);
+        expect_room(0, 0, 100);
+        expect_room(50, 50, 50);
+        expect_room(100, 100, 0);
+        put(&low);
+        put(&high);
+        put(&top);
+        expect_room(0, 0, 20);
+        expect_room(19, 19, 1);
+        expect_room(20, 20, 0);
+        expect_room(30, 0, 10);
+        expect_room(39, 9, 1);
+        expect_room(40, 10, 0);
+        expect_room(41, 0, 0);
+        expect_room(42, 0, 58);
+        expect_room(100, 58, 0);
+        arena_take_out(arena, &high);
+        expect_room(30, 0, 11);
+        expect_room(41, 11, 0);
+        end();
+}
+END_TEST
+
+START_TEST(a_block_is_found_by_any_of_its_addresses)
+{
+        struct arena_block low = block_at(0, 1), block = block_at(2, 3), top = block_at(99, 1);
+
+        begin(100);
+        put(&top);
+        put(&block);
+        put(&low);
+        ck_assert_ptr_eq(arena_find(arena, START), &low);
+        ck_assert_ptr_eq(arena_find(arena, START + GRANULE - 1), &low);
+        ck_assert_ptr_null(arena_find(arena, START + GRANULE));
+        for (uint64_t offset = 0; offset < 3 * GRANULE; offset += GRANULE / 4)
+                ck_assert_ptr_eq(arena_find(arena, block.start + offset), &block);
+        ck_assert_ptr_eq(arena_find(arena, block.start + 3 * GRANULE - 1), &block);
+        ck_assert_ptr_null(arena_find(arena, block.start + 3 * GRANULE));
+        ck_assert_ptr_eq(arena_find(arena, START + 100 * GRANULE - 1), &top);
+        ck_assert_ptr_null(arena_find(arena, START + 100 * GRANULE));
+        ck_assert_ptr_null(arena_find(arena, START - 1));
+        ck_assert_ptr_null(arena_find(arena, 0));
+        ck_assert_ptr_null(arena_find(arena, UINT64_MAX));
+        arena_take_out(arena, &block);
+        ck_assert_ptr_null(arena_find(arena, block.start));
+        ck_assert_ptr_null(arena_find(arena, block.start + 2 * GRANULE));
+        ck_assert_ptr_eq(arena_find(arena, START), &low);
+        end();
+}
+END_TEST
+
+/* The blocks of an array, each at a place of its own; no length: it is not there. */
+static unsigned n_wrong(const struct arena_block *blocks)
+{
+        unsigned n = 0;
+
+        for (uint64_t i = 0; i < N_BLOCKS; i++) {
+                uint64_t first = START + i * 4 * GRANULE;
+
+                for (uint64_t at = first; at < first + 4 * GRANULE; at += GRANULE)
+                        n += arena_find(arena, at) !=
+                             (at < first + blocks[i].n_bytes ? &blocks[i] : NULL);
+        }
+        return n;
+}
+
+START_TEST(blocks_come_and_go_in_any_order)
+{
+        static struct arena_block blocks[N_BLOCKS];
+        struct test_random random = test_random_begin();
+
+        begin(N_BLOCKS * 4);
+        for (uint64_t step = 0, n_steps = test_n_steps() / 10; step < n_steps; step++) {
+                uint64_t i = test_random_below(&random, N_BLOCKS);
+
+                if (blocks[i].n_bytes) {
+                        arena_take_out(arena, &blocks[i]);
+                        blocks[i].n_bytes = 0;
+                } else {
+                        blocks[i] = block_at(i * 4, 1 + test_random_below(&random, 4));
+                        put(&blocks[i]);
+                }
+                ck_assert_uint_eq(n_wrong(blocks), 0);
+        }
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("arena");
+        TCase *tcase = tcase_create("arena");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, the_first_block_is_at_an_end);
+        tcase_add_test(tcase, apart_leaves_room_on_both_sides);
+        tcase_add_test(tcase, apart_begins_at_the_start_where_nothing_stands_below);
+        tcase_add_test(tcase, close_stands_next_to_others);
+        tcase_add_test(tcase, what_no_gap_holds_is_not_placed);
+        tcase_add_test(tcase, room_reaches_to_the_next_block);
+        tcase_add_test(tcase, a_block_is_found_by_any_of_its_addresses);
+        tcase_add_test(tcase, blocks_come_and_go_in_any_order);
+        return run_suite(suite);
+}
