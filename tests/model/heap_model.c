@@ -1,0 +1,255 @@
+#include "tests/model/heap_model.h"
+
+#include <string.h>
+
+void model_init(struct model *model, enum heap_runs runs)
+{
+        memset(model, 0, sizeof(*model));
+        model->runs = runs;
+        model->random = test_random_begin();
+        MODEL_EXPECT(model, arena_new(MODEL_START, MODEL_N_GRANULES * HEAP_BLOCK_UNIT,
+                                      &model->arena) == 0);
+        space_init(&model->space);
+        model->space.arena = model->arena;
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
+                space_add(&model->space, &model->heaps[i].in_space, runs);
+                model->heaps[i].epoch = model->heaps[i].n_done_epochs = 1;
+        }
+        for (unsigned i = 0; i < MODEL_N_RECORDS; i++)
+                model->unused[model->n_unused++] = &model->records[i];
+}
+
+void model_deinit(struct model *model)
+{
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
+                space_remove(&model->space, &model->heaps[i].in_space);
+        model->arena = arena_free(model->arena);
+}
+
+static unsigned insert(struct model *model, struct model_ranges *ranges, struct model_range range)
+{
+        unsigned i = ranges->n++;
+
+        MODEL_EXPECT(model, i < MODEL_N_RANGES);
+        for (; i > 0 && ranges->at[i - 1].start > range.start; i--)
+                ranges->at[i] = ranges->at[i - 1];
+        ranges->at[i] = range;
+        return i;
+}
+
+static void take_out(struct model_ranges *ranges, unsigned index)
+{
+        ranges->n--;
+        memmove(&ranges->at[index], &ranges->at[index + 1],
+                (ranges->n - index) * sizeof(ranges->at[0]));
+}
+
+static unsigned index_of(const struct model_ranges *ranges, const struct model_range *range)
+{
+        return (unsigned)(range - ranges->at);
+}
+
+const struct model_range *model_find(const struct model_ranges *ranges, uint64_t address)
+{
+        for (unsigned i = 0; i < ranges->n; i++) {
+                if (address >= ranges->at[i].start && address < ranges->at[i].end)
+                        return &ranges->at[i];
+        }
+        return NULL;
+}
+
+uint64_t model_sum(const struct model_ranges *ranges)
+{
+        uint64_t n_bytes = 0;
+
+        for (unsigned i = 0; i < ranges->n; i++)
+                n_bytes += model_bytes(&ranges->at[i]);
+        return n_bytes;
+}
+
+const struct model_range *model_covering(const struct model_heap *heap,
+                                         const struct model_range *range)
+{
+        const struct model_range *hole = model_find(&heap->holes, range->start);
+
+        return hole && hole->end >= range->end ? hole : NULL;
+}
+
+const struct model_range *model_first_covered(const struct model_heap *heap,
+                                              const struct model_range *hole)
+{
+        for (unsigned i = 0; i < heap->blocks.n; i++) {
+                const struct model_range *block = &heap->blocks.at[i];
+
+                if (block->start >= hole->start && block->end <= hole->end)
+                        return block;
+        }
+        return NULL;
+}
+
+bool model_is_free(const struct model *model, uint64_t start, uint64_t n_bytes)
+{
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
+                const struct model_ranges *blocks = &model->heaps[i].blocks;
+
+                for (unsigned k = 0; k < blocks->n; k++) {
+                        if (start < blocks->at[k].end && blocks->at[k].start < start + n_bytes)
+                                return false;
+                }
+        }
+        return start >= MODEL_START &&
+               start + n_bytes <= MODEL_START + MODEL_N_GRANULES * HEAP_BLOCK_UNIT;
+}
+
+/* Two holes that touch are one, but where runs are kept apart and a block ends between them. */
+static bool are_one(const struct model *model, const struct model_heap *heap,
+                    const struct model_range *low, const struct model_range *high)
+{
+        return low->end == high->start &&
+               (model->runs == HEAP_JOINED ||
+                model_find(&heap->blocks, high->start)->start != high->start);
+}
+
+static void merge_with_next(struct model *model, struct model_heap *heap, unsigned index)
+{
+        struct model_range *hole = &heap->holes.at[index];
+
+        if (index + 1 >= heap->holes.n || !are_one(model, heap, hole, hole + 1))
+                return;
+        hole->end = hole[1].end;
+        if (hole[1].epoch > hole->epoch)
+                hole->epoch = hole[1].epoch;
+        take_out(&heap->holes, index + 1);
+}
+
+static void add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end,
+                     uint32_t epoch)
+{
+        unsigned i = insert(model, &heap->holes,
+                            (struct model_range){.start = start, .end = end, .epoch = epoch});
+
+        merge_with_next(model, heap, i);
+        if (i > 0)
+                merge_with_next(model, heap, i - 1);
+}
+
+/* What is left of it on both sides stays. */
+static void cut_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
+{
+        const struct model_range *found = model_find(&heap->holes, start);
+        struct model_range old, part;
+
+        MODEL_EXPECT(model, found && found->end >= end);
+        old = *found;
+        take_out(&heap->holes, index_of(&heap->holes, found));
+        part = old;
+        part.end = start;
+        if (part.start < part.end)
+                (void)insert(model, &heap->holes, part);
+        part.start = end;
+        part.end = old.end;
+        if (part.start < part.end)
+                (void)insert(model, &heap->holes, part);
+}
+
+static uint64_t granule_of(uint64_t address)
+{
+        return (address - MODEL_START) / HEAP_BLOCK_UNIT;
+}
+
+static void mark_freed(struct model *model, uint64_t start, uint64_t end, uint32_t epoch)
+{
+        for (uint64_t i = granule_of(start); i <= granule_of(end - 1); i++)
+                model->freed_in[i] = epoch;
+}
+
+static void put_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+{
+        uint64_t start = record->at.start, end = start + record->at.n_bytes;
+
+        (void)insert(model, &heap->blocks,
+                     (struct model_range){.start = start, .end = end, .record = record});
+        add_hole(model, heap, start, end, 0);
+        mark_freed(model, start, end, 0);
+}
+
+static void take_block_out(struct model *model, struct model_heap *heap,
+                           const struct heap_block *record)
+{
+        const struct model_range *block = model_find(&heap->blocks, record->at.start);
+
+        MODEL_EXPECT(model, block && block->record == record);
+        cut_hole(model, heap, block->start, block->end);
+        take_out(&heap->blocks, index_of(&heap->blocks, block));
+}
+
+void model_add_block(struct model *model, struct model_heap *heap, uint64_t start, uint64_t n_bytes)
+{
+        struct heap_block *record;
+
+        MODEL_EXPECT(model, model->n_unused > 0 && model_is_free(model, start, n_bytes));
+        record = model->unused[--model->n_unused];
+        *record = (struct heap_block){.at = {start, n_bytes}};
+        MODEL_EXPECT(model, arena_put(model->arena, &record->at) == 0);
+        MODEL_EXPECT(model, heap_add_block(model_heap(heap), record) == 0);
+        space_count(&model->space, n_bytes);
+        put_block(model, heap, record);
+}
+
+void model_forget_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+{
+        MODEL_EXPECT(model, record->heap == NULL);
+        take_block_out(model, heap, record);
+        space_forget(&model->space, record->at.n_bytes);
+        arena_take_out(model->arena, &record->at);
+        model->unused[model->n_unused++] = record;
+}
+
+void model_move_block(struct model *model, struct model_heap *from, struct model_heap *to,
+                      struct heap_block *record)
+{
+        take_block_out(model, from, record);
+        put_block(model, to, record);
+}
+
+void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address)
+{
+        uint64_t end = address + model_rounded(n_bytes, HEAP_UNIT);
+        const struct model_range *hole = model_find(&heap->holes, address);
+
+        MODEL_EXPECT(model, hole && hole->start == address && hole->end >= end);
+        cut_hole(model, heap, address, end);
+        (void)insert(
+                model, &heap->live,
+                (struct model_range){.start = address, .end = end, .n_requested_bytes = n_bytes});
+}
+
+void model_free(struct model *model, struct model_heap *heap, unsigned index)
+{
+        struct model_range live = heap->live.at[index];
+        struct heap_freed freed;
+
+        MODEL_EXPECT(model, heap_free(model_heap(heap), live.start, &freed) == 0);
+        take_out(&heap->live, index);
+        add_hole(model, heap, live.start, live.end, heap->epoch);
+        mark_freed(model, live.start, live.end, heap->epoch);
+        heap->n_freed_bytes += model_bytes(&live);
+        model->last_freed = live.start;
+        MODEL_EXPECT(model, freed.n_requested_bytes == live.n_requested_bytes);
+        MODEL_EXPECT(model, freed.n_allocated_bytes == model_bytes(&live));
+        MODEL_EXPECT(model,
+                     freed.n_hole_bytes == model_bytes(model_find(&heap->holes, live.start)));
+}
+
+uint64_t model_best_fit(const struct model_heap *heap, uint64_t n_bytes)
+{
+        uint64_t n_best = 0;
+
+        for (unsigned i = 0; i < heap->holes.n; i++) {
+                uint64_t n_hole = model_bytes(&heap->holes.at[i]);
+
+                if (n_hole >= n_bytes && (!n_best || n_hole < n_best))
+                        n_best = n_hole;
+        }
+        return n_best;
+}

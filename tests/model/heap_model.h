@@ -1,0 +1,128 @@
+/* What heaps of one space hold, in sorted arrays that are searched from end to end, and the same
+ * operations on the heaps and on these arrays. What the heaps answer is foretold or, where the choice
+ * is theirs, judged. One thread. */
+#pragma once
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/space.h"
+#include "tests/random.h"
+
+#define MODEL_START      (UINT64_C(1) << 44)
+#define MODEL_N_GRANULES 512
+#define MODEL_N_HEAPS    4
+#define MODEL_N_RECORDS  160
+#define MODEL_N_RANGES   320
+
+struct model_range {
+        uint64_t start, end;
+        uint64_t n_requested_bytes; /* of an allocation */
+        uint32_t epoch;             /* of a hole */
+        struct heap_block *record;  /* of a block */
+};
+
+struct model_ranges {
+        unsigned n;
+        struct model_range at[MODEL_N_RANGES]; /* by address */
+};
+
+struct model_heap {
+        struct space_heap in_space;
+        struct model_ranges blocks, live, holes;
+        uint32_t epoch, n_done_epochs;
+        uint64_t n_freed_bytes;
+};
+
+struct model {
+        enum heap_runs runs;
+        struct test_random random;
+        uint64_t step;
+        uint64_t now_us;
+        struct arena *arena;
+        struct space space;
+        struct model_heap heaps[MODEL_N_HEAPS];
+        struct heap_block records[MODEL_N_RECORDS];
+        struct heap_block *unused[MODEL_N_RECORDS];
+        unsigned n_unused;
+        uint64_t last_freed;
+        /* The latest epoch in which any byte of a granule was freed, since it came to its heap. */
+        uint32_t freed_in[MODEL_N_GRANULES];
+};
+
+/* ck_assert leaves a mark at each call, which costs more than a step. */
+#define MODEL_EXPECT(model, condition)                                                           \
+        do {                                                                                     \
+                if (!(condition))                                                                \
+                        ck_abort_msg("step %" PRIu64 ": not so: %s", (model)->step, #condition); \
+        } while (0)
+
+void model_init(struct model *model, enum heap_runs runs);
+void model_deinit(struct model *model);
+
+static inline struct heap *model_heap(struct model_heap *heap)
+{
+        return &heap->in_space.heap;
+}
+
+static inline uint64_t model_bytes(const struct model_range *range)
+{
+        return range->end - range->start;
+}
+
+static inline uint64_t model_rounded(uint64_t n_bytes, uint64_t unit)
+{
+        return (n_bytes + unit - 1) / unit * unit;
+}
+
+/* The range that the address is in, or NULL. */
+const struct model_range *model_find(const struct model_ranges *ranges, uint64_t address);
+
+/* Sum of all. */
+uint64_t model_sum(const struct model_ranges *ranges);
+
+/* The hole that covers the whole range, or NULL. */
+const struct model_range *model_covering(const struct model_heap *heap,
+                                         const struct model_range *range);
+
+/* The first block of the heap that the hole covers, or NULL. */
+const struct model_range *model_first_covered(const struct model_heap *heap,
+                                              const struct model_range *hole);
+
+/* No block of any heap is there, and it is in the arena. */
+bool model_is_free(const struct model *model, uint64_t start, uint64_t n_bytes);
+
+/* A new block, for both. */
+void model_add_block(struct model *model, struct model_heap *heap, uint64_t start,
+                     uint64_t n_bytes);
+
+/* The heap has removed the block, which was in a hole: out of the arrays, and of the arena. */
+void model_forget_block(struct model *model, struct model_heap *heap, struct heap_block *record);
+
+/* The heaps have moved it. */
+void model_move_block(struct model *model, struct model_heap *from, struct model_heap *to,
+                      struct heap_block *record);
+
+/* The heap has cut an allocation there. */
+void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address);
+
+/* Frees in both. */
+void model_free(struct model *model, struct model_heap *heap, unsigned index);
+
+/* The smallest hole that n_bytes fit in; 0: none. */
+uint64_t model_best_fit(const struct model_heap *heap, uint64_t n_bytes);
+
+/* A block goes, if an idle one stands elsewhere than between the two addresses. */
+bool model_take_idle(struct model *model, uint64_t start, uint64_t end);
+
+/* The heap gets idle blocks of others that n_bytes fit in, if there are any. */
+bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes);
+
+/* The heap, which has no hole for n_bytes, gets exactly the blocks of a plan. False: there are no
+ * addresses or records left. */
+bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes);
+
+/* Asserts that the heaps hold what the arrays hold, byte for byte, and that their own checks pass. */
+void model_compare(struct model *model);

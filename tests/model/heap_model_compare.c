@@ -1,0 +1,85 @@
+#include "tests/model/heap_model.h"
+
+/* The pieces of a run, in order, are the next ones of the arrays. */
+static void compare_run(const struct model *model, const struct model_heap *heap, uint32_t edge,
+                        unsigned *n_live, unsigned *n_holes)
+{
+        const struct heap *real = &heap->in_space.heap;
+
+        for (uint32_t i = edge; i; i = holes_at(&real->holes, i)->after) {
+                const struct piece *piece = holes_at(&real->holes, i);
+                const struct model_range *range;
+
+                if (piece->state == PIECE_EDGE)
+                        continue;
+                if (piece->state == PIECE_TAKEN) {
+                        MODEL_EXPECT(model, *n_live < heap->live.n);
+                        range = &heap->live.at[(*n_live)++];
+                        MODEL_EXPECT(model, model_bytes(range) - range->n_requested_bytes ==
+                                                    piece->n_slack);
+                } else {
+                        MODEL_EXPECT(model, *n_holes < heap->holes.n);
+                        range = &heap->holes.at[(*n_holes)++];
+                        MODEL_EXPECT(model, range->epoch == piece->epoch);
+                }
+                MODEL_EXPECT(model, range->start == heap_address_of(real, piece->start));
+                MODEL_EXPECT(model, model_bytes(range) == piece->n_units * HEAP_UNIT);
+        }
+}
+
+static void compare_pieces(const struct model *model, const struct model_heap *heap)
+{
+        const struct heap *real = &heap->in_space.heap;
+        unsigned n_live = 0, n_holes = 0;
+
+        for (uint32_t i = 0; i < real->n_blocks; i++) {
+                MODEL_EXPECT(model, real->blocks[i] == heap->blocks.at[i].record);
+                if (real->blocks[i]->edges.before)
+                        compare_run(model, heap, real->blocks[i]->edges.before, &n_live, &n_holes);
+        }
+        MODEL_EXPECT(model, n_live == heap->live.n && n_holes == heap->holes.n);
+}
+
+static void compare_heap(const struct model *model, const struct model_heap *heap)
+{
+        const struct heap *real = &heap->in_space.heap;
+        uint64_t n_requested_bytes = 0;
+
+        heap_check(real);
+        for (unsigned i = 0; i < heap->live.n; i++)
+                n_requested_bytes += heap->live.at[i].n_requested_bytes;
+        MODEL_EXPECT(model, real->n_blocks == heap->blocks.n);
+        MODEL_EXPECT(model, real->n_requested_bytes == n_requested_bytes);
+        MODEL_EXPECT(model, real->n_allocated_bytes == model_sum(&heap->live));
+        MODEL_EXPECT(model, real->n_reserved_bytes == model_sum(&heap->blocks));
+        MODEL_EXPECT(model,
+                     real->n_reserved_bytes == real->n_allocated_bytes + model_sum(&heap->holes));
+        MODEL_EXPECT(model, real->n_requested_bytes <= real->n_allocated_bytes);
+        MODEL_EXPECT(model, real->n_allocated_bytes <= real->n_reserved_bytes);
+        MODEL_EXPECT(model, real->epoch == heap->epoch);
+        MODEL_EXPECT(model, real->n_freed_bytes == heap->n_freed_bytes);
+        compare_pieces(model, heap);
+}
+
+void model_compare(struct model *model)
+{
+        uint64_t n_allocated_bytes = 0, n_reserved_bytes = 0;
+        unsigned n_blocks = 0;
+        bool has_empty = false;
+
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
+                const struct model_heap *heap = &model->heaps[i];
+
+                compare_heap(model, heap);
+                n_allocated_bytes += model_sum(&heap->live);
+                n_reserved_bytes += model_sum(&heap->blocks);
+                n_blocks += heap->blocks.n;
+                for (unsigned k = 0; k < heap->holes.n; k++)
+                        has_empty = has_empty || model_first_covered(heap, &heap->holes.at[k]);
+        }
+        MODEL_EXPECT(model, space_allocated(&model->space) == n_allocated_bytes);
+        MODEL_EXPECT(model, model->space.n_reserved_bytes == n_reserved_bytes);
+        MODEL_EXPECT(model, model->space.n_reserved_peak_bytes >= n_reserved_bytes);
+        MODEL_EXPECT(model, n_blocks + model->n_unused == MODEL_N_RECORDS);
+        MODEL_EXPECT(model, space_has_empty(&model->space) == has_empty);
+}

@@ -1,0 +1,220 @@
+#include <errno.h>
+
+#include "tests/model/heap_model.h"
+
+static bool is_idle(const struct model_heap *heap, const struct model_range *hole)
+{
+        return hole->epoch < heap->n_done_epochs;
+}
+
+/* No byte of it was freed in an epoch that is not over: without looking at holes. */
+static void expect_done(struct model *model, const struct model_heap *heap,
+                        const struct heap_block *record)
+{
+        uint64_t first = (record->at.start - MODEL_START) / HEAP_BLOCK_UNIT;
+
+        for (uint64_t i = 0; i < record->at.n_bytes / HEAP_BLOCK_UNIT; i++)
+                MODEL_EXPECT(model, model->freed_in[first + i] < heap->n_done_epochs);
+}
+
+/* The bytes of the blocks that a hole covers. */
+static uint64_t covered_bytes(const struct model_heap *heap, const struct model_range *hole)
+{
+        uint64_t n_bytes = 0;
+
+        for (unsigned i = 0; i < heap->blocks.n; i++) {
+                const struct model_range *block = &heap->blocks.at[i];
+
+                if (block->start >= hole->start && block->end <= hole->end)
+                        n_bytes += model_bytes(block);
+        }
+        return n_bytes;
+}
+
+/* The smallest idle hole of other heaps whose blocks hold n_bytes; 0: none. */
+static uint64_t smallest_to_adopt(struct model *model, const struct model_heap *heap,
+                                  uint64_t n_bytes)
+{
+        uint64_t n_best = 0;
+
+        for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS; from++) {
+                for (unsigned i = 0; from != heap && i < from->holes.n; i++) {
+                        const struct model_range *hole = &from->holes.at[i];
+
+                        if (is_idle(from, hole) && covered_bytes(from, hole) >= n_bytes &&
+                            (!n_best || model_bytes(hole) < n_best))
+                                n_best = model_bytes(hole);
+                }
+        }
+        return n_best;
+}
+
+/* Those that are in the heap now: from the first that a hole covers on, and no more than needed. */
+static void follow_moves(struct model *model, struct model_heap *from, struct model_heap *to,
+                         uint64_t n_hole, uint64_t n_bytes)
+{
+        uint64_t n_moved = 0, end = 0;
+
+        for (unsigned i = 0; i < from->blocks.n;) {
+                const struct model_range *block = &from->blocks.at[i];
+                const struct model_range *hole = model_covering(from, block);
+
+                if (block->record->heap != model_heap(to)) {
+                        i++;
+                        continue;
+                }
+                MODEL_EXPECT(model, hole && is_idle(from, hole) && n_moved < n_bytes);
+                MODEL_EXPECT(model, n_moved ? block->start == end : model_bytes(hole) == n_hole);
+                MODEL_EXPECT(model, n_moved || model_first_covered(from, hole) == block);
+                expect_done(model, from, block->record);
+                end = block->end;
+                n_moved += model_bytes(block);
+                model_move_block(model, from, to, block->record);
+        }
+        MODEL_EXPECT(model, n_moved >= n_bytes);
+}
+
+bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes)
+{
+        uint64_t n_rounded = model_rounded(n_bytes, HEAP_UNIT);
+        uint64_t n_hole = smallest_to_adopt(model, heap, n_rounded);
+        uint32_t n_blocks = model_heap(heap)->n_blocks;
+        bool adopted = space_adopt(&model->space, &heap->in_space, n_rounded);
+
+        MODEL_EXPECT(model, adopted == (n_hole != 0));
+        if (!adopted) {
+                MODEL_EXPECT(model, model_heap(heap)->n_blocks == n_blocks);
+                return false;
+        }
+        for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS; from++) {
+                if (from != heap && model_heap(from)->n_blocks != from->blocks.n)
+                        follow_moves(model, from, heap, n_hole, n_rounded);
+        }
+        MODEL_EXPECT(model, model_heap(heap)->n_blocks == heap->blocks.n);
+        return true;
+}
+
+static bool overlaps(const struct model_range *block, uint64_t start, uint64_t end)
+{
+        return block->start < end && block->end > start;
+}
+
+/* The smallest idle hole whose first block stands elsewhere than between the two; 0: none. */
+static uint64_t smallest_to_take(struct model *model, uint64_t start, uint64_t end)
+{
+        uint64_t n_best = 0;
+
+        for (struct model_heap *heap = model->heaps; heap < model->heaps + MODEL_N_HEAPS; heap++) {
+                for (unsigned i = 0; i < heap->holes.n; i++) {
+                        const struct model_range *hole = &heap->holes.at[i];
+                        const struct model_range *block = model_first_covered(heap, hole);
+
+                        if (is_idle(heap, hole) && block && !overlaps(block, start, end) &&
+                            (!n_best || model_bytes(hole) < n_best))
+                                n_best = model_bytes(hole);
+                }
+        }
+        return n_best;
+}
+
+bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
+{
+        uint64_t n_hole = smallest_to_take(model, start, end);
+        struct heap_block *record = space_take_idle(&model->space, start, end);
+        const struct model_range *block = NULL, *hole;
+        struct model_heap *heap = model->heaps;
+
+        MODEL_EXPECT(model, (record != NULL) == (n_hole != 0));
+        if (!record)
+                return false;
+        while (!(block = model_find(&heap->blocks, record->at.start)))
+                MODEL_EXPECT(model, ++heap < model->heaps + MODEL_N_HEAPS);
+        hole = model_covering(heap, block);
+        MODEL_EXPECT(model, hole && model_bytes(hole) == n_hole && is_idle(heap, hole));
+        MODEL_EXPECT(model, block->record == record && !overlaps(block, start, end));
+        expect_done(model, heap, record);
+        model_forget_block(model, heap, record);
+        return true;
+}
+
+/* Free, in order, and together with holes of the heap one range. */
+static void judge_plan(struct model *model, const struct model_heap *heap, uint64_t n_bytes,
+                       const struct placement *plan)
+{
+        uint64_t n_sum = 0, at = plan->start;
+        unsigned next = 0;
+
+        MODEL_EXPECT(model, plan->n_parts > 0 && plan->n_parts <= PLACEMENT_PARTS);
+        MODEL_EXPECT(model, plan->end - plan->start >= n_bytes);
+        for (unsigned i = 0; i < plan->n_parts; i++) {
+                const struct arena_block *part = &plan->parts[i];
+
+                MODEL_EXPECT(model, part->n_bytes && !(part->n_bytes % HEAP_BLOCK_UNIT));
+                MODEL_EXPECT(model, model_is_free(model, part->start, part->n_bytes));
+                MODEL_EXPECT(model, !i || part[-1].start + part[-1].n_bytes <= part->start);
+                n_sum += part->n_bytes;
+        }
+        MODEL_EXPECT(model, n_sum == plan->n_bytes);
+        while (at < plan->end) {
+                const struct model_range *hole;
+
+                if (next < plan->n_parts && plan->parts[next].start == at) {
+                        at += plan->parts[next++].n_bytes;
+                        continue;
+                }
+                hole = model_find(&heap->holes, at);
+                MODEL_EXPECT(model, hole && hole->start == at);
+                at = hole->end;
+        }
+        MODEL_EXPECT(model, at == plan->end && next == plan->n_parts);
+}
+
+/* A little more than what is missing at most. */
+static void judge_growth(struct model *model, const struct model_heap *heap, uint64_t n_bytes,
+                         const struct placement *plan)
+{
+        uint64_t n_most = model_rounded(n_bytes, HEAP_BLOCK_UNIT);
+        uint64_t n_ahead = model->runs == HEAP_JOINED ? model->space.budget.n_peak_bytes / 128
+                                                      : model_sum(&heap->blocks) / 8;
+
+        MODEL_EXPECT(model, plan->n_bytes <= (n_ahead > n_most ? n_ahead : n_most));
+}
+
+static uint64_t longest_gap(struct model *model)
+{
+        uint64_t n_longest = 0, n_gap = 0;
+
+        for (uint64_t i = 0; i < MODEL_N_GRANULES; i++) {
+                bool free = model_is_free(model, MODEL_START + i * HEAP_BLOCK_UNIT,
+                                          HEAP_BLOCK_UNIT);
+
+                n_gap = free ? n_gap + HEAP_BLOCK_UNIT : 0;
+                n_longest = n_gap > n_longest ? n_gap : n_longest;
+        }
+        return n_longest;
+}
+
+bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes)
+{
+        uint64_t n_rounded = model_rounded(n_bytes, HEAP_UNIT);
+        struct placement plan;
+        int r;
+
+        model->now_us += test_random_below(&model->random, 20000);
+        (void)space_excess(&model->space, n_rounded, model->now_us);
+        r = space_plan(&model->space, &heap->in_space, n_rounded, &plan);
+        if (r == -ENOMEM) {
+                MODEL_EXPECT(model, longest_gap(model) < n_rounded);
+                return false;
+        }
+        MODEL_EXPECT(model, r == 0);
+        judge_plan(model, heap, n_rounded, &plan);
+        judge_growth(model, heap, n_rounded, &plan);
+        if (plan.n_parts > model->n_unused)
+                return false;
+        for (unsigned i = 0; i < plan.n_parts; i++)
+                model_add_block(model, heap, plan.parts[i].start, plan.parts[i].n_bytes);
+        MODEL_EXPECT(model, model_covering(heap, &(struct model_range){.start = plan.start,
+                                                                       .end = plan.end}));
+        return true;
+}
