@@ -229,7 +229,8 @@ int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
         struct heap_freed freed;
         uint32_t index;
 
-        if (address % HEAP_UNIT)
+        /* Far from the arena another address has the same unit. */
+        if (address % HEAP_UNIT || address - heap->base >= HEAP_ARENA_MAX)
                 return GPUMEM_E_NOT_OURS;
         index = starts_remove(&heap->starts, heap_unit_of(heap, address));
         if (!index)

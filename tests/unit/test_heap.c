@@ -171,6 +171,20 @@ START_TEST(what_is_not_the_start_of_an_allocation_is_not_freed)
 }
 END_TEST
 
+/* Its unit, cut to 32 bits, is that of the allocation at the arena's start. */
+START_TEST(an_address_far_from_the_arena_is_not_freed)
+{
+        begin();
+        (void)world_add(&world, &heap, 0, 2 * MIB);
+        (void)world_alloc(&heap, 512);
+        refuses_free(0);
+        refuses_free(WORLD_START - 2 * TIB);
+        refuses_free(WORLD_START + 2 * TIB);
+        refuses_free(WORLD_START + 4 * TIB);
+        end();
+}
+END_TEST
+
 START_TEST(the_best_hole_is_chosen)
 {
         static const uint64_t n_kib[] = {100, 8, 300, 8, 98, 8, 97, 8};
@@ -309,6 +323,7 @@ int main(void)
         tcase_add_test(tcase, figures_add_up);
         tcase_add_loop_test(tcase, holes_merge_in_every_order, 0, 6);
         tcase_add_test(tcase, what_is_not_the_start_of_an_allocation_is_not_freed);
+        tcase_add_test(tcase, an_address_far_from_the_arena_is_not_freed);
         tcase_add_test(tcase, the_best_hole_is_chosen);
         tcase_add_test(tcase, an_allocation_is_found_by_any_of_its_addresses);
         tcase_add_test(tcase, another_heaps_allocation_is_not_found);
