@@ -13,7 +13,7 @@
 #define N_STEPS UINT64_C(1000000)
 #endif
 
-#define N_LIVE_MAX  48 /* a heap */
+#define N_LIVE_MAX  60 /* a heap */
 #define PHASE_STEPS 500
 
 static uint64_t below(struct model *model, uint64_t n)
