@@ -7,8 +7,9 @@
 #include "tests/model/heap_model.h"
 #include "tests/suite.h"
 
+/* With sanitizers a million together, joined and apart. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define N_STEPS UINT64_C(100000)
+#define N_STEPS UINT64_C(500000)
 #else
 #define N_STEPS UINT64_C(1000000)
 #endif
