@@ -39,7 +39,8 @@ static uint64_t pool_sum_heaps(struct pool *pool, size_t offset)
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 lock_take(&heap_in(heap)->lock);
-                sum += *(const uint64_t *)((const char *)&heap_in(heap)->holes + offset);
+                sum += *(const uint64_t *)(const void *)((const char *)&heap_in(heap)->holes +
+                                                         offset);
                 lock_drop(&heap_in(heap)->lock);
         }
         return sum;

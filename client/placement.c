@@ -164,7 +164,8 @@ static int choose(const struct heap *heap, uint64_t n_bytes, struct place *ret_p
         return 0;
 }
 
-/* The place ends where the arena is free: it may be longer than the request needs. */
+/* The place ends where the arena is free: it may be longer than the request needs. One that is a run
+ * of its own stands close to what is above it, and begins where the arena is free. */
 static void extend(const struct heap *heap, struct place *place, uint64_t n_wanted,
                    uint64_t n_spare_bytes)
 {
@@ -173,13 +174,17 @@ static void extend(const struct heap *heap, struct place *place, uint64_t n_want
 
         if (arena_find(heap->arena, place->end - 1))
                 return;
-        n_room = arena_room_above(heap->arena, place->end);
+        n_room = heap->runs == HEAP_SPLIT ? arena_room_below(heap->arena, place->start)
+                                          : arena_room_above(heap->arena, place->end);
         if (n_more > n_spare_bytes)
                 n_more = n_spare_bytes;
         if (n_more > n_room)
                 n_more = n_room;
         n_more &= ~(HEAP_BLOCK_UNIT - 1);
-        place->end += n_more;
+        if (heap->runs == HEAP_SPLIT)
+                place->start -= n_more;
+        else
+                place->end += n_more;
         place->n_missing += n_more;
 }
 

@@ -459,7 +459,7 @@ static int look_as_somebody_else(uint64_t n_device_bytes)
                 return 3;
         if (blocks.n_rows != 1 || blocks.blocks[0].state != LISTED_SUM || blocks.blocks[0].block ||
             blocks.blocks[0].age != LISTING_UNTOLD || blocks.blocks[0].bytes != n_device_bytes ||
-            blocks.blocks[0].blocks != 2)
+            blocks.blocks[0].blocks != 3)
                 return 4;
         if (tenants.n_rows != 2 * tenants.n_pools ||
             tenants.tenants[tenants.n_pools].uid != LISTING_NOBODY ||

@@ -2,9 +2,13 @@
  * calloc and realloc of all that is linked here through the functions below (--wrap). */
 #include <check.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
+<<<<<<< HEAD
+=======
+#include "base/err.h"
+>>>>>>> heap-tests
 #include "client/space.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"
@@ -256,6 +260,81 @@ START_TEST(a_block_that_cannot_leave_stays)
         ck_assert_int_eq(heap_remove_block(heap, middle), 0);
         heap_check(heap);
         end();
+<<<<<<< HEAD
+=======
+}
+END_TEST
+
+START_TEST(an_idle_block_that_cannot_leave_stays)
+{
+        struct heap *heap = &heaps[0].heap;
+        struct heap_block *taken;
+        struct figures before;
+
+        begin();
+        fill_pieces(heap);
+        before = figures_of(heap);
+        n_until_failure = 0;
+        taken = space_take_idle(&space, 0, 0);
+        n_until_failure = -1;
+        ck_assert_ptr_null(taken);
+        expect_unchanged(heap, &before);
+        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), &world.blocks[0]);
+        end();
+}
+END_TEST
+
+/* The heap that gets blocks needs room for them and for pieces, the one that gives for pieces. */
+START_TEST(blocks_without_memory_to_move_stay)
+{
+        struct heap *to = &heaps[0].heap, *from = &heaps[1].heap;
+        struct figures before[2];
+        /* What was got before a call failed is there at the next attempt. */
+        static const int n_until[] = {0, 1, 1};
+        bool adopted;
+
+        begin();
+        fill_pieces(from);
+        before[0] = figures_of(to);
+        before[1] = figures_of(from);
+        for (unsigned i = 0; i < ARRAY_SIZE(n_until); i++) {
+                n_until_failure = n_until[i];
+                adopted = space_adopt(&space, &heaps[0], 2 * MIB);
+                n_until_failure = -1;
+                ck_assert(!adopted);
+                expect_unchanged(to, &before[0]);
+                expect_unchanged(from, &before[1]);
+        }
+        ck_assert(space_adopt(&space, &heaps[0], 2 * MIB));
+        ck_assert_uint_eq(to->n_blocks, 1);
+        ck_assert_uint_eq(to->n_reserved_bytes, 2 * MIB);
+        ck_assert_uint_eq(from->n_reserved_bytes, before[1].n_reserved_bytes - 2 * MIB);
+        end();
+}
+END_TEST
+
+/* The first moves, and for the second there is no room: what the heap has got it keeps. */
+START_TEST(blocks_that_moved_before_memory_ran_out_are_in_their_heap)
+{
+        struct heap *to = &heaps[0].heap, *from = &heaps[1].heap;
+        bool adopted;
+
+        begin();
+        for (uint64_t i = 0; i < 15; i++)
+                (void)world_add(&world, to, GIB + i * 4 * MIB, 2 * MIB);
+        ck_assert_int_eq(holes_reserve(&to->holes, 8), 0);
+        (void)world_add(&world, from, 0, 2 * MIB);
+        (void)world_add(&world, from, 2 * MIB, 2 * MIB);
+        n_until_failure = 0;
+        adopted = space_adopt(&space, &heaps[0], 4 * MIB);
+        n_until_failure = -1;
+        ck_assert(!adopted);
+        ck_assert_uint_eq(to->n_blocks, 16);
+        ck_assert_uint_eq(from->n_reserved_bytes, 2 * MIB);
+        ck_assert(world.blocks[15].heap == to);
+        ck_assert(world.blocks[16].heap == from);
+        end();
+>>>>>>> heap-tests
 }
 END_TEST
 
@@ -272,5 +351,11 @@ int main(void)
         tcase_add_test(tcase, allocations_without_memory);
         tcase_add_test(tcase, frees_and_exact_fits_need_no_memory);
         tcase_add_test(tcase, a_block_that_cannot_leave_stays);
+<<<<<<< HEAD
+=======
+        tcase_add_test(tcase, an_idle_block_that_cannot_leave_stays);
+        tcase_add_test(tcase, blocks_without_memory_to_move_stay);
+        tcase_add_test(tcase, blocks_that_moved_before_memory_ran_out_are_in_their_heap);
+>>>>>>> heap-tests
         return run_suite(suite);
 }

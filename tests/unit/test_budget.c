@@ -1,0 +1,153 @@
+/* What a pool may hold for a peak that fades. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "client/budget.h"
+#include "tests/suite.h"
+
+#define HALF BUDGET_HALF_LIFE_US
+#define NOW  UINT64_C(1000000000)
+
+static struct budget budget_with_peak(uint64_t n_bytes)
+{
+        struct budget budget = BUDGET_NULL;
+
+        budget_see(&budget, n_bytes, NOW);
+        return budget;
+}
+
+START_TEST(nothing_was_needed_yet)
+{
+        struct budget budget = BUDGET_NULL;
+
+        ck_assert_uint_eq(budget_bytes(&budget, 0), 0);
+        ck_assert_uint_eq(budget_hard_bytes(&budget), 0);
+}
+END_TEST
+
+START_TEST(a_peak_rises_at_once)
+{
+        struct budget budget = budget_with_peak(GIB);
+
+        ck_assert_uint_eq(budget.n_peak_bytes, GIB);
+        budget_see(&budget, 3 * GIB, NOW);
+        ck_assert_uint_eq(budget.n_peak_bytes, 3 * GIB);
+        budget_see(&budget, GIB, NOW);
+        ck_assert_uint_eq(budget.n_peak_bytes, 3 * GIB);
+}
+END_TEST
+
+/* A little above the peak, and more before anybody waits. */
+START_TEST(a_budget_is_the_peak_and_some_more)
+{
+        struct budget budget = budget_with_peak(32 * GIB);
+
+        ck_assert_uint_eq(budget_bytes(&budget, GIB), 33 * GIB);
+        ck_assert_uint_eq(budget_bytes(&budget, 32 * GIB), 33 * GIB);
+        ck_assert_uint_eq(budget_hard_bytes(&budget), 36 * GIB);
+}
+END_TEST
+
+/* Of 9 GiB, 1 is needed: what is above that goes by half in a half-life. */
+static const struct {
+        uint64_t passed_us, n_peak_bytes;
+} fade_rows[] = {
+        {0, 9 * GIB},
+        {HALF, 5 * GIB},
+        {2 * HALF, 3 * GIB},
+        {3 * HALF, 2 * GIB},
+        {HALF / 2, GIB + UINT64_C(6074000999)}, /* 8 GiB / sqrt(2) */
+        {100 * HALF, GIB},
+        {UINT64_MAX - NOW, GIB},
+};
+
+START_TEST(a_peak_fades_by_half_lives)
+{
+        struct budget budget = budget_with_peak(9 * GIB);
+
+        budget_see(&budget, GIB, NOW + fade_rows[_i].passed_us);
+        ck_assert_uint_ge(budget.n_peak_bytes + 1, fade_rows[_i].n_peak_bytes);
+        ck_assert_uint_le(budget.n_peak_bytes, fade_rows[_i].n_peak_bytes + 1);
+        ck_assert_uint_eq(budget.faded_at_us, NOW + fade_rows[_i].passed_us);
+}
+END_TEST
+
+/* However often one looks: each look rounds down by less than a byte. */
+START_TEST(a_peak_fades_the_same_in_many_steps)
+{
+        struct budget once = budget_with_peak(9 * GIB), often = once;
+
+        for (uint64_t i = 1; i <= 1000; i++)
+                budget_see(&often, GIB, NOW + i * HALF / 1000);
+        budget_see(&once, GIB, NOW + HALF);
+        ck_assert_uint_le(often.n_peak_bytes, once.n_peak_bytes);
+        ck_assert_uint_ge(often.n_peak_bytes + 1000, once.n_peak_bytes);
+}
+END_TEST
+
+START_TEST(a_peak_never_fades_below_the_need)
+{
+        struct budget budget = budget_with_peak(GIB);
+
+        for (uint64_t i = 1; i < 1000; i++) {
+                budget_see(&budget, GIB - i * MIB, NOW + i * HALF * 100);
+                ck_assert_uint_eq(budget.n_peak_bytes, GIB - i * MIB);
+        }
+}
+END_TEST
+
+/* A clock that another thread read a little earlier. */
+START_TEST(time_that_steps_back_fades_nothing)
+{
+        struct budget budget = budget_with_peak(9 * GIB);
+
+        budget_see(&budget, GIB, NOW - 1000);
+        ck_assert_uint_eq(budget.n_peak_bytes, 9 * GIB);
+}
+END_TEST
+
+static const struct {
+        uint64_t n_peak, n_empty_max, n_allocated, n_bytes;
+} bound_rows[] = {
+        {32 * GIB, UINT64_MAX, 0, 33 * GIB},
+        {32 * GIB, 0, 0, 0},
+        {32 * GIB, 0, GIB, GIB},
+        {32 * GIB, 0, 32 * GIB, 32 * GIB},
+        {32 * GIB, 512 * MIB, GIB, GIB + 512 * MIB},
+        {32 * GIB, 512 * MIB, 32 * GIB, 32 * GIB + 512 * MIB},
+        {32 * GIB, 2 * GIB, 32 * GIB, 33 * GIB},
+        {32 * GIB, 32 * GIB, GIB, 33 * GIB},
+        {32 * GIB, 33 * GIB, 0, 33 * GIB},
+        {32 * GIB, 34 * GIB, 0, 33 * GIB},
+};
+
+START_TEST(empties_have_a_bound_of_their_own)
+{
+        struct budget budget = budget_with_peak(bound_rows[_i].n_peak);
+
+        budget.n_empty_max = bound_rows[_i].n_empty_max;
+        ck_assert_uint_eq(budget_bytes(&budget, bound_rows[_i].n_allocated),
+                          bound_rows[_i].n_bytes);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("budget");
+        TCase *tcase = tcase_create("budget");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, nothing_was_needed_yet);
+        tcase_add_test(tcase, a_peak_rises_at_once);
+        tcase_add_test(tcase, a_budget_is_the_peak_and_some_more);
+        tcase_add_loop_test(tcase, a_peak_fades_by_half_lives, 0, (int)ARRAY_SIZE(fade_rows));
+        tcase_add_test(tcase, a_peak_fades_the_same_in_many_steps);
+        tcase_add_test(tcase, a_peak_never_fades_below_the_need);
+        tcase_add_test(tcase, time_that_steps_back_fades_nothing);
+        tcase_add_loop_test(tcase, empties_have_a_bound_of_their_own, 0,
+                            (int)ARRAY_SIZE(bound_rows));
+        return run_suite(suite);
+}

@@ -1,0 +1,367 @@
+/* Threads that allocate from several heaps and free to them under the heaps' locks, while others take
+ * idle blocks, adopt and lease, one at a time. The thread sanitizer watches; here it is watched that
+ * nothing is handed out twice and that the sums come out. */
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/lanes.h"
+#include "client/space.h"
+#include "gpumem.h"
+#include "tests/random.h"
+#include "tests/suite.h"
+
+#define START       (UINT64_C(1) << 44)
+#define N_GRANULES  256
+#define N_HEAPS     10 /* more than there are lanes */
+#define N_WORKERS   4
+#define N_LIVE_MAX  40
+#define N_RECORDS   N_GRANULES
+#define MARK_STRIDE 64
+#define STEPS_PART  5 /* of the steps that other tests make */
+#define N_EMPTY_MAX (32 * MIB)
+
+struct live {
+        uint64_t address, n_bytes, n_requested_bytes;
+};
+
+struct worker {
+        pthread_t thread;
+        struct test_random random;
+        unsigned n_live;
+        struct live live[N_LIVE_MAX];
+};
+
+static pthread_mutex_t slow; /* guards what follows, but for the heaps' insides and granules */
+static struct arena *arena;
+static struct space space;
+static struct heap_block records[N_RECORDS];
+static struct heap_block *unused[N_RECORDS];
+static unsigned n_unused;
+static uint64_t n_adopted, n_taken;
+
+static struct space_heap heaps[N_HEAPS];
+static struct lanes lanes;
+static struct board_pool board;
+static struct lane *lane_of[N_HEAPS];
+static struct worker workers[N_WORKERS];
+static uint64_t n_steps;
+static _Atomic unsigned n_working;
+
+/* Whether a unit is in somebody's hands. Check's own asserts are not for threads. */
+static _Atomic uint8_t marks[N_GRANULES * (HEAP_BLOCK_UNIT / HEAP_UNIT)];
+static _Atomic unsigned n_wrong;
+
+static void expect(bool right)
+{
+        if (!right)
+                n_wrong++;
+}
+
+/* The first unit, the last one, and some in between. */
+static void mark(const struct live *live, uint8_t from, uint8_t to)
+{
+        uint64_t first = (live->address - START) / HEAP_UNIT;
+        uint64_t n = (live->n_bytes + HEAP_UNIT - 1) / HEAP_UNIT;
+
+        for (uint64_t i = 0; i < n; i += MARK_STRIDE)
+                expect(atomic_exchange(&marks[first + i], to) == from);
+        if ((n - 1) % MARK_STRIDE)
+                expect(atomic_exchange(&marks[first + n - 1], to) == from);
+}
+
+/* The caller has the heap's lock. */
+static int cut(unsigned heap, uint64_t n_bytes, enum lane_event event, uint64_t *ret_address)
+{
+        int r = heap_alloc(&heaps[heap].heap, n_bytes, ret_address);
+
+        if (!r)
+                lanes_count(&lanes, lane_of[heap], event, n_bytes,
+                            (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1));
+        return r;
+}
+
+static int hit(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
+{
+        int r;
+
+        lock_take(&heaps[heap].heap.lock);
+        r = cut(heap, n_bytes, LANE_HIT, ret_address);
+        lock_drop(&heaps[heap].heap.lock);
+        return r;
+}
+
+/* All work is over when it is asked for. The caller has the mutex, as below. */
+static void pass_epochs(void)
+{
+        for (unsigned i = 0; i < N_HEAPS; i++) {
+                lock_take(&heaps[i].heap.lock);
+                heaps[i].heap.n_done_epochs = heap_new_epoch(&heaps[i].heap) + 1;
+                lock_drop(&heaps[i].heap.lock);
+        }
+}
+
+static bool take_one(uint64_t start, uint64_t end)
+{
+        struct heap_block *block = space_take_idle(&space, start, end);
+
+        if (!block)
+                return false;
+        expect(block->heap == NULL);
+        for (uint64_t i = 0; i < block->at.n_bytes / HEAP_UNIT; i += MARK_STRIDE)
+                expect(!marks[(block->at.start - START) / HEAP_UNIT + i]);
+        space_forget(&space, block->at.n_bytes);
+        arena_take_out(arena, &block->at);
+        unused[n_unused++] = block;
+        return true;
+}
+
+/* What is empty above a bound goes, but none between the two addresses. */
+static void make_room(uint64_t start, uint64_t end)
+{
+        while (space.n_reserved_bytes > space_allocated(&space) + N_EMPTY_MAX &&
+               take_one(start, end))
+                n_taken++;
+}
+
+/* What the caller of a lease does: the blocks stand in the arena before the heap has them. */
+static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes,
+                   uint64_t *ret_address)
+{
+        struct heap_block *blocks[PLACEMENT_PARTS];
+        int r;
+
+        for (unsigned i = 0; i < plan->n_parts; i++) {
+                blocks[i] = unused[--n_unused];
+                blocks[i]->at = plan->parts[i];
+                expect(arena_put(arena, &blocks[i]->at) == 0);
+                space_count(&space, plan->parts[i].n_bytes);
+        }
+        lock_take(&heaps[heap].heap.lock);
+        for (unsigned i = 0; i < plan->n_parts; i++)
+                expect(heap_add_block(&heaps[heap].heap, blocks[i]) == 0);
+        r = cut(heap, n_bytes, LANE_MISS, ret_address);
+        lock_drop(&heaps[heap].heap.lock);
+        return r;
+}
+
+static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
+{
+        uint64_t n_rounded = (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        struct placement plan;
+        int r = GPUMEM_E_REFUSED;
+
+        pthread_mutex_lock(&slow);
+        pass_epochs();
+        if (space_adopt(&space, &heaps[heap], n_rounded)) {
+                n_adopted++;
+                r = hit(heap, n_bytes, ret_address);
+        } else if (space_plan(&space, &heaps[heap], n_rounded, &plan) == 0 &&
+                   plan.n_parts <= n_unused) {
+                make_room(plan.start, plan.end);
+                r = install(heap, &plan, n_bytes, ret_address);
+        }
+        pthread_mutex_unlock(&slow);
+        return r;
+}
+
+static void alloc(struct worker *worker)
+{
+        unsigned heap = (unsigned)test_random_below(&worker->random, N_HEAPS);
+        struct live live = {.n_requested_bytes = test_random_size(&worker->random, 4 * MIB)};
+        int r;
+
+        live.n_bytes = (live.n_requested_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        r = hit(heap, live.n_requested_bytes, &live.address);
+        if (r == GPUMEM_E_REFUSED)
+                r = miss(heap, live.n_requested_bytes, &live.address);
+        expect(!r || r == GPUMEM_E_REFUSED);
+        if (r)
+                return;
+        mark(&live, 0, 1);
+        worker->live[worker->n_live++] = live;
+}
+
+/* As the client finds it: by arithmetic and without a lock. */
+static struct heap *heap_at(uint64_t address)
+{
+        struct heap_block *block = CONTAINER_OF(arena_find(arena, address), struct heap_block, at);
+
+        return block ? block->heap : NULL;
+}
+
+static void free_at(struct worker *worker, unsigned index)
+{
+        struct live live = worker->live[index];
+        struct heap *heap = heap_at(live.address);
+        struct heap_freed freed;
+
+        worker->live[index] = worker->live[--worker->n_live];
+        mark(&live, 1, 0);
+        expect(heap != NULL);
+        if (!heap)
+                return;
+        lock_take(&heap->lock);
+        expect(heap_free(heap, live.address, &freed) == 0);
+        expect(freed.n_requested_bytes == live.n_requested_bytes);
+        lanes_count(&lanes, lane_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps], LANE_FREE,
+                    freed.n_requested_bytes, freed.n_allocated_bytes);
+        lock_drop(&heap->lock);
+}
+
+/* One's own allocation is there; any other address is somebody's, or nobody's. */
+static void look_up(struct worker *worker)
+{
+        uint64_t address = START + test_random_below(&worker->random, N_GRANULES * HEAP_BLOCK_UNIT);
+        struct heap_allocation allocation;
+        const struct live *live = NULL;
+        struct heap *heap;
+
+        if (worker->n_live && test_random_below(&worker->random, 2)) {
+                live = &worker->live[test_random_below(&worker->random, worker->n_live)];
+                address = live->address + test_random_below(&worker->random, live->n_bytes);
+        }
+        heap = heap_at(address);
+        expect(heap || !live);
+        if (!heap)
+                return;
+        lock_take(&heap->lock);
+        if (heap_find(heap, address, &allocation))
+                expect(!live);
+        else if (live)
+                expect(allocation.start == live->address);
+        lock_drop(&heap->lock);
+}
+
+static void *work(void *argument)
+{
+        struct worker *worker = argument;
+
+        for (uint64_t step = 0; step < n_steps; step++) {
+                uint64_t choice = test_random_below(&worker->random, 100);
+
+                if (choice < 50 && worker->n_live < N_LIVE_MAX)
+                        alloc(worker);
+                else if (choice < 90 && worker->n_live)
+                        free_at(worker,
+                                (unsigned)test_random_below(&worker->random, worker->n_live));
+                else
+                        look_up(worker);
+        }
+        n_working--;
+        return NULL;
+}
+
+/* Everybody is kept from counting meanwhile. */
+static void move_board(struct board_pool *to)
+{
+        for (unsigned i = 0; i < N_HEAPS; i++)
+                lock_take(&heaps[i].heap.lock);
+        lanes_move(&lanes, to);
+        for (unsigned i = 0; i < N_HEAPS; i++)
+                lock_drop(&heaps[i].heap.lock);
+}
+
+static void keep(struct test_random *random)
+{
+        uint64_t start = START + test_random_below(random, N_GRANULES) * HEAP_BLOCK_UNIT;
+
+        pthread_mutex_lock(&slow);
+        pass_epochs();
+        make_room(start, start + 16 * HEAP_BLOCK_UNIT);
+        (void)space_has_empty(&space);
+        if (test_random_below(random, 8) == 0)
+                move_board(test_random_below(random, 2) ? &board : NULL);
+        if (test_random_below(random, 8) == 0)
+                lanes_reset_peaks(&lanes);
+        pthread_mutex_unlock(&slow);
+        (void)sched_yield();
+}
+
+static void begin(void)
+{
+        struct test_random random = test_random_begin();
+
+        n_steps = test_n_steps();
+        pthread_mutex_init(&slow, NULL);
+        ck_assert_int_eq(arena_new(START, N_GRANULES * HEAP_BLOCK_UNIT, &arena), 0);
+        space_init(&space);
+        space.arena = arena;
+        lanes_init(&lanes);
+        for (unsigned i = 0; i < N_HEAPS; i++) {
+                space_add(&space, &heaps[i], HEAP_JOINED);
+                lane_of[i] = lanes_join(&lanes);
+        }
+        for (unsigned i = 0; i < N_RECORDS; i++)
+                unused[n_unused++] = &records[i];
+        for (unsigned i = 0; i < N_WORKERS; i++)
+                workers[i].random.state = test_random_next(&random);
+}
+
+static void check_sums(void)
+{
+        uint64_t n_requested = 0, n_allocated = 0;
+        struct board_sums sums;
+
+        for (unsigned i = 0; i < N_HEAPS; i++) {
+                heap_check(&heaps[i].heap);
+                n_requested += heaps[i].heap.n_requested_bytes;
+                n_allocated += heaps[i].heap.n_allocated_bytes;
+        }
+        sums = board_sum(lanes.board);
+        ck_assert_uint_eq(sums.requested, n_requested);
+        ck_assert_uint_eq(sums.allocated, n_allocated);
+}
+
+static void end(void)
+{
+        check_sums();
+        for (unsigned i = 0; i < N_WORKERS; i++) {
+                while (workers[i].n_live)
+                        free_at(&workers[i], 0);
+        }
+        check_sums();
+        pass_epochs();
+        while (take_one(0, 0))
+                ;
+        ck_assert_uint_eq(n_unused, N_RECORDS);
+        ck_assert_uint_eq(space.n_reserved_bytes, 0);
+        ck_assert_uint_eq(arena_room_above(arena, START), N_GRANULES * HEAP_BLOCK_UNIT);
+        for (unsigned i = 0; i < N_HEAPS; i++)
+                space_remove(&space, &heaps[i]);
+        lanes_deinit(&lanes);
+        arena_free(arena);
+}
+
+START_TEST(nothing_is_handed_out_twice)
+{
+        struct test_random random = {.state = 1};
+
+        begin();
+        n_working = N_WORKERS;
+        for (unsigned i = 0; i < N_WORKERS; i++)
+                ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        while (n_working)
+                keep(&random);
+        for (unsigned i = 0; i < N_WORKERS; i++)
+                pthread_join(workers[i].thread, NULL);
+        end();
+        ck_assert_uint_eq(n_wrong, 0);
+        ck_assert_uint_gt(n_taken, 0);
+        ck_assert_uint_gt(n_adopted, 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("heap_threads");
+        TCase *tcase = tcase_create("heap_threads");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, nothing_is_handed_out_twice);
+        return run_suite(suite);
+}

@@ -1,0 +1,267 @@
+/* Counters in lanes: their sums, and the peaks of the sums. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "client/lanes.h"
+#include "tests/random.h"
+#include "tests/suite.h"
+
+#define N_LIVE_MAX 500
+
+static struct lanes lanes;
+
+static void come(struct lane *lane, uint64_t n_requested, uint64_t n_allocated)
+{
+        lanes_count(&lanes, lane, LANE_HIT, n_requested, n_allocated);
+}
+
+static void go(struct lane *lane, uint64_t n_requested, uint64_t n_allocated)
+{
+        lanes_count(&lanes, lane, LANE_FREE, n_requested, n_allocated);
+}
+
+static void expect(uint64_t n_requested, uint64_t n_allocated)
+{
+        struct board_sums sums = board_sum(lanes.board);
+
+        ck_assert_uint_eq(sums.requested, n_requested);
+        ck_assert_uint_eq(sums.allocated, n_allocated);
+}
+
+static void expect_peaks(uint64_t n_requested, uint64_t n_allocated)
+{
+        ck_assert_uint_eq(lanes.board->requested_peak, n_requested);
+        ck_assert_uint_eq(lanes.board->allocated_peak, n_allocated);
+}
+
+START_TEST(nothing_is_counted_yet)
+{
+        lanes_init(&lanes);
+        expect(0, 0);
+        expect_peaks(0, 0);
+        lanes_deinit(&lanes);
+}
+END_TEST
+
+START_TEST(hits_and_misses_are_told_apart)
+{
+        struct lane *lane;
+        struct board_sums sums;
+
+        lanes_init(&lanes);
+        lane = lanes_join(&lanes);
+        lanes_count(&lanes, lane, LANE_MISS, 100, 512);
+        lanes_count(&lanes, lane, LANE_HIT, 200, 512);
+        lanes_count(&lanes, lanes_own(&lanes), LANE_HIT, 300, 512);
+        lanes_count(&lanes, lane, LANE_FREE, 100, 512);
+        sums = board_sum(lanes.board);
+        ck_assert_uint_eq(sums.hits, 2);
+        ck_assert_uint_eq(sums.misses, 1);
+        expect(500, 1024);
+        expect_peaks(600, 1536);
+        lanes_deinit(&lanes);
+}
+END_TEST
+
+/* The first lane is never given; the others evenly, and one that was left goes first. */
+START_TEST(the_lane_with_the_fewest_heaps_is_given)
+{
+        struct lane *first[BOARD_LANES - 1], *second;
+
+        lanes_init(&lanes);
+        for (unsigned i = 0; i < BOARD_LANES - 1; i++) {
+                first[i] = lanes_join(&lanes);
+                ck_assert_ptr_ne(first[i], lanes_own(&lanes));
+                ck_assert_uint_eq(first[i]->n_heaps, 1);
+                ck_assert(!first[i]->shared);
+        }
+        lanes_leave(first[3]);
+        ck_assert_ptr_eq(lanes_join(&lanes), first[3]);
+        ck_assert(!first[3]->shared);
+        second = lanes_join(&lanes);
+        ck_assert_uint_eq(second->n_heaps, 2);
+        ck_assert(second->shared);
+        lanes_leave(second);
+        ck_assert(second->shared);
+        lanes_deinit(&lanes);
+}
+END_TEST
+
+/* One below the peak and one above it, as often as one likes. */
+START_TEST(a_lanes_peak_is_exact)
+{
+        struct lane *lane;
+
+        lanes_init(&lanes);
+        lane = lanes_join(&lanes);
+        for (uint64_t i = 1; i <= 1000; i++) {
+                come(lane, i, 512 * i);
+                expect_peaks(i, 512 * i);
+                go(lane, i, 512 * i);
+                expect(0, 0);
+                expect_peaks(i, 512 * i);
+        }
+        lanes_deinit(&lanes);
+}
+END_TEST
+
+/* The peaks of requested and of allocated bytes are at different times. */
+START_TEST(each_peak_is_its_own)
+{
+        struct lane *lane;
+
+        lanes_init(&lanes);
+        lane = lanes_join(&lanes);
+        come(lane, 512, 512);
+        go(lane, 512, 512);
+        come(lane, 1, 512);
+        come(lane, 1, 512);
+        expect_peaks(512, 1024);
+        lanes_deinit(&lanes);
+}
+END_TEST
+
+struct counted {
+        struct lane *lane;
+        uint64_t n_requested, n_allocated;
+};
+
+struct naive {
+        struct test_random random;
+        struct lane *lanes[20];
+        unsigned n_lanes;
+        struct counted live[N_LIVE_MAX];
+        unsigned n_live;
+        uint64_t n_requested, n_allocated, n_requested_peak, n_allocated_peak;
+};
+
+static void raise(uint64_t *peak, uint64_t n)
+{
+        if (n > *peak)
+                *peak = n;
+}
+
+static void naive_come(struct naive *naive)
+{
+        struct counted *counted = &naive->live[naive->n_live];
+        uint64_t n_bytes = test_random_size(&naive->random, GIB);
+
+        if (naive->n_live == N_LIVE_MAX)
+                return;
+        naive->n_live++;
+        *counted = (struct counted){
+                .lane = naive->lanes[test_random_below(&naive->random, naive->n_lanes)],
+                .n_requested = n_bytes,
+                .n_allocated = (n_bytes + 511) / 512 * 512};
+        naive->n_requested += counted->n_requested;
+        naive->n_allocated += counted->n_allocated;
+        raise(&naive->n_requested_peak, naive->n_requested);
+        raise(&naive->n_allocated_peak, naive->n_allocated);
+        come(counted->lane, counted->n_requested, counted->n_allocated);
+}
+
+static void naive_go(struct naive *naive)
+{
+        struct counted *counted;
+
+        if (!naive->n_live)
+                return;
+        counted = &naive->live[test_random_below(&naive->random, naive->n_live)];
+        naive->n_requested -= counted->n_requested;
+        naive->n_allocated -= counted->n_allocated;
+        go(counted->lane, counted->n_requested, counted->n_allocated);
+        *counted = naive->live[--naive->n_live];
+}
+
+static void naive_reset(struct naive *naive)
+{
+        naive->n_requested_peak = naive->n_requested;
+        naive->n_allocated_peak = naive->n_allocated;
+        lanes_reset_peaks(&lanes);
+}
+
+static bool is_right(const struct naive *naive)
+{
+        struct board_sums sums = board_sum(lanes.board);
+
+        return sums.requested == naive->n_requested && sums.allocated == naive->n_allocated &&
+               lanes.board->requested_peak == naive->n_requested_peak &&
+               lanes.board->allocated_peak == naive->n_allocated_peak;
+}
+
+/* One heap, as many as there are lanes, and more than there are, so that lanes are shared; now and
+ * then on another board. */
+START_TEST(sums_and_peaks_are_exact_at_each_step)
+{
+        static const unsigned n_heaps[] = {1, 2, BOARD_LANES - 1, 20};
+        static struct board_pool boards[2];
+        static struct naive naive;
+
+        naive = (struct naive){.random = test_random_begin(), .n_lanes = n_heaps[_i]};
+        lanes_init(&lanes);
+        for (unsigned i = 0; i < naive.n_lanes; i++)
+                naive.lanes[i] = lanes_join(&lanes);
+        for (uint64_t step = 0, n_steps = test_n_steps(); step < n_steps; step++) {
+                uint64_t choice = test_random_below(&naive.random, 1000);
+
+                if (choice < (step / 2000 % 2 ? 300 : 600))
+                        naive_come(&naive);
+                else if (choice < 996)
+                        naive_go(&naive);
+                else if (choice < 997)
+                        naive_reset(&naive);
+                else
+                        lanes_move(&lanes, choice < 999 ? &boards[choice - 997] : NULL);
+                if (!is_right(&naive))
+                        ck_abort_msg("step %" PRIu64, step);
+        }
+        lanes_deinit(&lanes);
+}
+END_TEST
+
+START_TEST(a_new_board_says_what_the_old_one_said)
+{
+        static struct board_pool board;
+        struct lane *lane;
+
+        lanes_init(&lanes);
+        lane = lanes_join(&lanes);
+        come(lane, 1000, 1024);
+        go(lane, 1000, 1024);
+        come(lane, 100, 512);
+        lanes_move(&lanes, &board);
+        ck_assert_ptr_eq(lanes.board, &board);
+        expect(100, 512);
+        expect_peaks(1000, 1024);
+        ck_assert_uint_eq(board_sum(&board).hits, 2);
+        come(lane, 1000, 1024);
+        expect_peaks(1100, 1536);
+        lanes_move(&lanes, &board);
+        expect(1100, 1536);
+        lanes_move(&lanes, NULL);
+        go(lane, 1000, 1024);
+        expect(100, 512);
+        expect_peaks(1100, 1536);
+        ck_assert_uint_eq(board_sum(&board).requested, 1100);
+        lanes_deinit(&lanes);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("lanes");
+        TCase *tcase = tcase_create("lanes");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, nothing_is_counted_yet);
+        tcase_add_test(tcase, hits_and_misses_are_told_apart);
+        tcase_add_test(tcase, the_lane_with_the_fewest_heaps_is_given);
+        tcase_add_test(tcase, a_lanes_peak_is_exact);
+        tcase_add_test(tcase, each_peak_is_its_own);
+        tcase_add_loop_test(tcase, sums_and_peaks_are_exact_at_each_step, 0, 4);
+        tcase_add_test(tcase, a_new_board_says_what_the_old_one_said);
+        return run_suite(suite);
+}

@@ -1,0 +1,378 @@
+/* Where the memory comes from that a heap lacks, and in what blocks. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/placement.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+#include "tests/unit/heap_world.h"
+
+#define BLOCK (2 * MIB)
+#define PEAK  (64 * GIB) /* parts of 2 GiB, 512 MiB ahead */
+
+static struct heap_world world;
+static struct heap heap, other;
+static struct placement plan;
+
+static void begin(enum heap_runs runs, uint64_t n_bytes)
+{
+        world_init(&world, n_bytes);
+        heap_init(&heap, world.arena, runs);
+        heap_init(&other, world.arena, runs);
+}
+
+static void end(void)
+{
+        heap_deinit(&heap);
+        heap_deinit(&other);
+        world_deinit(&world);
+}
+
+static void add(uint64_t offset, uint64_t n_bytes)
+{
+        (void)world_add(&world, &heap, offset, n_bytes);
+}
+
+static void add_other(uint64_t offset, uint64_t n_bytes)
+{
+        (void)world_add(&world, &other, offset, n_bytes);
+}
+
+/* An allocation of exactly a hole's size is where the hole was. */
+static void fill(uint64_t n_bytes, uint64_t offset)
+{
+        ck_assert_uint_eq(world_alloc(&heap, n_bytes), offset);
+}
+
+static void make_plan(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
+{
+        ck_assert_int_eq(placement_plan(&heap, n_bytes, n_peak_bytes, n_spare_bytes, &plan), 0);
+}
+
+static void expect_range(uint64_t start, uint64_t end_offset)
+{
+        ck_assert_uint_eq(plan.start, WORLD_START + start);
+        ck_assert_uint_eq(plan.end, WORLD_START + end_offset);
+}
+
+static void expect_part(unsigned i, uint64_t start, uint64_t n_bytes)
+{
+        ck_assert_uint_lt(i, plan.n_parts);
+        ck_assert_uint_eq(plan.parts[i].start, WORLD_START + start);
+        ck_assert_uint_eq(plan.parts[i].n_bytes, n_bytes);
+}
+
+static void expect_one_part(uint64_t start, uint64_t n_bytes)
+{
+        ck_assert_uint_eq(plan.n_parts, 1);
+        ck_assert_uint_eq(plan.n_bytes, n_bytes);
+        expect_part(0, start, n_bytes);
+}
+
+/* Leases it: then the request has its hole. */
+static void carry_out(uint64_t n_bytes)
+{
+        uint64_t at;
+
+        for (unsigned i = 0; i < plan.n_parts; i++)
+                (void)world_add(&world, &heap, plan.parts[i].start - WORLD_START,
+                                plan.parts[i].n_bytes);
+        at = WORLD_START + world_alloc(&heap, n_bytes);
+        ck_assert_uint_ge(at, plan.start);
+        ck_assert_uint_le(at + n_bytes, plan.end);
+}
+
+START_TEST(an_empty_heap_begins_anew)
+{
+        begin(HEAP_JOINED, GIB);
+        make_plan(3 * MIB, PEAK, 0);
+        expect_range(0, 4 * MIB);
+        expect_one_part(0, 4 * MIB);
+        carry_out(3 * MIB);
+        end();
+}
+END_TEST
+
+/* Far from what others have. */
+START_TEST(the_next_heap_begins_elsewhere)
+{
+        begin(HEAP_JOINED, GIB);
+        add_other(0, 24 * MIB);
+        make_plan(BLOCK, PEAK, 0);
+        expect_one_part(24 * MIB + 498 * MIB, BLOCK); /* of a gap of 1000 MiB */
+        end();
+}
+END_TEST
+
+START_TEST(what_is_missing_goes_above_a_hole)
+{
+        begin(HEAP_JOINED, GIB);
+        add(0, 8 * MIB);
+        fill(5 * MIB, 0);
+        make_plan(4 * MIB, PEAK, 0);
+        expect_range(5 * MIB, 10 * MIB);
+        expect_one_part(8 * MIB, BLOCK);
+        carry_out(4 * MIB);
+        end();
+}
+END_TEST
+
+START_TEST(what_is_missing_goes_below_a_hole)
+{
+        begin(HEAP_JOINED, GIB);
+        add_other(0, 8 * MIB);
+        add(16 * MIB, 8 * MIB);
+        add_other(24 * MIB, 8 * MIB);
+        fill(8 * MIB, 16 * MIB);
+        make_plan(3 * MIB, PEAK, 0);
+        expect_range(12 * MIB, 16 * MIB);
+        expect_one_part(12 * MIB, 4 * MIB);
+        (void)world_free(&heap, 16 * MIB);
+        fill(3 * MIB, 16 * MIB);
+        fill(5 * MIB, 19 * MIB);
+        (void)world_free(&heap, 16 * MIB);
+        make_plan(6 * MIB, PEAK, 0);
+        expect_range(12 * MIB, 19 * MIB);
+        expect_one_part(12 * MIB, 4 * MIB);
+        carry_out(6 * MIB);
+        end();
+}
+END_TEST
+
+/* Other heaps' blocks stand on both sides. */
+START_TEST(a_heap_that_cannot_grow_begins_anew)
+{
+        begin(HEAP_JOINED, GIB);
+        add_other(0, 8 * MIB);
+        add(8 * MIB, 8 * MIB);
+        add_other(16 * MIB, 8 * MIB);
+        make_plan(10 * MIB, PEAK, 0);
+        ck_assert_uint_ge(plan.start, WORLD_START + 24 * MIB);
+        ck_assert_uint_eq(plan.n_bytes, 10 * MIB);
+        carry_out(10 * MIB);
+        end();
+}
+END_TEST
+
+/* 3 MiB below the gap of 4 and 2 above it. */
+START_TEST(a_gap_between_two_holes_is_bridged)
+{
+        begin(HEAP_JOINED, GIB);
+        add(12 * MIB, 4 * MIB);
+        fill(BLOCK, 12 * MIB);
+        fill(BLOCK, 14 * MIB);
+        (void)world_free(&heap, 12 * MIB);
+        add(0, 8 * MIB);
+        fill(5 * MIB, 0);
+        make_plan(8 * MIB, PEAK, PEAK);
+        expect_range(5 * MIB, 14 * MIB);
+        expect_one_part(8 * MIB, 4 * MIB);
+        carry_out(8 * MIB);
+        end();
+}
+END_TEST
+
+/* Two gaps, between them a run that is empty from end to end; not one in which anything is. */
+START_TEST(an_empty_run_is_passed_over)
+{
+        begin(HEAP_JOINED, GIB);
+        add(0, 8 * MIB);
+        fill(8 * MIB, 0);
+        add(10 * MIB, 8 * MIB);
+        add(20 * MIB, 4 * MIB);
+        fill(4 * MIB, 20 * MIB);
+        make_plan(12 * MIB, PEAK, 0);
+        expect_range(8 * MIB, 20 * MIB);
+        ck_assert_uint_eq(plan.n_parts, 2);
+        expect_part(0, 8 * MIB, BLOCK);
+        expect_part(1, 18 * MIB, BLOCK);
+        carry_out(12 * MIB);
+        end();
+}
+END_TEST
+
+START_TEST(a_run_in_use_is_not_passed_over)
+{
+        begin(HEAP_JOINED, GIB);
+        add(0, 8 * MIB);
+        fill(8 * MIB, 0);
+        add(10 * MIB, 8 * MIB);
+        fill(7 * MIB, 10 * MIB);
+        (void)world_alloc(&heap, 512);
+        (void)world_free(&heap, 10 * MIB);
+        add(20 * MIB, 4 * MIB);
+        fill(4 * MIB, 20 * MIB);
+        make_plan(12 * MIB, PEAK, 0);
+        ck_assert_uint_ge(plan.start, WORLD_START + 24 * MIB);
+        ck_assert_uint_eq(plan.n_bytes, 12 * MIB);
+        end();
+}
+END_TEST
+
+/* Every second block is there and empty; the request needs that many gaps. */
+static const struct {
+        uint64_t n_gaps;
+        bool bridged;
+} gap_rows[] = {{2, true}, {15, true}, {16, true}, {17, false}, {30, false}};
+
+START_TEST(so_many_gaps_and_no_more)
+{
+        uint64_t n_gaps = gap_rows[_i].n_gaps, n_bytes = n_gaps * 40 * MIB + n_gaps * 20 * MIB;
+
+        begin(HEAP_JOINED, 16 * GIB);
+        add_other(0, BLOCK);
+        for (uint64_t i = 0; i < n_gaps; i++)
+                add(BLOCK + i * 60 * MIB, 40 * MIB);
+        add_other(BLOCK + n_bytes, BLOCK);
+        make_plan(n_bytes, PEAK, 0);
+        if (gap_rows[_i].bridged) {
+                expect_range(BLOCK, BLOCK + n_bytes);
+                ck_assert_uint_eq(plan.n_parts, n_gaps);
+                ck_assert_uint_eq(plan.n_bytes, n_gaps * 20 * MIB);
+        } else {
+                ck_assert_uint_eq(plan.n_bytes, n_bytes);
+        }
+        carry_out(n_bytes);
+        end();
+}
+END_TEST
+
+/* The place where the least is missing, though another comes first. */
+START_TEST(the_place_where_least_is_missing_is_chosen)
+{
+        begin(HEAP_JOINED, GIB);
+        for (uint64_t i = 0; i < 5; i++) {
+                add(i * 100 * MIB, 40 * MIB);
+                fill(40 * MIB, i * 100 * MIB);
+        }
+        (void)world_free(&heap, 100 * MIB);
+        fill(37 * MIB, 100 * MIB);
+        (void)world_free(&heap, 300 * MIB);
+        fill(31 * MIB, 300 * MIB);
+        (void)world_free(&heap, 200 * MIB);
+        fill(33 * MIB, 200 * MIB);
+        make_plan(15 * MIB, PEAK, 0);
+        expect_range(331 * MIB, 346 * MIB);
+        expect_one_part(340 * MIB, 6 * MIB);
+        end();
+}
+END_TEST
+
+static const struct {
+        uint64_t n_bytes, n_peak_bytes, n_part_bytes;
+} part_rows[] = {
+        {GIB, 0, 64 * MIB},            /* a sixteenth of the request */
+        {GIB, 2 * GIB, 64 * MIB},      /* as much as 1/32 of the peak */
+        {GIB, 4 * GIB, 128 * MIB},     /* 1/32 of the peak */
+        {GIB, 3 * GIB, 96 * MIB},      /* sizes are 2^n and 3 * 2^n */
+        {GIB, 7 * GIB / 2, 128 * MIB}, /* and rounded up */
+        {GIB, 64 * GIB, GIB},          /* one block for all */
+        {15 * GIB, GIB, GIB},          /* 960 MiB rounded up */
+};
+
+START_TEST(parts_are_no_larger_than_that)
+{
+        uint64_t n_bytes = part_rows[_i].n_bytes, n_part = part_rows[_i].n_part_bytes, at = 0;
+
+        begin(HEAP_JOINED, 32 * GIB);
+        make_plan(n_bytes, part_rows[_i].n_peak_bytes, 0);
+        ck_assert_uint_eq(plan.n_parts, (n_bytes + n_part - 1) / n_part);
+        for (unsigned i = 0; i < plan.n_parts; i++) {
+                expect_part(i, at, n_bytes - at < n_part ? n_bytes - at : n_part);
+                at += n_part;
+        }
+        ck_assert_uint_eq(plan.n_bytes, n_bytes);
+        end();
+}
+END_TEST
+
+/* 512 MiB are 1/128 of the peak. */
+static const struct {
+        uint64_t n_bytes, n_spare_bytes, n_leased_bytes;
+} ahead_rows[] = {
+        {MIB, 0, BLOCK},
+        {MIB, BLOCK - 1, BLOCK},
+        {MIB, BLOCK, 2 * BLOCK},
+        {MIB, 100 * MIB, 102 * MIB},
+        {MIB, GIB, 512 * MIB},
+        {510 * MIB, GIB, 512 * MIB},
+        {512 * MIB, GIB, 512 * MIB},
+        {600 * MIB, GIB, 600 * MIB},
+};
+
+START_TEST(a_heap_grows_ahead_within_what_is_spare)
+{
+        begin(HEAP_JOINED, 8 * GIB);
+        make_plan(ahead_rows[_i].n_bytes, PEAK, ahead_rows[_i].n_spare_bytes);
+        expect_one_part(0, ahead_rows[_i].n_leased_bytes);
+        expect_range(0, ahead_rows[_i].n_leased_bytes);
+        end();
+}
+END_TEST
+
+START_TEST(a_heap_grows_ahead_into_free_addresses_only)
+{
+        begin(HEAP_JOINED, GIB);
+        add(0, BLOCK);
+        add_other(16 * MIB, GIB - 16 * MIB);
+        make_plan(4 * MIB, PEAK, PEAK);
+        expect_range(0, 16 * MIB);
+        expect_one_part(BLOCK, 14 * MIB);
+        end();
+}
+END_TEST
+
+START_TEST(what_no_gap_holds_has_no_place)
+{
+        begin(HEAP_JOINED, GIB);
+        ck_assert_int_eq(placement_plan(&heap, GIB + 1, PEAK, 0, &plan), -ENOMEM);
+        add_other(512 * MIB, BLOCK);
+        ck_assert_int_eq(placement_plan(&heap, 520 * MIB, PEAK, 0, &plan), -ENOMEM);
+        ck_assert_int_eq(placement_plan(&heap, UINT64_MAX / 2, PEAK, 0, &plan), -ENOMEM);
+        ck_assert_int_eq(placement_plan(&heap, UINT64_MAX / 2 + 1, PEAK, 0, &plan),
+                         GPUMEM_E_TOO_LARGE);
+        ck_assert_int_eq(placement_plan(&heap, UINT64_MAX, PEAK, 0, &plan), GPUMEM_E_TOO_LARGE);
+        end();
+}
+END_TEST
+
+/* Together with the hole before it, all of the arena. */
+START_TEST(the_last_addresses_are_used)
+{
+        begin(HEAP_JOINED, GIB);
+        add(0, 512 * MIB);
+        make_plan(GIB, PEAK, PEAK);
+        expect_range(0, GIB);
+        expect_one_part(512 * MIB, 512 * MIB);
+        carry_out(GIB);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("placement");
+        TCase *tcase = tcase_create("placement");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, an_empty_heap_begins_anew);
+        tcase_add_test(tcase, the_next_heap_begins_elsewhere);
+        tcase_add_test(tcase, what_is_missing_goes_above_a_hole);
+        tcase_add_test(tcase, what_is_missing_goes_below_a_hole);
+        tcase_add_test(tcase, a_heap_that_cannot_grow_begins_anew);
+        tcase_add_test(tcase, a_gap_between_two_holes_is_bridged);
+        tcase_add_test(tcase, an_empty_run_is_passed_over);
+        tcase_add_test(tcase, a_run_in_use_is_not_passed_over);
+        tcase_add_loop_test(tcase, so_many_gaps_and_no_more, 0, (int)ARRAY_SIZE(gap_rows));
+        tcase_add_test(tcase, the_place_where_least_is_missing_is_chosen);
+        tcase_add_loop_test(tcase, parts_are_no_larger_than_that, 0, (int)ARRAY_SIZE(part_rows));
+        tcase_add_loop_test(tcase, a_heap_grows_ahead_within_what_is_spare, 0,
+                            (int)ARRAY_SIZE(ahead_rows));
+        tcase_add_test(tcase, a_heap_grows_ahead_into_free_addresses_only);
+        tcase_add_test(tcase, what_no_gap_holds_has_no_place);
+        tcase_add_test(tcase, the_last_addresses_are_used);
+        return run_suite(suite);
+}

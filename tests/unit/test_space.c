@@ -1,0 +1,323 @@
+/* Which empty block is to go. What moves between heaps is in test_space_adopt.c. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/space.h"
+#include "tests/suite.h"
+#include "tests/unit/heap_world.h"
+
+#define BLOCK (2 * MIB)
+#define NOW   UINT64_C(1000000000)
+
+static struct heap_world world;
+static struct space space;
+static struct space_heap heaps[3];
+
+static void begin(void)
+{
+        world_init(&world, 64 * GIB);
+        space_init(&space);
+        space.arena = world.arena;
+        for (unsigned i = 0; i < 3; i++)
+                space_add(&space, &heaps[i], HEAP_JOINED);
+        ck_assert_uint_eq(space.n_heaps, 3);
+}
+
+static void end(void)
+{
+        for (unsigned i = 0; i < 3; i++) {
+                heap_check(&heaps[i].heap);
+                space_remove(&space, &heaps[i]);
+        }
+        ck_assert_uint_eq(space.n_heaps, 0);
+        world_deinit(&world);
+}
+
+static struct heap_block *add(unsigned heap, uint64_t offset, uint64_t n_bytes)
+{
+        return world_add(&world, &heaps[heap].heap, offset, n_bytes);
+}
+
+/* An allocation of exactly a hole's size is where the hole was. */
+static void fill(unsigned heap, uint64_t n_bytes, uint64_t offset)
+{
+        ck_assert_uint_eq(world_alloc(&heaps[heap].heap, n_bytes), offset);
+}
+
+static void give(unsigned heap, uint64_t offset)
+{
+        (void)world_free(&heaps[heap].heap, offset);
+}
+
+/* The work before all that was freed is over. */
+static void pass(unsigned heap)
+{
+        heaps[heap].heap.n_done_epochs = heap_new_epoch(&heaps[heap].heap) + 1;
+}
+
+static void expect_taken(struct heap_block *block)
+{
+        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), block);
+        ck_assert(block->heap == NULL);
+        world_remove(&world, block);
+}
+
+static void expect_none(void)
+{
+        ck_assert_ptr_null(space_take_idle(&space, 0, 0));
+}
+
+START_TEST(an_empty_space_has_nothing)
+{
+        begin();
+        expect_none();
+        ck_assert(!space_has_empty(&space));
+        ck_assert_uint_eq(space_allocated(&space), 0);
+        ck_assert_uint_eq(space_excess(&space, 0, NOW), 0);
+        end();
+}
+END_TEST
+
+START_TEST(allocated_is_the_sum_of_heaps)
+{
+        begin();
+        for (unsigned i = 0; i < 3; i++) {
+                (void)add(i, i * GIB, BLOCK);
+                (void)world_alloc(&heaps[i].heap, 1000 * (i + 1));
+        }
+        ck_assert_uint_eq(space_allocated(&space), 1024 + 2048 + 3072);
+        end();
+}
+END_TEST
+
+START_TEST(what_is_reserved_is_counted)
+{
+        begin();
+        space_count(&space, 6 * BLOCK);
+        space_forget(&space, 4 * BLOCK);
+        space_count(&space, BLOCK);
+        ck_assert_uint_eq(space.n_reserved_bytes, 3 * BLOCK);
+        ck_assert_uint_eq(space.n_reserved_peak_bytes, 6 * BLOCK);
+        space_count(&space, 4 * BLOCK);
+        ck_assert_uint_eq(space.n_reserved_peak_bytes, 7 * BLOCK);
+        end();
+}
+END_TEST
+
+/* 16 GiB are allocated and 16 more wanted: 33 may be held for 32. */
+START_TEST(excess_is_what_is_held_above_the_budget)
+{
+        begin();
+        (void)add(0, 0, 16 * GIB);
+        fill(0, 16 * GIB, 0);
+        space_count(&space, 16 * GIB);
+        ck_assert_uint_eq(space_excess(&space, 16 * GIB, NOW), 0);
+        ck_assert_uint_eq(space.budget.n_peak_bytes, 32 * GIB);
+        space_count(&space, 16 * GIB);
+        ck_assert_uint_eq(space_excess(&space, GIB, NOW), 0);
+        ck_assert_uint_eq(space_excess(&space, 2 * GIB, NOW), GIB);
+        ck_assert_uint_eq(space_excess(&space, 0, NOW), 0);
+        /* Of the 16 GiB above what is needed half is left of the peak. */
+        ck_assert_uint_eq(space_excess(&space, 0, NOW + BUDGET_HALF_LIFE_US),
+                          32 * GIB - 24 * GIB - 24 * GIB / 32);
+        space.budget.n_empty_max = BLOCK;
+        ck_assert_uint_eq(space_excess(&space, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
+        end();
+}
+END_TEST
+
+START_TEST(a_block_in_use_stays)
+{
+        struct heap_block *block;
+
+        begin();
+        block = add(0, 0, BLOCK);
+        fill(0, 512, 0);
+        pass(0);
+        expect_none();
+        ck_assert(!space_has_empty(&space));
+        give(0, 0);
+        pass(0);
+        ck_assert(space_has_empty(&space));
+        expect_taken(block);
+        expect_none();
+        ck_assert(!space_has_empty(&space));
+        end();
+}
+END_TEST
+
+/* It is freed, but the work before is not over. */
+START_TEST(a_block_that_is_not_idle_stays)
+{
+        struct heap_block *block;
+        uint32_t epoch;
+
+        begin();
+        block = add(0, 0, BLOCK);
+        fill(0, BLOCK, 0);
+        give(0, 0);
+        ck_assert(space_has_empty(&space));
+        expect_none();
+        epoch = heap_new_epoch(&heaps[0].heap);
+        expect_none();
+        heaps[0].heap.n_done_epochs = epoch;
+        expect_none();
+        heaps[0].heap.n_done_epochs = epoch + 1;
+        expect_taken(block);
+        end();
+}
+END_TEST
+
+/* Both would be whole if the hole that is not idle were not joined to them. */
+START_TEST(what_was_joined_to_work_waits_for_it)
+{
+        begin();
+        (void)add(0, 0, BLOCK);
+        (void)add(0, BLOCK, BLOCK);
+        fill(0, BLOCK, 0);
+        give(0, 0);
+        expect_none();
+        pass(0);
+        ck_assert_ptr_nonnull(space_take_idle(&space, 0, 0));
+        ck_assert_ptr_nonnull(space_take_idle(&space, 0, 0));
+        expect_none();
+        end();
+}
+END_TEST
+
+/* A hole from the middle of one to the middle of the third: the second goes. */
+START_TEST(only_whole_blocks_go)
+{
+        struct heap_block *blocks[3];
+
+        begin();
+        for (unsigned i = 0; i < 3; i++)
+                blocks[i] = add(0, i * BLOCK, BLOCK);
+        fill(0, MIB, 0);
+        fill(0, 4 * MIB, MIB);
+        fill(0, MIB, 5 * MIB);
+        give(0, MIB);
+        pass(0);
+        expect_taken(blocks[1]);
+        expect_none();
+        ck_assert(!space_has_empty(&space));
+        end();
+}
+END_TEST
+
+START_TEST(a_hole_without_a_whole_block_is_none)
+{
+        begin();
+        (void)add(0, 0, 4 * MIB);
+        (void)add(0, 4 * MIB, 4 * MIB);
+        fill(0, MIB, 0);
+        fill(0, 6 * MIB, MIB);
+        fill(0, MIB, 7 * MIB);
+        give(0, MIB);
+        pass(0);
+        ck_assert(!space_has_empty(&space));
+        expect_none();
+        end();
+}
+END_TEST
+
+/* What is of least use: whichever heap it is in. */
+START_TEST(the_smallest_hole_goes_first)
+{
+        struct heap_block *large[2], *small, *middle;
+
+        begin();
+        large[0] = add(0, 0, 5 * BLOCK);
+        large[1] = add(0, 5 * BLOCK, BLOCK);
+        small = add(1, GIB, BLOCK);
+        middle = add(2, 2 * GIB, 3 * BLOCK);
+        expect_taken(small);
+        expect_taken(middle);
+        expect_taken(large[0]);
+        expect_taken(large[1]);
+        expect_none();
+        end();
+}
+END_TEST
+
+START_TEST(what_is_not_idle_hides_nothing)
+{
+        struct heap_block *large;
+
+        begin();
+        large = add(0, 0, 5 * BLOCK);
+        (void)add(1, GIB, BLOCK);
+        fill(1, BLOCK, GIB);
+        give(1, GIB);
+        expect_taken(large);
+        expect_none();
+        end();
+}
+END_TEST
+
+/* A block from 8 to 12 MiB; addresses from and up to where it stays. */
+static const struct {
+        uint64_t start, end;
+        bool stays;
+} between_rows[] = {
+        {0, 0, false},
+        {0, 8 * MIB, false},
+        {0, 8 * MIB + 1, true},
+        {8 * MIB, 12 * MIB, true},
+        {9 * MIB, 10 * MIB, true},
+        {12 * MIB - 1, GIB, true},
+        {12 * MIB, GIB, false},
+        {0, GIB, true},
+};
+
+START_TEST(nothing_goes_between_the_addresses)
+{
+        struct heap_block *block;
+
+        begin();
+        block = add(0, 8 * MIB, 4 * MIB);
+        ck_assert_ptr_eq(space_take_idle(&space, WORLD_START + between_rows[_i].start,
+                                         WORLD_START + between_rows[_i].end),
+                         between_rows[_i].stays ? NULL : block);
+        ck_assert_int_eq(block->heap == &heaps[0].heap, between_rows[_i].stays);
+        end();
+}
+END_TEST
+
+/* The smaller one is spared. */
+START_TEST(another_goes_that_is_not_between_the_addresses)
+{
+        struct heap_block *block;
+
+        begin();
+        (void)add(0, 8 * MIB, BLOCK);
+        block = add(1, GIB, 2 * BLOCK);
+        ck_assert_ptr_eq(space_take_idle(&space, WORLD_START, WORLD_START + GIB), block);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("space");
+        TCase *tcase = tcase_create("space");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, an_empty_space_has_nothing);
+        tcase_add_test(tcase, allocated_is_the_sum_of_heaps);
+        tcase_add_test(tcase, what_is_reserved_is_counted);
+        tcase_add_test(tcase, excess_is_what_is_held_above_the_budget);
+        tcase_add_test(tcase, a_block_in_use_stays);
+        tcase_add_test(tcase, a_block_that_is_not_idle_stays);
+        tcase_add_test(tcase, what_was_joined_to_work_waits_for_it);
+        tcase_add_test(tcase, only_whole_blocks_go);
+        tcase_add_test(tcase, a_hole_without_a_whole_block_is_none);
+        tcase_add_test(tcase, the_smallest_hole_goes_first);
+        tcase_add_test(tcase, what_is_not_idle_hides_nothing);
+        tcase_add_loop_test(tcase, nothing_goes_between_the_addresses, 0,
+                            (int)ARRAY_SIZE(between_rows));
+        tcase_add_test(tcase, another_goes_that_is_not_between_the_addresses);
+        return run_suite(suite);
+}

@@ -1,0 +1,264 @@
+/* Idle blocks that move from one heap to another, and plans within what is spare. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/space.h"
+#include "tests/suite.h"
+#include "tests/unit/heap_world.h"
+
+#define BLOCK (2 * MIB)
+#define NOW   UINT64_C(1000000000)
+
+static struct heap_world world;
+static struct space space;
+static struct space_heap heaps[3];
+
+static void begin(enum heap_runs runs)
+{
+        world_init(&world, 64 * GIB);
+        space_init(&space);
+        space.arena = world.arena;
+        for (unsigned i = 0; i < 3; i++)
+                space_add(&space, &heaps[i], runs);
+}
+
+static void end(void)
+{
+        for (unsigned i = 0; i < 3; i++) {
+                heap_check(&heaps[i].heap);
+                space_remove(&space, &heaps[i]);
+        }
+        world_deinit(&world);
+}
+
+static struct heap_block *add(unsigned heap, uint64_t offset, uint64_t n_bytes)
+{
+        return world_add(&world, &heaps[heap].heap, offset, n_bytes);
+}
+
+static void fill(unsigned heap, uint64_t n_bytes, uint64_t offset)
+{
+        ck_assert_uint_eq(world_alloc(&heaps[heap].heap, n_bytes), offset);
+}
+
+static void give(unsigned heap, uint64_t offset)
+{
+        (void)world_free(&heaps[heap].heap, offset);
+}
+
+/* Into the first heap. */
+static bool adopt(uint64_t n_bytes)
+{
+        uint64_t n_bytes_before = 0, n_bytes_after = 0;
+        bool adopted;
+
+        for (unsigned i = 0; i < 3; i++)
+                n_bytes_before += heaps[i].heap.n_reserved_bytes;
+        adopted = space_adopt(&space, &heaps[0], n_bytes);
+        for (unsigned i = 0; i < 3; i++) {
+                heap_check(&heaps[i].heap);
+                n_bytes_after += heaps[i].heap.n_reserved_bytes;
+        }
+        ck_assert_uint_eq(n_bytes_before, n_bytes_after);
+        return adopted;
+}
+
+static void expect_in(unsigned heap, const struct heap_block *block)
+{
+        ck_assert(block->heap == &heaps[heap].heap);
+}
+
+START_TEST(nothing_is_adopted_from_nobody)
+{
+        begin(HEAP_JOINED);
+        ck_assert(!adopt(512));
+        (void)add(0, 0, 8 * BLOCK);
+        ck_assert(!adopt(512));
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, 1);
+        end();
+}
+END_TEST
+
+/* Of five blocks, as many as the bytes need. */
+static const struct {
+        uint64_t n_bytes;
+        unsigned n_blocks;
+} enough_rows[] = {{512, 1},       {BLOCK, 1},           {BLOCK + 512, 2},    {4 * BLOCK, 4},
+                   {5 * BLOCK, 5}, {4 * BLOCK + 512, 5}, {5 * BLOCK + 512, 0}};
+
+START_TEST(just_enough_blocks_move)
+{
+        struct heap_block *blocks[5];
+        unsigned n_blocks = enough_rows[_i].n_blocks;
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 5; i++)
+                blocks[i] = add(1, GIB + i * BLOCK, BLOCK);
+        ck_assert_int_eq(adopt(enough_rows[_i].n_bytes), n_blocks > 0);
+        for (unsigned i = 0; i < 5; i++)
+                expect_in(i < n_blocks ? 0 : 1, blocks[i]);
+        if (n_blocks)
+                fill(0, enough_rows[_i].n_bytes, GIB);
+        end();
+}
+END_TEST
+
+START_TEST(blocks_of_any_size_move)
+{
+        struct heap_block *blocks[3];
+
+        begin(HEAP_JOINED);
+        blocks[0] = add(1, 0, BLOCK);
+        blocks[1] = add(1, BLOCK, 9 * BLOCK);
+        blocks[2] = add(1, 10 * BLOCK, BLOCK);
+        ck_assert(adopt(2 * BLOCK));
+        expect_in(0, blocks[0]);
+        expect_in(0, blocks[1]);
+        expect_in(1, blocks[2]);
+        fill(0, 10 * BLOCK, 0);
+        end();
+}
+END_TEST
+
+/* The hole begins and ends within blocks, which stay: three blocks are whole. */
+START_TEST(blocks_in_use_do_not_move)
+{
+        struct heap_block *blocks[5];
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 5; i++)
+                blocks[i] = add(1, i * BLOCK, BLOCK);
+        fill(1, MIB, 0);
+        fill(1, 8 * MIB, MIB);
+        fill(1, MIB, 9 * MIB);
+        give(1, MIB);
+        heaps[1].heap.n_done_epochs = heap_new_epoch(&heaps[1].heap) + 1;
+        ck_assert(!adopt(3 * BLOCK + 512));
+        ck_assert(adopt(3 * BLOCK));
+        for (unsigned i = 0; i < 5; i++)
+                expect_in(i == 0 || i == 4 ? 1 : 0, blocks[i]);
+        fill(0, 3 * BLOCK, BLOCK);
+        end();
+}
+END_TEST
+
+START_TEST(blocks_that_are_not_idle_do_not_move)
+{
+        begin(HEAP_JOINED);
+        (void)add(1, 0, 4 * BLOCK);
+        fill(1, 512, 0);
+        give(1, 0);
+        ck_assert(!adopt(512));
+        heaps[1].heap.n_done_epochs = heap_new_epoch(&heaps[1].heap) + 1;
+        ck_assert(adopt(512));
+        end();
+}
+END_TEST
+
+/* Two heaps, or two holes, have enough together only. */
+START_TEST(all_comes_from_one_hole)
+{
+        begin(HEAP_JOINED);
+        (void)add(1, 0, 2 * BLOCK);
+        (void)add(2, 2 * BLOCK, 2 * BLOCK);
+        (void)add(1, 4 * BLOCK, 2 * BLOCK);
+        ck_assert(!adopt(3 * BLOCK));
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, 0);
+        end();
+}
+END_TEST
+
+START_TEST(the_smallest_hole_that_is_large_enough_is_taken)
+{
+        struct heap_block *blocks[3];
+
+        begin(HEAP_JOINED);
+        blocks[0] = add(1, 0, 8 * BLOCK);
+        blocks[1] = add(2, GIB, 4 * BLOCK);
+        blocks[2] = add(2, 2 * GIB, 2 * BLOCK);
+        ck_assert(adopt(3 * BLOCK));
+        expect_in(1, blocks[0]);
+        expect_in(0, blocks[1]);
+        expect_in(2, blocks[2]);
+        end();
+}
+END_TEST
+
+/* What the heap has beside it, and the work that is not over there, is as it was. */
+START_TEST(what_is_adopted_joins_the_heaps_own)
+{
+        begin(HEAP_JOINED);
+        (void)add(0, 0, BLOCK);
+        (void)add(1, BLOCK, BLOCK);
+        (void)add(0, 2 * BLOCK, BLOCK);
+        fill(0, BLOCK, 2 * BLOCK);
+        fill(0, BLOCK, 0);
+        give(0, 0);
+        ck_assert(adopt(BLOCK));
+        ck_assert_uint_eq(heaps[0].heap.holes.n_holes, 1);
+        fill(0, 2 * BLOCK, 0);
+        ck_assert_uint_eq(heaps[1].heap.n_reserved_bytes, 0);
+        end();
+}
+END_TEST
+
+START_TEST(runs_kept_apart_give_one_block)
+{
+        struct heap_block *blocks[2];
+
+        begin(HEAP_SPLIT);
+        blocks[0] = add(1, 0, BLOCK);
+        blocks[1] = add(1, BLOCK, 2 * BLOCK);
+        ck_assert(!adopt(3 * BLOCK));
+        ck_assert(adopt(BLOCK + 512));
+        expect_in(1, blocks[0]);
+        expect_in(0, blocks[1]);
+        fill(0, BLOCK + 512, BLOCK);
+        end();
+}
+END_TEST
+
+/* 33 GiB may be held for the peak, and 32 are held or needed: 1/128 of the peak is within that; then
+ * half of that is left, and then nothing. */
+START_TEST(a_plan_grows_ahead_within_the_budget)
+{
+        struct placement plan;
+
+        begin(HEAP_JOINED);
+        budget_see(&space.budget, 32 * GIB, NOW);
+        space_count(&space, 32 * GIB - BLOCK);
+        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, 256 * MIB);
+        space_count(&space, GIB - 128 * MIB);
+        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, 128 * MIB + BLOCK);
+        space_count(&space, 128 * MIB);
+        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, BLOCK);
+        space_count(&space, GIB);
+        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, BLOCK);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("space_adopt");
+        TCase *tcase = tcase_create("space_adopt");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, nothing_is_adopted_from_nobody);
+        tcase_add_loop_test(tcase, just_enough_blocks_move, 0, (int)ARRAY_SIZE(enough_rows));
+        tcase_add_test(tcase, blocks_of_any_size_move);
+        tcase_add_test(tcase, blocks_in_use_do_not_move);
+        tcase_add_test(tcase, blocks_that_are_not_idle_do_not_move);
+        tcase_add_test(tcase, all_comes_from_one_hole);
+        tcase_add_test(tcase, the_smallest_hole_that_is_large_enough_is_taken);
+        tcase_add_test(tcase, what_is_adopted_joins_the_heaps_own);
+        tcase_add_test(tcase, runs_kept_apart_give_one_block);
+        tcase_add_test(tcase, a_plan_grows_ahead_within_the_budget);
+        return run_suite(suite);
+}
