@@ -7,23 +7,14 @@
 #include "tests/model/heap_model.h"
 #include "tests/suite.h"
 
-<<<<<<< HEAD
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define N_STEPS UINT64_C(100000)
-=======
 /* With sanitizers a million together, joined and apart. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define N_STEPS UINT64_C(500000)
->>>>>>> heap-tests
 #else
 #define N_STEPS UINT64_C(1000000)
 #endif
 
-<<<<<<< HEAD
-#define N_LIVE_MAX  48 /* a heap */
-=======
 #define N_LIVE_MAX  60 /* a heap */
->>>>>>> heap-tests
 #define PHASE_STEPS 500
 
 static uint64_t below(struct model *model, uint64_t n)

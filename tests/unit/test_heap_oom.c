@@ -5,10 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-<<<<<<< HEAD
-=======
 #include "base/err.h"
->>>>>>> heap-tests
 #include "client/space.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"
@@ -260,8 +257,6 @@ START_TEST(a_block_that_cannot_leave_stays)
         ck_assert_int_eq(heap_remove_block(heap, middle), 0);
         heap_check(heap);
         end();
-<<<<<<< HEAD
-=======
 }
 END_TEST
 
@@ -334,7 +329,6 @@ START_TEST(blocks_that_moved_before_memory_ran_out_are_in_their_heap)
         ck_assert(world.blocks[15].heap == to);
         ck_assert(world.blocks[16].heap == from);
         end();
->>>>>>> heap-tests
 }
 END_TEST
 
@@ -351,11 +345,8 @@ int main(void)
         tcase_add_test(tcase, allocations_without_memory);
         tcase_add_test(tcase, frees_and_exact_fits_need_no_memory);
         tcase_add_test(tcase, a_block_that_cannot_leave_stays);
-<<<<<<< HEAD
-=======
         tcase_add_test(tcase, an_idle_block_that_cannot_leave_stays);
         tcase_add_test(tcase, blocks_without_memory_to_move_stay);
         tcase_add_test(tcase, blocks_that_moved_before_memory_ran_out_are_in_their_heap);
->>>>>>> heap-tests
         return run_suite(suite);
 }
