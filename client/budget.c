@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Above the peak: 1/32, so that a heap grows in steps; 1/8 when only waiting would help. */
+/* Above the peak: 1/32, so that a heap grows in steps; 1/12 when only waiting would help. */
 #define SLACK_SHIFT  5
 #define HARD_DIVISOR 12
 

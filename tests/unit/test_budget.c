@@ -46,7 +46,7 @@ START_TEST(a_budget_is_the_peak_and_some_more)
 
         ck_assert_uint_eq(budget_bytes(&budget, GIB), 33 * GIB);
         ck_assert_uint_eq(budget_bytes(&budget, 32 * GIB), 33 * GIB);
-        ck_assert_uint_eq(budget_hard_bytes(&budget), 36 * GIB);
+        ck_assert_uint_eq(budget_hard_bytes(&budget), 32 * GIB + 32 * GIB / 12);
 }
 END_TEST
 
