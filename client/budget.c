@@ -3,27 +3,52 @@
 #include <math.h>
 
 /* Above the peak: 1/32, so that a heap grows in steps; 1/12 when only waiting would help. */
-#define SLACK_SHIFT  5
-#define HARD_DIVISOR 12
+#define STEP_PART 32
+#define HARD_PART 12
+
+/* Against leasing and returning in turn: what is too much of it, and how much more is held then. */
+#define CHURN_PEAKS 4
+#define SLACK_PART  8
+
+/* What is left of a number after a time. */
+static uint64_t fade(uint64_t n_bytes, uint64_t us, uint64_t half_life_us)
+{
+        return (uint64_t)((double)n_bytes * exp2(-(double)us / (double)half_life_us));
+}
 
 void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us)
 {
-        double n_above;
+        uint64_t us = now_us > budget->faded_at_us ? now_us - budget->faded_at_us : 0;
 
-        if (budget->n_peak_bytes > n_allocated_bytes && now_us > budget->faded_at_us) {
-                n_above = (double)(budget->n_peak_bytes - n_allocated_bytes) *
-                          exp2(-(double)(now_us - budget->faded_at_us) /
-                               (double)BUDGET_HALF_LIFE_US);
-                budget->n_peak_bytes = n_allocated_bytes + (uint64_t)n_above;
+        if (us) {
+                budget->faded_at_us = now_us;
+                budget->n_churn_bytes = fade(budget->n_churn_bytes, us, BUDGET_HALF_LIFE_US);
+                budget->n_slack_bytes = fade(budget->n_slack_bytes, us,
+                                             BUDGET_SLACK_HALF_LIFE_US);
         }
+        if (us && budget->n_peak_bytes > n_allocated_bytes)
+                budget->n_peak_bytes =
+                        n_allocated_bytes + fade(budget->n_peak_bytes - n_allocated_bytes, us,
+                                                 BUDGET_HALF_LIFE_US);
         if (n_allocated_bytes > budget->n_peak_bytes)
                 budget->n_peak_bytes = n_allocated_bytes;
-        budget->faded_at_us = now_us;
+}
+
+void budget_return(struct budget *budget, uint64_t n_bytes)
+{
+        budget->n_churn_bytes += n_bytes;
+        if (budget->n_churn_bytes / CHURN_PEAKS <= budget->n_peak_bytes)
+                return;
+        budget->n_churn_bytes = 0;
+        budget->n_slack_bytes += budget->n_peak_bytes / SLACK_PART;
+        if (budget->n_slack_bytes > budget->n_peak_bytes)
+                budget->n_slack_bytes = budget->n_peak_bytes;
 }
 
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes)
 {
-        uint64_t n_bytes = budget->n_peak_bytes + (budget->n_peak_bytes >> SLACK_SHIFT);
+        uint64_t n_bytes = budget->n_peak_bytes + budget->n_peak_bytes / STEP_PART +
+                           budget->n_slack_bytes;
 
         if (budget->n_empty_max < n_bytes && n_bytes - budget->n_empty_max > n_allocated_bytes)
                 n_bytes = n_allocated_bytes + budget->n_empty_max;
@@ -32,5 +57,5 @@ uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes)
 
 uint64_t budget_hard_bytes(const struct budget *budget)
 {
-        return budget->n_peak_bytes + budget->n_peak_bytes / HARD_DIVISOR;
+        return budget->n_peak_bytes + budget->n_peak_bytes / HARD_PART + budget->n_slack_bytes;
 }

@@ -60,6 +60,6 @@ bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
 int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
                struct placement *ret_placement);
 
-/* Blocks are on their way to a heap; have gone, or did not come. */
+/* Blocks are on their way to a heap; are about to go back. */
 void space_count(struct space *space, uint64_t n_bytes);
 void space_forget(struct space *space, uint64_t n_bytes);

@@ -191,7 +191,7 @@ ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes ef
         "$place/gpumemd.log"
 ok "SIGHUP: a backing that is the same is not spoken of" \
         said 1 "" grep "backing has changed" "$place/gpumemd.log"
-config '{"pools": [{"device": 1, "max_bytes": "32MiB"}, {"pinned": "all", "backing": "vmm"}]}'
+config '{"pools": [{"device": '"$last"', "max_bytes": "32MiB"}, {"pinned": "all", "backing": "vmm"}]}'
 kill -HUP "$daemon"
 ok "SIGHUP: a backing does not change" \
         wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"

@@ -3,7 +3,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,14 +38,15 @@ static void *connect_again_and_again(void *argument)
         return NULL;
 }
 
+/* To the daemon: a driver may have sockets of its own. */
 static bool holds_a_connection(void)
 {
         for (int fd = 0; fd < 256; fd++) {
-                int type = 0;
-                socklen_t n_bytes = sizeof(type);
+                struct sockaddr_un peer = {.sun_family = AF_UNSPEC};
+                socklen_t n_bytes = sizeof(peer);
 
-                if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n_bytes) == 0 &&
-                    type == SOCK_SEQPACKET)
+                if (getpeername(fd, (struct sockaddr *)&peer, &n_bytes) == 0 &&
+                    peer.sun_family == AF_UNIX && strcmp(peer.sun_path, gpumemd.socket) == 0)
                         return true;
         }
         return false;
