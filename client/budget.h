@@ -2,9 +2,10 @@
  *
  * The peak fades: what is held above the present need is worth less the longer it was not needed, and
  * another process may need it. A heap whose holes do not fit its requests needs more than the peak,
- * and would lease and return at every turn: when four times the peak goes back within a half-life,
- * it may hold an eighth of the peak more, up to twice the peak; that fades too, but slowly.
- * Pure: time comes from the caller. Not for two threads at once. */
+ * and would lease and return at every turn: when blocks go back faster than a program can be helped by
+ * it, it may hold a quarter of the peak more, up to twice the peak; that fades too, but slowly.
+ * Pure: time comes from the caller, who leaves out what leases and returns take: it is the program's
+ * own pace that is looked at. Not for two threads at once. */
 #pragma once
 
 #include <stdint.h>
@@ -12,7 +13,7 @@
 struct budget {
         uint64_t n_peak_bytes;  /* allocated, faded */
         uint64_t n_slack_bytes; /* above the peak, against leasing and returning in turn; faded */
-        uint64_t n_churn_bytes; /* returned lately, faded */
+        double n_churn;         /* blocks returned lately, faded */
         uint64_t faded_at_us;
         uint64_t n_empty_max; /* bytes that no allocation needs; UINT64_MAX: no bound of its own */
 };
@@ -31,8 +32,8 @@ struct budget {
 /* So much is allocated now. To be told often enough that peaks are seen. */
 void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us);
 
-/* So much goes back, at the time of the last budget_see. */
-void budget_return(struct budget *budget, uint64_t n_bytes);
+/* A block goes back, at the time of the last budget_see. */
+void budget_return(struct budget *budget);
 
 /* What may be held for the peak. */
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes);

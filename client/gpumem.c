@@ -93,6 +93,10 @@ int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_o
 
         if (n_their_bytes <= sizeof(size_t))
                 return -EINVAL;
+        if (n_their_bytes == n_our_bytes) {
+                memcpy(ours, theirs, n_our_bytes);
+                return 0;
+        }
         for (size_t i = n_our_bytes; i < n_their_bytes; i++) {
                 if (bytes[i])
                         return -E2BIG;

@@ -4,12 +4,28 @@
 
 #define LOOK_FREES_SOON 32
 
-uint64_t idle_now_us(void)
+uint64_t idle_system_us(void)
 {
         struct timespec time;
 
         (void)clock_gettime(CLOCK_MONOTONIC, &time);
         return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
+uint64_t idle_now_us(const struct pool *pool)
+{
+        return idle_system_us() - pool->n_away_us;
+}
+
+void idle_stop_clock(struct pool *pool, uint64_t since_us)
+{
+        uint64_t us = idle_system_us() - since_us, us_most;
+
+        pthread_mutex_lock(&pool->lock);
+        /* Several threads at once were away for longer than the time that passed. */
+        us_most = idle_now_us(pool) - pool->space.budget.faded_at_us;
+        pool->n_away_us += us < us_most ? us : us_most;
+        pthread_mutex_unlock(&pool->lock);
 }
 
 void idle_poll(struct pool *pool)
@@ -37,7 +53,7 @@ static bool take_one(struct pool *pool, uint64_t start, uint64_t end, struct lea
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
                     struct leased_list *list)
 {
-        while (space_excess(&pool->space, n_more_bytes, idle_now_us()) &&
+        while (space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
                take_one(pool, start, end, list))
                 ;
 }
@@ -89,12 +105,12 @@ void idle_look(struct stream_heap *heap, void *const *own_stream)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         struct pool *pool = heap->pool;
-        uint64_t n_excess, n_reserved;
+        uint64_t n_excess, n_reserved, since_us;
 
         if (!returns_by_itself(pool))
                 return;
         pthread_mutex_lock(&pool->lock);
-        n_excess = space_excess(&pool->space, 0, idle_now_us());
+        n_excess = space_excess(&pool->space, 0, idle_now_us(pool));
         n_reserved = pool->space.n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
@@ -113,7 +129,9 @@ void idle_look(struct stream_heap *heap, void *const *own_stream)
         heap->n_look_bytes = space_look_bytes(&pool->space, heap_in(heap));
         lock_drop(&heap_in(heap)->lock);
         pthread_mutex_unlock(&pool->lock);
+        since_us = idle_system_us();
         idle_return(pool, &list);
+        idle_stop_clock(pool, since_us);
 }
 
 bool idle_has_empty(struct pool *pool)

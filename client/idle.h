@@ -26,4 +26,9 @@ uint64_t idle_flush(struct pool *pool);
 /* There is a block that no allocation needs, whether its work is over or not. */
 bool idle_has_empty(struct pool *pool);
 
-uint64_t idle_now_us(void);
+/* The pool's clock: it stands while blocks are leased and returned. The caller has the lock. */
+uint64_t idle_now_us(const struct pool *pool);
+
+/* Stops the pool's clock for what has begun at that time of the system's and ends now. */
+void idle_stop_clock(struct pool *pool, uint64_t since_us);
+uint64_t idle_system_us(void);

@@ -72,11 +72,11 @@ static bool is_hard(const struct pool *pool, uint64_t n_more_bytes)
 static void make_room(struct pool *pool, const struct placement *placement,
                       struct leased_list *list)
 {
-        uint64_t until_us = idle_now_us() + WAIT_US;
+        uint64_t until_us = idle_system_us() + WAIT_US;
 
         idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         while (is_hard(pool, placement->n_bytes) && anything_pending(pool) &&
-               idle_now_us() < until_us) {
+               idle_system_us() < until_us) {
                 pthread_mutex_unlock(&pool->lock);
                 (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
                                       &(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
@@ -195,7 +195,7 @@ static int plan(struct pool *pool, const struct pool_request *request,
         fence(pool, request, heap);
         if (adopt(pool, request, heap))
                 return 0;
-        (void)space_excess(&pool->space, n_bytes, idle_now_us());
+        (void)space_excess(&pool->space, n_bytes, idle_now_us(pool));
         r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
         if (!r)
                 r = reserve(pool, placement, parts);
@@ -301,13 +301,11 @@ static int refuse_as_too_large(const struct pool *pool, uint64_t n_bytes)
         return GPUMEM_E_TOO_LARGE;
 }
 
-int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
-               void **ret_pointer)
+static int alloc(struct pool *pool, const struct pool_request *request,
+                 struct stream_heap **ret_heap, void **ret_pointer)
 {
         int r = -EAGAIN;
 
-        if (request->n_bytes > pool->row.n_capacity_bytes)
-                return refuse_as_too_large(pool, request->n_bytes);
         for (unsigned i = 0; r == -EAGAIN && i < TRIES_MAX; i++)
                 r = attempt(pool, request, ret_heap, ret_pointer);
         if (r != -EAGAIN && !is_refusal(r))
@@ -318,4 +316,17 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct str
                 (void)idle_flush(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);
         return r == -EAGAIN ? -ENOMEM : r;
+}
+
+int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
+               void **ret_pointer)
+{
+        uint64_t since_us = idle_system_us();
+        int r;
+
+        if (request->n_bytes > pool->row.n_capacity_bytes)
+                return refuse_as_too_large(pool, request->n_bytes);
+        r = alloc(pool, request, ret_heap, ret_pointer);
+        idle_stop_clock(pool, since_us);
+        return r;
 }

@@ -53,6 +53,7 @@ struct pool {
         uint64_t arena_start;
         uint64_t n_arena_bytes;
         struct space space;
+        uint64_t n_away_us;        /* that leases and returns took */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;

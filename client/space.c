@@ -63,7 +63,7 @@ void space_count(struct space *space, uint64_t n_bytes)
 void space_forget(struct space *space, uint64_t n_bytes)
 {
         space->n_reserved_bytes -= n_bytes;
-        budget_return(&space->budget, n_bytes);
+        budget_return(&space->budget);
 }
 
 static bool is_within(const struct heap *heap, const struct piece *hole,

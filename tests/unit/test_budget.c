@@ -133,11 +133,47 @@ START_TEST(empties_have_a_bound_of_their_own)
 }
 END_TEST
 
+/* As a loop does whose holes do not fit: a block goes back every few microseconds. */
+START_TEST(what_goes_back_in_turn_may_be_kept)
+{
+        struct budget budget = budget_with_peak(32 * GIB);
+        uint64_t us = budget.faded_at_us;
+
+        for (unsigned i = 0; i < 399; i++)
+                budget_return(&budget);
+        ck_assert_uint_eq(budget.n_slack_bytes, 0);
+        budget_return(&budget);
+        ck_assert_uint_eq(budget_bytes(&budget, 32 * GIB), 41 * GIB);
+        for (unsigned i = 0; i < 10 * 400; i++)
+                budget_return(&budget);
+        ck_assert_uint_eq(budget_bytes(&budget, 32 * GIB), 65 * GIB);
+        budget_see(&budget, 32 * GIB, us + BUDGET_SLACK_HALF_LIFE_US);
+        ck_assert_uint_eq(budget_bytes(&budget, 32 * GIB), 49 * GIB);
+}
+END_TEST
+
+/* One each 360 us of the program's own time for ten seconds. */
+START_TEST(what_goes_back_now_and_then_is_not_kept)
+{
+        struct budget budget = budget_with_peak(32 * GIB);
+        uint64_t us = budget.faded_at_us;
+
+        for (unsigned i = 0; i < 27777; i++) {
+                us += 360;
+                budget_see(&budget, 32 * GIB, us);
+                budget_return(&budget);
+        }
+        ck_assert_uint_eq(budget.n_slack_bytes, 0);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("budget");
         TCase *tcase = tcase_create("budget");
 
+        tcase_add_test(tests, what_goes_back_in_turn_may_be_kept);
+        tcase_add_test(tests, what_goes_back_now_and_then_is_not_kept);
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
         tcase_add_test(tcase, nothing_was_needed_yet);
