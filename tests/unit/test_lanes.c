@@ -123,6 +123,32 @@ START_TEST(each_peak_is_its_own)
 }
 END_TEST
 
+/* A peak from before, and then all lanes rise to it and beyond at the same time: in one of the two
+ * numbers only, so that the other does not make anybody look. */
+static const struct {
+        uint64_t n_requested, n_allocated;
+} rise_rows[] = {{100, 0}, {0, 100}};
+
+START_TEST(lanes_that_rise_together_find_the_peak)
+{
+        uint64_t n_requested = rise_rows[_i].n_requested, n_allocated = rise_rows[_i].n_allocated;
+        struct lane *given[BOARD_LANES] = {lanes_own(&lanes)};
+
+        lanes_init(&lanes);
+        for (unsigned i = 1; i < BOARD_LANES; i++)
+                given[i] = lanes_join(&lanes);
+        come(given[0], 80 * n_requested, 80 * n_allocated);
+        go(given[0], 80 * n_requested, 80 * n_allocated);
+        for (uint64_t n = 1; n <= 100; n++) {
+                uint64_t n_peak = n < 80 ? 80 : n;
+
+                come(given[n % BOARD_LANES], n_requested, n_allocated);
+                expect_peaks(n_peak * n_requested, n_peak * n_allocated);
+        }
+        lanes_deinit(&lanes);
+}
+END_TEST
+
 struct counted {
         struct lane *lane;
         uint64_t n_requested, n_allocated;
@@ -153,8 +179,8 @@ static void naive_come(struct naive *naive)
         naive->n_live++;
         *counted = (struct counted){
                 .lane = naive->lanes[test_random_below(&naive->random, naive->n_lanes)],
-                .n_requested = n_bytes,
-                .n_allocated = (n_bytes + 511) / 512 * 512};
+                .n_requested = test_random_size(&naive->random, n_bytes),
+                .n_allocated = n_bytes};
         naive->n_requested += counted->n_requested;
         naive->n_allocated += counted->n_allocated;
         raise(&naive->n_requested_peak, naive->n_requested);
@@ -192,7 +218,7 @@ static bool is_right(const struct naive *naive)
 }
 
 /* One heap, as many as there are lanes, and more than there are, so that lanes are shared; now and
- * then on another board. */
+ * then on another board. Few bytes of some are requested: the two peaks come at different times. */
 START_TEST(sums_and_peaks_are_exact_at_each_step)
 {
         static const unsigned n_heaps[] = {1, 2, BOARD_LANES - 1, 20};
@@ -261,6 +287,8 @@ int main(void)
         tcase_add_test(tcase, the_lane_with_the_fewest_heaps_is_given);
         tcase_add_test(tcase, a_lanes_peak_is_exact);
         tcase_add_test(tcase, each_peak_is_its_own);
+        tcase_add_loop_test(tcase, lanes_that_rise_together_find_the_peak, 0,
+                            (int)ARRAY_SIZE(rise_rows));
         tcase_add_loop_test(tcase, sums_and_peaks_are_exact_at_each_step, 0, 4);
         tcase_add_test(tcase, a_new_board_says_what_the_old_one_said);
         return run_suite(suite);

@@ -1,4 +1,5 @@
-/* Where the memory comes from that a heap lacks, and in what blocks. */
+/* Where the memory comes from that a heap lacks. How much, and in what blocks, is in
+ * test_placement_sizes.c. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "tests/unit/heap_world.h"
 
 #define BLOCK (2 * MIB)
-#define PEAK  (64 * GIB) /* parts of 2 GiB, 512 MiB ahead */
+#define PEAK  (64 * GIB) /* parts of 2 GiB */
 
 static struct heap_world world;
 static struct heap heap, other;
@@ -260,66 +261,42 @@ START_TEST(the_place_where_least_is_missing_is_chosen)
 }
 END_TEST
 
-static const struct {
-        uint64_t n_bytes, n_peak_bytes, n_part_bytes;
-} part_rows[] = {
-        {GIB, 0, 64 * MIB},            /* a sixteenth of the request */
-        {GIB, 2 * GIB, 64 * MIB},      /* as much as 1/32 of the peak */
-        {GIB, 4 * GIB, 128 * MIB},     /* 1/32 of the peak */
-        {GIB, 3 * GIB, 96 * MIB},      /* sizes are 2^n and 3 * 2^n */
-        {GIB, 7 * GIB / 2, 128 * MIB}, /* and rounded up */
-        {GIB, 64 * GIB, GIB},          /* one block for all */
-        {15 * GIB, GIB, GIB},          /* 960 MiB rounded up */
-};
-
-START_TEST(parts_are_no_larger_than_that)
-{
-        uint64_t n_bytes = part_rows[_i].n_bytes, n_part = part_rows[_i].n_part_bytes, at = 0;
-
-        begin(HEAP_JOINED, 32 * GIB);
-        make_plan(n_bytes, part_rows[_i].n_peak_bytes, 0);
-        ck_assert_uint_eq(plan.n_parts, (n_bytes + n_part - 1) / n_part);
-        for (unsigned i = 0; i < plan.n_parts; i++) {
-                expect_part(i, at, n_bytes - at < n_part ? n_bytes - at : n_part);
-                at += n_part;
-        }
-        ck_assert_uint_eq(plan.n_bytes, n_bytes);
-        end();
-}
-END_TEST
-
-/* 512 MiB are 1/128 of the peak. */
-static const struct {
-        uint64_t n_bytes, n_spare_bytes, n_leased_bytes;
-} ahead_rows[] = {
-        {MIB, 0, BLOCK},
-        {MIB, BLOCK - 1, BLOCK},
-        {MIB, BLOCK, 2 * BLOCK},
-        {MIB, 100 * MIB, 102 * MIB},
-        {MIB, GIB, 512 * MIB},
-        {510 * MIB, GIB, 512 * MIB},
-        {512 * MIB, GIB, 512 * MIB},
-        {600 * MIB, GIB, 600 * MIB},
-};
-
-START_TEST(a_heap_grows_ahead_within_what_is_spare)
-{
-        begin(HEAP_JOINED, 8 * GIB);
-        make_plan(ahead_rows[_i].n_bytes, PEAK, ahead_rows[_i].n_spare_bytes);
-        expect_one_part(0, ahead_rows[_i].n_leased_bytes);
-        expect_range(0, ahead_rows[_i].n_leased_bytes);
-        end();
-}
-END_TEST
-
-START_TEST(a_heap_grows_ahead_into_free_addresses_only)
+/* Below there is exactly as much as is missing, and above nothing. */
+START_TEST(the_gap_below_is_filled)
 {
         begin(HEAP_JOINED, GIB);
-        add(0, BLOCK);
-        add_other(16 * MIB, GIB - 16 * MIB);
-        make_plan(4 * MIB, PEAK, PEAK);
-        expect_range(0, 16 * MIB);
-        expect_one_part(BLOCK, 14 * MIB);
+        add_other(0, 8 * MIB);
+        add(12 * MIB, BLOCK);
+        add_other(14 * MIB, 8 * MIB);
+        make_plan(6 * MIB, PEAK, PEAK);
+        expect_range(8 * MIB, 14 * MIB);
+        expect_one_part(8 * MIB, 4 * MIB);
+        carry_out(6 * MIB);
+        end();
+}
+END_TEST
+
+/* Over two empty runs 20 MiB are missing in two gaps; above another run in one gap as many, or 2 MiB
+ * more. */
+static const uint64_t lone_rows[] = {20 * MIB, 18 * MIB};
+
+START_TEST(a_lease_is_worth_half_a_granule)
+{
+        uint64_t n_lone = lone_rows[_i];
+
+        begin(HEAP_JOINED, GIB);
+        add(42 * MIB, 10 * MIB);
+        fill(10 * MIB, 42 * MIB);
+        add_other(0, BLOCK);
+        add(2 * MIB, 10 * MIB);
+        add(22 * MIB, 10 * MIB);
+        add(100 * MIB, n_lone);
+        make_plan(40 * MIB, PEAK, 0);
+        if (n_lone == 20 * MIB)
+                expect_range(100 * MIB, 140 * MIB);
+        else
+                expect_range(BLOCK, 42 * MIB);
+        carry_out(40 * MIB);
         end();
 }
 END_TEST
@@ -368,10 +345,8 @@ int main(void)
         tcase_add_test(tcase, a_run_in_use_is_not_passed_over);
         tcase_add_loop_test(tcase, so_many_gaps_and_no_more, 0, (int)ARRAY_SIZE(gap_rows));
         tcase_add_test(tcase, the_place_where_least_is_missing_is_chosen);
-        tcase_add_loop_test(tcase, parts_are_no_larger_than_that, 0, (int)ARRAY_SIZE(part_rows));
-        tcase_add_loop_test(tcase, a_heap_grows_ahead_within_what_is_spare, 0,
-                            (int)ARRAY_SIZE(ahead_rows));
-        tcase_add_test(tcase, a_heap_grows_ahead_into_free_addresses_only);
+        tcase_add_test(tcase, the_gap_below_is_filled);
+        tcase_add_loop_test(tcase, a_lease_is_worth_half_a_granule, 0, (int)ARRAY_SIZE(lone_rows));
         tcase_add_test(tcase, what_no_gap_holds_has_no_place);
         tcase_add_test(tcase, the_last_addresses_are_used);
         return run_suite(suite);
