@@ -172,8 +172,8 @@ int main(void)
         Suite *suite = suite_create("budget");
         TCase *tcase = tcase_create("budget");
 
-        tcase_add_test(tests, what_goes_back_in_turn_may_be_kept);
-        tcase_add_test(tests, what_goes_back_now_and_then_is_not_kept);
+        tcase_add_test(tcase, what_goes_back_in_turn_may_be_kept);
+        tcase_add_test(tcase, what_goes_back_now_and_then_is_not_kept);
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
         tcase_add_test(tcase, nothing_was_needed_yet);
