@@ -65,8 +65,8 @@ static void compare_all_sizes(const struct shelf *shelf)
 {
         for (uint64_t n = 1; n <= 66; n++) {
                 for (uint32_t properties = 0; properties <= 4; properties += 4) {
-                        struct bin *bin = bins_find(&shelf->bins, n * 2 * MIB, bins_limit(n * 2 * MIB),
-                                                      properties);
+                        struct bin *bin = bins_find(&shelf->bins, n * 2 * MIB,
+                                                    bins_limit(n * 2 * MIB), properties);
 
                         ck_assert_uint_eq(bin ? bin->n_bytes : 0,
                                           best_size(shelf, n * 2 * MIB, properties));
