@@ -14,6 +14,12 @@
 #include "tests/random.h"
 #include "tests/suite.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define N_STEPS UINT64_C(100000)
+#else
+#define N_STEPS UINT64_C(1000000)
+#endif
+
 #define START       (UINT64_C(1) << 44)
 #define N_GRANULES  256
 #define N_HEAPS     10 /* more than there are lanes */
@@ -55,6 +61,9 @@ static _Atomic unsigned n_working;
 static _Atomic uint8_t marks[N_GRANULES * (HEAP_BLOCK_UNIT / HEAP_UNIT)];
 static _Atomic unsigned n_wrong;
 
+/* The heap that a granule was freed in last, and the epoch: written under the heap's lock. */
+static _Atomic uint64_t freed_in[N_GRANULES];
+
 static void expect(bool right)
 {
         if (!right)
@@ -71,6 +80,25 @@ static void mark(const struct live *live, uint8_t from, uint8_t to)
                 expect(atomic_exchange(&marks[first + i], to) == from);
         if ((n - 1) % MARK_STRIDE)
                 expect(atomic_exchange(&marks[first + n - 1], to) == from);
+}
+
+static void note_freed(const struct live *live, const struct heap *heap)
+{
+        uint64_t index = (uint64_t)(CONTAINER_OF(heap, struct space_heap, heap) - heaps);
+
+        for (uint64_t i = (live->address - START) / HEAP_BLOCK_UNIT;
+             i <= (live->address + live->n_bytes - 1 - START) / HEAP_BLOCK_UNIT; i++)
+                freed_in[i] = index << 32 | heap->epoch;
+}
+
+/* Wherever the block was moved since: what was over then is over now. */
+static void expect_done(const struct heap_block *block)
+{
+        for (uint64_t i = 0; i < block->at.n_bytes / HEAP_BLOCK_UNIT; i++) {
+                uint64_t freed = freed_in[(block->at.start - START) / HEAP_BLOCK_UNIT + i];
+
+                expect((uint32_t)freed < heaps[freed >> 32].heap.n_done_epochs);
+        }
 }
 
 /* The caller has the heap's lock. */
@@ -111,6 +139,7 @@ static bool take_one(uint64_t start, uint64_t end)
         if (!block)
                 return false;
         expect(block->heap == NULL);
+        expect_done(block);
         for (uint64_t i = 0; i < block->at.n_bytes / HEAP_UNIT; i += MARK_STRIDE)
                 expect(!marks[(block->at.start - START) / HEAP_UNIT + i]);
         space_forget(&space, block->at.n_bytes);
@@ -205,6 +234,7 @@ static void free_at(struct worker *worker, unsigned index)
         if (!heap)
                 return;
         lock_take(&heap->lock);
+        note_freed(&live, heap);
         expect(heap_free(heap, live.address, &freed) == 0);
         expect(freed.n_requested_bytes == live.n_requested_bytes);
         lanes_count(&lanes, lane_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps], LANE_FREE,
@@ -285,7 +315,7 @@ static void begin(void)
 {
         struct test_random random = test_random_begin();
 
-        n_steps = test_n_steps();
+        n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
         pthread_mutex_init(&slow, NULL);
         ck_assert_int_eq(arena_new(START, N_GRANULES * HEAP_BLOCK_UNIT, &arena), 0);
         space_init(&space);
