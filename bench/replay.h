@@ -1,7 +1,6 @@
 /* A trace through the library's own heaps, placement and budget, with a clock of its own and leases
  * that cost nothing but are counted: what the library would hold, hit and lease if a program made
- * these calls. The steps of a miss follow client/miss.c and client/idle.c; tests/live has a test that
- * replays a trace through the library itself and compares.
+ * these calls. The steps of a miss follow client/miss.c and client/idle.c, without their locks.
  *
  * Time: traces have none, so a line takes US_PER_LINE by choice. An event that the library records is
  * over `lag_us` later; a library that waits for one waits here too. One thread. */

@@ -1,0 +1,196 @@
+/* What a client keeps of what it does not use: by default as much as it needed lately, with
+ * GPUMEM_CACHE_SIZE no more than that; all of it goes back with gpumem_flush, and before a request is
+ * refused. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct gpumem_client *client;
+
+/* daemon_start sets the variable to 0, for tests that want figures to be foretold. */
+static void connect_with(const char *cache_size)
+{
+        if (cache_size)
+                ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", cache_size, 1), 0);
+        else
+                ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        const char *const options[] = {"--device-bytes", "256MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+}
+
+static void stop(void)
+{
+        gpumem_disconnect(client);
+        client = NULL;
+        daemon_await(FIGURE_charged, 0);
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static int try_alloc(uint64_t n_bytes, void **ret_pointer)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = gpu_stream(gpu),
+                                         .n_bytes = n_bytes};
+
+        return gpumem_alloc(client, &request, ret_pointer);
+}
+
+static void *must_alloc(uint64_t n_bytes)
+{
+        void *pointer;
+
+        ck_assert_int_eq(try_alloc(n_bytes, &pointer), 0);
+        return pointer;
+}
+
+static void must_free(void *pointer)
+{
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+}
+
+static struct gpumem_stats stats(void)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        return stats;
+}
+
+START_TEST(what_is_freed_is_had_again_without_a_message)
+{
+        uint64_t n_flushed, n_reserved, n_misses;
+        void *pointer;
+
+        connect_with(NULL);
+        must_free(must_alloc(40 * MIB));
+        n_reserved = stats().n_reserved_bytes;
+        n_misses = stats().n_misses;
+        ck_assert_uint_ge(n_reserved, 40 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), n_reserved);
+        pointer = must_alloc(40 * MIB);
+        ck_assert_uint_eq(stats().n_misses, n_misses);
+        ck_assert_uint_eq(stats().n_hits, 1);
+        must_free(pointer);
+        ck_assert_int_eq(gpumem_flush(client, &n_flushed), 0);
+        ck_assert_uint_eq(n_flushed, n_reserved);
+        ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+        daemon_await(FIGURE_leased, 0);
+}
+END_TEST
+
+START_TEST(a_flush_leaves_what_is_used)
+{
+        void *used, *freed;
+
+        connect_with(NULL);
+        used = must_alloc(8 * MIB);
+        freed = must_alloc(24 * MIB);
+        must_free(freed);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_ge(stats().n_reserved_bytes, 8 * MIB);
+        ck_assert_uint_lt(stats().n_reserved_bytes, 32 * MIB);
+        ck_assert_uint_eq(stats().n_allocated_bytes, 8 * MIB);
+        must_free(used);
+}
+END_TEST
+
+START_TEST(a_cache_has_a_size)
+{
+        connect_with("16MiB");
+        must_free(must_alloc(64 * MIB));
+        ck_assert_uint_le(stats().n_reserved_bytes, 16 * MIB);
+        ck_assert_uint_gt(stats().n_reserved_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_cache_may_be_none)
+{
+        connect_with("0");
+        must_free(must_alloc(64 * MIB));
+        ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+        daemon_await(FIGURE_leased, 0);
+}
+END_TEST
+
+START_TEST(a_size_that_is_none_is_told)
+{
+        ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "much", 1), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_BAD_REQUEST);
+        client = NULL;
+}
+END_TEST
+
+START_TEST(what_is_kept_is_given_up_before_a_refusal)
+{
+        void *pointer;
+
+        connect_with(NULL);
+        must_free(must_alloc(100 * MIB));
+        must_free(must_alloc(150 * MIB));
+        pointer = must_alloc(240 * MIB);
+        must_free(pointer);
+}
+END_TEST
+
+/* A run of blocks is one memory to an allocation. */
+START_TEST(an_allocation_may_lie_in_several_blocks)
+{
+        const uint64_t n_bytes = 30 * MIB;
+        unsigned char *pointer, *staged;
+        struct gpumem_info first = {.struct_size = sizeof(first)}, last = first;
+
+        connect_with(NULL);
+        pointer = must_alloc(n_bytes);
+        ck_assert_int_eq(gpumem_describe(client, pointer, &first), 0);
+        ck_assert_int_eq(gpumem_describe(client, pointer + n_bytes - 1, &last), 0);
+        ck_assert_uint_ne(first.block, last.block);
+        ck_assert_ptr_eq(last.base, pointer);
+        ck_assert_uint_eq(last.n_requested_bytes, n_bytes);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 0x5a, n_bytes), 0);
+        for (uint64_t at = 0; at < n_bytes; at += 64 * KIB) {
+                ck_assert_int_eq(gpu_stage(gpu, 64 * KIB, (void **)&staged), 0);
+                memset(staged, 0, 64 * KIB);
+                ck_assert_int_eq(gpu_copy_to_host(gpu, staged, pointer + at, 64 * KIB), 0);
+                ck_assert_int_eq(gpu_synchronize(gpu), 0);
+                ck_assert_uint_eq(staged[0], 0x5a);
+                ck_assert_int_eq(memcmp(staged, staged + 1, 64 * KIB - 1), 0);
+        }
+        must_free(pointer);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("cache");
+        TCase *tests = tcase_create("cache");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, what_is_freed_is_had_again_without_a_message);
+        tcase_add_test(tests, a_flush_leaves_what_is_used);
+        tcase_add_test(tests, a_cache_has_a_size);
+        tcase_add_test(tests, a_cache_may_be_none);
+        tcase_add_test(tests, a_size_that_is_none_is_told);
+        tcase_add_test(tests, what_is_kept_is_given_up_before_a_refusal);
+        tcase_add_test(tests, an_allocation_may_lie_in_several_blocks);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
