@@ -48,8 +48,8 @@ static void link_hole(struct holes *holes, uint32_t index)
         piece->state = PIECE_HOLE;
         piece->next = next;
         piece->previous = 0;
-        if (next)
-                holes_at(holes, next)->previous = index;
+        /* Index 0 is nobody's: what is written there is never read. */
+        holes_at(holes, next)->previous = index;
         holes->heads[class] = index;
         holes->words[class / 64] |= UINT64_C(1) << (class % 64);
         holes->summary |= UINT64_C(1) << (class / 64);
@@ -65,8 +65,7 @@ static void unlink_hole(struct holes *holes, uint32_t index)
         assert(piece->state == PIECE_HOLE);
         holes->n_holes--;
         holes->n_units -= piece->n_units;
-        if (piece->next)
-                holes_at(holes, piece->next)->previous = piece->previous;
+        holes_at(holes, piece->next)->previous = piece->previous;
         if (piece->previous) {
                 holes_at(holes, piece->previous)->next = piece->next;
                 return;

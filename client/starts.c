@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define FIRST_BITS 6
+#define FIRST_BITS 8
 #define MAX_BITS   31
 
 /* Fibonacci hashing: neighbours in memory fall far apart, and the table's order is the product's. */
@@ -23,7 +23,7 @@ static uint32_t place_of(const struct starts *starts, uint32_t unit)
 
 static uint32_t n_entries_max(unsigned n_bits)
 {
-        return UINT32_C(3) << (n_bits - 2);
+        return UINT32_C(1) << (n_bits - 2);
 }
 
 /* An entry never wraps around to the front: behind the last place there is room for as long a chain

@@ -1,7 +1,7 @@
 /* Where allocations start: from the unit that one starts at to its piece. Pure; the owner locks.
  *
- * A table of 8 bytes an entry, open, at most three quarters full: a look-up is a cache
- * line, seldom two. Entries stand in
+ * A table of 8 bytes an entry, open, at most a quarter full: nearly every look-up
+ * ends at its first entry, and the processor foresees it. Entries stand in
  * the order of their hashes, so that growing reads and writes from one end to the other. */
 #pragma once
 

@@ -23,13 +23,13 @@ static void add(struct starts *starts, uint32_t unit, uint32_t piece)
 /* A unit that comes after `n_before` others in the chain of the last place. */
 static uint32_t last_place(uint32_t n_before)
 {
-        return (UINT32_MAX - 47 + n_before) * INVERSE;
+        return (UINT32_MAX - 63 + n_before) * INVERSE;
 }
 
-/* In order, none before its place, none lost, and never more than three quarters full. */
+/* In order, none before its place, none lost, and never more than a quarter full. */
 static void check(const struct starts *starts)
 {
-        size_t n_places = ((size_t)1 << starts->n_bits) + (UINT32_C(3) << starts->n_bits) / 4 + 1;
+        size_t n_places = ((size_t)1 << starts->n_bits) + (UINT32_C(1) << starts->n_bits) / 4 + 1;
         uint32_t n = 0, n_wrong = 0, last = 0;
 
         for (size_t i = 0; starts->n_bits && i < n_places; i++) {
@@ -43,7 +43,7 @@ static void check(const struct starts *starts)
         }
         ck_assert_uint_eq(n_wrong, 0);
         ck_assert_uint_eq(n, starts->n_entries);
-        ck_assert_uint_le(n, (UINT32_C(3) << starts->n_bits) / 4);
+        ck_assert_uint_le(n, (UINT32_C(1) << starts->n_bits) / 4);
 }
 
 START_TEST(an_empty_table_has_nothing)
@@ -80,24 +80,24 @@ START_TEST(units_at_both_ends)
 }
 END_TEST
 
-/* 48 are three quarters of the first table: all in the chain of its last place, which runs on behind
+/* 64 are a quarter of the first table: all in the chain of its last place, which runs on behind
  * it. Removed from the front, from the back, and every third one first. */
 START_TEST(a_full_table_of_one_chain)
 {
         struct starts starts = {0};
         unsigned n_bits = 0;
 
-        for (uint32_t i = 0; i < 48; i++) {
-                uint32_t n = _i == 1 ? 47 - i : i * 5 % 48;
+        for (uint32_t i = 0; i < 64; i++) {
+                uint32_t n = _i == 1 ? 63 - i : i * 5 % 64;
 
                 add(&starts, last_place(n), n + 1);
                 check(&starts);
         }
         n_bits = starts.n_bits;
-        for (uint32_t i = 0; i < 48; i++)
+        for (uint32_t i = 0; i < 64; i++)
                 ck_assert_uint_eq(starts_find(&starts, last_place(i)), i + 1);
-        for (uint32_t i = 0; i < 48; i++) {
-                uint32_t n = _i == 0 ? i : _i == 1 ? 47 - i : i * 11 % 48;
+        for (uint32_t i = 0; i < 64; i++) {
+                uint32_t n = _i == 0 ? i : _i == 1 ? 63 - i : i * 11 % 64;
 
                 ck_assert_uint_eq(starts_remove(&starts, last_place(n)), n + 1);
                 ck_assert_uint_eq(starts_remove(&starts, last_place(n)), 0);
@@ -115,13 +115,13 @@ START_TEST(a_full_table_grows)
         struct starts starts = {0};
         unsigned n_bits;
 
-        for (uint32_t i = 0; i < 48; i++)
+        for (uint32_t i = 0; i < 64; i++)
                 add(&starts, last_place(i), i + 1);
         n_bits = starts.n_bits;
         add(&starts, 12345, 100);
         ck_assert_uint_eq(starts.n_bits, n_bits + 1);
         check(&starts);
-        for (uint32_t i = 0; i < 48; i++)
+        for (uint32_t i = 0; i < 64; i++)
                 ck_assert_uint_eq(starts_find(&starts, last_place(i)), i + 1);
         ck_assert_uint_eq(starts_find(&starts, 12345), 100);
         starts_deinit(&starts);
@@ -135,14 +135,14 @@ START_TEST(a_removal_moves_up_one_chain_only)
         struct starts starts = {0};
         uint32_t units[6];
 
-        /* Places 10, 10, 10, 12, 14, 14 of 64: they stand from 10 to 15, the fifth one at home. */
+        /* Places 10, 10, 10, 12, 14, 14 of 256: they stand from 10 to 15, the fifth one at home. */
         for (uint32_t i = 0; i < 6; i++) {
                 static const uint32_t places[] = {10, 10, 10, 12, 14, 14};
 
-                units[i] = ((places[i] << 26) + i) * INVERSE;
+                units[i] = ((places[i] << 24) + i) * INVERSE;
                 add(&starts, units[i], i + 1);
         }
-        ck_assert_uint_eq(starts.n_bits, 6);
+        ck_assert_uint_eq(starts.n_bits, 8);
         for (uint32_t i = 0; i < 6; i++)
                 ck_assert_uint_eq(starts.entries[10 + i].piece, i + 1);
         ck_assert_uint_eq(starts_remove(&starts, units[1]), 2);
