@@ -10,7 +10,10 @@
 #include "client/registration.h"
 #include "gpumem.h"
 
-/* Twice the pool, so that fragmented addresses do not matter; less where the system allows less. */
+/* Of the pool, so that heaps far apart each have room to grow to all of it; less where the system allows
+ * less. Addresses cost nothing. */
+#define ARENA_TIMES 16
+
 int blocks_open(struct pool *pool)
 {
         struct arena *arena;
@@ -20,9 +23,9 @@ int blocks_open(struct pool *pool)
         if (pool->arena)
                 return 0;
         if (size_round_up(pool->row.n_capacity_bytes, ARENA_GRANULE, &n_bytes) ||
-            n_bytes > UINT64_MAX / 4)
+            n_bytes > UINT64_MAX / 2 / ARENA_TIMES)
                 return -EPROTO;
-        n_bytes *= 2;
+        n_bytes *= ARENA_TIMES;
         if (n_bytes > HEAP_ARENA_MAX)
                 n_bytes = HEAP_ARENA_MAX;
         while ((r = memory_reserve(&pool->memory, n_bytes, &start)) != 0) {

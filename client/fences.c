@@ -7,7 +7,7 @@
 #include "driver/event.h"
 
 struct fence {
-        uint32_t epoch;
+        uint64_t epoch;
         uint64_t event;
         TAILQ_ENTRY(fence) link;
 };
@@ -45,16 +45,25 @@ static struct fence *take_spare(struct fences *fences)
         return fence;
 }
 
-static bool has_freed(struct heap *heap, uint32_t *ret_epoch)
+/* What was freed in the epoch that ends; 0: nothing, and it does not end. */
+static uint64_t end_epoch(struct heap *heap, uint64_t *ret_epoch)
 {
-        bool freed;
+        uint64_t n_bytes;
 
         lock_take(&heap->lock);
-        freed = heap->n_freed_bytes > 0;
-        if (freed)
+        n_bytes = heap->n_freed_bytes;
+        if (n_bytes)
                 *ret_epoch = heap_new_epoch(heap);
         lock_drop(&heap->lock);
-        return freed;
+        return n_bytes;
+}
+
+/* It ended without an event: the next one is to be for its frees too. */
+static void take_back(struct heap *heap, uint64_t n_bytes)
+{
+        lock_take(&heap->lock);
+        heap->n_freed_bytes += n_bytes;
+        lock_drop(&heap->lock);
 }
 
 /* The epoch ends before the event is recorded: what is freed meanwhile is the next one's. */
@@ -62,21 +71,25 @@ void fences_record(struct fences *fences, struct heap *heap, const struct cuda *
                    uint64_t context, void *stream)
 {
         struct fence *fence = take_spare(fences);
+        uint64_t n_bytes;
 
         if (!fence)
                 return;
-        if (!has_freed(heap, &fence->epoch)) {
-                TAILQ_INSERT_HEAD(&fences->spare, fence, link);
-                return;
-        }
-        if (event_record(cuda, context, stream, &fence->event)) {
+        n_bytes = end_epoch(heap, &fence->epoch);
+        if (!n_bytes || event_record(cuda, context, stream, &fence->event)) {
+                /* The event may be of a context that has gone. */
+                if (n_bytes) {
+                        event_free(cuda, fence->event);
+                        fence->event = 0;
+                        take_back(heap, n_bytes);
+                }
                 TAILQ_INSERT_HEAD(&fences->spare, fence, link);
                 return;
         }
         TAILQ_INSERT_TAIL(&fences->pending, fence, link);
 }
 
-void fences_pass(struct fences *fences, struct heap *heap, uint32_t n_done_epochs)
+void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs)
 {
         struct fence *fence;
 
@@ -92,7 +105,7 @@ void fences_pass(struct fences *fences, struct heap *heap, uint32_t n_done_epoch
 
 void fences_poll(struct fences *fences, struct heap *heap, const struct cuda *cuda)
 {
-        uint32_t n_done_epochs = 0;
+        uint64_t n_done_epochs = 0;
         const struct fence *fence;
 
         TAILQ_FOREACH (fence, &fences->pending, link) {

@@ -30,7 +30,7 @@ void fences_record(struct fences *fences, struct heap *heap, const struct cuda *
 void fences_poll(struct fences *fences, struct heap *heap, const struct cuda *cuda);
 
 /* All that was freed up to that epoch is over: it was waited for. */
-void fences_pass(struct fences *fences, struct heap *heap, uint32_t n_done_epochs);
+void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs);
 
 /* Something is pending. */
 bool fences_wait_for(const struct fences *fences);

@@ -421,17 +421,25 @@ static struct stream_heap *heap_of(struct gpumem_client *client, const void *poi
 /* Its last use is ordered, or over. `own_stream`: the heap's, if it is at hand. */
 static int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
+        uint64_t generation = heap->generation;
         int r = pool_free(heap, pointer);
 
         if (r != POOL_LOOK)
                 return r;
-        idle_look(heap, own_stream);
+        idle_look(heap, generation, own_stream);
         return 0;
 }
 
 static bool is_streams_own(const struct stream_heap *heap, const struct stream_mark *mark)
 {
         return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
+}
+
+/* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
+static bool is_always_known(const struct pool *pool)
+{
+        return pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_VMM &&
+               pool->memory.cuda;
 }
 
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
@@ -445,13 +453,15 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         bool is_own = false;
         int r;
 
-        if (!order.context)
+        if (!order.context && !is_always_known(heap->pool))
                 return free_in(heap, pointer, NULL);
         r = stream_look(&client->cuda, stream, &mark);
         if (!r)
                 is_own = is_streams_own(heap, &mark);
         /* The memory was made without a context, and is freed by somebody who has none. */
-        if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
+        if (r == GPUMEM_E_NO_CONTEXT && !order.context)
+                r = 0;
+        else if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
                 r = stream_synchronize_context(&client->cuda, order.context);
         else if (!r && (!is_own || heap->pool->memory.kind == GPUMEM_PINNED))
                 r = stream_synchronize(&client->cuda, stream);

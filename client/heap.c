@@ -215,7 +215,7 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
                 return r;
         holes_take(&heap->holes, hole, n_units);
         piece = holes_at(&heap->holes, hole);
-        piece->n_slack = (uint16_t)(n_units * HEAP_UNIT - n_bytes);
+        piece->n_slack = (n_units * HEAP_UNIT - n_bytes) % HEAP_UNIT;
         starts_add(&heap->starts, piece->start, hole);
         heap->n_requested_bytes += n_bytes;
         heap->n_allocated_bytes += n_units * HEAP_UNIT;
@@ -247,7 +247,7 @@ int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
         return 0;
 }
 
-uint32_t heap_new_epoch(struct heap *heap)
+uint64_t heap_new_epoch(struct heap *heap)
 {
         heap->n_freed_bytes = 0;
         return heap->epoch++;

@@ -45,8 +45,8 @@ enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
 
 struct heap {
         struct lock lock;
-        uint32_t epoch;         /* of frees; heap_new_epoch begins the next one */
-        uint32_t n_done_epochs; /* those below it: the work that was enqueued before is over */
+        uint64_t epoch;         /* of frees; heap_new_epoch begins the next one */
+        uint64_t n_done_epochs; /* those below it: the work that was enqueued before is over */
         uint64_t base;
         const struct arena *arena;
         enum heap_runs runs;
@@ -95,7 +95,7 @@ struct heap_freed {
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
 /* What was freed before can be told from what will be. Returns the epoch that ended. */
-uint32_t heap_new_epoch(struct heap *heap);
+uint64_t heap_new_epoch(struct heap *heap);
 
 struct heap_allocation {
         uint64_t start;

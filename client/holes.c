@@ -152,7 +152,7 @@ static uint32_t insert(struct holes *holes, enum piece_state state, uint32_t sta
                                                  .n_units = n_units,
                                                  .before = before,
                                                  .after = after,
-                                                 .state = (uint8_t)state};
+                                                 .state = state};
         if (before)
                 holes_at(holes, before)->after = index;
         if (after)
@@ -289,12 +289,12 @@ void holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
         holes->n_splits++;
 }
 
-static uint32_t later(uint32_t a, uint32_t b)
+static uint64_t later(uint64_t a, uint64_t b)
 {
         return a > b ? a : b;
 }
 
-uint32_t holes_give(struct holes *holes, uint32_t taken, uint32_t epoch)
+uint32_t holes_give(struct holes *holes, uint32_t taken, uint64_t epoch)
 {
         struct piece *piece = holes_at(holes, taken);
         uint32_t before = piece->before, after = piece->after;

@@ -29,13 +29,13 @@ enum piece_state { PIECE_UNUSED, PIECE_TAKEN, PIECE_HOLE, PIECE_EDGE };
 struct piece {
         uint32_t start;
         uint32_t n_units;
-        uint32_t before;   /* ends where this one starts; 0 at a run's first edge */
-        uint32_t after;    /* starts where this one ends; 0 at a run's last edge */
-        uint32_t next;     /* of its class, while it is a hole; of the unused ones */
-        uint32_t previous; /* of its class; 0 for the first one */
-        uint32_t epoch;    /* a hole: the latest one that anything was given to it in; 0: never */
-        uint16_t n_slack;  /* taken: bytes of the last unit that nobody asked for */
-        uint8_t state;
+        uint32_t before;     /* ends where this one starts; 0 at a run's first edge */
+        uint32_t after;      /* starts where this one ends; 0 at a run's last edge */
+        uint32_t next;       /* of its class, while it is a hole; of the unused ones */
+        uint32_t previous;   /* of its class; 0 for the first one */
+        uint64_t epoch : 52; /* a hole: the latest one that anything was given to it in; 0: never */
+        uint64_t n_slack : 10; /* taken: bytes of the last unit that nobody asked for */
+        uint64_t state : 2;
 };
 
 struct holes {
@@ -87,7 +87,7 @@ void holes_take(struct holes *holes, uint32_t hole, uint32_t n_units);
 
 /* Makes a hole of a taken piece, merged with the holes that it touches. Returns the hole. Epochs only
  * rise. */
-uint32_t holes_give(struct holes *holes, uint32_t taken, uint32_t epoch);
+uint32_t holes_give(struct holes *holes, uint32_t taken, uint64_t epoch);
 
 /* The units of the largest hole; 0 if there is none. Walks the holes of one class. */
 uint32_t holes_largest(const struct holes *holes);

@@ -2,8 +2,6 @@
 
 #include <time.h>
 
-#define LOOK_FREES_SOON 32
-
 uint64_t idle_system_us(void)
 {
         struct timespec time;
@@ -81,53 +79,98 @@ static bool returns_by_itself(const struct pool *pool)
                pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
 }
 
-/* Who keeps no more than so many bytes waits for them. */
-static void wait_for_stream(struct stream_heap *heap, void *const *own_stream)
+/* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
+ * is. */
+static bool is_still(struct stream_heap *heap, uint64_t generation)
 {
-        struct pool *pool = heap->pool;
-        uint32_t n_epochs;
-        int r = 0;
+        bool same;
+
+        lock_take(&heap_in(heap)->lock);
+        same = heap->live && heap->generation == generation;
+        lock_drop(&heap_in(heap)->lock);
+        return same;
+}
+
+/* Ends the epoch; the number of those that are over when the work up to now is. */
+static uint64_t end_epoch(struct stream_heap *heap)
+{
+        uint64_t n_epochs;
 
         lock_take(&heap_in(heap)->lock);
         n_epochs = heap_new_epoch(heap_in(heap)) + 1;
         lock_drop(&heap_in(heap)->lock);
-        if (is_fenced(heap))
-                r = own_stream ? stream_synchronize(pool->memory.cuda, *own_stream)
-                               : stream_synchronize_context(pool->memory.cuda, heap->key.context);
-        if (r)
-                return;
-        pthread_mutex_lock(&pool->lock);
-        fences_pass(&heap->fences, heap_in(heap), n_epochs);
-        pthread_mutex_unlock(&pool->lock);
+        return n_epochs;
 }
 
-void idle_look(struct stream_heap *heap, void *const *own_stream)
+/* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped
+ * meanwhile. */
+static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
-        struct leased_list list = LIST_HEAD_INITIALIZER(list);
         struct pool *pool = heap->pool;
-        uint64_t n_excess, n_reserved, since_us;
+        uint64_t context = heap->key.context, n_epochs = end_epoch(heap);
+        int r = 0;
 
-        if (!returns_by_itself(pool))
+        if (is_fenced(heap)) {
+                pthread_mutex_unlock(&pool->lock);
+                r = own_stream ? stream_synchronize(pool->memory.cuda, *own_stream)
+                               : stream_synchronize_context(pool->memory.cuda, context);
+                pthread_mutex_lock(&pool->lock);
+        }
+        if (!is_still(heap, generation))
                 return;
-        pthread_mutex_lock(&pool->lock);
-        n_excess = space_excess(&pool->space, 0, idle_now_us(pool));
-        n_reserved = pool->space.n_reserved_bytes;
-        pthread_mutex_unlock(&pool->lock);
+        if (!r) {
+                fences_pass(&heap->fences, heap_in(heap), n_epochs);
+                return;
+        }
+        /* What ended without having been waited for is the next event's. */
+        lock_take(&heap_in(heap)->lock);
+        heap_in(heap)->n_freed_bytes++;
+        lock_drop(&heap_in(heap)->lock);
+}
+
+/* When the heap is to be looked at next. */
+static void set_look(struct stream_heap *heap, uint32_t n_frees)
+{
+        lock_take(&heap_in(heap)->lock);
+        heap->n_until_look = n_frees;
+        heap->n_look_bytes = space_look_bytes(&heap->pool->space, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+}
+
+/* The caller has the lock. */
+static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
+                 struct leased_list *list)
+{
+        struct pool *pool = heap->pool;
+        uint64_t n_excess = space_excess(&pool->space, 0, idle_now_us(pool));
+
+        if (!is_still(heap, generation))
+                return;
         if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
-                wait_for_stream(heap, own_stream);
-        pthread_mutex_lock(&pool->lock);
+                wait_for_stream(heap, generation, own_stream);
+        if (!is_still(heap, generation))
+                return;
         /* Blocks are too many, or other streams may want this one's. */
         if (own_stream && is_fenced(heap) && (n_excess || pool->space.n_heaps > 1))
                 fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
                               *own_stream);
         idle_poll(pool);
         if (n_excess)
-                idle_make_room(pool, 0, 0, 0, &list);
-        lock_take(&heap_in(heap)->lock);
-        if (n_excess && pool->space.n_reserved_bytes > n_reserved - n_excess)
-                heap->n_until_look = LOOK_FREES_SOON;
-        heap->n_look_bytes = space_look_bytes(&pool->space, heap_in(heap));
-        lock_drop(&heap_in(heap)->lock);
+                idle_make_room(pool, 0, 0, 0, list);
+        n_excess = space_excess(&pool->space, 0, idle_now_us(pool));
+        set_look(heap, n_excess ? POOL_LOOK_FREES_SOON : POOL_LOOK_FREES);
+}
+
+void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        struct pool *pool = heap->pool;
+        uint64_t since_us;
+
+        if (!returns_by_itself(pool))
+                return;
+        pthread_mutex_lock(&pool->lock);
+        look(heap, generation, own_stream, &list);
         pthread_mutex_unlock(&pool->lock);
         since_us = idle_system_us();
         idle_return(pool, &list);
@@ -155,9 +198,7 @@ static void wait_for_context(struct pool *pool, uint64_t context)
         {
                 if (heap->key.context != context)
                         continue;
-                lock_take(&heap_in(heap)->lock);
-                heap->n_flush_epochs = heap_new_epoch(heap_in(heap)) + 1;
-                lock_drop(&heap_in(heap)->lock);
+                heap->n_flush_epochs = end_epoch(heap);
                 n_heaps++;
         }
         pthread_mutex_unlock(&pool->lock);
@@ -193,6 +234,7 @@ uint64_t idle_flush(struct pool *pool)
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t context = 0, n_bytes;
 
+        pthread_mutex_lock(&pool->flushing);
         while (pool->memory.kind == GPUMEM_DEVICE && (context = next_context(pool, context)))
                 wait_for_context(pool, context);
         pthread_mutex_lock(&pool->lock);
@@ -201,6 +243,7 @@ uint64_t idle_flush(struct pool *pool)
                 ;
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->flushing);
         idle_return(pool, &list);
         return n_bytes;
 }

@@ -6,9 +6,9 @@
 
 #include "client/blocks.h"
 
-/* Gives back what is above the budget and idle. `heap` was freed to just now; `own_stream` is its
- * stream, which is alive, or NULL for one who does not have it. */
-void idle_look(struct stream_heap *heap, void *const *own_stream);
+/* Gives back what is above the budget and idle. `heap` was freed to just now, when it was of that
+ * generation; `own_stream` is its stream, which is alive, or NULL for one who does not have it. */
+void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
 /* Takes blocks that are idle until n_more_bytes fit the budget; none between the two addresses. The
  * caller has the lock, and gives them back with idle_return when it has not. */

@@ -22,18 +22,6 @@ static uint64_t allocated_bytes(uint64_t n_bytes)
         return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
 }
 
-/* A cut that another thread may have come before. */
-static int cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
-               void **ret_pointer)
-{
-        int r;
-
-        lock_take(&heap_in(heap)->lock);
-        r = pool_cut(heap, n_bytes, event, ret_pointer);
-        lock_drop(&heap_in(heap)->lock);
-        return r;
-}
-
 /* The present stream's frees are fenced, so that its blocks can move; it is alive now. */
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
@@ -43,10 +31,22 @@ static void fence(struct pool *pool, const struct pool_request *request, struct 
         idle_poll(pool);
 }
 
+/* A block that was made without a context is not registered: an allocation made with one is to be. */
+static bool may_adopt(const struct pool *pool, const struct pool_request *request)
+{
+        const struct stream_heap *heap;
+
+        for (heap = pool->heaps; heap && request->key.context; heap = heap->hh.next) {
+                if (!heap->key.context)
+                        return false;
+        }
+        return true;
+}
+
 /* Idle blocks of other streams will do. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
-        return pool->space.n_heaps > 1 &&
+        return pool->space.n_heaps > 1 && may_adopt(pool, request) &&
                space_adopt(&pool->space, &heap->in_space, allocated_bytes(request->n_bytes));
 }
 
@@ -232,7 +232,7 @@ static int attempt(struct pool *pool, const struct pool_request *request,
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
         if (!r && !parts.n)
-                r = or_again(cut(*ret_heap, request->n_bytes, LANE_HIT, ret_pointer));
+                r = or_again(pool_hit(*ret_heap, &request->mark, request->n_bytes, ret_pointer));
         if (r || !parts.n) {
                 give_up(pool, &parts);
                 return r;

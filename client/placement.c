@@ -97,8 +97,12 @@ static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
 
         for (;;) {
                 uint64_t n_room = arena_room_above(heap->arena, end);
-                uint64_t n_more = round_up(n_bytes - n_have), n_next, n_run;
+                uint64_t n_more, n_next, n_run;
 
+                /* Another thread has freed what is needed, since. */
+                if (n_have >= n_bytes)
+                        return;
+                n_more = round_up(n_bytes - n_have);
                 if (n_room && ++place.n_gaps > GAPS_MAX)
                         return;
                 if (n_more <= n_room) {
@@ -134,7 +138,7 @@ static void try_below(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
         struct place place = {
                 .start = start - n_more, .end = start + n_have, .n_missing = n_more, .n_gaps = 1};
 
-        if (arena_room_below(heap->arena, start) >= n_more)
+        if (n_have < n_bytes && arena_room_below(heap->arena, start) >= n_more)
                 offer(best, &place);
 }
 

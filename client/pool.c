@@ -7,9 +7,6 @@
 #include "client/shared.h"
 #include "gpumem.h"
 
-/* A free looks for what could go back once in so many. */
-#define LOOK_FREES 128
-
 /* With more heaps than that, those that have no blocks are kept for other streams. */
 #define HEAPS_MANY 32
 
@@ -25,6 +22,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->declare_lock, NULL);
         pthread_mutex_init(&pool->lock, NULL);
+        pthread_mutex_init(&pool->flushing, NULL);
         pthread_mutex_init(&pool->registering, NULL);
 }
 
@@ -95,9 +93,13 @@ static struct stream_heap *new_record(struct pool *pool)
 {
         struct stream_heap *heap = pool->spare_heaps;
 
-        if (!heap)
-                return calloc(1, sizeof(*heap));
-        pool->spare_heaps = heap->hh.next;
+        if (heap) {
+                pool->spare_heaps = heap->hh.next;
+                return heap;
+        }
+        heap = calloc(1, sizeof(*heap));
+        if (heap)
+                heap->pool = pool;
         return heap;
 }
 
@@ -116,15 +118,16 @@ static bool is_waited_for(const struct pool *pool, const struct stream_key *key)
 static void begin_heap(struct pool *pool, const struct pool_request *request,
                        struct stream_heap *heap)
 {
-        heap->pool = pool;
         heap->key = request->key;
         heap->mark = request->mark;
-        heap->n_until_look = LOOK_FREES;
+        heap->n_until_look = POOL_LOOK_FREES;
         heap->n_look_bytes = UINT64_MAX;
+        heap->n_flush_epochs = 0;
         fences_init(&heap->fences);
         space_add(&pool->space, &heap->in_space, runs_of(pool));
         if (is_waited_for(pool, &request->key))
-                heap_in(heap)->n_done_epochs = UINT32_MAX;
+                heap_in(heap)->n_done_epochs = UINT64_MAX;
+        heap->generation++;
         heap->live = true;
 }
 
@@ -243,9 +246,11 @@ int pool_free(struct stream_heap *heap, const void *pointer)
         if (!r) {
                 lanes_count(&pool->lanes, heap->lane, LANE_FREE, freed.n_requested_bytes,
                             freed.n_allocated_bytes);
-                if (--heap->n_until_look == 0 || (freed.n_hole_bytes >= HEAP_BLOCK_UNIT &&
-                                                  pool->space.budget.n_empty_max != UINT64_MAX)) {
-                        heap->n_until_look = LOOK_FREES;
+                if (--heap->n_until_look == 0 ||
+                    heap_in(heap)->n_freed_bytes >= heap->n_look_bytes ||
+                    (freed.n_hole_bytes >= HEAP_BLOCK_UNIT &&
+                     pool->space.budget.n_empty_max != UINT64_MAX)) {
+                        heap->n_until_look = POOL_LOOK_FREES;
                         r = POOL_LOOK;
                 }
         }
@@ -380,6 +385,7 @@ void pool_deinit(struct pool *pool)
         free_records(pool);
         lanes_deinit(&pool->lanes);
         pthread_mutex_destroy(&pool->registering);
+        pthread_mutex_destroy(&pool->flushing);
         pthread_mutex_destroy(&pool->lock);
         pthread_mutex_destroy(&pool->declare_lock);
 }

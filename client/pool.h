@@ -28,12 +28,13 @@ LIST_HEAD(leased_list, leased);
 
 /* A stream's. */
 struct stream_heap {
-        struct space_heap in_space; /* the heap; its lock guards the next five */
+        struct space_heap in_space; /* the heap; its lock guards the next six */
         struct stream_mark mark;
+        uint64_t generation; /* another for each stream whose heap the record is */
         bool live;
         uint32_t n_until_look;   /* frees */
         uint64_t n_look_bytes;   /* freed in the epoch */
-        uint32_t n_flush_epochs; /* what a flush under way waits for */
+        uint64_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
         struct pool *pool;
         struct stream_key key; /* context 0: made without one */
@@ -62,6 +63,7 @@ struct pool {
         uint64_t n_blocks;
         struct shared_list shareds; /* allocations and attached memory with blocks of their own */
         struct own_limit limit;
+        pthread_mutex_t flushing;    /* idle.c: one flush at a time; taken before `lock` */
         pthread_mutex_t registering; /* registration.c: one block at a time */
 };
 
@@ -118,6 +120,10 @@ int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *re
 /* Ends an allocation whose last use is ordered before later work of its stream. 1: it is time for
  * idle_look. GPUMEM_E_NOT_OURS. */
 #define POOL_LOOK 1000
+
+/* Frees look for what could go back once in so many; sooner when there was more than could go. */
+#define POOL_LOOK_FREES      128
+#define POOL_LOOK_FREES_SOON 32
 int pool_free(struct stream_heap *heap, const void *pointer);
 
 void pool_reset_peaks(struct pool *pool);

@@ -7,6 +7,9 @@
 /* A heap's frees are looked at when they come to that part of what it holds. */
 #define LOOK_PART 16
 
+/* How often others may be faster with a block. */
+#define TRIES_MAX 16
+
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
 void space_init(struct space *space)
@@ -125,31 +128,38 @@ static void look_for_idle(struct space_heap *in, uint64_t start, uint64_t end,
         }
 }
 
-/* Another thread may have cut from it since it was looked at. */
-static bool take_out(struct heap *heap, struct heap_block *block)
+/* 1: another thread has cut from it since it was looked at. -ENOMEM. */
+static int take_out(struct heap *heap, struct heap_block *block)
 {
         uint32_t hole;
-        bool taken;
+        int r = 1;
 
         lock_take(&heap->lock);
         hole = heap_block_hole(heap, block);
-        taken = hole && heap_is_idle(heap, holes_at(&heap->holes, hole)) &&
-                heap_remove_block(heap, block) == 0;
+        if (hole && heap_is_idle(heap, holes_at(&heap->holes, hole)))
+                r = heap_remove_block(heap, block);
         lock_drop(&heap->lock);
-        return taken;
+        return r;
 }
 
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end)
 {
-        struct candidate best = {.block = NULL};
-        struct space_heap *heap;
+        for (unsigned i = 0; i < TRIES_MAX; i++) {
+                struct candidate best = {.block = NULL};
+                struct space_heap *heap;
+                int r = 0;
 
-        TAILQ_FOREACH (heap, &space->heaps, in_space) {
-                lock_take(&heap->heap.lock);
-                look_for_idle(heap, start, end, &best);
-                lock_drop(&heap->heap.lock);
+                TAILQ_FOREACH (heap, &space->heaps, in_space) {
+                        lock_take(&heap->heap.lock);
+                        look_for_idle(heap, start, end, &best);
+                        lock_drop(&heap->heap.lock);
+                }
+                if (best.block)
+                        r = take_out(&best.heap->heap, best.block);
+                if (r <= 0)
+                        return r ? NULL : best.block;
         }
-        return best.block && take_out(&best.heap->heap, best.block) ? best.block : NULL;
+        return NULL;
 }
 
 uint64_t space_look_bytes(const struct space *space, const struct heap *heap)
@@ -215,7 +225,7 @@ static bool move(struct heap *from, struct heap *to, struct heap_block *block)
         bool moved = false;
 
         lock_take(&to->lock);
-        if (heap_reserve(to) == 0 && take_out(from, block)) {
+        if (heap_reserve(to) == 0 && take_out(from, block) == 0) {
                 (void)heap_add_block(to, block);
                 moved = true;
         }

@@ -26,9 +26,20 @@ int event_record(const struct cuda *cuda, uint64_t context, void *stream, uint64
         return r;
 }
 
+/* Other errors say nothing of the work: that a stream captures somewhere, for one. */
 bool event_is_over(const struct cuda *cuda, uint64_t event)
 {
-        return cuda->cuEventQuery((CUevent)(uintptr_t)event) != CUDA_ERROR_NOT_READY;
+        switch ((int)cuda->cuEventQuery((CUevent)(uintptr_t)event)) {
+        case CUDA_SUCCESS:
+        case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+        case CUDA_ERROR_INVALID_CONTEXT:
+        case CUDA_ERROR_INVALID_HANDLE:
+        case CUDA_ERROR_ILLEGAL_ADDRESS:
+        case CUDA_ERROR_LAUNCH_FAILED:
+                return true;
+        default:
+                return false;
+        }
 }
 
 void event_free(const struct cuda *cuda, uint64_t event)

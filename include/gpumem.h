@@ -132,8 +132,7 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing
  * is freed), _NO_CONTEXT (a default stream without a current context; nothing is freed),
  * _UNSUPPORTED (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the
- * driver notices; nothing is freed), -EIO (the GPU's work failed: the allocation is ended, its
- * block stays with the client; one with GPUMEM_SHAREABLE is not freed). */
+ * driver notices; nothing is freed), -EIO (the GPU's work failed; nothing is freed). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
 /* The same for a caller who has no stream: waits for all work of the context in which the memory
