@@ -12,6 +12,7 @@
 /* As the library has them. */
 #define LOOK_FREES      128
 #define LOOK_FREES_SOON 32
+#define WANTED_LOOKS    16
 #define WAIT_US         20000
 
 #define FENCES_MAX 1024
@@ -27,6 +28,7 @@ struct stream {
         unsigned n_fences;
         uint32_t n_until_look;
         uint64_t n_look_bytes;
+        uint32_t n_wanted_looks;
 };
 
 struct live {
@@ -73,8 +75,6 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                 replay->streams[i].n_look_bytes = UINT64_MAX;
                 space_add(&replay->space, &replay->streams[i].in_space, HEAP_JOINED);
         }
-        for (unsigned i = 0; replay->n_streams > 1 && i < replay->n_streams; i++)
-                replay->streams[i].n_look_bytes = 0;
         *ret_replay = replay;
         return 0;
 }
@@ -221,6 +221,19 @@ static int lease(struct replay *replay, struct stream *stream, const struct aren
         return 0;
 }
 
+static void want(struct replay *replay, const struct stream *stream)
+{
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                struct stream *other = &replay->streams[i];
+
+                if (other == stream)
+                        continue;
+                if (!other->n_wanted_looks)
+                        other->n_look_bytes = 0;
+                other->n_wanted_looks = WANTED_LOOKS;
+        }
+}
+
 static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
                 uint64_t *ret_address)
 {
@@ -230,6 +243,7 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
 
         record(replay, stream);
         poll_all(replay);
+        want(replay, stream);
         if (replay->n_streams > 1 && space_adopt(&replay->space, &stream->in_space, n_allocated)) {
                 replay->figures.hits++;
                 return heap_alloc(heap_of(stream), n_bytes, ret_address);
@@ -279,7 +293,11 @@ static void look(struct replay *replay, struct stream *stream)
                 make_room(replay, 0, 0, 0);
         if (space_excess(&replay->space, 0, (uint64_t)replay->now_us))
                 stream->n_until_look = LOOK_FREES_SOON;
-        stream->n_look_bytes = space_look_bytes(&replay->space, heap_of(stream));
+        if (stream->n_wanted_looks)
+                stream->n_wanted_looks--;
+        stream->n_look_bytes = stream->n_wanted_looks
+                                       ? space_look_bytes(&replay->space, heap_of(stream))
+                                       : UINT64_MAX;
 }
 
 static int step_free(struct replay *replay, const struct trace_event *event)

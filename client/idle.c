@@ -133,7 +133,11 @@ static void set_look(struct stream_heap *heap, uint32_t n_frees)
 {
         lock_take(&heap_in(heap)->lock);
         heap->n_until_look = n_frees;
-        heap->n_look_bytes = space_look_bytes(&heap->pool->space, heap_in(heap));
+        if (heap->n_wanted_looks)
+                heap->n_wanted_looks--;
+        heap->n_look_bytes = heap->n_wanted_looks
+                                     ? space_look_bytes(&heap->pool->space, heap_in(heap))
+                                     : UINT64_MAX;
         lock_drop(&heap_in(heap)->lock);
 }
 

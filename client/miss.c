@@ -43,6 +43,23 @@ static bool may_adopt(const struct pool *pool, const struct pool_request *reques
         return true;
 }
 
+/* Others are to look how far their streams have come: what they free is wanted here. */
+static void want(struct pool *pool, const struct stream_heap *heap)
+{
+        struct stream_heap *other, *next;
+
+        HASH_ITER(hh, pool->heaps, other, next)
+        {
+                if (other == heap)
+                        continue;
+                lock_take(&heap_in(other)->lock);
+                if (!other->n_wanted_looks)
+                        other->n_look_bytes = 0;
+                other->n_wanted_looks = POOL_WANTED_LOOKS;
+                lock_drop(&heap_in(other)->lock);
+        }
+}
+
 /* Idle blocks of other streams will do. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
@@ -193,6 +210,7 @@ static int plan(struct pool *pool, const struct pool_request *request,
                 return r;
         *ret_heap = heap;
         fence(pool, request, heap);
+        want(pool, heap);
         if (adopt(pool, request, heap))
                 return 0;
         (void)space_excess(&pool->space, n_bytes, idle_now_us(pool));

@@ -123,6 +123,7 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->n_until_look = POOL_LOOK_FREES;
         heap->n_look_bytes = UINT64_MAX;
         heap->n_flush_epochs = 0;
+        heap->n_wanted_looks = 0;
         fences_init(&heap->fences);
         space_add(&pool->space, &heap->in_space, runs_of(pool));
         if (is_waited_for(pool, &request->key))
@@ -141,6 +142,7 @@ static void meet_heaps(struct pool *pool, struct stream_heap *heap)
         heap->lane = lanes_join(&pool->lanes);
         HASH_ITER(hh, pool->heaps, other, next)
         {
+                other->n_wanted_looks = POOL_WANTED_LOOKS;
                 other->n_look_bytes = 0;
         }
         unlock_heaps(pool);

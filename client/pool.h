@@ -28,12 +28,13 @@ LIST_HEAD(leased_list, leased);
 
 /* A stream's. */
 struct stream_heap {
-        struct space_heap in_space; /* the heap; its lock guards the next six */
+        struct space_heap in_space; /* the heap; its lock guards the next seven */
         struct stream_mark mark;
         uint64_t generation; /* another for each stream whose heap the record is */
         bool live;
         uint32_t n_until_look;   /* frees */
         uint64_t n_look_bytes;   /* freed in the epoch */
+        uint32_t n_wanted_looks; /* by bytes, since another stream lacked blocks */
         uint64_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
         struct pool *pool;
@@ -124,6 +125,10 @@ int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *re
 /* Frees look for what could go back once in so many; sooner when there was more than could go. */
 #define POOL_LOOK_FREES      128
 #define POOL_LOOK_FREES_SOON 32
+
+/* When a stream lacks blocks the others look so often how far they have come, each time when they have
+ * freed a part of what they hold. */
+#define POOL_WANTED_LOOKS 16
 int pool_free(struct stream_heap *heap, const void *pointer);
 
 void pool_reset_peaks(struct pool *pool);
