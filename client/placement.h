@@ -6,9 +6,10 @@
  * of its own size, only memory in one run. Therefore
  *   - only what is missing is leased: behind (or before, or between) holes that the heap has, at the
  *     place where that is least;
- *   - in blocks of at most 1/32 of the heap's peak or 1/16 of the request, whichever is more, so that
- *     one request never costs more than sixteen leases and one stray allocation never holds more than
- *     1/32 of the memory; but not in smaller ones than 4 MiB, where that much is missing;
+ *   - in blocks of about 1/32 of the pool's peak or 1/16 of the request, whichever is more, rounded up
+ *     to one of two sizes a doubling, so that a request costs some sixteen leases at most and a stray
+ *     allocation holds little of the memory; but not in smaller ones than 4 MiB, where that much is
+ *     missing;
  *   - a little more than is missing, 1/128 of the peak, where the budget has room for it, so that a
  *     heap that grows by small steps does not lease at each.
  * bench/RESULTS.md has what other sizes gave.
