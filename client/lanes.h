@@ -32,7 +32,7 @@ void lanes_init(struct lanes *lanes);
 void lanes_deinit(struct lanes *lanes);
 
 /* The lane with the fewest heaps. The first one is for what is in no heap, and never given. The
- * caller has the pool's lock. */
+ * caller has the pool's lock, and keeps everybody from counting: a lane may become shared. */
 struct lane *lanes_join(struct lanes *lanes);
 void lanes_leave(struct lane *lane);
 

@@ -1,5 +1,6 @@
 /* One pool as a client has it: an arena of addresses, leased blocks mapped there, and a heap for
- * each stream that allocates. Any thread; driver calls and messages are made without locks.
+ * each stream that allocates. Any thread; driver calls and messages are made without locks, but for
+ * events, which wait for nothing: they are recorded and asked under the pool's.
  *
  * Two kinds of locks: the pool's, for all that changes with blocks, and each heap's own, for the
  * heap alone, which is all that a hit and a free take. The pool's is taken first. What the lock-free
