@@ -2,12 +2,32 @@
  * long as the client. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/events.h"
+#include "client/fork.h"
 #include "client/pool.h"
+#include "client/uplink.h"
 #include "gpumem.h"
+
+/* A power of two: more streams than most programs use. */
+#define RECENT_HEAPS 64
+
+struct gpumem_client {
+        uint64_t number;
+        struct fork_guard fork_guard;
+        struct events events;
+        struct uplink uplink;
+        struct cuda cuda;
+        bool has_cuda;
+        uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */
+        _Atomic(struct stream_heap *) recent[RECENT_HEAPS]; /* by stream; device memory */
+        double fraction;    /* of each device's memory that GPUMEM_MEMORY_FRACTION allows */
+        struct pool *pools; /* room for all that may ever be seen */
+        _Atomic uint32_t n_pools;
+};
 
 /* GPUMEM_E_FORKED in a child of the process that connected. */
 int client_check(const struct gpumem_client *client);

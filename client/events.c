@@ -107,11 +107,11 @@ static bool take(struct events *events, struct gpumem_event *ret_event)
         return true;
 }
 
-void events_tell(struct events *events)
+void events_tell_news(struct events *events)
 {
         struct gpumem_event event;
 
-        if (!atomic_load_explicit(&events->is_news, memory_order_relaxed) || in_callback)
+        if (in_callback)
                 return;
         pthread_mutex_lock(&events->lock);
         while (events->callback && take(events, &event)) {

@@ -43,8 +43,14 @@ int events_set(struct events *events, gpumem_event_callback *callback, void *arg
 
 void events_note(struct events *events, const struct gpumem_event *event);
 
+void events_tell_news(struct events *events);
+
 /* At the end of a public call, without locks. */
-void events_tell(struct events *events);
+static inline void events_tell(struct events *events)
+{
+        if (__builtin_expect(atomic_load_explicit(&events->is_news, memory_order_relaxed), false))
+                events_tell_news(events);
+}
 
 /* Is the calling thread in an event callback? */
 bool events_in_callback(void);

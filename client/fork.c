@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "gpumem.h"
 
 #define WORD_BYTES sizeof(_Atomic uint32_t)
 
@@ -89,9 +88,4 @@ void fork_guard_deinit(struct fork_guard *guard)
                 return;
         (void)munmap((void *)guard->here, WORD_BYTES);
         guard->here = NULL;
-}
-
-int fork_guard_check(const struct fork_guard *guard)
-{
-        return atomic_load_explicit(guard->here, memory_order_relaxed) ? 0 : GPUMEM_E_FORKED;
 }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "gpumem.h"
+
 /* A socket for connections to a daemon. Not to be moved while it is open. */
 struct fork_socket {
         LIST_ENTRY(fork_socket) link;
@@ -26,4 +28,7 @@ int fork_guard_init(struct fork_guard *guard);
 void fork_guard_deinit(struct fork_guard *guard);
 
 /* GPUMEM_E_FORKED in a child of the process that made the guard. */
-int fork_guard_check(const struct fork_guard *guard);
+static inline int fork_guard_check(const struct fork_guard *guard)
+{
+        return atomic_load_explicit(guard->here, memory_order_relaxed) ? 0 : GPUMEM_E_FORKED;
+}

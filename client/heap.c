@@ -197,7 +197,7 @@ int heap_remove_block(struct heap *heap, struct heap_block *block)
 int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
 {
         struct piece *piece;
-        uint32_t n_units, hole;
+        uint32_t n_units, hole, taken;
         int r;
 
         if (n_bytes == 0)
@@ -213,10 +213,10 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
                 r = starts_reserve(&heap->starts);
         if (r)
                 return r;
-        holes_take(&heap->holes, hole, n_units);
-        piece = holes_at(&heap->holes, hole);
+        taken = holes_take(&heap->holes, hole, n_units);
+        piece = holes_at(&heap->holes, taken);
         piece->n_slack = (n_units * HEAP_UNIT - n_bytes) % HEAP_UNIT;
-        starts_add(&heap->starts, piece->start, hole);
+        starts_add(&heap->starts, piece->start, taken);
         heap->n_requested_bytes += n_bytes;
         heap->n_allocated_bytes += n_units * HEAP_UNIT;
         *ret_address = heap_address_of(heap, piece->start);

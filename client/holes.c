@@ -20,6 +20,12 @@ static unsigned class_of(uint32_t n_units)
         return (exponent - 3) * STEPS + ((n_units >> (exponent - 4)) & (STEPS - 1));
 }
 
+/* The fewest units of a class. */
+static uint32_t least_of(unsigned class)
+{
+        return class < STEPS ? class : (STEPS + class % STEPS) << (class / STEPS - 1);
+}
+
 /* The lowest class with a hole at or above `from`, or -1. */
 static int next_class(const struct holes *holes, unsigned from)
 {
@@ -109,7 +115,7 @@ static int grow(struct holes *holes)
         return 0;
 }
 
-int holes_reserve(struct holes *holes, uint32_t n)
+int holes_grow(struct holes *holes, uint32_t n)
 {
         int r = 0;
 
@@ -237,11 +243,11 @@ struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start
         return made;
 }
 
-/* The smallest of the first n_looks of a list that hold n_units, or 0. */
-static uint32_t best_of(const struct holes *holes, uint32_t index, uint32_t n_units,
-                        uint32_t n_looks)
+/* The smallest of the first n_looks of a list that hold n_units, or 0. None is smaller than n_least. */
+static uint32_t best_of(const struct holes *holes, unsigned class, uint32_t n_units,
+                        uint32_t n_least, uint32_t n_looks)
 {
-        uint32_t best = 0, n_best = UINT32_MAX;
+        uint32_t index = holes->heads[class], best = 0, n_best = UINT32_MAX;
 
         for (; index && n_looks; n_looks--) {
                 const struct piece *hole = holes_at(holes, index);
@@ -249,7 +255,7 @@ static uint32_t best_of(const struct holes *holes, uint32_t index, uint32_t n_un
                 if (hole->n_units >= n_units && hole->n_units < n_best) {
                         best = index;
                         n_best = hole->n_units;
-                        if (n_best == n_units)
+                        if (n_best == n_least)
                                 break;
                 }
                 index = hole->next;
@@ -260,33 +266,55 @@ static uint32_t best_of(const struct holes *holes, uint32_t index, uint32_t n_un
 uint32_t holes_find(const struct holes *holes, uint32_t n_units)
 {
         unsigned class = class_of(n_units);
-        uint32_t best = best_of(holes, holes->heads[class], n_units, HOLES_LOOK);
+        uint32_t best = best_of(holes, class, n_units, n_units, HOLES_LOOK);
         int next;
 
         if (best)
                 return best;
         next = next_class(holes, class + 1);
         if (next >= 0)
-                return best_of(holes, holes->heads[next], n_units, HOLES_LOOK);
+                return best_of(holes, (unsigned)next, n_units, least_of((unsigned)next),
+                               HOLES_LOOK);
         /* Before more memory is asked for, a longer look is cheap. */
-        return best_of(holes, holes->heads[class], n_units, UINT32_MAX);
+        return best_of(holes, class, n_units, n_units, UINT32_MAX);
 }
 
-void holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
+/* A hole keeps its place in the list of its class, as that of a large one mostly stays the same. */
+static void resize_hole(struct holes *holes, uint32_t index, uint32_t n_units)
+{
+        struct piece *piece = holes_at(holes, index);
+
+        if (class_of(piece->n_units) == class_of(n_units)) {
+                holes->n_units += (uint64_t)n_units - piece->n_units;
+                piece->n_units = n_units;
+                return;
+        }
+        unlink_hole(holes, index);
+        piece->n_units = n_units;
+        link_hole(holes, index);
+}
+
+uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
 {
         struct piece *piece = holes_at(holes, hole);
-        uint32_t n_rest = piece->n_units - n_units, rest;
+        uint32_t taken;
 
         assert(n_units && n_units <= piece->n_units);
-        unlink_hole(holes, hole);
-        piece->state = PIECE_TAKEN;
-        if (!n_rest)
-                return;
-        rest = insert(holes, PIECE_HOLE, piece->start + n_units, n_rest, hole, piece->after);
-        holes_at(holes, rest)->epoch = piece->epoch;
-        piece->n_units = n_units;
-        link_hole(holes, rest);
+        if (n_units == piece->n_units) {
+                unlink_hole(holes, hole);
+                piece->state = PIECE_TAKEN;
+                return hole;
+        }
+        taken = insert(holes, PIECE_TAKEN, piece->start, n_units, piece->before, hole);
+        piece->start += n_units;
+        resize_hole(holes, hole, piece->n_units - n_units);
         holes->n_splits++;
+        return taken;
+}
+
+static bool is_hole(const struct holes *holes, uint32_t index)
+{
+        return holes_at(holes, index)->state == PIECE_HOLE;
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -294,30 +322,40 @@ static uint64_t later(uint64_t a, uint64_t b)
         return a > b ? a : b;
 }
 
+/* A hole takes in the piece beside it, which is in no list. */
+static void take_in(struct holes *holes, uint32_t hole, uint32_t beside)
+{
+        struct piece *piece = holes_at(holes, hole);
+        const struct piece *old = holes_at(holes, beside);
+
+        if (old->start < piece->start)
+                piece->start = old->start;
+        resize_hole(holes, hole, piece->n_units + old->n_units);
+        take_out(holes, beside);
+        holes->n_merges++;
+}
+
 uint32_t holes_give(struct holes *holes, uint32_t taken, uint64_t epoch)
 {
         struct piece *piece = holes_at(holes, taken);
-        uint32_t before = piece->before, after = piece->after;
+        uint32_t before = piece->before, after = piece->after, hole;
 
         assert(piece->state == PIECE_TAKEN);
-        if (holes_at(holes, after)->state == PIECE_HOLE) {
+        hole = is_hole(holes, before) ? before : is_hole(holes, after) ? after : 0;
+        if (!hole) {
+                piece->epoch = epoch;
+                link_hole(holes, taken);
+                return taken;
+        }
+        epoch = later(epoch, holes_at(holes, hole)->epoch);
+        take_in(holes, hole, taken);
+        if (hole == before && is_hole(holes, after)) {
                 unlink_hole(holes, after);
-                piece->n_units += holes_at(holes, after)->n_units;
                 epoch = later(epoch, holes_at(holes, after)->epoch);
-                take_out(holes, after);
-                holes->n_merges++;
+                take_in(holes, hole, after);
         }
-        if (holes_at(holes, before)->state == PIECE_HOLE) {
-                unlink_hole(holes, before);
-                holes_at(holes, before)->n_units += piece->n_units;
-                epoch = later(epoch, holes_at(holes, before)->epoch);
-                take_out(holes, taken);
-                holes->n_merges++;
-                taken = before;
-        }
-        holes_at(holes, taken)->epoch = epoch;
-        link_hole(holes, taken);
-        return taken;
+        holes_at(holes, hole)->epoch = epoch;
+        return hole;
 }
 
 uint32_t holes_largest(const struct holes *holes)

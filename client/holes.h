@@ -58,7 +58,14 @@ void holes_init(struct holes *holes);
 void holes_deinit(struct holes *holes);
 
 /* The next n pieces that other calls make need no memory. -ENOMEM. */
-int holes_reserve(struct holes *holes, uint32_t n);
+int holes_grow(struct holes *holes, uint32_t n);
+
+static inline int holes_reserve(struct holes *holes, uint32_t n)
+{
+        bool is_room = holes->n_unused + (holes->n_pieces - holes->n_touched) >= n;
+
+        return __builtin_expect(is_room, true) ? 0 : holes_grow(holes, n);
+}
 
 static inline struct piece *holes_at(const struct holes *holes, uint32_t index)
 {
@@ -82,8 +89,9 @@ struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start
 /* A hole of at least n_units; 0 if there is none. */
 uint32_t holes_find(const struct holes *holes, uint32_t n_units);
 
-/* Takes the first n_units of a hole, which becomes that taken piece. One piece. */
-void holes_take(struct holes *holes, uint32_t hole, uint32_t n_units);
+/* Takes the first n_units of a hole. Returns the taken piece, which is the hole's if nothing of it is
+ * left. One piece. */
+uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units);
 
 /* Makes a hole of a taken piece, merged with the holes that it touches. Returns the hole. Epochs only
  * rise. */

@@ -93,23 +93,33 @@ static void pass_mark(struct lanes *lanes)
         pthread_mutex_unlock(&lanes->peaks);
 }
 
-void lanes_count(struct lanes *lanes, struct lane *lane, enum lane_event event,
-                 uint64_t n_requested_bytes, uint64_t n_allocated_bytes)
+/* Whether it is shared is asked once, not at each number. */
+static inline __attribute__((always_inline)) void count(struct lanes *lanes, struct lane *lane,
+                                                        enum lane_event event, uint64_t n_requested,
+                                                        uint64_t n_allocated, bool shared)
 {
         struct board_lane *board = atomic_load_explicit(&lane->board, memory_order_relaxed);
-        bool shared = atomic_load_explicit(&lane->shared, memory_order_relaxed);
         uint64_t requested, allocated;
 
         if (event == LANE_FREE) {
-                (void)add(&board->requested, -n_requested_bytes, shared);
-                (void)add(&board->allocated, -n_allocated_bytes, shared);
+                (void)add(&board->requested, -n_requested, shared);
+                (void)add(&board->allocated, -n_allocated, shared);
                 return;
         }
         (void)add(event == LANE_HIT ? &board->hits : &board->misses, 1, shared);
-        requested = add(&board->requested, n_requested_bytes, shared);
-        allocated = add(&board->allocated, n_allocated_bytes, shared);
+        requested = add(&board->requested, n_requested, shared);
+        allocated = add(&board->allocated, n_allocated, shared);
         if (requested > load(&lane->requested_mark) || allocated > load(&lane->allocated_mark))
                 pass_mark(lanes);
+}
+
+void lanes_count(struct lanes *lanes, struct lane *lane, enum lane_event event,
+                 uint64_t n_requested_bytes, uint64_t n_allocated_bytes)
+{
+        if (atomic_load_explicit(&lane->shared, memory_order_relaxed))
+                count(lanes, lane, event, n_requested_bytes, n_allocated_bytes, true);
+        else
+                count(lanes, lane, event, n_requested_bytes, n_allocated_bytes, false);
 }
 
 void lanes_move(struct lanes *lanes, struct board_pool *board)

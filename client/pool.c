@@ -120,6 +120,7 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
 {
         heap->key = request->key;
         heap->mark = request->mark;
+        heap->stream = request->stream;
         heap->n_until_look = POOL_LOOK_FREES;
         heap->n_look_bytes = UINT64_MAX;
         heap->n_flush_epochs = 0;

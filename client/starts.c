@@ -10,6 +10,9 @@
 #define FIRST_BITS 8
 #define MAX_BITS   31
 
+/* 2 MiB. */
+#define LARGE_BITS 18
+
 /* Fibonacci hashing: neighbours in memory fall far apart, and the table's order is the product's. */
 static uint32_t product(uint32_t unit)
 {
@@ -21,9 +24,11 @@ static uint32_t place_of(const struct starts *starts, uint32_t unit)
         return product(unit) >> (32 - starts->n_bits);
 }
 
+/* A table that a processor's own caches hold has room to spare for look-ups that end at once; in a
+ * larger one fewer lines to fetch are worth more. */
 static uint32_t n_entries_max(unsigned n_bits)
 {
-        return UINT32_C(1) << (n_bits - 2);
+        return (n_bits < LARGE_BITS ? UINT32_C(1) : UINT32_C(3)) << (n_bits - 2);
 }
 
 /* An entry never wraps around to the front: behind the last place there is room for as long a chain
@@ -58,14 +63,13 @@ static void copy(struct starts *to, const struct starts *from)
         to->n_entries = from->n_entries;
 }
 
-int starts_reserve(struct starts *starts)
+int starts_grow(struct starts *starts)
 {
         struct starts larger = {.n_bits = starts->n_bits ? starts->n_bits + 1 : FIRST_BITS};
 
-        if (starts->n_bits && starts->n_entries < n_entries_max(starts->n_bits))
-                return 0;
         if (larger.n_bits > MAX_BITS)
                 return -ENOMEM;
+        larger.n_entries_max = n_entries_max(larger.n_bits);
         larger.entries = calloc(n_places(larger.n_bits), sizeof(*larger.entries));
         if (!larger.entries)
                 return -ENOMEM;

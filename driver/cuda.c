@@ -96,10 +96,8 @@ static void keep_failure(const struct cuda *cuda, const char *call, CUresult res
         log_debug("%s", last_failure);
 }
 
-int cuda_result(const struct cuda *cuda, const char *call, CUresult result)
+int cuda_failed(const struct cuda *cuda, const char *call, CUresult result)
 {
-        if (result == CUDA_SUCCESS)
-                return 0;
         keep_failure(cuda, call, result);
         /* Named are the results that callers treat apart; all others are faults of the driver. */
         if (result == CUDA_ERROR_OUT_OF_MEMORY)

@@ -34,7 +34,12 @@ const char *cuda_library_name(const char *library);
 /* What a driver call's result is to the rest of the project: 0, GPUMEM_E_DEVICE_FULL,
  * GPUMEM_E_NO_CONTEXT, GPUMEM_E_UNSUPPORTED, or a negative errno. A failure is kept for
  * cuda_failure() with the call's name. */
-int cuda_result(const struct cuda *cuda, const char *call, CUresult result);
+int cuda_failed(const struct cuda *cuda, const char *call, CUresult result);
+
+static inline int cuda_result(const struct cuda *cuda, const char *call, CUresult result)
+{
+        return __builtin_expect(result == CUDA_SUCCESS, 1) ? 0 : cuda_failed(cuda, call, result);
+}
 
 /* The calling thread's last failed driver call, as text for a log: "cuMemCreate:
  * CUDA_ERROR_OUT_OF_MEMORY (out of memory)". */

@@ -5,18 +5,13 @@
 #include "driver/context.h"
 #include "gpumem.h"
 
-static bool is_default(CUstream stream)
-{
-        return stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
-
 /* A default stream is the current context's; any other knows its own. */
 static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *ret_context)
 {
         CUcontext context;
         int r;
 
-        if (is_default(stream))
+        if (!stream_is_created(stream))
                 r = CUDA_CALL(cuda, cuCtxGetCurrent, &context);
         else
                 r = CUDA_CALL(cuda, cuStreamGetCtx, stream, &context);
@@ -39,27 +34,15 @@ static int synchronize_current(const struct cuda *cuda, void *argument)
         return CUDA_CALL(cuda, cuCtxSynchronize);
 }
 
-/* Memory of a captured graph must outlive it, which nothing here sees to yet. */
-static int check_not_capturing(const struct cuda *cuda, CUstream stream)
-{
-        CUstreamCaptureStatus status;
-        int r = CUDA_CALL(cuda, cuStreamIsCapturing, stream, &status);
-
-        if (r)
-                return r;
-        return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : GPUMEM_E_UNSUPPORTED;
-}
-
-int stream_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark)
+int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark)
 {
         unsigned long long id;
-        CUcontext context = NULL;
-        int r = 0;
+        CUcontext context;
+        int r;
 
-        if (is_default(stream))
-                r = stream_context(cuda, stream, &context);
+        r = stream_context(cuda, stream, &context);
         if (!r)
-                r = check_not_capturing(cuda, stream);
+                r = stream_check(cuda, stream);
         if (!r)
                 r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
         if (r)
@@ -79,7 +62,7 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         r = stream_context(cuda, stream, &context);
         if (r)
                 return r;
-        r = check_not_capturing(cuda, stream);
+        r = stream_check(cuda, stream);
         if (r)
                 return r;
         r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);

@@ -1,9 +1,11 @@
 /* Streams: which one it is, what device it is on, and waiting for its work. Any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "driver/cuda.h"
+#include "gpumem.h"
 
 /* Who a stream is, for as long as the process lives: handles are used again after destroy, ids are
  * not. The per-thread default stream has one handle in all threads and an id in each. */
@@ -25,8 +27,42 @@ struct stream_mark {
         uint64_t id;
 };
 
+/* Default streams are not: what they are depends on who asks. */
+static inline bool stream_is_created(const void *stream)
+{
+        return stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
+}
+
+/* GPUMEM_E_UNSUPPORTED while it captures: memory of a captured graph must outlive it, which nothing
+ * here sees to yet. */
+static inline int stream_check(const struct cuda *cuda, void *stream)
+{
+        CUstreamCaptureStatus status;
+        int r = CUDA_CALL(cuda, cuStreamIsCapturing, stream, &status);
+
+        if (r)
+                return r;
+        return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : GPUMEM_E_UNSUPPORTED;
+}
+
 /* The mark of a stream that does not capture; errors as stream_identify. */
-int stream_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark);
+int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark);
+
+static inline int stream_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark)
+{
+        unsigned long long id;
+        int r;
+
+        if (!stream_is_created(stream))
+                return stream_look_default(cuda, stream, ret_mark);
+        r = stream_check(cuda, stream);
+        if (!r)
+                r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
+        if (r)
+                return r;
+        *ret_mark = (struct stream_mark){.scope = 0, .id = id};
+        return 0;
+}
 
 /* Waits for all work that was enqueued there before. */
 int stream_synchronize(const struct cuda *cuda, void *stream);

@@ -21,8 +21,7 @@ uint32_t run_cut(struct holes *holes, uint32_t n_units)
 
         ck_assert_uint_ne(hole, 0);
         ck_assert_int_eq(holes_reserve(holes, 1), 0);
-        holes_take(holes, hole, n_units);
-        return hole;
+        return holes_take(holes, hole, n_units);
 }
 
 void runs_check(const struct holes *holes, const uint32_t *edges)

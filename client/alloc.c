@@ -1,0 +1,176 @@
+/* gpumem_alloc: streams are told apart, and what must be waited for is waited for. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "client/client.h"
+#include "client/patience.h"
+#include "client/record.h"
+#include "client/refusal.h"
+#include "client/shared.h"
+
+static int place_device(struct gpumem_client *client, const struct gpumem_request *request,
+                        struct pool_request *ret_asked, int32_t *ret_place)
+{
+        int ordinal, r;
+
+        if (!client->has_cuda)
+                return GPUMEM_E_NO_DRIVER;
+        r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
+        if (!r)
+                r = stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        if (r)
+                return r;
+        if (request->place != GPUMEM_NEAREST && request->place != ordinal)
+                return client_pool_at(client, GPUMEM_DEVICE, request->place) ? GPUMEM_E_WRONG_STREAM
+                                                                             : GPUMEM_E_NO_POOL;
+        *ret_place = ordinal;
+        return 0;
+}
+
+/* Pinned memory is ordered by streams where there are any. */
+static int place_pinned(struct gpumem_client *client, const struct gpumem_request *request,
+                        struct pool_request *ret_asked)
+{
+        int ordinal, r = GPUMEM_E_NO_CONTEXT;
+
+        if (client->has_cuda)
+                r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
+        else if (request->stream)
+                return GPUMEM_E_NO_DRIVER;
+        if (!r)
+                return stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
+}
+
+static _Atomic(struct stream_heap *) *recent(struct gpumem_client *client,
+                                             const struct stream_mark *mark)
+{
+        return &client->recent[(mark->id ^ mark->scope >> 8) % RECENT_HEAPS];
+}
+
+static int alloc_from(struct gpumem_client *client, struct pool *pool,
+                      const struct pool_request *asked, const struct gpumem_request *request,
+                      void **ret_pointer)
+{
+        struct stream_heap *heap;
+        int r;
+
+        if (request->flags & GPUMEM_SHAREABLE)
+                return shared_alloc(pool, &asked->key, request->n_bytes, request->wait_ms,
+                                    ret_pointer);
+        heap = pool_find_heap(pool, &asked->key);
+        r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
+        if (r == GPUMEM_E_REFUSED)
+                r = pool_alloc(pool, asked, &heap, ret_pointer);
+        if (!r && request->kind == GPUMEM_DEVICE)
+                atomic_store_explicit(recent(client, &asked->mark), heap, memory_order_release);
+        return r;
+}
+
+static int alloc(struct gpumem_client *client, const struct gpumem_request *request,
+                 void **ret_pointer)
+{
+        struct pool_request asked = {.stream = request->stream,
+                                     .n_bytes = request->n_bytes,
+                                     .wait_ms = request->wait_ms};
+        int32_t place = request->place;
+        struct pool *pool, *again;
+        int r;
+
+        if (request->n_bytes == 0)
+                return GPUMEM_E_BAD_REQUEST;
+        if (request->flags & ~GPUMEM_SHAREABLE)
+                return GPUMEM_E_UNSUPPORTED;
+        if (request->kind == GPUMEM_DEVICE)
+                r = place_device(client, request, &asked, &place);
+        else if (request->kind == GPUMEM_PINNED)
+                r = place_pinned(client, request, &asked);
+        else
+                r = GPUMEM_E_BAD_REQUEST;
+        if (r)
+                return r;
+        pool = client_pool_at(client, request->kind, place);
+        if (!pool)
+                uplink_renew(&client->uplink);
+        else
+                r = alloc_from(client, pool, &asked, request, ret_pointer);
+        if (pool && r != GPUMEM_E_NO_POOL)
+                return r;
+        /* The next daemon may have been met by now, and have there what the last one had not. */
+        again = client_pool_at(client, request->kind, place);
+        return again == pool ? GPUMEM_E_NO_POOL
+                             : alloc_from(client, again, &asked, request, ret_pointer);
+}
+
+/* Most requests end here: a hole of the stream's own heap holds them. Whatever else comes of it, the
+ * longer way finds out anew. */
+static int alloc_hit(struct gpumem_client *client, const struct gpumem_request *request,
+                     void **ret_pointer)
+{
+        struct stream_heap *heap;
+        struct stream_mark mark;
+        int r;
+
+        if (request->kind != GPUMEM_DEVICE || request->flags || !client->has_cuda)
+                return GPUMEM_E_REFUSED;
+        r = stream_look(&client->cuda, request->stream, &mark);
+        if (r)
+                return r;
+        heap = atomic_load_explicit(recent(client, &mark), memory_order_acquire);
+        if (!heap ||
+            (request->place != GPUMEM_NEAREST && request->place != heap->pool->memory.ordinal))
+                return GPUMEM_E_REFUSED;
+        return pool_hit(heap, &mark, request->n_bytes, ret_pointer);
+}
+
+static void note_refusal(struct gpumem_client *client, int code,
+                         const struct gpumem_request *request)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_REFUSED,
+                                     .result = code,
+                                     .memory = request->kind,
+                                     .place = request->place,
+                                     .n_bytes = request->n_bytes};
+
+        refusal_keep(client->number, code, request);
+        (void)snprintf(event.text, sizeof(event.text), "%s", refusal_text());
+        events_note(&client->events, &event);
+}
+
+static int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
+                      void **ret_pointer)
+{
+        struct gpumem_request ours;
+        struct patience patience;
+        int r;
+
+        r = take_struct(request, request->struct_size, &ours, sizeof(ours));
+        if (r)
+                return r;
+        patience = patience_begin(ours.wait_ms);
+        do
+                r = alloc(client, &ours, ret_pointer);
+        while (patience_goes_on(&patience, &client->uplink, r, &ours.wait_ms));
+        if (record_is_on() && !r)
+                record_alloc(client, &ours, *ret_pointer);
+        if (refusal_is_one(r))
+                note_refusal(client, r, &ours);
+        events_tell(&client->events);
+        return r;
+}
+
+int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
+                 void **ret_pointer)
+{
+        int r;
+
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        if (request->struct_size != sizeof(*request) || alloc_hit(client, request, ret_pointer))
+                return alloc_miss(client, request, ret_pointer);
+        if (record_is_on())
+                record_alloc(client, request, *ret_pointer);
+        events_tell(&client->events);
+        return 0;
+}

@@ -1,0 +1,242 @@
+/* A client: what it is made of, and how it begins and ends. */
+#include "client/client.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "client/cache.h"
+#include "client/nearest.h"
+#include "client/record.h"
+
+/* The kernel's own bound. */
+#define ERRNO_MAX 4095
+
+int client_check(const struct gpumem_client *client)
+{
+        return fork_guard_check(&client->fork_guard);
+}
+
+struct pool *client_pool(struct gpumem_client *client, uint32_t index)
+{
+        return index < client->n_pools ? &client->pools[index] : NULL;
+}
+
+struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, uint32_t id)
+{
+        struct pool *pool;
+        uint32_t here;
+
+        for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
+                if (bind_find(pool, connection, &here) == 0 && here == id)
+                        return pool;
+        }
+        return NULL;
+}
+
+struct uplink *client_uplink(struct gpumem_client *client)
+{
+        return &client->uplink;
+}
+
+struct events *client_events(struct gpumem_client *client)
+{
+        return &client->events;
+}
+
+const struct cuda *client_cuda(const struct gpumem_client *client)
+{
+        return client->has_cuda ? &client->cuda : NULL;
+}
+
+uint64_t client_number(const struct gpumem_client *client)
+{
+        return client->number;
+}
+
+int check_struct(size_t n_their_bytes, size_t n_our_bytes)
+{
+        return n_their_bytes <= sizeof(size_t) || n_their_bytes > n_our_bytes ? -EINVAL : 0;
+}
+
+int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes)
+{
+        const char *bytes = theirs;
+
+        if (n_their_bytes <= sizeof(size_t))
+                return -EINVAL;
+        if (n_their_bytes == n_our_bytes) {
+                memcpy(ours, theirs, n_our_bytes);
+                return 0;
+        }
+        for (size_t i = n_our_bytes; i < n_their_bytes; i++) {
+                if (bytes[i])
+                        return -E2BIG;
+        }
+        memset(ours, 0, n_our_bytes);
+        memcpy(ours, theirs, n_their_bytes < n_our_bytes ? n_their_bytes : n_our_bytes);
+        return 0;
+}
+
+/* A machine without a driver is served too: pinned memory is shared memory there. */
+static void load_driver(struct gpumem_client *client, const char *library)
+{
+        char reason[CUDA_REASON_MAX];
+
+        client->has_cuda = cuda_load(library, &client->cuda, reason) == 0;
+        if (!client->has_cuda)
+                log_debug("pinned memory only: %s", reason);
+}
+
+static struct pool_set pool_set(struct gpumem_client *client)
+{
+        return (struct pool_set){.pools = client->pools,
+                                 .n_pools = &client->n_pools,
+                                 .cuda = client->has_cuda ? &client->cuda : NULL,
+                                 .uplink = &client->uplink,
+                                 .fraction = client->fraction,
+                                 .n_cache_bytes = client->n_cache_bytes};
+}
+
+static uint64_t leave(void *owner)
+{
+        struct pool_set set = pool_set(owner);
+
+        return bind_leave(&set);
+}
+
+static int meet(void *owner, struct connection *connection)
+{
+        struct gpumem_client *client = owner;
+        struct pool_set set = pool_set(client);
+
+        return bind_meet(&set, connection);
+}
+
+static void declare(void *owner)
+{
+        struct pool_set set = pool_set(owner);
+
+        bind_declare(&set);
+}
+
+static const struct uplink_owner uplink_owner = {leave, meet, declare};
+
+/* Refusals of threads are known by it. */
+static int draw_number(uint64_t *ret_number)
+{
+        return getrandom(ret_number, sizeof(*ret_number), 0) < 0 ? err_errno() : 0;
+}
+
+static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
+{
+        const char *program = options->program ? options->program : program_invocation_short_name;
+        int r;
+
+        client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
+        r = client->pools ? draw_number(&client->number) : -ENOMEM;
+        if (!r)
+                r = limit_read_fraction(&client->fraction);
+        if (!r)
+                r = cache_read_size(&client->n_cache_bytes);
+        if (!r)
+                r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
+                                &uplink_owner, client);
+        if (r)
+                return r;
+        r = fork_guard_init(&client->fork_guard);
+        if (r)
+                return r;
+        load_driver(client, options->cuda_library);
+        return meet(client, client->uplink.connection);
+}
+
+int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)
+{
+        struct gpumem_options ours = {.struct_size = sizeof(ours)};
+        struct gpumem_client *client;
+        int r;
+
+        if (options) {
+                r = take_struct(options, options->struct_size, &ours, sizeof(ours));
+                if (r)
+                        return r;
+        }
+        client = calloc(1, sizeof(*client));
+        if (!client)
+                return -ENOMEM;
+        events_init(&client->events);
+        r = open_client(client, &ours);
+        if (r) {
+                gpumem_disconnect(client);
+                return r;
+        }
+        record_start();
+        *ret_client = client;
+        return 0;
+}
+
+/* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
+void gpumem_disconnect(struct gpumem_client *client)
+{
+        if (!client || events_in_callback())
+                return;
+        if (client->fork_guard.here && fork_guard_check(&client->fork_guard)) {
+                free(client->pools);
+                free(client);
+                return;
+        }
+        if (record_is_on())
+                record_disconnect(client);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                pool_deinit(&client->pools[i]);
+        free(client->pools);
+        fork_guard_deinit(&client->fork_guard);
+        uplink_deinit(&client->uplink);
+        events_deinit(&client->events);
+        free(client);
+}
+
+static bool is_at(const struct pool *pool, enum gpumem_kind kind, int32_t place)
+{
+        int here = kind == GPUMEM_DEVICE ? pool->memory.ordinal : pool->memory.node;
+
+        if (pool->row.kind != (uint32_t)kind)
+                return false;
+        return here == place || (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST);
+}
+
+/* One that the daemon has rather than one that an earlier daemon had there: the next daemon may make
+ * pinned memory of a node in another way. */
+struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+{
+        struct pool *found = NULL;
+
+        if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
+                found = nearest_pinned(client->pools, client->n_pools, client_cuda(client));
+        for (uint32_t i = 0; !found && i < client->n_pools; i++) {
+                if (is_at(&client->pools[i], kind, place) && !client->pools[i].binding.absent)
+                        found = &client->pools[i];
+        }
+        for (uint32_t i = 0; !found && i < client->n_pools; i++) {
+                if (is_at(&client->pools[i], kind, place))
+                        found = &client->pools[i];
+        }
+        return found;
+}
+
+const char *gpumem_strerror(int result)
+{
+        const char *text;
+
+        if (result == 0)
+                return "success";
+        if (result > 0)
+                text = proto_error_text(result);
+        else
+                text = result >= -ERRNO_MAX ? strerrordesc_np(-result) : NULL;
+        return text ? text : "an unknown result";
+}

@@ -1,0 +1,175 @@
+/* The ends of allocations: arguments are checked here, and what must be waited for is waited for. */
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "client/client.h"
+#include "client/idle.h"
+#include "client/record.h"
+
+static struct stream_heap *heap_of(struct gpumem_client *client, const void *pointer)
+{
+        struct stream_heap *heap = NULL;
+
+        for (uint32_t i = 0; !heap && i < client->n_pools; i++)
+                heap = pool_heap_of(&client->pools[i], pointer);
+        return heap;
+}
+
+static bool is_streams_own(const struct stream_heap *heap, const struct stream_mark *mark)
+{
+        return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
+}
+
+/* Its last use is ordered, or over. `stream`: perhaps the heap's own, which is made sure of before work
+ * is enqueued there. */
+static int free_in(struct stream_heap *heap, const void *pointer, void *const *stream)
+{
+        uint64_t generation = heap->generation;
+        struct stream_mark mark;
+        int r = pool_free(heap, pointer);
+
+        if (r != POOL_LOOK)
+                return r;
+        if (stream &&
+            (stream_look(heap->pool->memory.cuda, *stream, &mark) || !is_streams_own(heap, &mark)))
+                stream = NULL;
+        idle_look(heap, generation, stream);
+        return 0;
+}
+
+/* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
+static bool is_always_known(const struct pool *pool)
+{
+        return pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_VMM &&
+               pool->memory.cuda;
+}
+
+/* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
+ * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
+ * always: its next owner writes with the CPU, which no stream holds up. */
+static int free_in_order(struct gpumem_client *client, struct stream_heap *heap, void *pointer,
+                         void *stream)
+{
+        struct stream_key order = pool_order_of(heap, pointer);
+        struct stream_mark mark;
+        bool is_own = false;
+        int r;
+
+        if (!order.context && !is_always_known(heap->pool))
+                return free_in(heap, pointer, NULL);
+        r = stream_look(&client->cuda, stream, &mark);
+        if (!r)
+                is_own = is_streams_own(heap, &mark);
+        /* The memory was made without a context, and is freed by somebody who has none. */
+        if (r == GPUMEM_E_NO_CONTEXT && !order.context)
+                r = 0;
+        else if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
+                r = stream_synchronize_context(&client->cuda, order.context);
+        else if (!r && (!is_own || heap->pool->memory.kind == GPUMEM_PINNED))
+                r = stream_synchronize(&client->cuda, stream);
+        return r ? r : free_in(heap, pointer, is_own ? &stream : NULL);
+}
+
+/* The handle alone tells, not the stream: when another stream has got the handle of one that was
+ * destroyed, the memory goes back to a heap that nobody allocates from any more, and whose blocks are
+ * others' only after all work of the context. */
+static bool is_by_own_handle(const struct stream_heap *heap, const void *stream)
+{
+        return stream == atomic_load_explicit(&heap->stream, memory_order_relaxed) &&
+               stream_is_created(stream) && heap->pool->memory.kind == GPUMEM_DEVICE;
+}
+
+int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
+{
+        struct stream_heap *heap;
+        int r;
+
+        if (!pointer)
+                return 0;
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        heap = heap_of(client, pointer);
+        if (heap && is_by_own_handle(heap, stream)) {
+                r = stream_check(&client->cuda, stream);
+                if (!r)
+                        r = free_in(heap, pointer, &stream);
+        } else if (heap)
+                r = free_in_order(client, heap, pointer, stream);
+        else
+                r = client_free_shared(client, pointer, stream);
+        if (record_is_on() && !r)
+                record_free(pointer);
+        events_tell(&client->events);
+        return r;
+}
+
+/* Nothing that runs on a device uses it any more. */
+static int free_after_all(struct gpumem_client *client, struct stream_heap *heap, void *pointer)
+{
+        struct stream_key order = pool_order_of(heap, pointer);
+        int r = client->has_cuda ? stream_synchronize_contexts(&client->cuda, order.context) : 0;
+
+        return r ? r : free_in(heap, pointer, NULL);
+}
+
+int gpumem_free_sync(struct gpumem_client *client, void *pointer)
+{
+        struct stream_heap *heap;
+        int r;
+
+        if (!pointer)
+                return 0;
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        heap = heap_of(client, pointer);
+        if (heap)
+                r = free_after_all(client, heap, pointer);
+        else
+                r = client_free_shared_sync(client, pointer);
+        if (record_is_on() && !r)
+                record_free(pointer);
+        events_tell(&client->events);
+        return r;
+}
+
+int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
+{
+        uint64_t n_bytes = 0;
+        int r = fork_guard_check(&client->fork_guard);
+
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                n_bytes += idle_flush(&client->pools[i]);
+        if (ret_freed_bytes)
+                *ret_freed_bytes = n_bytes;
+        events_tell(&client->events);
+        return 0;
+}
+
+int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
+                           uint64_t *ret_freed_bytes)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        if (scope != GPUMEM_SCOPE_TENANT && scope != GPUMEM_SCOPE_NODE)
+                return GPUMEM_E_BAD_REQUEST;
+        request.free_all_blocks.scope = (uint32_t)scope;
+        request.free_all_blocks.pool = PROTO_ALL_POOLS;
+        r = uplink_call(&client->uplink, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
+                        &fds, NULL);
+        events_tell(&client->events);
+        if (r)
+                return r;
+        if (ret_freed_bytes)
+                *ret_freed_bytes = reply.freed.n_bytes;
+        return 0;
+}
