@@ -1,5 +1,6 @@
-/* What a replacement costs with ever more live allocations. Each count is built, measured and taken
- * down; the counts by turns, some times over. */
+/* What a replacement costs with ever more live allocations. Each count is built by a client of its own,
+ * whose bookkeeping has not been stretched by a larger one, measured and taken down; the counts by
+ * turns, some times over. */
 #include <stdio.h>
 
 #include "base/err.h"
@@ -18,7 +19,6 @@ static const uint32_t counts[] = {100, 1000, 10000, 100000, 1000000};
 #define N_COUNTS ARRAY_SIZE(counts)
 
 struct growth {
-        struct target target;
         struct samples ours[N_COUNTS];
         struct samples theirs[N_COUNTS];
 };
@@ -51,17 +51,22 @@ static int measure_live(struct state *state, double *ret_ns)
         return r ? r : r_empty;
 }
 
-static int measure_ours(struct target *target, uint32_t n_live, double *ret_ns)
+static int measure_ours(const struct options *options, uint32_t n_live, double *ret_ns)
 {
-        struct state state = {.target = target};
+        struct target target;
+        struct state state = {.target = &target};
         int r;
 
-        r = replace_init(&state.replace, n_live, REPLACE_SMALL, 1);
+        r = target_init(options, &target);
         if (r)
                 return r;
-        r = measure_live(&state, ret_ns);
-        replace_deinit(&state.replace);
-        return target_check("growth", r);
+        r = replace_init(&state.replace, n_live, REPLACE_SMALL, 1);
+        if (!r) {
+                r = target_check("growth", measure_live(&state, ret_ns));
+                replace_deinit(&state.replace);
+        }
+        target_deinit(&target);
+        return r;
 }
 
 static int measure_theirs(uint32_t n_live, double *ret_ns)
@@ -77,13 +82,13 @@ static int measure_theirs(uint32_t n_live, double *ret_ns)
         return r;
 }
 
-static int take_turn(struct growth *growth, unsigned n_counts)
+static int take_turn(struct growth *growth, const struct options *options, unsigned n_counts)
 {
         double ns;
         int r = 0;
 
         for (unsigned i = 0; i < n_counts && !r; i++) {
-                r = measure_ours(&growth->target, counts[i], &ns);
+                r = measure_ours(options, counts[i], &ns);
                 if (r)
                         break;
                 samples_add(&growth->ours[i], ns);
@@ -118,7 +123,7 @@ static int measure(struct growth *growth, const struct options *options, struct 
 
         r = start_sleeper();
         for (unsigned i = 0; i < n_repetitions && !r; i++)
-                r = take_turn(growth, n_counts);
+                r = take_turn(growth, options, n_counts);
         if (!r)
                 r = add_rows(growth->ours, n_counts, "", bounded, rows);
         return r ? r : add_rows(growth->theirs, n_counts, "_mimalloc", free, rows);
@@ -126,13 +131,7 @@ static int measure(struct growth *growth, const struct options *options, struct 
 
 int command_growth(const struct options *options, struct rows *rows)
 {
-        struct growth growth = {.target = TARGET_NULL};
-        int r;
+        struct growth growth = {.ours = {{.n = 0}}};
 
-        r = target_init(options, &growth.target);
-        if (r)
-                return r;
-        r = measure(&growth, options, rows);
-        target_deinit(&growth.target);
-        return r;
+        return measure(&growth, options, rows);
 }

@@ -286,7 +286,7 @@ static void look(struct replay *replay, struct stream *stream)
         uint64_t n_excess = space_excess(&replay->space, 0, (uint64_t)replay->now_us);
 
         stream->n_until_look = LOOK_FREES;
-        if (n_excess || replay->n_streams > 1)
+        if (n_excess || stream->n_wanted_looks)
                 record(replay, stream);
         poll_all(replay);
         if (n_excess)

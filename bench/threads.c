@@ -2,7 +2,6 @@
  * and it lasts until the slower one is done: two that take turns on one CPU, or wait for each other,
  * take twice as long. */
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,13 +11,18 @@
 #include "bench/commands.h"
 #include "bench/hot.h"
 
-#define N_STEPS   1024
+#define N_STEPS   8192
 #define N_BATCHES 15
-#define BOUND     1.8
+
+/* A thread that was woken is on the CPU of who woke it, until the kernel moves it to one that is idle. */
+#define N_FIRST_BATCHES 30
+#define BOUND           1.8
 
 struct threads {
         struct target target;
-        struct hot hots[2]; /* of the measuring thread and of the other one */
+        struct {
+                _Alignas(128) struct hot hot; /* no line of it is the other thread's too */
+        } halves[2];                          /* the measuring thread's and the other one's */
         pthread_t other;
         sem_t begin, end; /* of the other thread's repetitions */
         _Atomic unsigned n_arrived;
@@ -26,14 +30,15 @@ struct threads {
         _Atomic bool is_over;
 };
 
-/* Both leave it within nanoseconds of each other, if both have a CPU. */
+/* Both leave it within nanoseconds of each other, if both have a CPU. Who waits keeps his: threads that
+ * yield to each other may stay on one CPU for good. */
 static void meet(struct threads *threads)
 {
         unsigned arrived = atomic_fetch_add(&threads->n_arrived, 1) + 1;
         unsigned wanted = (arrived + 1) & ~1u;
 
         while ((int)(atomic_load(&threads->n_arrived) - wanted) < 0)
-                (void)sched_yield();
+                ;
 }
 
 /* A thread whose steps fail goes on meeting the other one. */
@@ -41,7 +46,7 @@ static int run_batches(struct threads *threads, struct hot *hot, int r, double *
 {
         struct samples batches = {.n = 0};
 
-        for (unsigned i = 0; i < N_BATCHES; i++) {
+        for (unsigned i = 0; i < N_FIRST_BATCHES + N_BATCHES; i++) {
                 uint64_t start;
 
                 meet(threads);
@@ -49,7 +54,8 @@ static int run_batches(struct threads *threads, struct hot *hot, int r, double *
                 if (!r)
                         r = hot_steps(hot, N_STEPS);
                 meet(threads);
-                samples_add(&batches, (double)(now_ns() - start) / N_STEPS);
+                if (i >= N_FIRST_BATCHES)
+                        samples_add(&batches, (double)(now_ns() - start) / N_STEPS);
         }
         if (!r)
                 *ret_ns = samples_median(&batches);
@@ -63,7 +69,7 @@ static void *other_main(void *argument)
         int r = target_enter(&threads->target);
 
         while (sem_wait(&threads->begin) == 0 && !atomic_load(&threads->is_over)) {
-                r = run_batches(threads, &threads->hots[1], r, &ns);
+                r = run_batches(threads, &threads->halves[1].hot, r, &ns);
                 threads->r_other = r;
                 (void)sem_post(&threads->end);
         }
@@ -75,7 +81,7 @@ static int run_together(struct threads *threads, double *ret_ns)
         int r;
 
         (void)sem_post(&threads->begin);
-        r = run_batches(threads, &threads->hots[0], 0, ret_ns);
+        r = run_batches(threads, &threads->halves[0].hot, 0, ret_ns);
         (void)sem_wait(&threads->end);
         return r ? r : threads->r_other;
 }
@@ -86,7 +92,7 @@ static int take_turn(struct threads *threads, struct samples *alone, struct samp
         double ns;
         int r;
 
-        r = time_repetition(hot_steps, &threads->hots[0], N_STEPS, &ns);
+        r = time_repetition(hot_steps, &threads->halves[0].hot, N_STEPS, &ns);
         if (r)
                 return r;
         samples_add(alone, 1e3 / ns);
@@ -127,12 +133,12 @@ int command_threads(const struct options *options, struct rows *rows)
                 return r;
         (void)sem_init(&threads.begin, 0, 0);
         (void)sem_init(&threads.end, 0, 0);
-        for (unsigned i = 0; i < ARRAY_SIZE(threads.hots) && !r; i++)
-                r = hot_init(&threads.target, i, &threads.hots[i]);
+        for (unsigned i = 0; i < ARRAY_SIZE(threads.halves) && !r; i++)
+                r = hot_init(&threads.target, i, &threads.halves[i].hot);
         if (!r)
                 r = measure(&threads, options, rows);
-        for (unsigned i = 0; i < ARRAY_SIZE(threads.hots) && !r; i++)
-                r = hot_deinit(&threads.hots[i]);
+        for (unsigned i = 0; i < ARRAY_SIZE(threads.halves) && !r; i++)
+                r = hot_deinit(&threads.halves[i].hot);
         target_deinit(&threads.target);
         return r;
 }

@@ -194,6 +194,14 @@ int heap_remove_block(struct heap *heap, struct heap_block *block)
         return 0;
 }
 
+static void count_allocated(struct heap *heap, uint64_t n_more_bytes)
+{
+        uint64_t n_bytes = atomic_load_explicit(&heap->n_allocated_bytes, memory_order_relaxed);
+
+        atomic_store_explicit(&heap->n_allocated_bytes, n_bytes + n_more_bytes,
+                              memory_order_relaxed);
+}
+
 int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
 {
         struct piece *piece;
@@ -218,7 +226,7 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
         piece->n_slack = (n_units * HEAP_UNIT - n_bytes) % HEAP_UNIT;
         starts_add(&heap->starts, piece->start, taken);
         heap->n_requested_bytes += n_bytes;
-        heap->n_allocated_bytes += n_units * HEAP_UNIT;
+        count_allocated(heap, n_units * HEAP_UNIT);
         *ret_address = heap_address_of(heap, piece->start);
         return 0;
 }
@@ -240,7 +248,7 @@ int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
         freed.n_requested_bytes = freed.n_allocated_bytes - piece->n_slack;
         index = holes_give(&heap->holes, index, heap->epoch);
         freed.n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
-        heap->n_allocated_bytes -= freed.n_allocated_bytes;
+        count_allocated(heap, -freed.n_allocated_bytes);
         heap->n_requested_bytes -= freed.n_requested_bytes;
         heap->n_freed_bytes += freed.n_allocated_bytes;
         *ret_freed = freed;

@@ -54,7 +54,7 @@ struct heap {
         uint32_t n_blocks;
         uint32_t n_block_room;
         uint64_t n_requested_bytes;
-        uint64_t n_allocated_bytes;
+        _Atomic uint64_t n_allocated_bytes; /* read without the lock too */
         uint64_t n_reserved_bytes;
         uint64_t n_freed_bytes; /* in this epoch */
         struct starts starts;

@@ -128,6 +128,16 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
         lock_drop(&heap_in(heap)->lock);
 }
 
+static bool is_wanted(struct stream_heap *heap)
+{
+        bool wanted;
+
+        lock_take(&heap_in(heap)->lock);
+        wanted = heap->n_wanted_looks > 0;
+        lock_drop(&heap_in(heap)->lock);
+        return wanted;
+}
+
 /* When the heap is to be looked at next. */
 static void set_look(struct stream_heap *heap, uint32_t n_frees)
 {
@@ -154,8 +164,8 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
                 wait_for_stream(heap, generation, own_stream);
         if (!is_still(heap, generation))
                 return;
-        /* Blocks are too many, or other streams may want this one's. */
-        if (own_stream && is_fenced(heap) && (n_excess || pool->space.n_heaps > 1))
+        /* Blocks are too many, or other streams want this one's. */
+        if (own_stream && is_fenced(heap) && (n_excess || is_wanted(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
                               *own_stream);
         idle_poll(pool);
@@ -173,7 +183,11 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
 
         if (!returns_by_itself(pool))
                 return;
-        pthread_mutex_lock(&pool->lock);
+        /* Who only looks from time to time need not wait for another one who looks. */
+        if (pool->space.budget.n_empty_max != UINT64_MAX)
+                pthread_mutex_lock(&pool->lock);
+        else if (pthread_mutex_trylock(&pool->lock))
+                return;
         look(heap, generation, own_stream, &list);
         pthread_mutex_unlock(&pool->lock);
         since_us = idle_system_us();

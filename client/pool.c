@@ -97,9 +97,11 @@ static struct stream_heap *new_record(struct pool *pool)
                 pool->spare_heaps = heap->hh.next;
                 return heap;
         }
-        heap = calloc(1, sizeof(*heap));
-        if (heap)
-                heap->pool = pool;
+        heap = aligned_alloc(_Alignof(struct stream_heap), sizeof(*heap));
+        if (!heap)
+                return NULL;
+        memset(heap, 0, sizeof(*heap));
+        heap->pool = pool;
         return heap;
 }
 

@@ -27,9 +27,10 @@ struct shared;
 LIST_HEAD(shared_list, shared);
 LIST_HEAD(leased_list, leased);
 
-/* A stream's. */
+/* A stream's. Threads that allocate at once write to no line, nor to the next one, which processors
+ * fetch with it, that another thread needs. */
 struct stream_heap {
-        struct space_heap in_space; /* the heap; its lock guards the next seven */
+        _Alignas(128) struct space_heap in_space; /* the heap; its lock guards the next seven */
         struct stream_mark mark;
         uint64_t generation; /* another for each stream whose heap the record is */
         bool live;

@@ -37,11 +37,9 @@ uint64_t space_allocated(struct space *space)
         struct space_heap *heap;
         uint64_t n_bytes = 0;
 
-        TAILQ_FOREACH (heap, &space->heaps, in_space) {
-                lock_take(&heap->heap.lock);
-                n_bytes += heap->heap.n_allocated_bytes;
-                lock_drop(&heap->heap.lock);
-        }
+        TAILQ_FOREACH (heap, &space->heaps, in_space)
+                n_bytes += atomic_load_explicit(&heap->heap.n_allocated_bytes,
+                                                memory_order_relaxed);
         return n_bytes;
 }
 
