@@ -78,7 +78,7 @@ static int add_first(const char *name, uint64_t n_bytes, struct samples *samples
         return r ? r : rows_add(rows, &rate);
 }
 
-/* What the pool has cached goes back to the system first. */
+/* What the client and the pool have cached goes back to the system first. */
 static int measure_cold(struct target *target, const char *name, uint64_t n_bytes,
                         struct rows *rows)
 {
@@ -88,7 +88,9 @@ static int measure_cold(struct target *target, const char *name, uint64_t n_byte
         for (unsigned i = 0; i < N_FIRST && !r; i++) {
                 double ns;
 
-                r = gpumem_free_all_blocks(target->client, GPUMEM_SCOPE_TENANT, NULL);
+                r = gpumem_flush(target->client, NULL);
+                if (!r)
+                        r = gpumem_free_all_blocks(target->client, GPUMEM_SCOPE_TENANT, NULL);
                 if (!r)
                         r = time_first(target, n_bytes, &ns);
                 if (!r)
