@@ -13,7 +13,7 @@ static int map_board(struct connection *connection, const struct message_welcome
 {
         int r;
 
-        if (welcome->n_board_bytes < board_bytes(welcome->n_pools))
+        if (welcome->n_board_bytes < board_bytes(welcome->n_pools, welcome->n_slots))
                 return -EPROTO;
         r = memfd_check(fd, welcome->n_board_bytes);
         if (!r)

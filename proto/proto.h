@@ -31,6 +31,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_POOL_VMM        UINT32_C(1)
 #define PROTO_POOL_PROPERTIES UINT32_C(1)
 
+#define PROTO_LEASE_KNOWN UINT32_C(1) /* flag: KNOWN will do */
+
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
 
 #define PROTO_SHARE_GRANT UINT32_C(1)
@@ -40,6 +42,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_ALL_POOLS    UINT32_MAX
 
 #define PROTO_NOTICE_SHUTTING_DOWN 1
+#define PROTO_NOTICE_UNMAP         2
 
 /* Whose a limit is. */
 #define PROTO_LIMIT_OF_CLIENT 1

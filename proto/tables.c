@@ -251,6 +251,7 @@ static void print_board_header(void)
         MEMBER(struct board_header, version, "of this layout: 1");
         MEMBER(struct board_header, n_pools, "counters that follow");
         MEMBER(struct board_header, n_bytes, "of the board");
+        MEMBER(struct board_header, n_slots, "lease words, 8 bytes each, behind the counters");
         MEMBER(struct board_header, reserved, "0");
         static_assert(BOARD_VERSION == 1, "the text above says so");
         assert(offset == sizeof(struct board_header));

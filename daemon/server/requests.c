@@ -26,7 +26,7 @@ static int make_board(struct session *session, int *ret_fd)
         CLEANUP(closep)
         int fd = -1;
         struct board_header *header;
-        uint64_t n_bytes = board_bytes(session->server->n_pools);
+        uint64_t n_bytes = board_bytes(session->server->n_pools, CLIENT_N_SLOTS);
         void *board;
         int r;
 
@@ -37,8 +37,10 @@ static int make_board(struct session *session, int *ret_fd)
         if (r)
                 return r;
         header = board;
-        *header = (struct board_header){
-                .version = BOARD_VERSION, .n_pools = session->server->n_pools, .n_bytes = n_bytes};
+        *header = (struct board_header){.version = BOARD_VERSION,
+                                        .n_pools = session->server->n_pools,
+                                        .n_bytes = n_bytes,
+                                        .n_slots = CLIENT_N_SLOTS};
         session->board = board;
         session->n_board_bytes = n_bytes;
         *ret_fd = steal_fd(&fd);
