@@ -53,6 +53,7 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                struct replay **ret_replay)
 {
         struct replay *replay = calloc(1, sizeof(*replay));
+        struct arena *arena;
         int r = -ENOMEM;
 
         if (!replay)
@@ -65,11 +66,12 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
         replay->streams = calloc(replay->n_streams, sizeof(*replay->streams));
         replay->live = calloc(trace->n_ids, sizeof(*replay->live));
         if (replay->streams && replay->live)
-                r = arena_new(ARENA_START, ARENA_BYTES, &replay->space.arena);
+                r = arena_new(ARENA_START, ARENA_BYTES, &arena);
         if (r) {
                 (void)replay_free(replay);
                 return r;
         }
+        space_open(&replay->space, arena, HEAP_JOINED);
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 replay->streams[i].n_until_look = LOOK_FREES;
                 replay->streams[i].n_look_bytes = UINT64_MAX;

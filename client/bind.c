@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "client/blocks.h"
 #include "client/pool.h"
 #include "driver/device.h"
 
@@ -39,6 +40,7 @@ uint64_t bind_leave(const struct pool_set *set)
 
                 pthread_mutex_lock(&pool->lock);
                 pool->binding.connection = 0;
+                blocks_lose_words(pool);
                 pool->binding.n_held_bytes += pool->binding.n_leased_bytes;
                 pool->binding.n_leased_bytes = 0;
                 n_bytes += pool->binding.n_held_bytes;
@@ -95,7 +97,8 @@ static int add(const struct pool_set *set, const struct connection *connection, 
 
         if (n_pools == PROTO_POOLS_MAX)
                 return -E2BIG;
-        pool_init(&set->pools[n_pools], row, &memory, set->uplink, set->n_cache_bytes);
+        pool_init(&set->pools[n_pools], row, &memory, set->uplink, set->service,
+                  set->n_cache_bytes);
         if (row->kind == GPUMEM_DEVICE)
                 limit_set(&set->pools[n_pools],
                           limit_of_fraction(set->fraction, row->n_capacity_bytes));

@@ -31,6 +31,7 @@ struct pool_set {
         _Atomic uint32_t *n_pools;
         const struct cuda *cuda; /* NULL: no driver */
         struct uplink *uplink;
+        struct service *service;
         double fraction;        /* of each device's memory: the client's own limit at first */
         uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
 };

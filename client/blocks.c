@@ -40,7 +40,7 @@ int blocks_open(struct pool *pool)
         }
         pool->arena_start = start;
         pool->n_arena_bytes = n_bytes;
-        pool->space.arena = arena;
+        space_open(&pool->space, arena, pool_runs(pool));
         pool->arena = arena;
         return 0;
 }
@@ -58,7 +58,9 @@ static struct leased *take_record(struct pool *pool)
 
 static void keep_record(struct pool *pool, struct leased *leased)
 {
-        leased->lease = leased->number = leased->connection = 0;
+        leased->block.lease = leased->number = leased->connection = 0;
+        leased->block.word = NULL;
+        leased->is_revoked = false;
         leased->mapping = MAPPING_PLAIN;
         leased->shared = NULL;
         leased->is_attached = false;
@@ -109,11 +111,19 @@ static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
         pthread_mutex_unlock(&pool->lock);
 }
 
+static void say_unmapped(struct pool *pool, const struct leased *leased)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.unmapped.lease = leased->block.lease;
+        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_UNMAPPED);
+}
+
 static void say_returned(struct pool *pool, const struct leased *leased)
 {
         struct frame frame = FRAME_NULL;
 
-        frame.return_lease.lease = leased->lease;
+        frame.return_lease.lease = leased->block.lease;
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
         uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_RETURN);
 }
@@ -122,7 +132,7 @@ static void say_detached(struct pool *pool, const struct leased *leased)
 {
         struct frame frame = FRAME_NULL;
 
-        frame.detach.lease = leased->lease;
+        frame.detach.lease = leased->block.lease;
         frame.detach.flags = PROTO_RETURN_UNMAPPED;
         uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_DETACH);
 }
@@ -140,24 +150,37 @@ static void say_over(struct pool *pool, const struct leased *leased)
                 return;
         if (leased->is_attached)
                 say_detached(pool, leased);
+        else if (leased->is_revoked)
+                say_unmapped(pool, leased);
         else
                 say_returned(pool, leased);
 }
 
 struct wanted {
         uint64_t n_bytes;
+        uint64_t n_least_bytes;
         uint64_t n_most_bytes;
         uint32_t properties;
         uint32_t wait_ms;
 };
 
-/* A block is as large as it may be at most, or the daemon is not what it should be. */
-static int check_answer(const struct message_leased *answer, const struct wanted *wanted)
+/* A block is as large as it may be, and its lease has a word, or the daemon is not what it should be. */
+static int check_answer(const struct message_leased *answer, const struct wanted *wanted,
+                        const struct connection *connection)
 {
-        if (answer->n_bytes < wanted->n_bytes || answer->n_bytes > wanted->n_most_bytes ||
-            answer->n_bytes % ARENA_GRANULE)
+        if (answer->n_bytes < wanted->n_least_bytes || answer->n_bytes > wanted->n_most_bytes ||
+            answer->n_bytes % ARENA_GRANULE || answer->slot >= connection->n_slots)
                 return -EPROTO;
         return 0;
+}
+
+/* What may be shared is never idle. */
+static _Atomic uint64_t *word_of(const struct connection *connection, uint32_t slot,
+                                 const struct wanted *wanted)
+{
+        if (wanted->properties & PROTO_PROPERTY_SHAREABLE)
+                return NULL;
+        return board_words(connection->board, connection->n_rows) + slot;
 }
 
 static int ask_on(struct pool *pool, const struct connection *connection,
@@ -170,6 +193,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
 
         request.lease.n_bytes = wanted->n_bytes;
         request.lease.n_most_units = (uint32_t)(wanted->n_most_bytes / ARENA_GRANULE);
+        request.lease.n_least_units = (uint32_t)(wanted->n_least_bytes / ARENA_GRANULE);
         request.lease.properties = wanted->properties;
         request.lease.wait_ms = wanted->wait_ms;
         r = bind_find(pool, connection->serial, &request.lease.pool);
@@ -181,12 +205,13 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         if (r && reply.kind == MESSAGE_ERROR)
                 refusal_hear(r, reply.error.text);
         if (!r)
-                r = check_answer(&reply.leased, wanted);
+                r = check_answer(&reply.leased, wanted, connection);
         if (!r)
                 r = bind_lease(pool, connection->serial, reply.leased.n_bytes);
         if (r)
                 return r;
-        leased->lease = reply.leased.lease;
+        leased->block.lease = reply.leased.lease;
+        leased->block.word = word_of(connection, reply.leased.slot, wanted);
         leased->number = reply.leased.block;
         shrink(pool, leased, reply.leased.n_bytes);
         leased->connection = connection->serial;
@@ -262,15 +287,16 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
                         say_over(pool, leased);
         }
         if (r) {
-                limit_give(pool, leased->lease ? leased_bytes(leased) : wanted->n_bytes);
+                limit_give(pool, leased->block.lease ? leased_bytes(leased) : wanted->n_bytes);
                 leased_cancel(pool, leased);
         }
         return r;
 }
 
-int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes, uint32_t wait_ms)
+int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                  uint64_t n_least_bytes, uint32_t wait_ms)
 {
-        struct wanted wanted = {n_bytes, leased_bytes(leased), 0, wait_ms};
+        struct wanted wanted = {n_bytes, n_least_bytes, leased_bytes(leased), 0, wait_ms};
 
         return obtain(pool, leased, &wanted);
 }
@@ -278,7 +304,7 @@ int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes, ui
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                             uint32_t wait_ms)
 {
-        struct wanted wanted = {n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE, wait_ms};
+        struct wanted wanted = {n_bytes, n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE, wait_ms};
 
         return obtain(pool, leased, &wanted);
 }
@@ -304,7 +330,7 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
         r = reserve(pool, answer->n_block_bytes, &leased);
         if (r)
                 return r;
-        leased->lease = answer->lease;
+        leased->block.lease = answer->lease;
         leased->number = answer->block;
         leased->connection = connection;
         leased->is_attached = true;
@@ -320,6 +346,25 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
         }
         *ret_leased = leased;
         return 0;
+}
+
+static void lose_words(struct heap *heap)
+{
+        lock_take(&heap->lock);
+        for (uint32_t i = 0; i < heap->n_blocks; i++)
+                heap->blocks[i]->word = NULL;
+        lock_drop(&heap->lock);
+}
+
+void blocks_lose_words(struct pool *pool)
+{
+        struct space_heap *heap;
+
+        if (!pool->space.arena)
+                return;
+        TAILQ_FOREACH (heap, &pool->space.heaps, in_space)
+                lose_words(&heap->heap);
+        lose_words(&pool->space.shelf.heap);
 }
 
 void leased_describe(const struct pool *pool, const struct leased *leased, struct gpumem_info *info)

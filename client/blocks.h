@@ -8,12 +8,12 @@
 /* A block, from its addresses to its end; kept for others after that. */
 struct leased {
         struct heap_block block; /* its place, and its heap; none: it is one allocation */
-        uint64_t lease;          /* 0: not leased yet */
         uint64_t number;         /* as the daemon names the block */
         uint64_t connection;     /* serial of the one that it was leased on */
         enum mapping mapping;
         struct shared *shared;    /* that allocation */
         bool is_attached;         /* another client's lease came first */
+        bool is_revoked;          /* the lease is over, the mapping not yet */
         _Atomic uint64_t context; /* of MAPPING_REGISTERED: where that was done */
         LIST_ENTRY(leased) link;  /* of those that are spare, or about to be given back */
 };
@@ -39,9 +39,11 @@ int blocks_open(struct pool *pool);
 /* A record with addresses of its own: there, or anywhere with `start` 0. The caller has the lock. */
 int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased);
 
-/* Leases a block of n_bytes, or as much larger as there are addresses for, and maps it there; the
- * addresses that it does not need are given up. On failure all of it is. */
-int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes, uint32_t wait_ms);
+/* Leases a block of n_bytes, or as much larger as there are addresses for, or one of n_least_bytes and
+ * more that others do not need, and maps it there; the addresses that it does not need are given up.
+ * On failure all of it is. */
+int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                  uint64_t n_least_bytes, uint32_t wait_ms);
 
 /* The same for a block that may be shared: made anew, exactly n_bytes. */
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
@@ -54,6 +56,10 @@ void leased_cancel(struct pool *pool, struct leased *leased);
  * caller's to give back. The fd is consumed. */
 int leased_attach(struct pool *pool, uint64_t connection, const struct message_attached *answer,
                   int take_fd, struct leased **ret_leased);
+
+/* The connection is over by which blocks were leased, and its board will be gone: leases on the shelf,
+ * and in heaps, have no words any more. The caller has the lock. */
+void blocks_lose_words(struct pool *pool);
 
 /* What there is to say about the block; the caller has the lock. The allocation is left alone. */
 void leased_describe(const struct pool *pool, const struct leased *leased,

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "client/cache.h"
+#include "client/elastic.h"
 #include "client/nearest.h"
 #include "client/record.h"
 
@@ -97,6 +98,7 @@ static struct pool_set pool_set(struct gpumem_client *client)
                                  .n_pools = &client->n_pools,
                                  .cuda = client->has_cuda ? &client->cuda : NULL,
                                  .uplink = &client->uplink,
+                                 .service = &client->service,
                                  .fraction = client->fraction,
                                  .n_cache_bytes = client->n_cache_bytes};
 }
@@ -118,10 +120,48 @@ static int meet(void *owner, struct connection *connection)
 
 static void declare(void *owner)
 {
-        struct pool_set set = pool_set(owner);
+        struct gpumem_client *client = owner;
+        struct pool_set set = pool_set(client);
 
         bind_declare(&set);
+        service_nudge(&client->service);
 }
+
+static bool look_at_pools(void *owner)
+{
+        struct gpumem_client *client = owner;
+        bool more = false;
+
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i]))
+                        more = true;
+        }
+        return more;
+}
+
+static int listen_to_daemon(void *owner, void **ret_held)
+{
+        struct gpumem_client *client = owner;
+        struct connection *connection = uplink_present(&client->uplink);
+
+        *ret_held = connection;
+        return connection ? link_socket(connection->link) : -1;
+}
+
+static void stop_listening(void *held)
+{
+        connection_unref(held);
+}
+
+static bool read_news(void *held)
+{
+        const struct connection *connection = held;
+
+        return link_read_news(connection->link);
+}
+
+static const struct service_owner service_owner = {look_at_pools, listen_to_daemon, stop_listening,
+                                                   read_news};
 
 static const struct uplink_owner uplink_owner = {leave, meet, declare};
 
@@ -136,6 +176,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         const char *program = options->program ? options->program : program_invocation_short_name;
         int r;
 
+        service_init(&client->service, &service_owner, client);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? draw_number(&client->number) : -ENOMEM;
         if (!r)
@@ -189,6 +230,7 @@ void gpumem_disconnect(struct gpumem_client *client)
                 free(client);
                 return;
         }
+        service_deinit(&client->service);
         if (record_is_on())
                 record_disconnect(client);
         for (uint32_t i = 0; i < client->n_pools; i++)

@@ -9,6 +9,7 @@
 #include "client/events.h"
 #include "client/fork.h"
 #include "client/pool.h"
+#include "client/service.h"
 #include "client/uplink.h"
 #include "gpumem.h"
 
@@ -20,6 +21,7 @@ struct gpumem_client {
         struct fork_guard fork_guard;
         struct events events;
         struct uplink uplink;
+        struct service service;
         struct cuda cuda;
         bool has_cuda;
         uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */

@@ -21,6 +21,7 @@ static int map_board(struct connection *connection, const struct message_welcome
         if (r)
                 return r;
         connection->n_board_bytes = welcome->n_board_bytes;
+        connection->n_slots = welcome->n_slots;
         return madvise(connection->board, connection->n_board_bytes, MADV_DONTFORK) < 0
                        ? err_errno()
                        : 0;

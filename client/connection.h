@@ -18,6 +18,7 @@ struct connection {
         uint64_t incarnation;
         void *board;
         size_t n_board_bytes;
+        uint32_t n_slots;      /* lease words there */
         struct pool_row *rows; /* row i has id i */
         uint32_t n_rows;
 };

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "client/client.h"
+#include "client/elastic.h"
 #include "client/idle.h"
 #include "client/record.h"
 
@@ -33,7 +34,10 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *s
         if (stream &&
             (stream_look(heap->pool->memory.cuda, *stream, &mark) || !is_streams_own(heap, &mark)))
                 stream = NULL;
-        idle_look(heap, generation, stream);
+        if (elastic_is_on(heap->pool))
+                elastic_note(heap, generation, stream);
+        else
+                idle_look(heap, generation, stream);
         return 0;
 }
 

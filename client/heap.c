@@ -167,6 +167,31 @@ uint32_t heap_block_hole(const struct heap *heap, const struct heap_block *block
         return hole;
 }
 
+bool heap_covers(const struct heap *heap, const struct piece *hole, const struct heap_block *block)
+{
+        uint64_t start = heap_address_of(heap, hole->start);
+
+        return block->at.start >= start &&
+               block->at.start + block->at.n_bytes <= start + hole->n_units * HEAP_UNIT;
+}
+
+struct heap_block *heap_first_covered(const struct heap *heap, const struct piece *hole)
+{
+        uint64_t start = heap_address_of(heap, hole->start);
+        uint64_t end = start + hole->n_units * HEAP_UNIT;
+        struct heap_block *block;
+
+        block = (struct heap_block *)arena_find(heap->arena, start);
+        while (!heap_covers(heap, hole, block)) {
+                uint64_t next = block->at.start + block->at.n_bytes;
+
+                if (next >= end)
+                        return NULL;
+                block = (struct heap_block *)arena_find(heap->arena, next);
+        }
+        return block;
+}
+
 int heap_remove_block(struct heap *heap, struct heap_block *block)
 {
         uint32_t place = place_of(heap, block->at.start), hole = heap_block_hole(heap, block);

@@ -36,17 +36,21 @@
 struct heap;
 
 struct heap_block {
-        struct arena_block at;       /* the caller sets it */
+        struct arena_block at;       /* the caller sets it, and the next two */
+        uint64_t lease;              /* 0: not leased yet */
+        _Atomic uint64_t *word;      /* of the lease, on the board; NULL: it has none, or no more */
         _Atomic(struct heap *) heap; /* NULL: in none */
         struct run_edges edges;      /* of the run, where the block is at its end */
+        struct heap_block *next;     /* see shelf.h */
 };
 
 enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
 
 struct heap {
         struct lock lock;
-        uint64_t epoch;         /* of frees; heap_new_epoch begins the next one */
-        uint64_t n_done_epochs; /* those below it: the work that was enqueued before is over */
+        uint64_t epoch;            /* of frees; heap_new_epoch begins the next one */
+        uint64_t n_done_epochs;    /* those below it: the work that was enqueued before is over */
+        uint64_t n_settled_epochs; /* those below it were over for a while; see space_settle */
         uint64_t base;
         const struct arena *arena;
         enum heap_runs runs;
@@ -76,6 +80,13 @@ int heap_reserve(struct heap *heap);
 
 /* The hole that covers all of the block; 0: something in it is allocated. */
 uint32_t heap_block_hole(const struct heap *heap, const struct heap_block *block);
+
+/* Does the hole cover all of the block? */
+bool heap_covers(const struct heap *heap, const struct piece *hole, const struct heap_block *block);
+
+/* The first block of the heap that the hole covers, or NULL; the ones that it covers follow each
+ * other. */
+struct heap_block *heap_first_covered(const struct heap *heap, const struct piece *hole);
 
 /* Forgets a block that is empty. -ENOMEM. */
 int heap_remove_block(struct heap *heap, struct heap_block *block);

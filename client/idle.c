@@ -36,7 +36,7 @@ void idle_poll(struct pool *pool)
         }
 }
 
-static bool take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
+bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
 {
         struct heap_block *block = space_take_idle(&pool->space, start, end);
 
@@ -48,11 +48,28 @@ static bool take_one(struct pool *pool, uint64_t start, uint64_t end, struct lea
         return true;
 }
 
+void idle_take_revoked(struct pool *pool, struct leased_list *list)
+{
+        struct heap_block *block;
+
+        if (!pool->space.arena)
+                return;
+        shelf_sweep(&pool->space.shelf);
+        while ((block = shelf_next_revoked(&pool->space.shelf))) {
+                struct leased *leased = CONTAINER_OF(block, struct leased, block);
+
+                pool->space.n_reserved_bytes -= block->at.n_bytes;
+                pool_discount_block(pool, block->at.n_bytes);
+                leased->is_revoked = true;
+                LIST_INSERT_HEAD(list, leased, link);
+        }
+}
+
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
                     struct leased_list *list)
 {
         while (space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
-               take_one(pool, start, end, list))
+               idle_take_one(pool, start, end, list))
                 ;
 }
 
@@ -67,7 +84,7 @@ void idle_return(struct pool *pool, struct leased_list *list)
 }
 
 /* Its frees are ordered with work that may not be over. */
-static bool is_fenced(const struct stream_heap *heap)
+bool idle_is_fenced(const struct stream_heap *heap)
 {
         return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context;
 }
@@ -81,7 +98,7 @@ static bool returns_by_itself(const struct pool *pool)
 
 /* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
  * is. */
-static bool is_still(struct stream_heap *heap, uint64_t generation)
+bool idle_is_still(struct stream_heap *heap, uint64_t generation)
 {
         bool same;
 
@@ -110,13 +127,13 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
         uint64_t context = heap->key.context, n_epochs = end_epoch(heap);
         int r = 0;
 
-        if (is_fenced(heap)) {
+        if (idle_is_fenced(heap)) {
                 pthread_mutex_unlock(&pool->lock);
                 r = own_stream ? stream_synchronize(pool->memory.cuda, *own_stream)
                                : stream_synchronize_context(pool->memory.cuda, context);
                 pthread_mutex_lock(&pool->lock);
         }
-        if (!is_still(heap, generation))
+        if (!idle_is_still(heap, generation))
                 return;
         if (!r) {
                 fences_pass(&heap->fences, heap_in(heap), n_epochs);
@@ -158,14 +175,14 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         struct pool *pool = heap->pool;
         uint64_t n_excess = space_excess(&pool->space, 0, idle_now_us(pool));
 
-        if (!is_still(heap, generation))
+        if (!idle_is_still(heap, generation))
                 return;
         if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
                 wait_for_stream(heap, generation, own_stream);
-        if (!is_still(heap, generation))
+        if (!idle_is_still(heap, generation))
                 return;
         /* Blocks are too many, or other streams want this one's. */
-        if (own_stream && is_fenced(heap) && (n_excess || is_wanted(heap)))
+        if (own_stream && idle_is_fenced(heap) && (n_excess || is_wanted(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
                               *own_stream);
         idle_poll(pool);
@@ -257,7 +274,7 @@ uint64_t idle_flush(struct pool *pool)
                 wait_for_context(pool, context);
         pthread_mutex_lock(&pool->lock);
         n_bytes = pool->n_reserved_bytes;
-        while (take_one(pool, 0, 0, &list))
+        while (idle_take_one(pool, 0, 0, &list))
                 ;
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);

@@ -10,6 +10,18 @@
  * generation; `own_stream` is its stream, which is alive, or NULL for one who does not have it. */
 void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
+/* Takes one that is idle, and none between the two addresses, for idle_return. The caller has the lock. */
+bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list);
+
+/* Takes those whose leases were revoked, for idle_return. The caller has the lock. */
+void idle_take_revoked(struct pool *pool, struct leased_list *list);
+
+/* The heap's frees are ordered with work that may not be over. */
+bool idle_is_fenced(const struct stream_heap *heap);
+
+/* The record may be another stream's heap by now. The caller has the lock, so it stays what it is. */
+bool idle_is_still(struct stream_heap *heap, uint64_t generation);
+
 /* Takes blocks that are idle until n_more_bytes fit the budget; none between the two addresses. The
  * caller has the lock, and gives them back with idle_return when it has not. */
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,

@@ -173,6 +173,17 @@ static void drain(struct link *link)
         pthread_mutex_unlock(&link->lock);
 }
 
+bool link_read_news(struct link *link)
+{
+        bool can;
+
+        drain(link);
+        pthread_mutex_lock(&link->lock);
+        can = !link->reading && !link->dead;
+        pthread_mutex_unlock(&link->lock);
+        return can;
+}
+
 /* The daemon reads nothing from a client that does not listen: whoever waits to speak, listens. */
 static void await_room(struct link *link)
 {

@@ -34,6 +34,10 @@ int link_socket(const struct link *link);
 /* Has the daemon gone, whether or not a call has met with that? */
 bool link_is_over(const struct link *link);
 
+/* Takes what has come, if nobody else reads. False: somebody does, or there is nothing to come any
+ * more. */
+bool link_read_news(struct link *link);
+
 /* Says BYE and closes. No other thread is in a call. NULL is legal; returns NULL. */
 struct link *link_free(struct link *link);
 

@@ -10,12 +10,16 @@
 #include "client/refusal.h"
 #include "gpumem.h"
 
-/* Others may take what was got before it is used; not so often. */
-#define TRIES_MAX 4
+/* Others may take what was got before it is used, and what is got may be a part only; not so often. */
+#define TRIES_MAX 64
 
 /* How long a request waits for work of its own process rather than lease more. */
 #define WAIT_US      20000
 #define WAIT_STEP_NS 50000
+
+/* How small a block may be beside what is asked for. */
+#define LEAST_PART  4
+#define LEAST_BYTES (4 * MIB)
 
 static uint64_t allocated_bytes(uint64_t n_bytes)
 {
@@ -149,6 +153,24 @@ static void give_up(struct pool *pool, struct parts *parts)
         parts->n = parts->n_mapped = 0;
 }
 
+/* A smaller block than a part was to be is as good if it need not be made: the rest is asked for when
+ * it stands. Not so small that a request takes many of them. */
+static uint64_t least_bytes(uint64_t n_bytes)
+{
+        uint64_t n_least = n_bytes / LEAST_PART & ~(HEAP_BLOCK_UNIT - 1);
+
+        if (n_least < LEAST_BYTES)
+                n_least = LEAST_BYTES;
+        return n_least < n_bytes ? n_least : n_bytes;
+}
+
+/* Those above a part that came smaller would not touch it. */
+static void cancel_rest(struct pool *pool, struct parts *parts)
+{
+        while (parts->n > parts->n_mapped)
+                leased_cancel(pool, parts->leased[--parts->n]);
+}
+
 /* One that fails has given itself up. */
 static int obtain(struct pool *pool, struct parts *parts, uint32_t wait_ms)
 {
@@ -156,10 +178,14 @@ static int obtain(struct pool *pool, struct parts *parts, uint32_t wait_ms)
 
         while (parts->n_mapped < parts->n && !r) {
                 unsigned i = parts->n_mapped;
+                uint64_t n_bytes = parts->n_bytes[i];
 
-                r = leased_obtain(pool, parts->leased[i], parts->n_bytes[i], wait_ms);
+                r = leased_obtain(pool, parts->leased[i], n_bytes,
+                                  wait_ms ? n_bytes : least_bytes(n_bytes), wait_ms);
                 if (!r) {
                         parts->n_mapped++;
+                        if (leased_bytes(parts->leased[i]) < n_bytes)
+                                cancel_rest(pool, parts);
                         continue;
                 }
                 memmove(&parts->leased[i], &parts->leased[i + 1],
@@ -180,6 +206,9 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
 
         lock_take(&heap_in(heap)->lock);
         while (n < parts->n && !r) {
+                /* The board of a connection that has been left is going. */
+                if (parts->leased[n]->connection != pool->binding.connection)
+                        parts->leased[n]->block.word = NULL;
                 r = heap_add_block(heap_in(heap), &parts->leased[n]->block);
                 if (!r) {
                         n++;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "client/blocks.h"
+#include "client/elastic.h"
+#include "client/idle.h"
 #include "client/shared.h"
 #include "gpumem.h"
 
@@ -11,10 +13,13 @@
 #define HEAPS_MANY 32
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink, uint64_t n_cache_bytes)
+               struct uplink *uplink, struct service *service, uint64_t n_cache_bytes)
 {
-        *pool = (struct pool){
-                .row = *row, .memory = *memory, .uplink = uplink, .limit = OWN_LIMIT_NULL};
+        *pool = (struct pool){.row = *row,
+                              .memory = *memory,
+                              .uplink = uplink,
+                              .service = service,
+                              .limit = OWN_LIMIT_NULL};
         lanes_init(&pool->lanes);
         space_init(&pool->space);
         pool->space.budget.n_empty_max = n_cache_bytes;
@@ -105,8 +110,7 @@ static struct stream_heap *new_record(struct pool *pool)
         return heap;
 }
 
-/* Pinned memory has one registration a block, and a copy must not need two. */
-static enum heap_runs runs_of(const struct pool *pool)
+enum heap_runs pool_runs(const struct pool *pool)
 {
         return pool->memory.kind == GPUMEM_DEVICE ? HEAP_JOINED : HEAP_SPLIT;
 }
@@ -124,11 +128,11 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->mark = request->mark;
         heap->stream = request->stream;
         heap->n_until_look = POOL_LOOK_FREES;
-        heap->n_look_bytes = UINT64_MAX;
+        heap->n_look_bytes = heap->n_record_bytes = ELASTIC_THRESHOLD_BYTES;
         heap->n_flush_epochs = 0;
         heap->n_wanted_looks = 0;
         fences_init(&heap->fences);
-        space_add(&pool->space, &heap->in_space, runs_of(pool));
+        space_add(&pool->space, &heap->in_space, pool_runs(pool));
         if (is_waited_for(pool, &request->key))
                 heap_in(heap)->n_done_epochs = UINT64_MAX;
         heap->generation++;
@@ -359,6 +363,21 @@ static void return_heap(struct pool *pool, struct stream_heap *heap)
         retire_heap(pool, heap);
 }
 
+static void return_shelf(struct pool *pool)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+
+        if (!pool->space.arena)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        while (idle_take_one(pool, 0, 0, &list))
+                ;
+        idle_take_revoked(pool, &list);
+        pthread_mutex_unlock(&pool->lock);
+        idle_return(pool, &list);
+        space_close(&pool->space);
+}
+
 static void free_records(struct pool *pool)
 {
         struct stream_heap *heap;
@@ -383,6 +402,7 @@ void pool_deinit(struct pool *pool)
                 return_heap(pool, heap);
         }
         shared_return_all(pool);
+        return_shelf(pool);
         if (pool->arena) {
                 pool->arena = arena_free(pool->arena);
                 memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);

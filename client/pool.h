@@ -23,6 +23,7 @@
 #include "driver/stream.h"
 
 struct leased;
+struct service;
 struct shared;
 LIST_HEAD(shared_list, shared);
 LIST_HEAD(leased_list, leased);
@@ -30,12 +31,13 @@ LIST_HEAD(leased_list, leased);
 /* A stream's. Threads that allocate at once write to no line, nor to the next one, which processors
  * fetch with it, that another thread needs. */
 struct stream_heap {
-        _Alignas(128) struct space_heap in_space; /* the heap; its lock guards the next seven */
+        _Alignas(128) struct space_heap in_space; /* the heap; its lock guards the next eight */
         struct stream_mark mark;
         uint64_t generation; /* another for each stream whose heap the record is */
         bool live;
         uint32_t n_until_look;   /* frees */
         uint64_t n_look_bytes;   /* freed in the epoch */
+        uint64_t n_record_bytes; /* what is freed until the next record: see elastic.h */
         uint32_t n_wanted_looks; /* by bytes, since another stream lacked blocks */
         uint64_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
@@ -50,6 +52,7 @@ struct pool {
         struct pool_row row;
         struct memory memory; /* a device that this process does not see has ordinal -1 */
         struct uplink *uplink;
+        struct service *service;
         pthread_mutex_t declare_lock; /* one HELD at a time; taken before `lock` */
         pthread_mutex_t lock;         /* guards what follows, but the lanes, and row.id */
         struct binding binding;       /* to the daemon */
@@ -73,7 +76,10 @@ struct pool {
 
 /* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink, uint64_t n_cache_bytes);
+               struct uplink *uplink, struct service *service, uint64_t n_cache_bytes);
+
+/* Pinned memory has one registration a block, and a copy must not need two. */
+enum heap_runs pool_runs(const struct pool *pool);
 
 /* Unmaps and returns every block, empty or not. GPU work on them is over. */
 void pool_deinit(struct pool *pool);

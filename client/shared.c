@@ -18,7 +18,7 @@ struct shared {
 static void *add(struct pool *pool, struct shared *take_shared, struct leased *leased)
 {
         take_shared->leased = leased;
-        take_shared->info.lease = leased->lease;
+        take_shared->info.lease = leased->block.lease;
         take_shared->info.connection = leased->connection;
         pthread_mutex_lock(&pool->lock);
         leased->shared = take_shared;

@@ -18,6 +18,19 @@ void space_init(struct space *space)
         TAILQ_INIT(&space->heaps);
 }
 
+void space_open(struct space *space, struct arena *arena, enum heap_runs runs)
+{
+        space->arena = arena;
+        shelf_init(&space->shelf, arena, runs);
+}
+
+void space_close(struct space *space)
+{
+        if (space->arena)
+                shelf_deinit(&space->shelf);
+        space->arena = NULL;
+}
+
 void space_add(struct space *space, struct space_heap *heap, enum heap_runs runs)
 {
         heap_init(&heap->heap, space->arena, runs);
@@ -67,37 +80,9 @@ void space_forget(struct space *space, uint64_t n_bytes)
         budget_return(&space->budget);
 }
 
-static bool is_within(const struct heap *heap, const struct piece *hole,
-                      const struct heap_block *block)
-{
-        uint64_t start = heap_address_of(heap, hole->start);
-
-        return block->at.start >= start &&
-               block->at.start + block->at.n_bytes <= start + hole->n_units * HEAP_UNIT;
-}
-
-/* The first block of the heap that the hole covers, or NULL; the ones that it covers follow each
- * other. */
-static struct heap_block *first_covered(const struct heap *heap, const struct piece *hole)
-{
-        uint64_t start = heap_address_of(heap, hole->start);
-        uint64_t end = start + hole->n_units * HEAP_UNIT;
-        struct heap_block *block;
-
-        block = CONTAINER_OF(arena_find(heap->arena, start), struct heap_block, at);
-        while (!is_within(heap, hole, block)) {
-                uint64_t next = block->at.start + block->at.n_bytes;
-
-                if (next >= end)
-                        return NULL;
-                block = CONTAINER_OF(arena_find(heap->arena, next), struct heap_block, at);
-        }
-        return block;
-}
-
 /* The idle block to part with first: one in the smallest hole, which is of least use. */
 struct candidate {
-        struct space_heap *heap;
+        struct heap *heap;
         struct heap_block *block;
         uint32_t n_hole_units;
 };
@@ -107,10 +92,8 @@ static bool overlaps(const struct heap_block *block, uint64_t start, uint64_t en
         return block->at.start < end && block->at.start + block->at.n_bytes > start;
 }
 
-static void look_for_idle(struct space_heap *in, uint64_t start, uint64_t end,
-                          struct candidate *best)
+static void look_for_idle(struct heap *heap, uint64_t start, uint64_t end, struct candidate *best)
 {
-        struct heap *heap = &in->heap;
         uint32_t index = 0;
 
         while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
@@ -120,9 +103,9 @@ static void look_for_idle(struct space_heap *in, uint64_t start, uint64_t end,
                 if (!heap_is_idle(heap, hole) ||
                     (best->block && hole->n_units >= best->n_hole_units))
                         continue;
-                block = first_covered(heap, hole);
+                block = heap_first_covered(heap, hole);
                 if (block && !overlaps(block, start, end))
-                        *best = (struct candidate){in, block, hole->n_units};
+                        *best = (struct candidate){heap, block, hole->n_units};
         }
 }
 
@@ -140,6 +123,21 @@ static int take_out(struct heap *heap, struct heap_block *block)
         return r;
 }
 
+static void look_in(struct heap *heap, uint64_t start, uint64_t end, struct candidate *best)
+{
+        lock_take(&heap->lock);
+        look_for_idle(heap, start, end, best);
+        lock_drop(&heap->lock);
+}
+
+/* 1: it was another's first. */
+static int take(struct space *space, const struct candidate *candidate)
+{
+        if (candidate->heap == &space->shelf.heap)
+                return shelf_take(&space->shelf, candidate->block);
+        return take_out(candidate->heap, candidate->block);
+}
+
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end)
 {
         for (unsigned i = 0; i < TRIES_MAX; i++) {
@@ -147,13 +145,12 @@ struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t
                 struct space_heap *heap;
                 int r = 0;
 
-                TAILQ_FOREACH (heap, &space->heaps, in_space) {
-                        lock_take(&heap->heap.lock);
-                        look_for_idle(heap, start, end, &best);
-                        lock_drop(&heap->heap.lock);
-                }
+                if (space->arena)
+                        look_in(&space->shelf.heap, start, end, &best);
+                TAILQ_FOREACH (heap, &space->heaps, in_space)
+                        look_in(&heap->heap, start, end, &best);
                 if (best.block)
-                        r = take_out(&best.heap->heap, best.block);
+                        r = take(space, &best);
                 if (r <= 0)
                         return r ? NULL : best.block;
         }
@@ -174,7 +171,7 @@ static bool has_empty(const struct heap *heap)
         uint32_t index = 0;
 
         while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
-                if (first_covered(heap, holes_at(&heap->holes, index)))
+                if (heap_first_covered(heap, holes_at(&heap->holes, index)))
                         return true;
         }
         return false;
@@ -183,7 +180,7 @@ static bool has_empty(const struct heap *heap)
 bool space_has_empty(struct space *space)
 {
         struct space_heap *heap;
-        bool found = false;
+        bool found = space->arena && space->shelf.heap.n_blocks;
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
                 lock_take(&heap->heap.lock);
@@ -194,9 +191,8 @@ bool space_has_empty(struct space *space)
 }
 
 /* The smallest idle hole whose whole blocks hold n_bytes one after another. */
-static void look_for_room(struct space_heap *in, uint64_t n_bytes, struct candidate *best)
+static void look_for_room(struct heap *heap, uint64_t n_bytes, struct candidate *best)
 {
-        struct heap *heap = &in->heap;
         uint32_t index = 0;
 
         while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
@@ -207,13 +203,13 @@ static void look_for_room(struct space_heap *in, uint64_t n_bytes, struct candid
                 if (!heap_is_idle(heap, hole) ||
                     (best->block && hole->n_units >= best->n_hole_units))
                         continue;
-                first = first_covered(heap, hole);
+                first = heap_first_covered(heap, hole);
                 if (!first || end - first->at.start < n_bytes)
                         continue;
                 last = first->at.start + n_bytes - 1;
-                if (is_within(heap, hole,
-                              CONTAINER_OF(arena_find(heap->arena, last), struct heap_block, at)))
-                        *best = (struct candidate){in, first, hole->n_units};
+                if (heap_covers(heap, hole,
+                                CONTAINER_OF(arena_find(heap->arena, last), struct heap_block, at)))
+                        *best = (struct candidate){heap, first, hole->n_units};
         }
 }
 
@@ -231,7 +227,7 @@ static bool move(struct heap *from, struct heap *to, struct heap_block *block)
         return moved;
 }
 
-bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+static bool adopt_from_others(struct space *space, struct space_heap *heap, uint64_t n_bytes)
 {
         struct candidate best = {.block = NULL};
         struct space_heap *other;
@@ -241,7 +237,7 @@ bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
                 if (other == heap)
                         continue;
                 lock_take(&other->heap.lock);
-                look_for_room(other, n_bytes, &best);
+                look_for_room(&other->heap, n_bytes, &best);
                 lock_drop(&other->heap.lock);
         }
         if (!best.block)
@@ -252,11 +248,16 @@ bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
                 struct heap_block *block = CONTAINER_OF(arena_find(space->arena, at),
                                                         struct heap_block, at);
 
-                if (!move(&best.heap->heap, &heap->heap, block))
+                if (!move(best.heap, &heap->heap, block))
                         return false;
                 at += block->at.n_bytes;
         }
         return true;
+}
+
+bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+{
+        return space_unshelve(space, heap, n_bytes) || adopt_from_others(space, heap, n_bytes);
 }
 
 static uint64_t spare_bytes(const struct space *space, uint64_t n_needed)

@@ -12,6 +12,7 @@
 
 #include "client/budget.h"
 #include "client/placement.h"
+#include "client/shelf.h"
 
 struct space_heap {
         struct heap heap;
@@ -24,15 +25,22 @@ struct space {
         struct arena *arena;
         struct space_heaps heaps;
         uint32_t n_heaps;
-        uint64_t n_reserved_bytes; /* of blocks in heaps, and on their way there */
+        struct shelf shelf;        /* once there is an arena */
+        uint64_t n_reserved_bytes; /* of blocks in heaps, on their way there, and on the shelf */
         uint64_t n_reserved_peak_bytes;
         struct budget budget;
 };
 
 void space_init(struct space *space);
 
-/* In the arena of the space, which is set by now. */
+/* From now on there are addresses. Runs: of the shelf. */
+void space_open(struct space *space, struct arena *arena, enum heap_runs runs);
+
+/* In the arena of the space, which has been opened. */
 void space_add(struct space *space, struct space_heap *heap, enum heap_runs runs);
+/* Forgets what is on the shelf, which the caller has seen to. */
+void space_close(struct space *space);
+
 /* A heap without blocks, or with ones that the caller has seen to. */
 void space_remove(struct space *space, struct space_heap *heap);
 
@@ -42,8 +50,9 @@ uint64_t space_allocated(struct space *space);
 /* Looks at the peak. What is held above the budget then, with n_more_bytes that are wanted. */
 uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_us);
 
-/* Takes one idle block out of its heap; the caller unmaps it and gives it and its addresses back. None
- * that stands between the two addresses. NULL: there is none, or another thread was faster. */
+/* Takes one idle block out of its heap, or from the shelf; the caller unmaps it and gives it and its
+ * addresses back. None that stands between the two addresses. NULL: there is none, or another thread
+ * was faster. */
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end);
 
 /* How much may be freed in the heap's epoch before it is looked at again: where there are other heaps,
@@ -53,7 +62,16 @@ uint64_t space_look_bytes(const struct space *space, const struct heap *heap);
 /* There is an empty block, idle or not. */
 bool space_has_empty(struct space *space);
 
-/* Gives the heap idle blocks of others in which n_bytes fit. False: there are none. */
+/* Puts idle blocks on the shelf that were idle at the last space_settle already: a loop that fills and
+ * empties them keeps them. Says whether there was one. */
+bool space_shelve(struct space *space);
+
+/* What is idle now may be shelved next time. Says whether that is any more than last time. */
+bool space_settle(struct space *space);
+
+/* Gives the heap idle blocks in which n_bytes fit, with the holes of its own that they touch: off the
+ * shelf; or, space_adopt, else of other heaps. False: there are none. */
+bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_bytes);
 bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes);
 
 /* Says where to lease what. As placement_plan. */

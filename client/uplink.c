@@ -135,6 +135,17 @@ int uplink_acquire(struct uplink *uplink, struct connection **ret_connection)
         return r;
 }
 
+struct connection *uplink_present(struct uplink *uplink)
+{
+        struct connection *connection = NULL;
+
+        pthread_mutex_lock(&uplink->lock);
+        if (!uplink->lost && uplink->connection)
+                connection = connection_ref(uplink->connection);
+        pthread_mutex_unlock(&uplink->lock);
+        return connection;
+}
+
 static void lose(struct uplink *uplink, const struct connection *connection)
 {
         bool is_news;

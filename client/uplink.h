@@ -53,6 +53,9 @@ void uplink_pause(struct uplink *uplink, uint32_t ms);
 /* Connects anew if the daemon has gone unnoticed: for one who misses what the next may have. */
 void uplink_renew(struct uplink *uplink);
 
+/* A reference to the present connection, unless it is lost; NULL then. */
+struct connection *uplink_present(struct uplink *uplink);
+
 /* Gives it back after a call on it that had this result. */
 void uplink_release(struct uplink *uplink, struct connection *take_connection, int result);
 

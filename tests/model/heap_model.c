@@ -10,7 +10,7 @@ void model_init(struct model *model, enum heap_runs runs)
         MODEL_EXPECT(model, arena_new(MODEL_START, MODEL_N_GRANULES * HEAP_BLOCK_UNIT,
                                       &model->arena) == 0);
         space_init(&model->space);
-        model->space.arena = model->arena;
+        space_open(&model->space, model->arena, runs);
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
                 space_add(&model->space, &model->heaps[i].in_space, runs);
                 model->heaps[i].epoch = model->heaps[i].n_done_epochs = 1;

@@ -50,7 +50,7 @@ static void begin(void)
 {
         world_init(&world, 64 * GIB);
         space_init(&space);
-        space.arena = world.arena;
+        space_open(&space, world.arena, HEAP_JOINED);
         space_add(&space, &heaps[0], HEAP_JOINED);
         space_add(&space, &heaps[1], HEAP_JOINED);
 }

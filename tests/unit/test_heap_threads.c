@@ -319,7 +319,7 @@ static void begin(void)
         pthread_mutex_init(&slow, NULL);
         ck_assert_int_eq(arena_new(START, N_GRANULES * HEAP_BLOCK_UNIT, &arena), 0);
         space_init(&space);
-        space.arena = arena;
+        space_open(&space, arena, HEAP_JOINED);
         lanes_init(&lanes);
         for (unsigned i = 0; i < N_HEAPS; i++) {
                 space_add(&space, &heaps[i], HEAP_JOINED);

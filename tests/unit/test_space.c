@@ -18,7 +18,7 @@ static void begin(void)
 {
         world_init(&world, 64 * GIB);
         space_init(&space);
-        space.arena = world.arena;
+        space_open(&space, world.arena, HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
                 space_add(&space, &heaps[i], HEAP_JOINED);
         ck_assert_uint_eq(space.n_heaps, 3);

@@ -18,7 +18,7 @@ static void begin(enum heap_runs runs)
 {
         world_init(&world, 64 * GIB);
         space_init(&space);
-        space.arena = world.arena;
+        space_open(&space, world.arena, HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
                 space_add(&space, &heaps[i], runs);
 }

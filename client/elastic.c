@@ -1,0 +1,119 @@
+#include "client/elastic.h"
+
+#include "client/idle.h"
+#include "client/service.h"
+
+bool elastic_is_on(const struct pool *pool)
+{
+        return pool->space.budget.n_empty_max == UINT64_MAX &&
+               (pool->memory.kind == GPUMEM_DEVICE || pool->memory.pinned == MEMORY_VMM ||
+                !pool->memory.cuda);
+}
+
+static bool is_due(struct stream_heap *heap)
+{
+        bool due;
+
+        lock_take(&heap_in(heap)->lock);
+        due = heap_in(heap)->n_freed_bytes >= heap->n_look_bytes;
+        lock_drop(&heap_in(heap)->lock);
+        return due;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+/* The next record is due after a part more than the last one, until the next look: a loop that frees
+ * much in little time records a few times only, and of a burst that ends all but a part is known. Where
+ * another stream lacks blocks it is due sooner, a few times. */
+static void raise_threshold(struct stream_heap *heap)
+{
+        const struct space *space = &heap->pool->space;
+
+        lock_take(&heap_in(heap)->lock);
+        heap->n_record_bytes += heap->n_record_bytes / 4;
+        heap->n_look_bytes = heap_in(heap)->n_freed_bytes + heap->n_record_bytes;
+        if (heap->n_wanted_looks) {
+                heap->n_wanted_looks--;
+                heap->n_look_bytes = least(heap->n_look_bytes,
+                                           space_look_bytes(space, heap_in(heap)));
+        }
+        lock_drop(&heap_in(heap)->lock);
+}
+
+/* The caller has the lock. */
+static bool record(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        struct pool *pool = heap->pool;
+
+        if (!idle_is_still(heap, generation))
+                return false;
+        (void)space_excess(&pool->space, 0, idle_now_us(pool));
+        if (!is_due(heap))
+                return false;
+        if (own_stream && idle_is_fenced(heap))
+                fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
+                              *own_stream);
+        raise_threshold(heap);
+        return true;
+}
+
+void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        struct pool *pool = heap->pool;
+        bool recorded;
+
+        /* Somebody else's look is as good; the next free tries again. */
+        if (pthread_mutex_trylock(&pool->lock))
+                return;
+        recorded = record(heap, generation, own_stream);
+        pthread_mutex_unlock(&pool->lock);
+        if (recorded && !service_wake(pool->service))
+                (void)elastic_look(pool);
+}
+
+/* The caller has the lock. */
+static void lower_thresholds(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                lock_take(&heap_in(heap)->lock);
+                heap->n_record_bytes = ELASTIC_THRESHOLD_BYTES;
+                heap->n_look_bytes = least(heap->n_look_bytes, ELASTIC_THRESHOLD_BYTES);
+                lock_drop(&heap_in(heap)->lock);
+        }
+}
+
+/* The caller has the lock. */
+static bool is_pending(const struct pool *pool)
+{
+        const struct stream_heap *heap;
+        bool pending = false;
+
+        for (heap = pool->heaps; heap; heap = heap->hh.next)
+                pending = pending || fences_wait_for(&heap->fences);
+        return pending;
+}
+
+bool elastic_look(struct pool *pool)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        uint64_t since_us;
+        bool more;
+
+        pthread_mutex_lock(&pool->lock);
+        idle_poll(pool);
+        more = space_shelve(&pool->space);
+        more = space_settle(&pool->space) || more || is_pending(pool);
+        lower_thresholds(pool);
+        idle_take_revoked(pool, &list);
+        pthread_mutex_unlock(&pool->lock);
+        since_us = idle_system_us();
+        idle_return(pool, &list);
+        idle_stop_clock(pool, since_us);
+        return more;
+}

@@ -1,0 +1,28 @@
+/* What a process does not use is at once another's: blocks that are empty, and whose work is over, are
+ * put on the shelf, where the daemon may revoke their leases. The process does not unmap them, and has
+ * them back at a miss without a message.
+ *
+ * A free that finds a threshold passed records how far its stream has come, and wakes the service
+ * thread; that looks every few milliseconds until nothing is left to become idle. A block goes to the
+ * shelf at the second look that finds it idle: what a loop empties and fills again stays in its heap.
+ * Not for pools with a cache size of their own, whose empty blocks are given back instead; not for
+ * pinned memory that is registered. Any thread, without locks. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "client/pool.h"
+
+/* So much may be freed before it is recorded; and a part of what was freed since the last look. */
+#define ELASTIC_THRESHOLD_BYTES (64 * MIB)
+
+/* Are the pool's empty blocks put on the shelf? */
+bool elastic_is_on(const struct pool *pool);
+
+/* Records the heap's frees in its stream, which is alive, if it is at hand (else NULL), and sees to it
+ * that the pool is looked at soon. The heap was freed to just now, when it was of that generation. */
+void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
+
+/* Looks at the pool: shelves what has been idle since the last look, and unmaps what was revoked. False:
+ * nothing is left to wait for. */
+bool elastic_look(struct pool *pool);

@@ -1,0 +1,199 @@
+#include "client/service.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+
+/* Between two looks. Two of them pass until a block that has become idle is another's. */
+#define LOOK_MS 4
+
+/* While another thread reads the socket. */
+#define READER_MS 1
+
+/* The process's services, for its end. */
+static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, service) services = LIST_HEAD_INITIALIZER(services);
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void swallow(int fd)
+{
+        uint64_t n;
+
+        while (read(fd, &n, sizeof(n)) < 0 && errno == EINTR)
+                ;
+}
+
+static void ring(const struct service *service)
+{
+        uint64_t one = 1;
+
+        while (write(service->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+                ;
+}
+
+/* Until it is woken, has something to read, or a look is due. */
+static void wait_for_news(struct service *service, bool again)
+{
+        struct pollfd fds[2] = {{.fd = service->wake_fd, .events = POLLIN}};
+        void *held = NULL;
+        int timeout_ms = again ? LOOK_MS : -1;
+
+        fds[1].fd = service->calls->listen(service->owner, &held);
+        fds[1].events = POLLIN;
+        (void)poll(fds, 2, timeout_ms);
+        if (fds[0].revents)
+                swallow(service->wake_fd);
+        else if (fds[1].fd >= 0 && fds[1].revents && !service->calls->read(held))
+                (void)poll(fds, 1, READER_MS);
+        if (held)
+                service->calls->leave(held);
+}
+
+/* Before it sleeps it says so and looks once more: who has made work for it before that is seen by this
+ * look, who does so after it wakes the thread. */
+static bool look(struct service *service)
+{
+        if (service->calls->look(service->owner))
+                return true;
+        atomic_store(&service->awake, false);
+        if (!service->calls->look(service->owner))
+                return false;
+        atomic_store(&service->awake, true);
+        return true;
+}
+
+static void *run(void *argument)
+{
+        struct service *service = argument;
+
+        while (!atomic_load(&service->ending)) {
+                bool again = look(service);
+
+                wait_for_news(service, again);
+                atomic_store(&service->awake, true);
+        }
+        return NULL;
+}
+
+/* The thread takes no lock that is held here. The caller has services_lock. */
+static void join(struct service *service)
+{
+        LIST_REMOVE(service, link);
+        atomic_store(&service->ending, true);
+        ring(service);
+        (void)pthread_join(service->thread, NULL);
+        atomic_store(&service->running, false);
+}
+
+static void join_all(void)
+{
+        pthread_mutex_lock(&services_lock);
+        while (!LIST_EMPTY(&services))
+                join(LIST_FIRST(&services));
+        pthread_mutex_unlock(&services_lock);
+}
+
+static void before_fork(void)
+{
+        pthread_mutex_lock(&services_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+        pthread_mutex_unlock(&services_lock);
+}
+
+/* It has none of the threads. */
+static void after_fork_in_child(void)
+{
+        LIST_INIT(&services);
+        pthread_mutex_unlock(&services_lock);
+}
+
+/* Later than the driver's own end, which was registered when the driver was loaded: so before it. */
+static void prepare_end(void)
+{
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        (void)atexit(join_all);
+}
+
+/* Signals are the program's own threads' to handle. */
+static int create_thread(struct service *service)
+{
+        sigset_t all, before;
+        int r;
+
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&service->thread, NULL, run, service);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return -r;
+}
+
+/* The caller has services_lock. What fails once is not tried again. */
+static void begin(struct service *service)
+{
+        int r;
+
+        service->wake_fd = eventfd(0, EFD_CLOEXEC);
+        r = service->wake_fd < 0 ? err_errno() : 0;
+        atomic_store(&service->awake, true);
+        if (!r)
+                r = create_thread(service);
+        if (r) {
+                log_debug("no service thread: %s", strerror(-r));
+                closep(&service->wake_fd);
+                service->allowed = false;
+                return;
+        }
+        LIST_INSERT_HEAD(&services, service, link);
+        atomic_store(&service->running, true);
+}
+
+void service_init(struct service *service, const struct service_owner *calls, void *owner)
+{
+        const char *text = secure_getenv("GPUMEM_SERVICE_THREAD");
+
+        *service = (struct service){.calls = calls,
+                                    .owner = owner,
+                                    .wake_fd = -1,
+                                    .allowed = !text || strcmp(text, "0") != 0};
+}
+
+void service_deinit(struct service *service)
+{
+        if (!service->calls)
+                return;
+        pthread_mutex_lock(&services_lock);
+        if (service->running)
+                join(service);
+        pthread_mutex_unlock(&services_lock);
+        closep(&service->wake_fd);
+}
+
+bool service_wake(struct service *service)
+{
+        if (!atomic_load(&service->running)) {
+                (void)pthread_once(&exit_once, prepare_end);
+                pthread_mutex_lock(&services_lock);
+                if (!service->running && service->allowed && !service->ending)
+                        begin(service);
+                pthread_mutex_unlock(&services_lock);
+        }
+        service_nudge(service);
+        return atomic_load(&service->running);
+}
+
+void service_nudge(struct service *service)
+{
+        if (atomic_load(&service->running) && !atomic_load(&service->awake))
+                ring(service);
+}

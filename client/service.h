@@ -1,0 +1,47 @@
+/* The client's one thread of its own: it looks at the pools every few milliseconds while blocks are
+ * about to become idle, and reads what the daemon says unasked. It begins when it is first needed, and
+ * sleeps without a wake-up while there is nothing to do.
+ *
+ * It is joined at the client's end and, for clients that are never ended, at the process's, so that it
+ * makes no driver call when the driver itself is going. GPUMEM_SERVICE_THREAD=0 in the environment: there
+ * is none; those who free look themselves, and what the daemon says waits for the next call. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+struct service_owner {
+        /* Looks once; says whether to look again soon. */
+        bool (*look)(void *owner);
+        /* The socket to wait for, or -1. A reference is held until leave(). */
+        int (*listen)(void *owner, void **ret_held);
+        void (*leave)(void *held);
+        /* The socket has something to be read. False: somebody else reads, or it is over. */
+        bool (*read)(void *held);
+};
+
+struct service {
+        const struct service_owner *calls;
+        void *owner;
+        pthread_t thread;
+        bool allowed; /* guarded, as the beginning and the end are, by a lock of the process's */
+        _Atomic bool running;
+        _Atomic bool awake; /* looks again by itself */
+        _Atomic bool ending;
+        int wake_fd;
+        LIST_ENTRY(service) link;
+};
+
+/* Reads GPUMEM_SERVICE_THREAD. */
+void service_init(struct service *service, const struct service_owner *calls, void *owner);
+
+/* Joins the thread. Legal also for one that is zero. */
+void service_deinit(struct service *service);
+
+/* There is something to look at. False: there is no thread, nor will there be one. */
+bool service_wake(struct service *service);
+
+/* The same, but begins no thread: the daemon is another one. */
+void service_nudge(struct service *service);
