@@ -252,7 +252,7 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
         (void)space_excess(&replay->space, n_allocated, (uint64_t)replay->now_us);
         r = space_plan(&replay->space, &stream->in_space, n_allocated, &placement);
         if (r)
-                return r;
+                return -E2BIG;
         make_room_or_wait(replay, &placement);
         for (unsigned i = 0; i < placement.n_parts && !r; i++)
                 r = lease(replay, stream, &placement.parts[i]);
@@ -273,7 +273,7 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
         else if (r > 0)
                 r = miss(replay, stream, event->n_bytes, &live->address);
         if (r)
-                return r > 0 ? -EINVAL : r;
+                return r > 0 ? -E2BIG : r;
         live->n_bytes = event->n_bytes;
         replay->n_live_bytes += event->n_bytes;
         if (replay->n_live_bytes > replay->figures.peak_live)

@@ -36,7 +36,8 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                struct replay **ret_replay);
 struct replay *replay_free(struct replay *replay);
 
-/* One line; 1 after the last one. -ENOMEM, -EINVAL: the trace frees what it does not have. */
+/* One line; 1 after the last one. -ENOMEM, -E2BIG: there are no addresses for more;
+ * -EINVAL: the trace frees what it does not have. */
 int replay_step(struct replay *replay);
 
 /* Now: bytes requested, and reserved. */

@@ -9,8 +9,6 @@
 #include "bench/commands.h"
 #include "bench/replay.h"
 
-#define FILES_MAX 64
-
 static struct replay_options options_of(const struct options *options)
 {
         return (struct replay_options){.n_streams = options->n_streams,
@@ -24,9 +22,20 @@ static int told(int r, const char *file)
 {
         if (r < 0)
                 (void)fprintf(stderr, "gpumem-bench: %s: %s\n", file,
-                              r == -EINVAL ? "it frees what is not allocated, or asks for nothing"
-                                           : strerror(-r));
+                              r == -E2BIG ? "it allocates more than a device has" : strerror(-r));
         return r;
+}
+
+/* What nothing is in would keep every bound. */
+static int read_trace(const char *file, struct trace *ret_trace)
+{
+        int r = trace_read(file, ret_trace);
+
+        if (r || ret_trace->n_events)
+                return r;
+        (void)fprintf(stderr, "gpumem-bench: %s: there is no allocation in it\n", file);
+        trace_deinit(ret_trace);
+        return -ENODATA;
 }
 
 static int run(const char *file, const struct replay_options *options,
@@ -34,7 +43,7 @@ static int run(const char *file, const struct replay_options *options,
 {
         struct replay *replay;
         struct trace trace;
-        int r = trace_read(file, &trace);
+        int r = read_trace(file, &trace);
 
         if (r)
                 return r;
@@ -186,7 +195,7 @@ static int sample(const char *file, const struct replay_options *options, struct
 {
         struct replay *replay;
         struct trace trace;
-        int r = trace_read(file, &trace);
+        int r = read_trace(file, &trace);
 
         if (r)
                 return r;
