@@ -11,11 +11,11 @@
 
 static struct replay_options options_of(const struct options *options)
 {
-        return (struct replay_options){.n_streams = options->n_streams,
-                                       .lag_us = options->lag_ms * 1000,
-                                       .us_per_line = options->us_per_line > 0
-                                                              ? options->us_per_line
-                                                              : REPLAY_US_PER_LINE};
+        return (struct replay_options){
+                .n_streams = options->n_streams,
+                .lag_us = options->lag_ms * 1000,
+                .us_per_line = options->us_per_line > 0 ? options->us_per_line : REPLAY_US_PER_LINE,
+                .n_device_bytes = REPLAY_DEVICE_BYTES};
 }
 
 static int told(int r, const char *file)
@@ -162,11 +162,13 @@ int command_traces(const struct options *options, struct rows *rows)
                 struct replay_options options;
                 double bound;
         } ways[] = {
-                {"reserved_over_live_mean", {1, 0, REPLAY_US_PER_LINE}, 1.1},
-                {"the same, 4 streams", {4, 0, REPLAY_US_PER_LINE}, 1.2},
-                {"the same, 1 ms lag", {1, 1000, REPLAY_US_PER_LINE}, 1.2},
-                {"the same, 10 ms lag", {1, 10000, REPLAY_US_PER_LINE}, 1.2},
-                {"the same, 4 streams and 10 ms lag", {4, 10000, REPLAY_US_PER_LINE}, 1.2},
+                {"reserved_over_live_mean", {1, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.1},
+                {"the same, 4 streams", {4, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
+                {"the same, 1 ms lag", {1, 1000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
+                {"the same, 10 ms lag", {1, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
+                {"the same, 4 streams and 10 ms lag",
+                 {4, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES},
+                 1.2},
         };
         struct replay_figures figures[FILES_MAX];
         double mean;
