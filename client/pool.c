@@ -122,7 +122,6 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
 {
         heap->key = request->key;
         heap->mark = request->mark;
-        heap->stream = request->stream;
         looks_init(&heap->looks);
         heap->n_flush_epochs = 0;
         fences_init(&heap->fences);

@@ -39,9 +39,8 @@ struct stream_heap {
         uint64_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
         struct pool *pool;
-        struct stream_key key;  /* context 0: made without one */
-        _Atomic(void *) stream; /* its handle, which may be another's once it is destroyed */
-        struct fences fences;   /* guarded by the pool's lock */
+        struct stream_key key; /* context 0: made without one */
+        struct fences fences;  /* guarded by the pool's lock */
         UT_hash_handle hh;
 };
 
