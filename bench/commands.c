@@ -1,7 +1,5 @@
 #include "bench/commands.h"
 
-#include <limits.h>
-
 #include "base/err.h"
 
 const struct command commands[] = {
@@ -16,9 +14,9 @@ const struct command commands[] = {
         {"lookups", "the driver's calls that are in every hit", 0, 0, command_lookups},
         {"trace", "what a trace would hold, hit and lease; --streams, --lag, --line", 1, 1,
          command_trace},
-        {"traces", "several, and their means; with 4 streams, with 1 and 10 ms lag", 1, 64,
+        {"traces", "several, and their means; with 4 streams, with 1 and 10 ms lag", 1, FILES_MAX,
          command_traces},
-        {"node", "traces in processes at once, worst of 8 shifts", 2, 64, command_node},
-        {"all", "all of these; traces are FILE...", 0, UINT_MAX, command_all},
+        {"node", "traces in processes at once, worst of 8 shifts", 2, FILES_MAX, command_node},
+        {"all", "all of these; traces are FILE...", 0, FILES_MAX, command_all},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);

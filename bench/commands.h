@@ -3,6 +3,9 @@
 
 #include "bench/rows.h"
 
+/* Traces that a command takes at most. */
+#define FILES_MAX 64
+
 enum effort { EFFORT_FULL, EFFORT_QUICK };
 
 struct options {

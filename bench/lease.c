@@ -245,14 +245,15 @@ static int open_all(const struct options *options, struct lease *lease)
         int r;
 
         /* It forks: before there are threads. */
-        r = echo_init(&lease->echo);
+        r = target_check("an echo to compare with", echo_init(&lease->echo));
         if (!r)
                 r = target_init(options, &lease->target);
         if (!r)
-                r = vmm_reserve(&lease->target.cuda, BLOCK_BYTES, &lease->address);
+                r = target_check_cuda(
+                        vmm_reserve(&lease->target.cuda, BLOCK_BYTES, &lease->address));
         if (!r)
-                r = open_link(options, lease);
-        return r ? r : pin_all(lease);
+                r = target_check("no link to gpumemd", open_link(options, lease));
+        return r ? r : target_check("all on one CPU", pin_all(lease));
 }
 
 static void close_all(struct lease *lease)
@@ -272,7 +273,7 @@ int command_lease(const struct options *options, struct rows *rows)
         struct lease lease = LEASE_NULL;
         int r;
 
-        r = target_check("lease", open_all(options, &lease));
+        r = open_all(options, &lease);
         if (!r)
                 r = measure(&lease, options, rows);
         close_all(&lease);

@@ -106,6 +106,10 @@ static enum parsed take_streams(const char *text, struct options *options)
         enum parsed parsed = take_number("--streams", text, 1, 256, &number);
 
         options->n_streams = (unsigned)number;
+        if (parsed == PARSED_RUN && options->n_streams != number) {
+                (void)fprintf(stderr, "gpumem-bench: --streams \"%s\": no whole number\n", text);
+                return PARSED_WRONG;
+        }
         return parsed;
 }
 
@@ -150,6 +154,18 @@ static const struct command *find_command(const char *name)
         return NULL;
 }
 
+static void tell_files(const struct command *command)
+{
+        (void)fprintf(stderr, "gpumem-bench: %s takes ", command->name);
+        if (!command->n_files_max)
+                (void)fputs("no files\n", stderr);
+        else if (command->n_files_max == 1)
+                (void)fputs("one file, a trace\n", stderr);
+        else
+                (void)fprintf(stderr, "%u to %u files, which are traces\n", command->n_files_min,
+                              command->n_files_max);
+}
+
 /* `words`: the command and its files. */
 static enum parsed take_command(char **words, unsigned n_words, struct invocation *invocation)
 {
@@ -172,8 +188,7 @@ static enum parsed take_command(char **words, unsigned n_words, struct invocatio
         invocation->options.n_files = n_words - 1;
         if (n_words - 1 >= command->n_files_min && n_words - 1 <= command->n_files_max)
                 return PARSED_RUN;
-        (void)fprintf(stderr, "gpumem-bench: %s takes %s files\n", command->name,
-                      command->n_files_max ? "other than so many" : "no");
+        tell_files(command);
         return PARSED_WRONG;
 }
 

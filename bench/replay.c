@@ -5,20 +5,15 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "client/looks.h"
+#include "gpumem.h"
 
 #define ARENA_START (UINT64_C(1) << 44)
-#define ARENA_BYTES (282 * GIB)
-
-/* As the library has them. */
-#define LOOK_FREES      128
-#define LOOK_FREES_SOON 32
-#define WANTED_LOOKS    16
-#define WAIT_US         20000
 
 #define FENCES_MAX 1024
 
 struct fence {
-        uint32_t epoch;
+        uint64_t epoch;
         double over_at_us;
 };
 
@@ -26,9 +21,8 @@ struct stream {
         struct space_heap in_space;
         struct fence fences[FENCES_MAX];
         unsigned n_fences;
-        uint32_t n_until_look;
-        uint64_t n_look_bytes;
-        uint32_t n_wanted_looks;
+        struct looks looks;
+        bool is_met; /* it has allocated: its heap is in the space */
 };
 
 struct live {
@@ -66,17 +60,12 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
         replay->streams = calloc(replay->n_streams, sizeof(*replay->streams));
         replay->live = calloc(trace->n_ids, sizeof(*replay->live));
         if (replay->streams && replay->live)
-                r = arena_new(ARENA_START, ARENA_BYTES, &arena);
+                r = arena_new(ARENA_START, space_arena_bytes(options->n_device_bytes), &arena);
         if (r) {
                 (void)replay_free(replay);
                 return r;
         }
         space_open(&replay->space, arena, HEAP_JOINED);
-        for (unsigned i = 0; i < replay->n_streams; i++) {
-                replay->streams[i].n_until_look = LOOK_FREES;
-                replay->streams[i].n_look_bytes = UINT64_MAX;
-                space_add(&replay->space, &replay->streams[i].in_space, HEAP_JOINED);
-        }
         *ret_replay = replay;
         return 0;
 }
@@ -102,18 +91,42 @@ struct replay *replay_free(struct replay *replay)
         return NULL;
 }
 
-/* Costs on an H200 in microseconds: create and export 26 each, a message 10; import 47, map 4, access
- * 42 and 0.11 a MiB; unmap 25, release 9 and 0.4 a MiB. */
+/* Costs on an H200 in microseconds: a message 10; by the size create, export, import, map and access;
+ * unmap and release. What is between two sizes is between their costs. */
+#define MESSAGE_US 10
+
+struct cost {
+        double mib, lease_us, return_us;
+};
+
+static const struct cost costs[] = {
+        {2, 8 + 18 + 47 + 4 + 42, 25 + 9},          {20, 7 + 18 + 46 + 4 + 43, 25 + 16},
+        {256, 9 + 18 + 47 + 4 + 70, 35 + 112},      {1024, 13 + 18 + 48 + 4 + 85, 42 + 405},
+        {8192, 57 + 18 + 49 + 5 + 252, 100 + 1928},
+};
+
+static struct cost cost_of(uint64_t n_bytes)
+{
+        double mib = (double)n_bytes / (double)MIB, part;
+        const struct cost *low = costs;
+
+        while (low + 2 < costs + ARRAY_SIZE(costs) && low[1].mib < mib)
+                low++;
+        part = (mib - low->mib) / (low[1].mib - low->mib);
+        return (struct cost){mib, low->lease_us + part * (low[1].lease_us - low->lease_us),
+                             low->return_us + part * (low[1].return_us - low->return_us)};
+}
+
 static void price_lease(struct replay *replay, uint64_t n_bytes)
 {
         replay->figures.leases++;
-        replay->figures.driver_us += 26 + 10 + 47 + 4 + 42 + 0.11 * (double)n_bytes / (double)MIB;
+        replay->figures.driver_us += MESSAGE_US + cost_of(n_bytes).lease_us;
 }
 
 static void price_return(struct replay *replay, uint64_t n_bytes)
 {
         replay->figures.returns++;
-        replay->figures.driver_us += 25 + 9 + 0.4 * (double)n_bytes / (double)MIB;
+        replay->figures.driver_us += cost_of(n_bytes).return_us;
 }
 
 static void record(struct replay *replay, struct stream *stream)
@@ -174,24 +187,23 @@ static double next_over_us(const struct replay *replay)
         return first;
 }
 
-static bool is_hard(const struct replay *replay, uint64_t n_more_bytes)
+static void wait_until(struct replay *replay, double us)
 {
-        return replay->space.n_reserved_bytes + n_more_bytes >
-               budget_hard_bytes(&replay->space.budget);
+        if (us <= replay->now_us)
+                return;
+        replay->figures.waits++;
+        replay->figures.wait_us += us - replay->now_us;
+        replay->now_us = us;
 }
 
 static void make_room_or_wait(struct replay *replay, const struct placement *placement)
 {
-        double until_us = replay->now_us + WAIT_US, over_us;
+        double until_us = replay->now_us + SPACE_WAIT_US, over_us;
 
         make_room(replay, placement->n_bytes, placement->start, placement->end);
-        while (is_hard(replay, placement->n_bytes) && (over_us = next_over_us(replay)) > 0 &&
-               over_us <= until_us) {
-                if (over_us > replay->now_us) {
-                        replay->figures.waits++;
-                        replay->figures.wait_us += over_us - replay->now_us;
-                        replay->now_us = over_us;
-                }
+        while (space_is_hard(&replay->space, placement->n_bytes) &&
+               (over_us = next_over_us(replay)) > 0 && replay->now_us < until_us) {
+                wait_until(replay, over_us < until_us ? over_us : until_us);
                 poll_all(replay);
                 make_room(replay, placement->n_bytes, placement->start, placement->end);
         }
@@ -226,14 +238,20 @@ static int lease(struct replay *replay, struct stream *stream, const struct aren
 static void want(struct replay *replay, const struct stream *stream)
 {
         for (unsigned i = 0; i < replay->n_streams; i++) {
-                struct stream *other = &replay->streams[i];
-
-                if (other == stream)
-                        continue;
-                if (!other->n_wanted_looks)
-                        other->n_look_bytes = 0;
-                other->n_wanted_looks = WANTED_LOOKS;
+                if (&replay->streams[i] != stream)
+                        looks_want(&replay->streams[i].looks);
         }
+}
+
+/* A stream gets its heap when it first allocates. */
+static void meet(struct replay *replay, struct stream *stream)
+{
+        if (stream->is_met)
+                return;
+        want(replay, stream);
+        looks_init(&stream->looks);
+        space_add(&replay->space, &stream->in_space, HEAP_JOINED);
+        stream->is_met = true;
 }
 
 static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
@@ -243,10 +261,12 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
         struct placement placement;
         int r;
 
+        meet(replay, stream);
         record(replay, stream);
         poll_all(replay);
         want(replay, stream);
-        if (replay->n_streams > 1 && space_adopt(&replay->space, &stream->in_space, n_allocated)) {
+        if (replay->space.n_heaps > 1 &&
+            space_adopt(&replay->space, &stream->in_space, n_allocated)) {
                 replay->figures.hits++;
                 return heap_alloc(heap_of(stream), n_bytes, ret_address);
         }
@@ -254,7 +274,7 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
         (void)space_excess(&replay->space, n_allocated, (uint64_t)replay->now_us);
         r = space_plan(&replay->space, &stream->in_space, n_allocated, &placement);
         if (r)
-                return r;
+                return -E2BIG;
         make_room_or_wait(replay, &placement);
         for (unsigned i = 0; i < placement.n_parts && !r; i++)
                 r = lease(replay, stream, &placement.parts[i]);
@@ -269,13 +289,14 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
 
         if (live->address)
                 return -EINVAL;
-        r = heap_alloc(heap_of(stream), event->n_bytes, &live->address);
+        r = stream->is_met ? heap_alloc(heap_of(stream), event->n_bytes, &live->address)
+                           : GPUMEM_E_REFUSED;
         if (!r)
                 replay->figures.hits++;
         else if (r > 0)
                 r = miss(replay, stream, event->n_bytes, &live->address);
         if (r)
-                return r > 0 ? -EINVAL : r;
+                return r > 0 ? -E2BIG : r;
         live->n_bytes = event->n_bytes;
         replay->n_live_bytes += event->n_bytes;
         if (replay->n_live_bytes > replay->figures.peak_live)
@@ -287,19 +308,13 @@ static void look(struct replay *replay, struct stream *stream)
 {
         uint64_t n_excess = space_excess(&replay->space, 0, (uint64_t)replay->now_us);
 
-        stream->n_until_look = LOOK_FREES;
-        if (n_excess || stream->n_wanted_looks)
+        if (n_excess || stream->looks.n_wanted)
                 record(replay, stream);
         poll_all(replay);
         if (n_excess)
                 make_room(replay, 0, 0, 0);
-        if (space_excess(&replay->space, 0, (uint64_t)replay->now_us))
-                stream->n_until_look = LOOK_FREES_SOON;
-        if (stream->n_wanted_looks)
-                stream->n_wanted_looks--;
-        stream->n_look_bytes = stream->n_wanted_looks
-                                       ? space_look_bytes(&replay->space, heap_of(stream))
-                                       : UINT64_MAX;
+        looks_done(&stream->looks, &replay->space, heap_of(stream),
+                   space_excess(&replay->space, 0, (uint64_t)replay->now_us));
 }
 
 static int step_free(struct replay *replay, const struct trace_event *event)
@@ -313,7 +328,7 @@ static int step_free(struct replay *replay, const struct trace_event *event)
                 return r > 0 ? -EINVAL : r;
         replay->n_live_bytes -= live->n_bytes;
         live->address = 0;
-        if (--stream->n_until_look == 0 || heap_of(stream)->n_freed_bytes >= stream->n_look_bytes)
+        if (looks_count_free(&stream->looks, heap_of(stream)))
                 look(replay, stream);
         return 0;
 }

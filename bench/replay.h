@@ -1,21 +1,28 @@
 /* A trace through the library's own heaps, placement and budget, with a clock of its own and leases
  * that cost nothing but are counted: what the library would hold, hit and lease if a program made
- * these calls. The steps of a miss follow client/miss.c and client/idle.c, without their locks.
+ * these calls. The steps of a miss follow client/miss.c and client/idle.c, without their locks;
+ * tests/live/test_replay.c runs both beside each other. One block is leased at the size that was asked
+ * for: what a daemon has cached may be up to an eighth larger.
  *
  * Time: traces have none, so a line takes US_PER_LINE by choice. An event that the library records is
  * over `lag_us` later; a library that waits for one waits here too. One thread. */
 #pragma once
 
+#include "base/size.h"
 #include "bench/trace.h"
 #include "client/space.h"
 
 /* An allocation or a free each 10 us: what a program does that launches kernels one by one. */
 #define REPLAY_US_PER_LINE 10
 
+/* An H200's. */
+#define REPLAY_DEVICE_BYTES (141 * GIB)
+
 struct replay_options {
         unsigned n_streams; /* allocations are dealt round-robin by id; 0 or 1: all on one */
         double lag_us;
         double us_per_line;
+        uint64_t n_device_bytes;
 };
 
 struct replay_figures {
@@ -36,7 +43,8 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                struct replay **ret_replay);
 struct replay *replay_free(struct replay *replay);
 
-/* One line; 1 after the last one. -ENOMEM, -EINVAL: the trace frees what it does not have. */
+/* One line; 1 after the last one. -ENOMEM, -E2BIG: there are no addresses for more;
+ * -EINVAL: the trace frees what it does not have. */
 int replay_step(struct replay *replay);
 
 /* Now: bytes requested, and reserved. */

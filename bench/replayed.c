@@ -9,24 +9,33 @@
 #include "bench/commands.h"
 #include "bench/replay.h"
 
-#define FILES_MAX 64
-
 static struct replay_options options_of(const struct options *options)
 {
-        return (struct replay_options){.n_streams = options->n_streams,
-                                       .lag_us = options->lag_ms * 1000,
-                                       .us_per_line = options->us_per_line > 0
-                                                              ? options->us_per_line
-                                                              : REPLAY_US_PER_LINE};
+        return (struct replay_options){
+                .n_streams = options->n_streams,
+                .lag_us = options->lag_ms * 1000,
+                .us_per_line = options->us_per_line > 0 ? options->us_per_line : REPLAY_US_PER_LINE,
+                .n_device_bytes = REPLAY_DEVICE_BYTES};
 }
 
 static int told(int r, const char *file)
 {
         if (r < 0)
                 (void)fprintf(stderr, "gpumem-bench: %s: %s\n", file,
-                              r == -EINVAL ? "it frees what is not allocated, or asks for nothing"
-                                           : strerror(-r));
+                              r == -E2BIG ? "it allocates more than a device has" : strerror(-r));
         return r;
+}
+
+/* What nothing is in would keep every bound. */
+static int read_trace(const char *file, struct trace *ret_trace)
+{
+        int r = trace_read(file, ret_trace);
+
+        if (r || ret_trace->n_events)
+                return r;
+        (void)fprintf(stderr, "gpumem-bench: %s: there is no allocation in it\n", file);
+        trace_deinit(ret_trace);
+        return -ENODATA;
 }
 
 static int run(const char *file, const struct replay_options *options,
@@ -34,7 +43,7 @@ static int run(const char *file, const struct replay_options *options,
 {
         struct replay *replay;
         struct trace trace;
-        int r = trace_read(file, &trace);
+        int r = read_trace(file, &trace);
 
         if (r)
                 return r;
@@ -153,11 +162,13 @@ int command_traces(const struct options *options, struct rows *rows)
                 struct replay_options options;
                 double bound;
         } ways[] = {
-                {"reserved_over_live_mean", {1, 0, REPLAY_US_PER_LINE}, 1.1},
-                {"the same, 4 streams", {4, 0, REPLAY_US_PER_LINE}, 1.2},
-                {"the same, 1 ms lag", {1, 1000, REPLAY_US_PER_LINE}, 1.2},
-                {"the same, 10 ms lag", {1, 10000, REPLAY_US_PER_LINE}, 1.2},
-                {"the same, 4 streams and 10 ms lag", {4, 10000, REPLAY_US_PER_LINE}, 1.2},
+                {"reserved_over_live_mean", {1, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.1},
+                {"the same, 4 streams", {4, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
+                {"the same, 1 ms lag", {1, 1000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
+                {"the same, 10 ms lag", {1, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
+                {"the same, 4 streams and 10 ms lag",
+                 {4, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES},
+                 1.2},
         };
         struct replay_figures figures[FILES_MAX];
         double mean;
@@ -186,7 +197,7 @@ static int sample(const char *file, const struct replay_options *options, struct
 {
         struct replay *replay;
         struct trace trace;
-        int r = trace_read(file, &trace);
+        int r = read_trace(file, &trace);
 
         if (r)
                 return r;

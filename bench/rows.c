@@ -9,6 +9,8 @@
 #include "base/size.h"
 #include "ctl/table.h"
 
+#define NUMBER_TEXT_MAX 32
+
 int rows_add(struct rows *rows, const struct row *row)
 {
         struct row *more = reallocarray(rows->rows, rows->n + 1, sizeof(*more));
@@ -68,16 +70,26 @@ static void format_time(double ns, char text[static TABLE_CELL_MAX])
         (void)snprintf(text, TABLE_CELL_MAX, "%.1f %s", ns, units[unit]);
 }
 
+/* Small ones with three digits, others whole. */
+static void format_number(double number, char text[static NUMBER_TEXT_MAX])
+{
+        (void)snprintf(text, NUMBER_TEXT_MAX, fabs(number) < 1000 ? "%.3g" : "%.0f", number);
+}
+
 static void format_value(double value, const char *unit, char text[static TABLE_CELL_MAX])
 {
-        char size[SIZE_TEXT_MAX];
+        char size[SIZE_TEXT_MAX], number[NUMBER_TEXT_MAX];
 
         if (strcmp(unit, "ns") == 0)
                 format_time(value, text);
+        else if (strcmp(unit, "us") == 0)
+                format_time(1000 * value, text);
         else if (strcmp(unit, "bytes") == 0)
                 (void)snprintf(text, TABLE_CELL_MAX, "%s", size_format((uint64_t)value, size));
-        else
-                (void)snprintf(text, TABLE_CELL_MAX, "%.3g%s%s", value, *unit ? " " : "", unit);
+        else {
+                format_number(value, number);
+                (void)snprintf(text, TABLE_CELL_MAX, "%s%s%.8s", number, *unit ? " " : "", unit);
+        }
 }
 
 static const char *const limit_texts[] = {
@@ -96,7 +108,7 @@ static int add_to_table(struct table *table, const struct row *row)
                 (void)snprintf(cells->cells[3], TABLE_CELL_MAX, "%.2f", row_ratio(row));
         }
         if (row->limit != ROW_NO_BOUND) {
-                (void)snprintf(cells->cells[4], TABLE_CELL_MAX, "%s %.3g", limit_texts[row->limit],
+                (void)snprintf(cells->cells[4], TABLE_CELL_MAX, "%s %.4g", limit_texts[row->limit],
                                row->bound);
                 (void)snprintf(cells->cells[5], TABLE_CELL_MAX, "%s",
                                row_verdict(row) == ROW_PASSES ? "pass" : "MISS");
@@ -110,6 +122,8 @@ int rows_print_table(const struct rows *rows, FILE *file)
         struct table table = TABLE_NULL;
         int r = 0;
 
+        if (!rows->n)
+                return 0;
         table_add_column(&table, "what", TABLE_LEFT);
         table_add_column(&table, "value", TABLE_RIGHT);
         table_add_column(&table, "baseline", TABLE_RIGHT);
@@ -146,7 +160,7 @@ int rows_print_json(const struct rows *rows, FILE *file)
 
         for (unsigned i = 0; i < rows->n && !r; i++)
                 r = json_array_append_new(array, row_to_json(&rows->rows[i])) ? -ENOMEM : 0;
-        if (!r && json_dumpf(array, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)))
+        if (!r && json_dumpf(array, file, JSON_INDENT(2) | JSON_REAL_PRECISION(15)))
                 r = -EIO;
         json_decref(array);
         if (!r)

@@ -14,7 +14,7 @@ enum row_verdict { ROW_PASSES, ROW_MISSES };
 struct row {
         char name[ROW_NAME_MAX];
         double value;
-        char unit[ROW_UNIT_MAX]; /* "ns", "bytes", "GB/s", "%", or "" for a plain number */
+        char unit[ROW_UNIT_MAX]; /* "ns", "us", "bytes", "GB/s", "%", or "" for a plain number */
         double baseline;         /* in the same unit; 0: there is none */
         double bound;            /* on the ratio; on the value if there is no baseline */
         enum row_limit limit;
@@ -43,7 +43,7 @@ enum row_verdict row_verdict(const struct row *row);
 /* How many miss their bound. */
 unsigned rows_count_missed(const struct rows *rows);
 
-/* For people. */
+/* For people; nothing where there are no rows. */
 int rows_print_table(const struct rows *rows, FILE *file);
 
 /* For programs: an array of {name, value, unit, baseline, ratio, bound, pass}, with null for what a

@@ -1,7 +1,8 @@
 #include "bench/trace.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,61 +14,121 @@
 
 #define IDS_MAX 100000000
 
-static int add(struct trace *trace, size_t *capacity, const struct trace_event *event)
+/* While a trace is read. */
+struct reading {
+        const char *path;
+        unsigned number; /* of the line */
+        struct trace trace;
+        size_t event_room;
+        unsigned char *used; /* for each id: it is allocated */
+        size_t id_room;
+};
+
+static int told(const struct reading *reading, const char *what)
 {
-        if (trace->n_events == *capacity) {
-                size_t larger = *capacity ? *capacity * 2 : 4096;
-                struct trace_event *events = realloc(trace->events, larger * sizeof(*events));
+        (void)fprintf(stderr, "%s:%u: %s\n", reading->path, reading->number, what);
+        return -EINVAL;
+}
+
+static int make_room(struct reading *reading, uint32_t id)
+{
+        struct trace *trace = &reading->trace;
+
+        if (trace->n_events == reading->event_room) {
+                size_t room = reading->event_room ? reading->event_room * 2 : 4096;
+                struct trace_event *events = reallocarray(trace->events, room, sizeof(*events));
 
                 if (!events)
                         return -ENOMEM;
                 trace->events = events;
-                *capacity = larger;
+                reading->event_room = room;
         }
+        if (id >= reading->id_room) {
+                size_t room = (size_t)id * 2 + 4096;
+                unsigned char *used = realloc(reading->used, room);
+
+                if (!used)
+                        return -ENOMEM;
+                memset(used + reading->id_room, 0, room - reading->id_room);
+                reading->used = used;
+                reading->id_room = room;
+        }
+        return 0;
+}
+
+static int add(struct reading *reading, const struct trace_event *event)
+{
+        struct trace *trace = &reading->trace;
+        int r = make_room(reading, event->id);
+
+        if (r)
+                return r;
+        if (event->kind == TRACE_ALLOC && !event->n_bytes)
+                return told(reading, "an allocation of 0 bytes");
+        if (event->kind == TRACE_ALLOC && reading->used[event->id])
+                return told(reading, "an allocation with the id of another one");
+        if (event->kind == TRACE_FREE && !reading->used[event->id])
+                return told(reading, "a free of what is not allocated");
+        reading->used[event->id] = event->kind == TRACE_ALLOC;
         trace->events[trace->n_events++] = *event;
         if (event->id >= trace->n_ids)
                 trace->n_ids = event->id + 1;
         return 0;
 }
 
-static int parse_line(const char *line, struct trace_event *ret_event)
+/* Digits behind a space: no sign, and not more than `most`. */
+static bool take_number(const char **at, uint64_t most, uint64_t *ret_number)
 {
-        struct trace_event event = {.kind = TRACE_FREE};
+        char *end;
 
-        if (sscanf(line, "a %" SCNu32 " %" SCNu64 " %" SCNu32, &event.id, &event.n_bytes,
-                   &event.stream) == 3)
-                event.kind = TRACE_ALLOC;
-        else if (sscanf(line, "f %" SCNu32, &event.id) != 1)
-                return -EINVAL;
-        if (event.id >= IDS_MAX)
-                return -EINVAL;
-        *ret_event = event;
-        return 0;
+        if (**at != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
+                return false;
+        errno = 0;
+        *ret_number = strtoull(*at, &end, 10);
+        *at = end;
+        return !errno && *ret_number <= most;
 }
 
-static int read_lines(FILE *file, const char *path, struct trace *trace)
+static bool parse_line(const char *line, struct trace_event *ret_event)
+{
+        struct trace_event event = {.kind = line[0] == 'a' ? TRACE_ALLOC : TRACE_FREE};
+        uint64_t id, stream = 0;
+
+        if (line[0] != 'a' && line[0] != 'f')
+                return false;
+        line++;
+        if (!take_number(&line, IDS_MAX - 1, &id))
+                return false;
+        if (event.kind == TRACE_ALLOC && (!take_number(&line, UINT64_MAX, &event.n_bytes) ||
+                                          !take_number(&line, UINT32_MAX, &stream)))
+                return false;
+        event.id = (uint32_t)id;
+        event.stream = (uint32_t)stream;
+        *ret_event = event;
+        return line[strspn(line, " \t\r\n")] == '\0';
+}
+
+static int read_lines(FILE *file, struct reading *reading)
 {
         CLEANUP(freep)
         char *line = NULL;
-        size_t n_line = 0, capacity = 0;
+        size_t n_line = 0;
         struct trace_event event;
+        int r = 0;
 
-        for (unsigned number = 1; getline(&line, &n_line, file) >= 0; number++) {
+        while (!r && getline(&line, &n_line, file) >= 0) {
+                reading->number++;
                 if (line[0] == '#')
                         continue;
-                if (parse_line(line, &event)) {
-                        (void)fprintf(stderr, "%s:%u: no \"a ID BYTES STREAM\" or \"f ID\": %s",
-                                      path, number, line);
-                        return -EINVAL;
-                }
-                if (add(trace, &capacity, &event))
-                        return -ENOMEM;
+                r = parse_line(line, &event)
+                            ? add(reading, &event)
+                            : told(reading, "no \"a ID BYTES STREAM\" or \"f ID\"");
         }
-        return 0;
+        return r;
 }
 
-/* gzip with its output in a pipe; what is not compressed it gives as it is. */
-static pid_t decompress(const char *path, int *ret_fd)
+/* gzip between a file and a pipe; what is not compressed it gives as it is. */
+static pid_t decompress(int from, int *ret_fd)
 {
         int ends[2];
         pid_t pid;
@@ -76,8 +137,8 @@ static pid_t decompress(const char *path, int *ret_fd)
                 return -1;
         pid = fork();
         if (pid == 0) {
-                if (dup2(ends[1], STDOUT_FILENO) >= 0)
-                        (void)execlp("gzip", "gzip", "-dcf", "--", path, (char *)NULL);
+                if (dup2(from, STDIN_FILENO) >= 0 && dup2(ends[1], STDOUT_FILENO) >= 0)
+                        (void)execlp("gzip", "gzip", "-dcf", (char *)NULL);
                 _exit(127);
         }
         closep(&ends[1]);
@@ -87,29 +148,61 @@ static pid_t decompress(const char *path, int *ret_fd)
         return pid;
 }
 
-int trace_read(const char *path, struct trace *ret_trace)
+/* A folder can be opened, too. */
+static int open_trace(const char *path, int *ret_fd)
 {
-        struct trace trace = {.events = NULL};
+        CLEANUP(closep)
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        char byte;
+        int r = 0;
+
+        if (fd < 0 || read(fd, &byte, 0) < 0)
+                r = err_errno();
+        if (r)
+                (void)fprintf(stderr, "%s: %s\n", path, strerror(-r));
+        else
+                *ret_fd = steal_fd(&fd);
+        return r;
+}
+
+static int read_all(int from, struct reading *reading)
+{
         int fd = -1, status = 0, r = -ENOMEM;
-        pid_t pid = decompress(path, &fd);
+        pid_t pid = decompress(from, &fd);
         FILE *file;
 
         if (pid < 0)
                 return -EAGAIN;
         file = fdopen(fd, "r");
         if (file) {
-                r = read_lines(file, path, &trace);
+                r = read_lines(file, reading);
                 (void)fclose(file);
-        }
+        } else
+                closep(&fd);
         if (waitpid(pid, &status, 0) == pid && !r && status) {
-                (void)fprintf(stderr, "%s: gzip could not read it\n", path);
+                (void)fprintf(stderr, "%s: gzip could not read it\n", reading->path);
                 r = -EIO;
         }
+        return r;
+}
+
+int trace_read(const char *path, struct trace *ret_trace)
+{
+        CLEANUP(closep)
+        int from = -1;
+        struct reading reading = {.path = path};
+        int r;
+
+        r = open_trace(path, &from);
+        if (r)
+                return r;
+        r = read_all(from, &reading);
+        free(reading.used);
         if (r) {
-                trace_deinit(&trace);
+                trace_deinit(&reading.trace);
                 return r;
         }
-        *ret_trace = trace;
+        *ret_trace = reading.trace;
         return 0;
 }
 

@@ -20,6 +20,7 @@ struct trace {
         uint32_t n_ids;
 };
 
-/* Reads a whole trace. Failures are told on stderr with the line. */
+/* Reads a whole trace, in which an allocation has a size and an id that is free, and what is freed is
+ * allocated. Failures are told on stderr, with the line. */
 int trace_read(const char *path, struct trace *ret_trace);
 void trace_deinit(struct trace *trace);

@@ -10,24 +10,17 @@
 #include "client/registration.h"
 #include "gpumem.h"
 
-/* Of the pool, so that heaps far apart each have room to grow to all of it; less where the system allows
- * less. Addresses cost nothing. */
-#define ARENA_TIMES 16
-
+/* Fewer addresses where the system allows fewer. */
 int blocks_open(struct pool *pool)
 {
         struct arena *arena;
-        uint64_t n_bytes, start;
+        uint64_t n_bytes = space_arena_bytes(pool->row.n_capacity_bytes), start;
         int r;
 
         if (pool->arena)
                 return 0;
-        if (size_round_up(pool->row.n_capacity_bytes, ARENA_GRANULE, &n_bytes) ||
-            n_bytes > UINT64_MAX / 2 / ARENA_TIMES)
+        if (!n_bytes)
                 return -EPROTO;
-        n_bytes *= ARENA_TIMES;
-        if (n_bytes > HEAP_ARENA_MAX)
-                n_bytes = HEAP_ARENA_MAX;
         while ((r = memory_reserve(&pool->memory, n_bytes, &start)) != 0) {
                 n_bytes = n_bytes / 2 & ~(ARENA_GRANULE - 1);
                 if (n_bytes < ARENA_GRANULE)

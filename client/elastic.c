@@ -15,32 +15,9 @@ static bool is_due(struct stream_heap *heap)
         bool due;
 
         lock_take(&heap_in(heap)->lock);
-        due = heap_in(heap)->n_freed_bytes >= heap->n_look_bytes;
+        due = heap_in(heap)->n_freed_bytes >= heap->looks.n_bytes;
         lock_drop(&heap_in(heap)->lock);
         return due;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
-
-/* The next record is due after a part more than the last one, until the next look: a loop that frees
- * much in little time records a few times only, and of a burst that ends all but a part is known. Where
- * another stream lacks blocks it is due sooner, a few times. */
-static void raise_threshold(struct stream_heap *heap)
-{
-        const struct space *space = &heap->pool->space;
-
-        lock_take(&heap_in(heap)->lock);
-        heap->n_record_bytes += heap->n_record_bytes / 4;
-        heap->n_look_bytes = heap_in(heap)->n_freed_bytes + heap->n_record_bytes;
-        if (heap->n_wanted_looks) {
-                heap->n_wanted_looks--;
-                heap->n_look_bytes = least(heap->n_look_bytes,
-                                           space_look_bytes(space, heap_in(heap)));
-        }
-        lock_drop(&heap_in(heap)->lock);
 }
 
 /* The caller has the lock. */
@@ -56,7 +33,9 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         if (own_stream && idle_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
                               *own_stream);
-        raise_threshold(heap);
+        lock_take(&heap_in(heap)->lock);
+        looks_raise(&heap->looks, &pool->space, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
         return true;
 }
 
@@ -82,8 +61,7 @@ static void lower_thresholds(struct pool *pool)
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 lock_take(&heap_in(heap)->lock);
-                heap->n_record_bytes = ELASTIC_THRESHOLD_BYTES;
-                heap->n_look_bytes = least(heap->n_look_bytes, ELASTIC_THRESHOLD_BYTES);
+                looks_lower(&heap->looks);
                 lock_drop(&heap_in(heap)->lock);
         }
 }

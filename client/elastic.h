@@ -13,9 +13,6 @@
 
 #include "client/pool.h"
 
-/* So much may be freed before it is recorded; and a part of what was freed since the last look. */
-#define ELASTIC_THRESHOLD_BYTES (64 * MIB)
-
 /* Are the pool's empty blocks put on the shelf? */
 bool elastic_is_on(const struct pool *pool);
 

@@ -21,23 +21,18 @@ static bool is_streams_own(const struct stream_heap *heap, const struct stream_m
         return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
 }
 
-/* Its last use is ordered, or over. `stream`: perhaps the heap's own, which is made sure of before work
- * is enqueued there. */
-static int free_in(struct stream_heap *heap, const void *pointer, void *const *stream)
+/* Its last use is ordered, or over. `own_stream`: the heap's, if it is at hand. */
+static int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
         uint64_t generation = heap->generation;
-        struct stream_mark mark;
         int r = pool_free(heap, pointer);
 
         if (r != POOL_LOOK)
                 return r;
-        if (stream &&
-            (stream_look(heap->pool->memory.cuda, *stream, &mark) || !is_streams_own(heap, &mark)))
-                stream = NULL;
         if (elastic_is_on(heap->pool))
-                elastic_note(heap, generation, stream);
+                elastic_note(heap, generation, own_stream);
         else
-                idle_look(heap, generation, stream);
+                idle_look(heap, generation, own_stream);
         return 0;
 }
 
@@ -50,7 +45,9 @@ static bool is_always_known(const struct pool *pool)
 
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
- * always: its next owner writes with the CPU, which no stream holds up. */
+ * always: its next owner writes with the CPU, which no stream holds up. The handle alone does not tell
+ * whose order it is: when the stream was destroyed, it may be another one's, even in another context,
+ * whose work nobody would wait for that looks for idle blocks. */
 static int free_in_order(struct gpumem_client *client, struct stream_heap *heap, void *pointer,
                          void *stream)
 {
@@ -74,15 +71,6 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         return r ? r : free_in(heap, pointer, is_own ? &stream : NULL);
 }
 
-/* The handle alone tells, not the stream: when another stream has got the handle of one that was
- * destroyed, the memory goes back to a heap that nobody allocates from any more, and whose blocks are
- * others' only after all work of the context. */
-static bool is_by_own_handle(const struct stream_heap *heap, const void *stream)
-{
-        return stream == atomic_load_explicit(&heap->stream, memory_order_relaxed) &&
-               stream_is_created(stream) && heap->pool->memory.kind == GPUMEM_DEVICE;
-}
-
 int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
 {
         struct stream_heap *heap;
@@ -94,11 +82,7 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         if (r)
                 return r;
         heap = heap_of(client, pointer);
-        if (heap && is_by_own_handle(heap, stream)) {
-                r = stream_check(&client->cuda, stream);
-                if (!r)
-                        r = free_in(heap, pointer, &stream);
-        } else if (heap)
+        if (heap)
                 r = free_in_order(client, heap, pointer, stream);
         else
                 r = client_free_shared(client, pointer, stream);

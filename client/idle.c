@@ -150,21 +150,15 @@ static bool is_wanted(struct stream_heap *heap)
         bool wanted;
 
         lock_take(&heap_in(heap)->lock);
-        wanted = heap->n_wanted_looks > 0;
+        wanted = heap->looks.n_wanted > 0;
         lock_drop(&heap_in(heap)->lock);
         return wanted;
 }
 
-/* When the heap is to be looked at next. */
-static void set_look(struct stream_heap *heap, uint32_t n_frees)
+static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
 {
         lock_take(&heap_in(heap)->lock);
-        heap->n_until_look = n_frees;
-        if (heap->n_wanted_looks)
-                heap->n_wanted_looks--;
-        heap->n_look_bytes = heap->n_wanted_looks
-                                     ? space_look_bytes(&heap->pool->space, heap_in(heap))
-                                     : UINT64_MAX;
+        looks_done(&heap->looks, &heap->pool->space, heap_in(heap), n_excess_bytes);
         lock_drop(&heap_in(heap)->lock);
 }
 
@@ -188,8 +182,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         idle_poll(pool);
         if (n_excess)
                 idle_make_room(pool, 0, 0, 0, list);
-        n_excess = space_excess(&pool->space, 0, idle_now_us(pool));
-        set_look(heap, n_excess ? POOL_LOOK_FREES_SOON : POOL_LOOK_FREES);
+        look_again_later(heap, space_excess(&pool->space, 0, idle_now_us(pool)));
 }
 
 void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)

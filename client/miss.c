@@ -13,8 +13,6 @@
 /* Others may take what was got before it is used, and what is got may be a part only; not so often. */
 #define TRIES_MAX 64
 
-/* How long a request waits for work of its own process rather than lease more. */
-#define WAIT_US      20000
 #define WAIT_STEP_NS 50000
 
 /* How small a block may be beside what is asked for. */
@@ -57,9 +55,7 @@ static void want(struct pool *pool, const struct stream_heap *heap)
                 if (other == heap)
                         continue;
                 lock_take(&heap_in(other)->lock);
-                if (!other->n_wanted_looks)
-                        other->n_look_bytes = 0;
-                other->n_wanted_looks = POOL_WANTED_LOOKS;
+                looks_want(&other->looks);
                 lock_drop(&heap_in(other)->lock);
         }
 }
@@ -83,20 +79,15 @@ static bool anything_pending(struct pool *pool)
         return found;
 }
 
-static bool is_hard(const struct pool *pool, uint64_t n_more_bytes)
-{
-        return pool->space.n_reserved_bytes + n_more_bytes > budget_hard_bytes(&pool->space.budget);
-}
-
 /* Makes room within the budget; where that is passed by far, waits a while for work to end. The
  * caller has the lock, which is dropped meanwhile. */
 static void make_room(struct pool *pool, const struct placement *placement,
                       struct leased_list *list)
 {
-        uint64_t until_us = idle_system_us() + WAIT_US;
+        uint64_t until_us = idle_system_us() + SPACE_WAIT_US;
 
         idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
-        while (is_hard(pool, placement->n_bytes) && anything_pending(pool) &&
+        while (space_is_hard(&pool->space, placement->n_bytes) && anything_pending(pool) &&
                idle_system_us() < until_us) {
                 pthread_mutex_unlock(&pool->lock);
                 (void)clock_nanosleep(CLOCK_MONOTONIC, 0,

@@ -126,11 +126,10 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
 {
         heap->key = request->key;
         heap->mark = request->mark;
-        heap->stream = request->stream;
-        heap->n_until_look = POOL_LOOK_FREES;
-        heap->n_look_bytes = heap->n_record_bytes = ELASTIC_THRESHOLD_BYTES;
+        looks_init(&heap->looks);
+        if (elastic_is_on(pool))
+                looks_lower(&heap->looks);
         heap->n_flush_epochs = 0;
-        heap->n_wanted_looks = 0;
         fences_init(&heap->fences);
         space_add(&pool->space, &heap->in_space, pool_runs(pool));
         if (is_waited_for(pool, &request->key))
@@ -149,8 +148,7 @@ static void meet_heaps(struct pool *pool, struct stream_heap *heap)
         heap->lane = lanes_join(&pool->lanes);
         HASH_ITER(hh, pool->heaps, other, next)
         {
-                other->n_wanted_looks = POOL_WANTED_LOOKS;
-                other->n_look_bytes = 0;
+                looks_want(&other->looks);
         }
         unlock_heaps(pool);
 }
@@ -255,13 +253,10 @@ int pool_free(struct stream_heap *heap, const void *pointer)
         if (!r) {
                 lanes_count(&pool->lanes, heap->lane, LANE_FREE, freed.n_requested_bytes,
                             freed.n_allocated_bytes);
-                if (--heap->n_until_look == 0 ||
-                    heap_in(heap)->n_freed_bytes >= heap->n_look_bytes ||
+                if (looks_count_free(&heap->looks, heap_in(heap)) ||
                     (freed.n_hole_bytes >= HEAP_BLOCK_UNIT &&
-                     pool->space.budget.n_empty_max != UINT64_MAX)) {
-                        heap->n_until_look = POOL_LOOK_FREES;
+                     pool->space.budget.n_empty_max != UINT64_MAX))
                         r = POOL_LOOK;
-                }
         }
         lock_drop(&heap_in(heap)->lock);
         return r;

@@ -18,6 +18,7 @@
 #include "client/fences.h"
 #include "client/lanes.h"
 #include "client/limit.h"
+#include "client/looks.h"
 #include "client/memory.h"
 #include "client/space.h"
 #include "driver/stream.h"
@@ -31,20 +32,16 @@ LIST_HEAD(leased_list, leased);
 /* A stream's. Threads that allocate at once write to no line, nor to the next one, which processors
  * fetch with it, that another thread needs. */
 struct stream_heap {
-        _Alignas(128) struct space_heap in_space; /* the heap; its lock guards the next eight */
+        _Alignas(128) struct space_heap in_space; /* the heap; its lock guards the next five */
         struct stream_mark mark;
         uint64_t generation; /* another for each stream whose heap the record is */
         bool live;
-        uint32_t n_until_look;   /* frees */
-        uint64_t n_look_bytes;   /* freed in the epoch */
-        uint64_t n_record_bytes; /* what is freed until the next record: see elastic.h */
-        uint32_t n_wanted_looks; /* by bytes, since another stream lacked blocks */
+        struct looks looks;
         uint64_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
         struct pool *pool;
-        struct stream_key key;  /* context 0: made without one */
-        _Atomic(void *) stream; /* its handle, which may be another's once it is destroyed */
-        struct fences fences;   /* guarded by the pool's lock */
+        struct stream_key key; /* context 0: made without one */
+        struct fences fences;  /* guarded by the pool's lock */
         UT_hash_handle hh;
 };
 
@@ -130,14 +127,6 @@ int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *re
 /* Ends an allocation whose last use is ordered before later work of its stream. 1: it is time for
  * idle_look. GPUMEM_E_NOT_OURS. */
 #define POOL_LOOK 1000
-
-/* Frees look for what could go back once in so many; sooner when there was more than could go. */
-#define POOL_LOOK_FREES      128
-#define POOL_LOOK_FREES_SOON 32
-
-/* When a stream lacks blocks the others look so often how far they have come, each time when they have
- * freed a part of what they hold. */
-#define POOL_WANTED_LOOKS 16
 int pool_free(struct stream_heap *heap, const void *pointer);
 
 void pool_reset_peaks(struct pool *pool);

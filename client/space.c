@@ -3,12 +3,13 @@
 #include <stddef.h>
 
 #include "base/err.h"
-
-/* A heap's frees are looked at when they come to that part of what it holds. */
-#define LOOK_PART 16
+#include "base/size.h"
 
 /* How often others may be faster with a block. */
 #define TRIES_MAX 16
+
+/* Addresses cost nothing. */
+#define ARENA_TIMES 16
 
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
@@ -29,6 +30,17 @@ void space_close(struct space *space)
         if (space->arena)
                 shelf_deinit(&space->shelf);
         space->arena = NULL;
+}
+
+uint64_t space_arena_bytes(uint64_t n_capacity_bytes)
+{
+        uint64_t n_bytes;
+
+        if (size_round_up(n_capacity_bytes, ARENA_GRANULE, &n_bytes) ||
+            n_bytes > UINT64_MAX / 2 / ARENA_TIMES)
+                return 0;
+        n_bytes *= ARENA_TIMES;
+        return n_bytes < HEAP_ARENA_MAX ? n_bytes : HEAP_ARENA_MAX;
 }
 
 void space_add(struct space *space, struct space_heap *heap, enum heap_runs runs)
@@ -65,6 +77,11 @@ uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_u
         if (space->n_reserved_bytes + n_more_bytes <= n_budget)
                 return 0;
         return space->n_reserved_bytes + n_more_bytes - n_budget;
+}
+
+bool space_is_hard(const struct space *space, uint64_t n_more_bytes)
+{
+        return space->n_reserved_bytes + n_more_bytes > budget_hard_bytes(&space->budget);
 }
 
 void space_count(struct space *space, uint64_t n_bytes)
@@ -155,15 +172,6 @@ struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t
                         return r ? NULL : best.block;
         }
         return NULL;
-}
-
-uint64_t space_look_bytes(const struct space *space, const struct heap *heap)
-{
-        uint64_t n_bytes = heap->n_reserved_bytes / LOOK_PART;
-
-        if (space->n_heaps < 2)
-                return UINT64_MAX;
-        return heap->n_freed_bytes + (n_bytes > HEAP_BLOCK_UNIT ? n_bytes : HEAP_BLOCK_UNIT);
 }
 
 static bool has_empty(const struct heap *heap)

@@ -33,6 +33,10 @@ struct space {
 
 void space_init(struct space *space);
 
+/* Addresses for a pool of that size: so many that heaps far apart each have room to grow to all of it.
+ * 0: there are none for it. */
+uint64_t space_arena_bytes(uint64_t n_capacity_bytes);
+
 /* From now on there are addresses. Runs: of the shelf. */
 void space_open(struct space *space, struct arena *arena, enum heap_runs runs);
 
@@ -50,14 +54,14 @@ uint64_t space_allocated(struct space *space);
 /* Looks at the peak. What is held above the budget then, with n_more_bytes that are wanted. */
 uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_us);
 
+/* So much more than the budget that a request waits for work to end, so long, rather than lease more. */
+#define SPACE_WAIT_US 20000
+bool space_is_hard(const struct space *space, uint64_t n_more_bytes);
+
 /* Takes one idle block out of its heap, or from the shelf; the caller unmaps it and gives it and its
  * addresses back. None that stands between the two addresses. NULL: there is none, or another thread
  * was faster. */
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end);
-
-/* How much may be freed in the heap's epoch before it is looked at again: where there are other heaps,
- * they want to know when its blocks are idle. */
-uint64_t space_look_bytes(const struct space *space, const struct heap *heap);
 
 /* There is an empty block, idle or not. */
 bool space_has_empty(struct space *space);

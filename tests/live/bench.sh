@@ -31,7 +31,51 @@ ok "no command" said 2 "a command is needed" gpumem-bench
 ok "an unknown command" said 2 'no command "dance"' gpumem-bench dance
 ok "an unknown option" said 2 "see gpumem-bench --help" gpumem-bench --nonsense
 ok "a file too many" said 2 "metadata takes no files" gpumem-bench metadata file
+ok "no file" said 2 "trace takes one file, a trace" gpumem-bench trace
+ok "a file too few" said 2 "node takes 2 to 64 files, which are traces" gpumem-bench node file
+ok "half a stream" said 2 "no whole number" gpumem-bench trace --streams 1.5 file
 ok "no daemon" said 3 "no connection to gpumemd" gpumem-bench metadata
+
+# refused LINES WHAT: it is told what is wrong with the last of these lines, and nothing else.
+refused() {
+        local n
+        printf "%b" "$1" >"$place/trace"
+        n=$(grep -c "" "$place/trace")
+        said 3 "$place/trace:$n: $2" gpumem-bench trace "$place/trace" &&
+                equal "$(gpumem-bench trace "$place/trace" 2>/dev/null)" ""
+}
+
+form='no "a ID BYTES STREAM" or "f ID"'
+ok "an allocation without a stream" refused 'a 1 100\n' "$form"
+ok "a negative size" refused 'a 1 -5 0\n' "$form"
+ok "a size beyond 64 bits" refused 'a 1 99999999999999999999 0\n' "$form"
+ok "an id beyond what is taken" refused 'a 100000000 100 0\n' "$form"
+ok "words behind a line" refused '# so\na 1 100 0\nf 1 x\n' "$form"
+ok "no text" refused '\0001\0377\n' "$form"
+ok "an empty allocation" refused 'a 1 0 0\n' "an allocation of 0 bytes"
+ok "an id twice" refused 'a 1 9 0\na 1 9 0\n' "an allocation with the id of another one"
+ok "a free of nothing" refused 'a 1 9 0\nf 1\nf 1\n' "a free of what is not allocated"
+printf '# nothing\n' >"$place/trace"
+ok "an empty trace" said 3 "there is no allocation in it" gpumem-bench trace "$place/trace"
+printf 'a 1 400000000000000 0\n' >"$place/trace"
+ok "more than there is" said 3 "more than a device has" gpumem-bench trace "$place/trace"
+ok "no such trace" said 3 "$place/none: No such file" gpumem-bench trace "$place/none"
+ok "a folder" said 3 "$place: Is a directory" gpumem-bench trace "$place"
+head -c 3000 "$source_folder/bench/traces/diffusion.trace.gz" >"$place/cut.gz"
+ok "half a trace" said 3 "unexpected end of file" gpumem-bench trace "$place/cut.gz"
+printf 'a 1 100 0\r\nf 1' >"$place/trace"
+ok "lines as they end elsewhere, or not at all" said 1 "peak_live              100 B" \
+        gpumem-bench trace "$place/trace"
+
+# exact FILE: sizes are whole bytes there.
+exact() {
+        { gpumem-bench trace --json "$1" || [ $? -eq 1 ]; } | python3 -c '
+import json, sys
+rows = {row["name"]: row["value"] for row in json.load(sys.stdin)}
+sys.exit(rows["peak_live"] != 1234567891 or rows["peak_reserved"] % (2 << 20) != 0)'
+}
+printf 'a 1 1234567891 0\n' >"$place/trace"
+ok "JSON has all digits" exact "$place/trace"
 
 # A figure may miss its bound in a build for tests; the others are failures.
 measures() {

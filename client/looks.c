@@ -1,0 +1,55 @@
+#include "client/looks.h"
+
+/* A heap's frees are looked at when they come to that part of what it holds. */
+#define LOOK_PART 16
+
+void looks_init(struct looks *looks)
+{
+        *looks = (struct looks){.n_until = LOOKS_FREES, .n_bytes = UINT64_MAX};
+}
+
+void looks_want(struct looks *looks)
+{
+        if (!looks->n_wanted)
+                looks->n_bytes = 0;
+        looks->n_wanted = LOOKS_WANTED;
+}
+
+/* How much may be freed in the epoch. */
+static uint64_t bytes_until(const struct heap *heap)
+{
+        uint64_t n_bytes = heap->n_reserved_bytes / LOOK_PART;
+
+        return heap->n_freed_bytes + (n_bytes > HEAP_BLOCK_UNIT ? n_bytes : HEAP_BLOCK_UNIT);
+}
+
+void looks_done(struct looks *looks, const struct space *space, const struct heap *heap,
+                uint64_t n_excess_bytes)
+{
+        looks->n_until = n_excess_bytes ? LOOKS_FREES_SOON : LOOKS_FREES;
+        if (looks->n_wanted)
+                looks->n_wanted--;
+        looks->n_bytes = looks->n_wanted && space->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+void looks_lower(struct looks *looks)
+{
+        looks->n_record_bytes = LOOKS_RECORD_BYTES;
+        looks->n_bytes = least(looks->n_bytes, LOOKS_RECORD_BYTES);
+}
+
+void looks_raise(struct looks *looks, const struct space *space, const struct heap *heap)
+{
+        looks->n_record_bytes += looks->n_record_bytes / 4;
+        looks->n_bytes = heap->n_freed_bytes + looks->n_record_bytes;
+        if (!looks->n_wanted)
+                return;
+        looks->n_wanted--;
+        if (space->n_heaps > 1)
+                looks->n_bytes = least(looks->n_bytes, bytes_until(heap));
+}

@@ -1,0 +1,259 @@
+/* Streams that are destroyed, and their handles which another stream gets at once: memory of the first
+ * is freed in the order of the second, and is nobody else's before the second one's work is over. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "driver/cuda.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define N_BYTES   (2 * MIB)
+#define N_THREADS 4
+#define N_ROUNDS  40
+#define N_TRIES   64
+
+/* With the version that <cuda.h> gives it. */
+#define TEXT_OF(name) #name
+#define NAME_OF(call) TEXT_OF(call)
+
+static struct daemon gpumemd;
+static struct gpumem_client *client;
+static struct cuda cuda;
+static CUcontext contexts[2];  /* of one device */
+static unsigned char *staging; /* N_BYTES a thread */
+static _Atomic unsigned n_wrong, n_reused;
+
+static void use(unsigned context)
+{
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuCtxSetCurrent, contexts[context]), 0);
+}
+
+/* The project itself makes none, and has no such calls in its table. */
+static void make_contexts(void)
+{
+        void *library = dlopen(cuda_library_name(NULL), RTLD_NOW);
+        __typeof__(cuCtxCreate) *create;
+        CUdevice device;
+
+        ck_assert_ptr_nonnull(library);
+        create = (__typeof__(create))dlsym(library, NAME_OF(cuCtxCreate));
+        ck_assert_ptr_nonnull(create);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuDeviceGet, &device, 0), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuDevicePrimaryCtxRetain, &contexts[0], device), 0);
+        ck_assert_int_eq(create(&contexts[1], NULL, 0, device), CUDA_SUCCESS);
+}
+
+static void start_with(const char *cache_size)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+        char reason[CUDA_REASON_MAX];
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB,copy_delay_us=2000", options);
+        ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", cache_size, 1), 0);
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        make_contexts();
+        use(0);
+        staging = aligned_alloc(4096, N_THREADS * N_BYTES);
+        ck_assert_ptr_nonnull(staging);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemHostRegister, staging, N_THREADS * N_BYTES,
+                                   CU_MEMHOSTREGISTER_PORTABLE),
+                         0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_with("0");
+}
+
+static void start_with_a_cache(void)
+{
+        start_with("8MiB");
+}
+
+static void stop(void)
+{
+        gpumem_disconnect(client);
+        daemon_await(FIGURE_charged, 0);
+        use(0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemHostUnregister, staging), 0);
+        free(staging);
+        daemon_stop(&gpumemd);
+}
+
+static CUstream new_stream(void)
+{
+        CUstream stream = NULL;
+
+        if (CUDA_CALL(&cuda, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING))
+                n_wrong++;
+        return stream;
+}
+
+static void end_stream(CUstream stream)
+{
+        if (CUDA_CALL(&cuda, cuStreamDestroy, stream))
+                n_wrong++;
+}
+
+static void *alloc_in(CUstream stream)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .place = GPUMEM_NEAREST,
+                                         .stream = stream,
+                                         .n_bytes = N_BYTES,
+                                         .wait_ms = 10000};
+        void *pointer = NULL;
+
+        if (gpumem_alloc(client, &request, &pointer))
+                n_wrong++;
+        return pointer;
+}
+
+/* A stream of that handle in the present context. NULL: the driver gives other handles. */
+static CUstream again(CUstream handle)
+{
+        CUstream streams[N_TRIES];
+        unsigned n = 0, i;
+        CUstream found = NULL;
+
+        do
+                streams[n] = new_stream();
+        while (streams[n++] != handle && n < N_TRIES);
+        for (i = 0; i < n; i++) {
+                if (streams[i] == handle)
+                        found = handle;
+                else
+                        end_stream(streams[i]);
+        }
+        return found;
+}
+
+/* The bytes are read by work that begins late: that of the second stream, which is that context's. */
+static void free_by_a_stream_of(unsigned context)
+{
+        CUstream first = new_stream(), second;
+        void *pointer = alloc_in(first);
+
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)pointer, 0x5a,
+                                   N_BYTES, first),
+                         0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, first), 0);
+        end_stream(first);
+        use(context);
+        second = again(first);
+        if (!second) {
+                (void)puts("# the driver did not use the handle again");
+                second = new_stream();
+        }
+        for (unsigned i = 0; i < 8; i++)
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuMemcpyDtoHAsync, staging,
+                                           (CUdeviceptr)(uintptr_t)pointer, N_BYTES, second),
+                                 0);
+        use(0);
+        ck_assert_int_eq(gpumem_free(client, pointer, second), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamQuery, second), 0);
+        for (unsigned i = 0; i < N_BYTES; i++)
+                ck_assert_uint_eq(staging[i], 0x5a);
+        end_stream(second);
+}
+
+START_TEST(by_a_stream_of_the_same_context)
+{
+        free_by_a_stream_of(0);
+}
+END_TEST
+
+START_TEST(by_a_stream_of_another_context)
+{
+        free_by_a_stream_of(1);
+}
+END_TEST
+
+/* Filled in one stream, read in another one that is ordered after it, and freed there. */
+static void fill_and_read(unsigned char byte, unsigned char *read)
+{
+        CUstream first = new_stream(), second;
+        void *pointer = alloc_in(first);
+        CUevent filled = NULL;
+        int r;
+
+        r = CUDA_CALL(&cuda, cuEventCreate, &filled, CU_EVENT_DISABLE_TIMING);
+        if (!r)
+                r = CUDA_CALL(&cuda, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)pointer, byte,
+                              N_BYTES, first);
+        if (!r)
+                r = CUDA_CALL(&cuda, cuEventRecord, filled, first);
+        end_stream(first);
+        second = new_stream();
+        n_reused += second == first;
+        if (!r)
+                r = CUDA_CALL(&cuda, cuStreamWaitEvent, second, filled, 0);
+        if (!r)
+                r = CUDA_CALL(&cuda, cuMemcpyDtoHAsync, read, (CUdeviceptr)(uintptr_t)pointer,
+                              N_BYTES, second);
+        if (!r)
+                r = gpumem_free(client, pointer, second);
+        if (!r)
+                r = CUDA_CALL(&cuda, cuStreamSynchronize, second);
+        end_stream(second);
+        (void)CUDA_CALL(&cuda, cuEventDestroy, filled);
+        n_wrong += r || read[0] != byte || memcmp(read, read + 1, N_BYTES - 1) != 0;
+}
+
+static void *work(void *argument)
+{
+        unsigned number = (unsigned)(uintptr_t)argument;
+
+        if (CUDA_CALL(&cuda, cuCtxSetCurrent, contexts[number % 2]))
+                n_wrong++;
+        for (unsigned i = 0; i < N_ROUNDS; i++) {
+                fill_and_read((unsigned char)(16 * number + i % 16 + 1),
+                              staging + number * N_BYTES);
+                if (i % 8 == number && gpumem_flush(client, NULL))
+                        n_wrong++;
+        }
+        return NULL;
+}
+
+START_TEST(by_streams_of_many_threads)
+{
+        pthread_t threads[N_THREADS];
+
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)i), 0);
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert_uint_eq(n_wrong, 0);
+        if (machine_is_emulated())
+                ck_assert_uint_gt(n_reused, 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("handles");
+        TCase *tests = tcase_create("without a cache"), *cached = tcase_create("with a cache");
+
+        tcase_set_timeout(tests, 60);
+        tcase_set_timeout(cached, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_checked_fixture(cached, start_with_a_cache, stop);
+        tcase_add_test(tests, by_a_stream_of_the_same_context);
+        tcase_add_test(cached, by_a_stream_of_the_same_context);
+        tcase_add_test(tests, by_a_stream_of_another_context);
+        tcase_add_test(cached, by_a_stream_of_another_context);
+        tcase_add_test(tests, by_streams_of_many_threads);
+        tcase_add_test(cached, by_streams_of_many_threads);
+        suite_add_tcase(suite, tests);
+        suite_add_tcase(suite, cached);
+        return run_suite(suite);
+}

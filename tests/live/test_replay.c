@@ -1,0 +1,329 @@
+/* bench/replay.c says what the library would do; here the library does it. The same lines go through a
+ * client with a daemon and through the replay, and after each of them both have leased, returned, hit,
+ * missed and reserved the same.
+ *
+ * What may differ is taken out. Time is the test's: the budget fades and waits end by it, the same in
+ * both. GPU work is over when the test's time says so: the events are recorded, not asked. The daemon may
+ * answer with a cached block an eighth larger than what was asked for: the test asks for no more than is
+ * needed, as the replay does. All else is the library's own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/size.h"
+#include "bench/replay.h"
+#include "client/link.h"
+#include "driver/cuda.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/random.h"
+#include "tests/suite.h"
+
+#define STREAMS_MAX 4
+#define EVENTS_MAX  4096
+#define LIVE_MAX    400
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct cuda cuda;
+static CUstream streams[STREAMS_MAX];
+static struct gpumem_client *client;
+static uint64_t n_leases;
+
+/* The test's time; 0: it is the machine's. */
+static struct {
+        uint64_t now_us;
+        uint64_t lag_us;
+        unsigned n_events;
+        struct {
+                uint64_t event, over_at_us;
+        } events[EVENTS_MAX];
+} world;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                           struct timespec *left);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                           struct timespec *left);
+int __real_event_record(const struct cuda *cuda, uint64_t context, void *stream, uint64_t *event);
+int __wrap_event_record(const struct cuda *cuda, uint64_t context, void *stream, uint64_t *event);
+bool __wrap_event_is_over(const struct cuda *cuda, uint64_t event);
+int __real_link_call(struct link *link, struct frame *request, enum message_kind kind,
+                     enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
+int __wrap_link_call(struct link *link, struct frame *request, enum message_kind kind,
+                     enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+        if (!world.now_us || clock != CLOCK_MONOTONIC)
+                return __real_clock_gettime(clock, time);
+        *time = (struct timespec){.tv_sec = (time_t)(world.now_us / 1000000),
+                                  .tv_nsec = (long)(world.now_us % 1000000 * 1000)};
+        return 0;
+}
+
+/* Who waits for work looks from time to time: he wakes when there is something to see. */
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                           struct timespec *left)
+{
+        uint64_t first_us = UINT64_MAX;
+
+        if (!world.now_us)
+                return __real_clock_nanosleep(clock, flags, time, left);
+        for (unsigned i = 0; i < world.n_events; i++) {
+                uint64_t us = world.events[i].over_at_us;
+
+                if (us > world.now_us && us < first_us)
+                        first_us = us;
+        }
+        ck_assert_uint_ne(first_us, UINT64_MAX);
+        world.now_us = first_us;
+        return 0;
+}
+
+static unsigned find_event(uint64_t event)
+{
+        unsigned i = 0;
+
+        while (i < world.n_events && world.events[i].event != event)
+                i++;
+        return i;
+}
+
+int __wrap_event_record(const struct cuda *driver, uint64_t context, void *stream, uint64_t *event)
+{
+        int r = __real_event_record(driver, context, stream, event);
+        unsigned i = find_event(*event);
+
+        ck_assert_int_eq(r, 0);
+        ck_assert_uint_lt(i, EVENTS_MAX);
+        if (i == world.n_events)
+                world.events[world.n_events++].event = *event;
+        world.events[i].over_at_us = world.now_us + world.lag_us;
+        return 0;
+}
+
+bool __wrap_event_is_over(const struct cuda *driver, uint64_t event)
+{
+        unsigned i = find_event(event);
+
+        (void)driver;
+        ck_assert_uint_lt(i, world.n_events);
+        return world.events[i].over_at_us <= world.now_us;
+}
+
+int __wrap_link_call(struct link *link, struct frame *request, enum message_kind kind,
+                     enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds)
+{
+        if (kind == MESSAGE_LEASE) {
+                n_leases++;
+                request->lease.n_most_units = (uint32_t)(request->lease.n_bytes / (2 * MIB));
+        }
+        return __real_link_call(link, request, kind, reply_kind, ret_reply, ret_fds);
+}
+
+static void start(void)
+{
+        char reason[CUDA_REASON_MAX];
+
+        daemon_start(&gpumemd, "devices=1,bytes=16GiB", NULL);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        for (unsigned i = 0; i < STREAMS_MAX; i++)
+                ck_assert_int_eq(
+                        CUDA_CALL(&cuda, cuStreamCreate, &streams[i], CU_STREAM_NON_BLOCKING), 0);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        n_leases = 0;
+        world.n_events = 0;
+}
+
+static void stop(void)
+{
+        world.now_us = 0;
+        gpumem_disconnect(client);
+        for (unsigned i = 0; i < STREAMS_MAX; i++)
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamDestroy, streams[i]), 0);
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static int step(const struct trace_event *event, void *stream, void **live)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = stream,
+                                         .n_bytes = event->n_bytes};
+
+        return event->kind == TRACE_ALLOC ? gpumem_alloc(client, &request, live)
+                                          : gpumem_free(client, *live, stream);
+}
+
+static void compare(const struct replay *replay, size_t line)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        struct replay_figures figures;
+
+        replay_get(replay, &figures);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        ck_assert_msg(stats.n_hits == figures.hits && stats.n_misses == figures.misses &&
+                              n_leases == figures.leases &&
+                              n_leases - stats.n_blocks == figures.returns &&
+                              stats.n_reserved_bytes == replay_reserved(replay) &&
+                              stats.n_reserved_peak_bytes == figures.peak_reserved &&
+                              stats.n_requested_bytes == replay_live(replay) &&
+                              stats.n_requested_peak_bytes == figures.peak_live,
+                      "line %zu: library %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
+                      " leases, %" PRIu64 " returns, %" PRIu64 " reserved; replay %" PRIu64
+                      ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+                      line, stats.n_hits, stats.n_misses, n_leases, n_leases - stats.n_blocks,
+                      stats.n_reserved_bytes, figures.hits, figures.misses, figures.leases,
+                      figures.returns, replay_reserved(replay));
+}
+
+/* The first n_lines of the trace in both. Returns the replay's figures. */
+static struct replay_figures run(const struct trace *trace, size_t n_lines, unsigned n_streams,
+                                 unsigned lag_us, unsigned us_per_line)
+{
+        struct replay_options options = {.n_streams = n_streams,
+                                         .lag_us = lag_us,
+                                         .us_per_line = us_per_line,
+                                         .n_device_bytes = daemon_device_bytes()};
+        void **live = calloc(trace->n_ids, sizeof(*live));
+        struct replay_figures figures;
+        struct replay *replay;
+        struct timespec now;
+
+        ck_assert_ptr_nonnull(live);
+        ck_assert_int_eq(replay_new(trace, &options, &replay), 0);
+        ck_assert_int_eq(__real_clock_gettime(CLOCK_MONOTONIC, &now), 0);
+        world.now_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+        world.lag_us = lag_us;
+        for (size_t i = 0; i < trace->n_events && i < n_lines; i++) {
+                const struct trace_event *event = &trace->events[i];
+
+                world.now_us += us_per_line;
+                ck_assert_int_eq(replay_step(replay), 0);
+                ck_assert_int_eq(step(event, streams[event->id % n_streams], &live[event->id]), 0);
+                compare(replay, i);
+        }
+        replay_get(replay, &figures);
+        (void)replay_free(replay);
+        free(live);
+        return figures;
+}
+
+/* Sizes of all magnitudes; now there is more of it, now less. */
+static void make_trace(struct trace *trace, size_t n_lines)
+{
+        struct test_random random = test_random_begin();
+        uint32_t live[LIVE_MAX], n_live = 0;
+
+        *trace = (struct trace){.events = calloc(n_lines, sizeof(*trace->events))};
+        ck_assert_ptr_nonnull(trace->events);
+        while (trace->n_events < n_lines) {
+                struct trace_event *event = &trace->events[trace->n_events++];
+                uint32_t n_wanted = trace->n_events / 500 % 2 ? LIVE_MAX / 4 : LIVE_MAX;
+
+                if (test_random_below(&random, 2 * n_wanted) >= n_live && n_live < LIVE_MAX) {
+                        *event = (struct trace_event){.kind = TRACE_ALLOC, .id = trace->n_ids++};
+                        event->n_bytes = test_random_size(&random, 16 * MIB);
+                        live[n_live++] = event->id;
+                } else {
+                        uint32_t i = (uint32_t)test_random_below(&random, n_live);
+
+                        *event = (struct trace_event){.kind = TRACE_FREE, .id = live[i]};
+                        live[i] = live[--n_live];
+                }
+        }
+}
+
+static struct replay_figures run_made(unsigned n_streams, unsigned lag_us, unsigned us_per_line)
+{
+        struct replay_figures figures;
+        struct trace trace;
+
+        make_trace(&trace, 6000);
+        figures = run(&trace, trace.n_events, n_streams, lag_us, us_per_line);
+        trace_deinit(&trace);
+        ck_assert_uint_gt(figures.hits, figures.misses);
+        ck_assert_uint_gt(figures.misses, 0);
+        ck_assert_uint_gt(figures.returns, 0);
+        return figures;
+}
+
+START_TEST(one_stream)
+{
+        (void)run_made(1, 0, 10);
+}
+END_TEST
+
+START_TEST(slow_lines_let_the_budget_fade)
+{
+        (void)run_made(1, 0, 1000);
+}
+END_TEST
+
+START_TEST(streams_adopt_each_others_blocks)
+{
+        (void)run_made(STREAMS_MAX, 0, 10);
+}
+END_TEST
+
+START_TEST(work_that_lasts_is_waited_for)
+{
+        ck_assert_uint_gt(run_made(1, 1000, 10).waits, 0);
+}
+END_TEST
+
+START_TEST(streams_with_work_that_lasts)
+{
+        ck_assert_uint_gt(run_made(STREAMS_MAX, 10000, 10).waits, 0);
+}
+END_TEST
+
+static void run_head(const char *name, unsigned n_streams, unsigned lag_us)
+{
+        const char *folder = getenv("GPUMEM_TEST_TRACES");
+        struct trace trace;
+        char path[256];
+
+        ck_assert_ptr_nonnull(folder);
+        (void)snprintf(path, sizeof(path), "%s/%s.trace.gz", folder, name);
+        ck_assert_int_eq(trace_read(path, &trace), 0);
+        (void)run(&trace, 12000, n_streams, lag_us, REPLAY_US_PER_LINE);
+        trace_deinit(&trace);
+}
+
+START_TEST(a_programs_calls)
+{
+        run_head("diffusion", 1, 0);
+}
+END_TEST
+
+START_TEST(a_programs_calls_in_streams)
+{
+        run_head("kv_decode", STREAMS_MAX, 1000);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("replay");
+        TCase *tests = tcase_create("replay");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, one_stream);
+        tcase_add_test(tests, slow_lines_let_the_budget_fade);
+        tcase_add_test(tests, streams_adopt_each_others_blocks);
+        tcase_add_test(tests, work_that_lasts_is_waited_for);
+        tcase_add_test(tests, streams_with_work_that_lasts);
+        tcase_add_test(tests, a_programs_calls);
+        tcase_add_test(tests, a_programs_calls_in_streams);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
