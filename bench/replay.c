@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "client/looks.h"
 #include "gpumem.h"
+#include "proto/board.h"
 
 #define ARENA_START (UINT64_C(1) << 44)
 
@@ -25,6 +26,11 @@ struct stream {
         bool is_met; /* it has allocated: its heap is in the space */
 };
 
+struct record {
+        struct heap_block block;
+        _Atomic uint64_t word;
+};
+
 struct live {
         uint64_t address; /* 0: none */
         uint64_t n_bytes;
@@ -40,6 +46,9 @@ struct replay {
         struct space space;
         uint64_t n_live_bytes;
         uint32_t n_blocks;
+        uint64_t n_leases;
+        enum replay_service service;
+        double next_look_us; /* of the service; 0: it sleeps */
         struct replay_figures figures;
 };
 
@@ -56,6 +65,7 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
         replay->us_per_line = options->us_per_line;
         replay->lag_us = options->lag_us;
         replay->n_streams = options->n_streams ? options->n_streams : 1;
+        replay->service = options->service;
         space_init(&replay->space);
         replay->streams = calloc(replay->n_streams, sizeof(*replay->streams));
         replay->live = calloc(trace->n_ids, sizeof(*replay->live));
@@ -75,14 +85,28 @@ static struct heap *heap_of(struct stream *stream)
         return &stream->in_space.heap;
 }
 
+static struct record *record_of(struct heap_block *block)
+{
+        return CONTAINER_OF(block, struct record, block);
+}
+
+static void free_blocks(struct heap *heap)
+{
+        while (heap->n_blocks)
+                free(record_of(heap->blocks[--heap->n_blocks]));
+}
+
 struct replay *replay_free(struct replay *replay)
 {
         for (unsigned i = 0; replay->space.arena && i < replay->n_streams; i++) {
                 struct heap *heap = heap_of(&replay->streams[i]);
 
-                while (heap->n_blocks)
-                        free(heap->blocks[--heap->n_blocks]);
+                free_blocks(heap);
                 heap_deinit(heap);
+        }
+        if (replay->space.arena) {
+                free_blocks(&replay->space.shelf.heap);
+                shelf_deinit(&replay->space.shelf);
         }
         (void)arena_free(replay->space.arena);
         free(replay->streams);
@@ -129,7 +153,7 @@ static void price_return(struct replay *replay, uint64_t n_bytes)
         replay->figures.driver_us += cost_of(n_bytes).return_us;
 }
 
-static void record(struct replay *replay, struct stream *stream)
+static void record_work(struct replay *replay, struct stream *stream)
 {
         struct heap *heap = heap_of(stream);
 
@@ -169,7 +193,7 @@ static void make_room(struct replay *replay, uint64_t n_more_bytes, uint64_t sta
                 space_forget(&replay->space, block->at.n_bytes);
                 price_return(replay, block->at.n_bytes);
                 replay->n_blocks--;
-                free(block);
+                free(record_of(block));
         }
 }
 
@@ -211,21 +235,24 @@ static void make_room_or_wait(struct replay *replay, const struct placement *pla
 
 static int lease(struct replay *replay, struct stream *stream, const struct arena_block *part)
 {
-        struct heap_block *block = calloc(1, sizeof(*block));
+        struct record *record = calloc(1, sizeof(*record));
         int r;
 
-        if (!block)
+        if (!record)
                 return -ENOMEM;
-        block->at = *part;
-        r = arena_put(replay->space.arena, &block->at);
+        record->block.at = *part;
+        record->block.lease = ++replay->n_leases;
+        record->block.word = &record->word;
+        record->word = board_word(record->block.lease, BOARD_BUSY);
+        r = arena_put(replay->space.arena, &record->block.at);
         if (r) {
-                free(block);
+                free(record);
                 return r;
         }
-        r = heap_add_block(heap_of(stream), block);
+        r = heap_add_block(heap_of(stream), &record->block);
         if (r) {
-                arena_take_out(replay->space.arena, &block->at);
-                free(block);
+                arena_take_out(replay->space.arena, &record->block.at);
+                free(record);
                 return r;
         }
         space_count(&replay->space, part->n_bytes);
@@ -250,6 +277,7 @@ static void meet(struct replay *replay, struct stream *stream)
                 return;
         want(replay, stream);
         looks_init(&stream->looks);
+        looks_lower(&stream->looks);
         space_add(&replay->space, &stream->in_space, HEAP_JOINED);
         stream->is_met = true;
 }
@@ -262,10 +290,10 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
         int r;
 
         meet(replay, stream);
-        record(replay, stream);
+        record_work(replay, stream);
         poll_all(replay);
         want(replay, stream);
-        if (replay->space.n_heaps > 1 &&
+        if (space_unshelve(&replay->space, &stream->in_space, n_allocated) ||
             space_adopt(&replay->space, &stream->in_space, n_allocated)) {
                 replay->figures.hits++;
                 return heap_alloc(heap_of(stream), n_bytes, ret_address);
@@ -304,17 +332,46 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
         return 0;
 }
 
+/* What the service does. */
+static bool look_for_all(struct replay *replay)
+{
+        bool more;
+
+        poll_all(replay);
+        more = space_shelve(&replay->space);
+        more = space_settle(&replay->space) || more || next_over_us(replay) > 0;
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                if (replay->streams[i].is_met)
+                        looks_lower(&replay->streams[i].looks);
+        }
+        return more;
+}
+
+static void wake_service(struct replay *replay)
+{
+        if (replay->service == REPLAY_NO_THREAD)
+                (void)look_for_all(replay);
+        else if (!replay->next_look_us)
+                replay->next_look_us = replay->now_us;
+}
+
+static void run_service(struct replay *replay)
+{
+        if (!replay->next_look_us || replay->now_us < replay->next_look_us)
+                return;
+        replay->next_look_us = look_for_all(replay) ? replay->now_us + REPLAY_LOOK_US : 0;
+}
+
 static void look(struct replay *replay, struct stream *stream)
 {
-        uint64_t n_excess = space_excess(&replay->space, 0, (uint64_t)replay->now_us);
+        struct heap *heap = heap_of(stream);
 
-        if (n_excess || stream->looks.n_wanted)
-                record(replay, stream);
-        poll_all(replay);
-        if (n_excess)
-                make_room(replay, 0, 0, 0);
-        looks_done(&stream->looks, &replay->space, heap_of(stream),
-                   space_excess(&replay->space, 0, (uint64_t)replay->now_us));
+        (void)space_excess(&replay->space, 0, (uint64_t)replay->now_us);
+        if (heap->n_freed_bytes < stream->looks.n_bytes)
+                return;
+        record_work(replay, stream);
+        looks_raise(&stream->looks, &replay->space, heap);
+        wake_service(replay);
 }
 
 static int step_free(struct replay *replay, const struct trace_event *event)
@@ -341,6 +398,7 @@ int replay_step(struct replay *replay)
                 return 1;
         replay->next++;
         replay->now_us += replay->us_per_line;
+        run_service(replay);
         return event->kind == TRACE_ALLOC ? step_alloc(replay, event) : step_free(replay, event);
 }
 

@@ -18,11 +18,18 @@
 /* An H200's. */
 #define REPLAY_DEVICE_BYTES (141 * GIB)
 
+/* Who looks for idle blocks: the library's service thread, or those who free. */
+enum replay_service { REPLAY_THREAD, REPLAY_NO_THREAD };
+
+/* Between two looks of the service thread. */
+#define REPLAY_LOOK_US 4000
+
 struct replay_options {
         unsigned n_streams; /* allocations are dealt round-robin by id; 0 or 1: all on one */
         double lag_us;
         double us_per_line;
         uint64_t n_device_bytes;
+        enum replay_service service;
 };
 
 struct replay_figures {

@@ -162,12 +162,20 @@ int command_traces(const struct options *options, struct rows *rows)
                 struct replay_options options;
                 double bound;
         } ways[] = {
-                {"reserved_over_live_mean", {1, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.1},
-                {"the same, 4 streams", {4, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
-                {"the same, 1 ms lag", {1, 1000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
-                {"the same, 10 ms lag", {1, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES}, 1.2},
+                {"reserved_over_live_mean",
+                 {1, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
+                 1.1},
+                {"the same, 4 streams",
+                 {4, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
+                 1.2},
+                {"the same, 1 ms lag",
+                 {1, 1000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
+                 1.2},
+                {"the same, 10 ms lag",
+                 {1, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
+                 1.2},
                 {"the same, 4 streams and 10 ms lag",
-                 {4, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES},
+                 {4, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
                  1.2},
         };
         struct replay_figures figures[FILES_MAX];

@@ -60,11 +60,15 @@ static void want(struct pool *pool, const struct stream_heap *heap)
         }
 }
 
-/* Idle blocks of other streams will do. */
+/* What is on the shelf will do, or idle blocks of other streams. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
+        uint64_t n_bytes = allocated_bytes(request->n_bytes);
+
+        if (space_unshelve(&pool->space, &heap->in_space, n_bytes))
+                return true;
         return pool->space.n_heaps > 1 && may_adopt(pool, request) &&
-               space_adopt(&pool->space, &heap->in_space, allocated_bytes(request->n_bytes));
+               space_adopt(&pool->space, &heap->in_space, n_bytes);
 }
 
 static bool anything_pending(struct pool *pool)

@@ -73,9 +73,11 @@ bool space_shelve(struct space *space);
 /* What is idle now may be shelved next time. Says whether that is any more than last time. */
 bool space_settle(struct space *space);
 
-/* Gives the heap idle blocks in which n_bytes fit, with the holes of its own that they touch: off the
- * shelf; or, space_adopt, else of other heaps. False: there are none. */
+/* Gives the heap blocks off the shelf in which n_bytes fit, with the holes of its own that they touch.
+ * False: there are none. */
 bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_bytes);
+
+/* Gives the heap idle blocks of others in which n_bytes fit. False: there are none. */
 bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes);
 
 /* Says where to lease what. As placement_plan. */

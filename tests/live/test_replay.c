@@ -136,6 +136,8 @@ static void start(void)
                 ck_assert_int_eq(
                         CUDA_CALL(&cuda, cuStreamCreate, &streams[i], CU_STREAM_NON_BLOCKING), 0);
         ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        /* A thread would look when it gets to it. */
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "0", 1), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
         n_leases = 0;
         world.n_events = 0;
@@ -188,7 +190,8 @@ static void compare(const struct replay *replay, size_t line)
 static struct replay_figures run(const struct trace *trace, size_t n_lines, unsigned n_streams,
                                  unsigned lag_us, unsigned us_per_line)
 {
-        struct replay_options options = {.n_streams = n_streams,
+        struct replay_options options = {.service = REPLAY_NO_THREAD,
+                                         .n_streams = n_streams,
                                          .lag_us = lag_us,
                                          .us_per_line = us_per_line,
                                          .n_device_bytes = daemon_device_bytes()};
