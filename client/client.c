@@ -163,7 +163,14 @@ static bool read_news(void *held)
 static const struct service_owner service_owner = {look_at_pools, listen_to_daemon, stop_listening,
                                                    read_news};
 
-static const struct uplink_owner uplink_owner = {leave, meet, declare};
+static void take_notice(void *owner)
+{
+        struct gpumem_client *client = owner;
+
+        service_nudge(&client->service);
+}
+
+static const struct uplink_owner uplink_owner = {leave, meet, declare, take_notice};
 
 /* Refusals of threads are known by it. */
 static int draw_number(uint64_t *ret_number)

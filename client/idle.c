@@ -269,6 +269,7 @@ uint64_t idle_flush(struct pool *pool)
         n_bytes = pool->n_reserved_bytes;
         while (idle_take_one(pool, 0, 0, &list))
                 ;
+        idle_take_revoked(pool, &list);
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);

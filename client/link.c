@@ -34,6 +34,8 @@ struct link {
         pthread_cond_t news;       /* an answer came, or the reader's place is free */
         LIST_HEAD(, waiter) waiters;
         uint32_t last_serial;
+        void (*notice)(void *owner);
+        void *owner;
         char refusal[LINK_REFUSAL_MAX];
         bool reading; /* one of the waiters is in wire_receive */
         bool dead;
@@ -100,6 +102,8 @@ static void take_frame(struct link *link, int r, const struct frame *frame, stru
                 end_link(link);
         else if (frame->kind != MESSAGE_NOTICE)
                 take_answer(link, frame, fds);
+        else if (frame->notice.what == PROTO_NOTICE_UNMAP && link->notice)
+                link->notice(link->owner);
 }
 
 /* Reads one frame for whom it may concern. The lock is given up meanwhile. */
@@ -309,6 +313,8 @@ int link_open(const char *socket_path, const struct link_hello *hello, struct li
         if (!link)
                 return -ENOMEM;
         link->socket.fd = -1;
+        link->notice = hello->notice;
+        link->owner = hello->owner;
         LIST_INIT(&link->waiters);
         pthread_mutex_init(&link->send_lock, NULL);
         pthread_mutex_init(&link->lock, NULL);

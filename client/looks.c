@@ -45,7 +45,7 @@ void looks_lower(struct looks *looks)
 
 void looks_raise(struct looks *looks, const struct space *space, const struct heap *heap)
 {
-        looks->n_record_bytes += looks->n_record_bytes / 4;
+        looks->n_record_bytes += looks->n_record_bytes / 2;
         looks->n_bytes = heap->n_freed_bytes + looks->n_record_bytes;
         if (!looks->n_wanted)
                 return;

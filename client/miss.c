@@ -268,6 +268,7 @@ static int attempt(struct pool *pool, const struct pool_request *request,
         int r;
 
         pthread_mutex_lock(&pool->lock);
+        idle_take_revoked(pool, &list);
         r = blocks_open(pool);
         if (!r)
                 r = plan(pool, request, ret_heap, &placement, &parts, &list);

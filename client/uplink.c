@@ -28,7 +28,7 @@ static void init_news(pthread_cond_t *news)
 int uplink_init(struct uplink *uplink, const char *socket_path, const char *program,
                 struct events *events, const struct uplink_owner *calls, void *owner)
 {
-        struct link_hello hello = {.program = program};
+        struct link_hello hello = {.program = program, .notice = calls->notice, .owner = owner};
         int r;
 
         *uplink = (struct uplink){.events = events, .calls = calls, .owner = owner};
@@ -79,7 +79,10 @@ static void publish(struct uplink *uplink, struct connection *take_connection)
 static int reconnect(struct uplink *uplink)
 {
         const struct connection *last = uplink->connection;
-        struct link_hello hello = {.program = uplink->program, .incarnation = last->incarnation};
+        struct link_hello hello = {.program = uplink->program,
+                                   .notice = uplink->calls->notice,
+                                   .owner = uplink->owner,
+                                   .incarnation = last->incarnation};
         struct connection *connection;
         int r;
 
