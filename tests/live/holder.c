@@ -1,0 +1,292 @@
+#include "tests/live/holder.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "driver/cuda.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define ALLOCATIONS_MAX 64
+#define SAMPLE_BYTES    4096
+
+enum what { ALLOC, CHECK, FREE_ALL, HOLD_UP, GO, RESERVED, HITS, END, EXIT };
+
+struct order {
+        enum what what;
+        uint32_t wait_ms;
+        uint64_t n_bytes;
+};
+
+/* With the version that <cuda.h> gives it. */
+#define TEXT_OF(name) #name
+#define NAME_OF(call) TEXT_OF(call)
+
+typedef __typeof__(cuStreamWaitValue64) wait_value;
+
+struct own {
+        struct gpumem_client *client;
+        wait_value *wait_value;
+        struct gpu *gpu;
+        struct cuda cuda;
+        _Atomic uint64_t *gate;
+        uint64_t n_gates;
+        struct {
+                void *pointer;
+                uint64_t n_bytes;
+                unsigned char byte;
+        } all[ALLOCATIONS_MAX];
+        unsigned n;
+};
+
+static void open_all(struct own *own)
+{
+        char reason[CUDA_REASON_MAX];
+
+        ck_assert_int_eq(gpu_new(0, &own->gpu), 0);
+        ck_assert_int_eq(gpu_use(own->gpu), 0);
+        ck_assert_int_eq(cuda_load(NULL, &own->cuda, reason), 0);
+        /* Of no use to the library, so not in its table. */
+        own->wait_value = (wait_value *)dlsym(dlopen(cuda_library_name(NULL), RTLD_NOW),
+                                              NAME_OF(cuStreamWaitValue64));
+        ck_assert_ptr_nonnull(own->wait_value);
+        ck_assert_int_eq(gpumem_connect(NULL, &own->client), 0);
+        own->gate = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ck_assert(own->gate != MAP_FAILED);
+        ck_assert_int_eq(CUDA_CALL(&own->cuda, cuMemHostRegister, (void *)own->gate, 4096,
+                                   CU_MEMHOSTREGISTER_DEVICEMAP),
+                         0);
+}
+
+static int alloc(struct own *own, const struct order *order)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = gpu_stream(own->gpu),
+                                         .n_bytes = order->n_bytes,
+                                         .wait_ms = order->wait_ms};
+        unsigned char byte = (unsigned char)(17 * own->n + 1);
+        void *pointer;
+        int r;
+
+        ck_assert_uint_lt(own->n, ALLOCATIONS_MAX);
+        r = gpumem_alloc(own->client, &request, &pointer);
+        if (r)
+                return r;
+        ck_assert_int_eq(gpu_fill(own->gpu, pointer, byte, order->n_bytes), 0);
+        own->all[own->n].pointer = pointer;
+        own->all[own->n].byte = byte;
+        own->all[own->n++].n_bytes = order->n_bytes;
+        return 0;
+}
+
+static void check_at(struct own *own, const char *from, unsigned char byte, uint64_t n_bytes)
+{
+        unsigned char wanted[SAMPLE_BYTES];
+        void *staged;
+
+        memset(wanted, byte, sizeof(wanted));
+        ck_assert_int_eq(gpu_stage(own->gpu, n_bytes, &staged), 0);
+        ck_assert_int_eq(gpu_copy_to_host(own->gpu, staged, from, n_bytes), 0);
+        ck_assert_int_eq(gpu_synchronize(own->gpu), 0);
+        ck_assert_mem_eq(staged, wanted, n_bytes);
+}
+
+static void check(struct own *own)
+{
+        for (unsigned i = 0; i < own->n; i++) {
+                uint64_t n_bytes = own->all[i].n_bytes;
+                uint64_t n = n_bytes < SAMPLE_BYTES ? n_bytes : SAMPLE_BYTES;
+
+                ck_assert_int_eq(gpu_restart(own->gpu), 0);
+                check_at(own, own->all[i].pointer, own->all[i].byte, n);
+                check_at(own, (char *)own->all[i].pointer + n_bytes - n, own->all[i].byte, n);
+        }
+}
+
+static void free_all(struct own *own)
+{
+        while (own->n)
+                ck_assert_int_eq(
+                        gpumem_free(own->client, own->all[--own->n].pointer, gpu_stream(own->gpu)),
+                        0);
+}
+
+static uint64_t figure(struct own *own, enum what what)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+
+        ck_assert_int_eq(gpumem_get_stats(own->client, GPUMEM_DEVICE, 0, &stats), 0);
+        return what == HITS ? stats.n_hits : stats.n_reserved_bytes;
+}
+
+static uint64_t obey(struct own *own, const struct order *order)
+{
+        switch (order->what) {
+        case ALLOC:
+                return (uint64_t)alloc(own, order);
+        case CHECK:
+                check(own);
+                return 0;
+        case FREE_ALL:
+                free_all(own);
+                return 0;
+        case HOLD_UP:
+                return own->wait_value(gpu_stream(own->gpu), (CUdeviceptr)(uintptr_t)own->gate,
+                                       ++own->n_gates, CU_STREAM_WAIT_VALUE_GEQ);
+        case GO:
+                atomic_store(own->gate, own->n_gates);
+                return 0;
+        case RESERVED:
+        case HITS:
+                return figure(own, order->what);
+        case END:
+                free_all(own);
+                gpumem_disconnect(own->client);
+                gpu_free(own->gpu);
+                return 0;
+        case EXIT:
+                return 0;
+        }
+        return 0;
+}
+
+static void serve(int fd)
+{
+        struct own own = {.n = 0};
+        struct order order = {.what = CHECK};
+        uint64_t answer = 0;
+
+        open_all(&own);
+        while (order.what != END && order.what != EXIT) {
+                ck_assert_int_eq(send(fd, &answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
+                if (recv(fd, &order, sizeof(order), 0) != sizeof(order))
+                        _exit(EXIT_FAILURE);
+                answer = obey(&own, &order);
+        }
+        exit(EXIT_SUCCESS);
+}
+
+static uint64_t answer_of(struct holder *holder)
+{
+        uint64_t answer;
+
+        ck_assert_int_eq(recv(holder->fd, &answer, sizeof(answer), 0), sizeof(answer));
+        return answer;
+}
+
+static void say(struct holder *holder, struct order order)
+{
+        ck_assert_int_eq(send(holder->fd, &order, sizeof(order), MSG_NOSIGNAL), sizeof(order));
+}
+
+static uint64_t tell(struct holder *holder, enum what what)
+{
+        say(holder, (struct order){.what = what});
+        return answer_of(holder);
+}
+
+void holder_start(struct holder *holder)
+{
+        int fds[2];
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+        holder->pid = fork();
+        ck_assert_int_ge(holder->pid, 0);
+        if (holder->pid == 0) {
+                (void)close(fds[0]);
+                serve(fds[1]);
+        }
+        (void)close(fds[1]);
+        holder->fd = fds[0];
+        (void)answer_of(holder);
+}
+
+int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
+{
+        say(holder, (struct order){ALLOC, wait_ms, n_bytes});
+        return (int)answer_of(holder);
+}
+
+void holder_check(struct holder *holder)
+{
+        (void)tell(holder, CHECK);
+}
+
+void holder_free_all(struct holder *holder)
+{
+        (void)tell(holder, FREE_ALL);
+}
+
+void holder_hold_up(struct holder *holder)
+{
+        ck_assert_uint_eq(tell(holder, HOLD_UP), 0);
+}
+
+void holder_go(struct holder *holder)
+{
+        (void)tell(holder, GO);
+}
+
+uint64_t holder_reserved(struct holder *holder)
+{
+        return tell(holder, RESERVED);
+}
+
+uint64_t holder_hits(struct holder *holder)
+{
+        return tell(holder, HITS);
+}
+
+void holder_stop(struct holder *holder)
+{
+        int status;
+
+        ck_assert_int_eq(kill(holder->pid, SIGSTOP), 0);
+        ck_assert_int_eq(waitpid(holder->pid, &status, WUNTRACED), holder->pid);
+        ck_assert(WIFSTOPPED(status));
+}
+
+void holder_continue(struct holder *holder)
+{
+        ck_assert_int_eq(kill(holder->pid, SIGCONT), 0);
+}
+
+static void await_end(struct holder *holder)
+{
+        int status;
+
+        ck_assert_int_eq(waitpid(holder->pid, &status, 0), holder->pid);
+        (void)close(holder->fd);
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+}
+
+void holder_end(struct holder *holder)
+{
+        say(holder, (struct order){.what = END});
+        await_end(holder);
+}
+
+void holder_exit(struct holder *holder)
+{
+        say(holder, (struct order){.what = EXIT});
+        await_end(holder);
+}
+
+void holder_kill(struct holder *holder)
+{
+        int status;
+
+        ck_assert_int_eq(kill(holder->pid, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(holder->pid, &status, 0), holder->pid);
+        (void)close(holder->fd);
+}

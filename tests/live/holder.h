@@ -1,0 +1,43 @@
+/* Another process of the same tenant, which does as it is told: allocates, frees, is stopped, or dies.
+ * To be started before the caller uses the driver. Failures end the test. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct holder {
+        pid_t pid;
+        int fd;
+};
+
+/* Connected, with a device in use, when it returns. */
+void holder_start(struct holder *holder);
+
+/* One more allocation, filled with a byte of its own. The code of gpumem_alloc, which may wait. */
+int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);
+
+/* Its bytes are what they were. */
+void holder_check(struct holder *holder);
+
+/* All of them, in the order of its stream. */
+void holder_free_all(struct holder *holder);
+
+/* What it enqueues from now on begins when holder_go says so. */
+void holder_hold_up(struct holder *holder);
+void holder_go(struct holder *holder);
+
+/* Bytes that its client reserves, and its allocations without a message, so far. */
+uint64_t holder_reserved(struct holder *holder);
+uint64_t holder_hits(struct holder *holder);
+
+/* SIGSTOP, and it stands; SIGCONT. */
+void holder_stop(struct holder *holder);
+void holder_continue(struct holder *holder);
+
+/* Frees what it has, disconnects, leaves. */
+void holder_end(struct holder *holder);
+
+/* Leaves without a word to the library: the process's end is what ends it. Its exit status is 0. */
+void holder_exit(struct holder *holder);
+
+void holder_kill(struct holder *holder);

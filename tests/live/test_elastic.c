@@ -1,0 +1,198 @@
+/* What one process does not use is at once another's of the same tenant, without its help. */
+#include <stdlib.h>
+
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/live/holder.h"
+#include "tests/suite.h"
+
+/* Of 256 MiB: two processes cannot both have it. */
+#define MOST (200 * MIB)
+
+static struct daemon gpumemd;
+static struct holder one, other;
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=288MiB", options);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+}
+
+static void start_both(void)
+{
+        holder_start(&one);
+        holder_start(&other);
+}
+
+static void stop(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_stop(&gpumemd);
+}
+
+static void end_both(void)
+{
+        holder_end(&one);
+        holder_end(&other);
+}
+
+/* Nobody tells when a block has become idle: who wants it waits for it. */
+#define LONG_MS 20000
+
+START_TEST(what_is_free_is_anothers)
+{
+        start_both();
+        for (unsigned i = 0; i < 5; i++) {
+                ck_assert_int_eq(holder_alloc(&one, MOST, LONG_MS), 0);
+                ck_assert_int_eq(holder_alloc(&other, MOST, 0), GPUMEM_E_REFUSED);
+                holder_check(&one);
+                holder_free_all(&one);
+                ck_assert_int_eq(holder_alloc(&other, MOST, LONG_MS), 0);
+                holder_check(&other);
+                holder_free_all(&other);
+        }
+        end_both();
+}
+END_TEST
+
+START_TEST(a_part_of_it_is_too)
+{
+        start_both();
+        for (unsigned i = 0; i < 8; i++)
+                ck_assert_int_eq(holder_alloc(&one, 24 * MIB, 0), 0);
+        holder_free_all(&one);
+        for (unsigned i = 0; i < 2; i++)
+                ck_assert_int_eq(holder_alloc(&one, 24 * MIB, 0), 0);
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_int_eq(holder_alloc(&other, 48 * MIB, LONG_MS), 0);
+        holder_check(&one);
+        holder_check(&other);
+        end_both();
+}
+END_TEST
+
+/* Stopped at some moment after it has let go: what is idle by then is had without it. */
+START_TEST(a_stopped_process_holds_nothing_up)
+{
+        int r = GPUMEM_E_REFUSED;
+
+        start_both();
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
+        holder_free_all(&one);
+        for (unsigned i = 0; r && i < 200; i++) {
+                holder_stop(&one);
+                r = holder_alloc(&other, MOST, 0);
+                if (r) {
+                        holder_continue(&one);
+                        sleep_ms(10);
+                }
+        }
+        ck_assert_int_eq(r, 0);
+        holder_check(&other);
+        holder_continue(&one);
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), GPUMEM_E_REFUSED);
+        holder_check(&other);
+        holder_free_all(&other);
+        ck_assert_int_eq(holder_alloc(&one, MOST, LONG_MS), 0);
+        holder_check(&one);
+        end_both();
+}
+END_TEST
+
+/* The work that uses it is not over: it is nobody else's before. */
+START_TEST(what_work_uses_is_not_idle)
+{
+        start_both();
+        ck_assert_int_eq(holder_alloc(&one, 8 * MIB, 0), 0);
+        holder_hold_up(&one);
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
+        holder_free_all(&one);
+        ck_assert_int_eq(holder_alloc(&other, MOST, 100), GPUMEM_E_TIMED_OUT);
+        holder_go(&one);
+        ck_assert_int_eq(holder_alloc(&other, MOST, LONG_MS), 0);
+        holder_check(&other);
+        end_both();
+}
+END_TEST
+
+/* Had back by its own process without a message. */
+START_TEST(what_is_idle_is_had_back)
+{
+        uint64_t n_hits;
+
+        holder_start(&one);
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
+        holder_free_all(&one);
+        sleep_ms(50);
+        n_hits = holder_hits(&one);
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
+        ck_assert_uint_eq(holder_hits(&one), n_hits + 1);
+        holder_check(&one);
+        holder_end(&one);
+}
+END_TEST
+
+START_TEST(a_process_may_just_leave)
+{
+        start_both();
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
+        holder_free_all(&one);
+        holder_exit(&one);
+        ck_assert_int_eq(holder_alloc(&other, MOST, LONG_MS), 0);
+        holder_free_all(&other);
+        holder_end(&other);
+}
+END_TEST
+
+START_TEST(a_killed_process_leaves_nothing_in_use)
+{
+        start_both();
+        for (unsigned i = 0; i < 3; i++) {
+                ck_assert_int_eq(holder_alloc(&one, MOST, LONG_MS), 0);
+                if (i)
+                        holder_free_all(&one);
+                holder_kill(&one);
+                ck_assert_int_eq(holder_alloc(&other, MOST, LONG_MS), 0);
+                holder_check(&other);
+                holder_free_all(&other);
+                holder_start(&one);
+        }
+        end_both();
+}
+END_TEST
+
+/* Those who free look, when there is no thread that does. */
+START_TEST(it_goes_without_a_thread)
+{
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "0", 1), 0);
+        start_both();
+        for (unsigned i = 0; i < 8; i++)
+                ck_assert_int_eq(holder_alloc(&one, 24 * MIB, 0), 0);
+        holder_free_all(&one);
+        ck_assert_int_eq(holder_alloc(&other, 64 * MIB, LONG_MS), 0);
+        holder_check(&other);
+        end_both();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("elastic");
+        TCase *tests = tcase_create("elastic");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, what_is_free_is_anothers);
+        tcase_add_test(tests, a_part_of_it_is_too);
+        tcase_add_test(tests, a_stopped_process_holds_nothing_up);
+        tcase_add_test(tests, what_work_uses_is_not_idle);
+        tcase_add_test(tests, what_is_idle_is_had_back);
+        tcase_add_test(tests, a_process_may_just_leave);
+        tcase_add_test(tests, a_killed_process_leaves_nothing_in_use);
+        tcase_add_test(tests, it_goes_without_a_thread);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
