@@ -147,6 +147,7 @@ static int alloc_miss(struct gpumem_client *client, const struct gpumem_request 
         r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
                 return r;
+        client_unpark(client, false);
         patience = patience_begin(ours.wait_ms);
         do
                 r = alloc(client, &ours, ret_pointer);

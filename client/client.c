@@ -130,8 +130,10 @@ static void declare(void *owner)
 static bool look_at_pools(void *owner)
 {
         struct gpumem_client *client = owner;
-        bool more = false;
+        bool more;
 
+        client_unpark(client, false);
+        more = !uses_are_none_parked(&client->uses);
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i]))
                         more = true;
@@ -184,6 +186,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         int r;
 
         service_init(&client->service, &service_owner, client);
+        uses_init(&client->uses);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? draw_number(&client->number) : -ENOMEM;
         if (!r)
@@ -240,6 +243,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         service_deinit(&client->service);
         if (record_is_on())
                 record_disconnect(client);
+        uses_deinit(&client->uses, &client->cuda);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
         free(client->pools);

@@ -11,6 +11,7 @@
 #include "client/pool.h"
 #include "client/service.h"
 #include "client/uplink.h"
+#include "client/uses.h"
 #include "gpumem.h"
 
 /* A power of two: more streams than most programs use. */
@@ -22,6 +23,7 @@ struct gpumem_client {
         struct events events;
         struct uplink uplink;
         struct service service;
+        struct uses uses;
         struct cuda cuda;
         bool has_cuda;
         uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */
@@ -60,6 +62,10 @@ int check_struct(size_t n_their_bytes, size_t n_our_bytes);
 /* A caller's struct of any version, as ours: fields that it lacks are 0. -EINVAL when it is too
  * short to be one, -E2BIG when it says something that is not known here. */
 int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes);
+
+/* Frees what was freed while other streams used it, as far as these have come; `wait`: all of it, once
+ * they have. */
+void client_unpark(struct gpumem_client *client, bool wait);
 
 /* gpumem_free and gpumem_free_sync of a pointer that is in no heap. GPUMEM_E_NOT_OURS,
  * GPUMEM_E_ATTACHED, or as these. */

@@ -6,6 +6,7 @@
 #include "client/elastic.h"
 #include "client/idle.h"
 #include "client/record.h"
+#include "client/shared.h"
 
 static struct stream_heap *heap_of(struct gpumem_client *client, const void *pointer)
 {
@@ -36,6 +37,44 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *o
         return 0;
 }
 
+/* The same, once other streams have come as far that use it too. */
+static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
+                        void *const *own_stream)
+{
+        bool parked = false;
+        int r;
+
+        if (uses_are_none(&client->uses))
+                return free_in(heap, pointer, own_stream);
+        r = uses_park(&client->uses, &client->cuda, pointer, &parked);
+        if (r)
+                return r;
+        if (!parked)
+                return free_in(heap, pointer, own_stream);
+        if (!service_wake(&client->service))
+                client_unpark(client, false);
+        return 0;
+}
+
+void client_unpark(struct gpumem_client *client, bool wait)
+{
+        const void *pointer;
+
+        if (uses_are_none_parked(&client->uses))
+                return;
+        while ((pointer = uses_next_over(&client->uses, &client->cuda, wait))) {
+                struct stream_heap *heap = heap_of(client, pointer);
+
+                if (heap)
+                        (void)free_in(heap, pointer, NULL);
+        }
+}
+
+static bool is_parked(struct gpumem_client *client, const void *pointer)
+{
+        return !uses_are_none_parked(&client->uses) && uses_has_parked(&client->uses, pointer);
+}
+
 /* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
 static bool is_always_known(const struct pool *pool)
 {
@@ -57,7 +96,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         int r;
 
         if (!order.context && !is_always_known(heap->pool))
-                return free_in(heap, pointer, NULL);
+                return free_in_turn(client, heap, pointer, NULL);
         r = stream_look(&client->cuda, stream, &mark);
         if (!r)
                 is_own = is_streams_own(heap, &mark);
@@ -68,7 +107,17 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                 r = stream_synchronize_context(&client->cuda, order.context);
         else if (!r && (!is_own || heap->pool->memory.kind == GPUMEM_PINNED))
                 r = stream_synchronize(&client->cuda, stream);
-        return r ? r : free_in(heap, pointer, is_own ? &stream : NULL);
+        return r ? r : free_in_turn(client, heap, pointer, is_own ? &stream : NULL);
+}
+
+/* Its mapping goes with it. */
+static int free_shared_in_order(struct gpumem_client *client, const void *pointer, void *stream)
+{
+        int r = 0;
+
+        if (!uses_are_none(&client->uses))
+                r = uses_wait(&client->uses, &client->cuda, pointer);
+        return r ? r : client_free_shared(client, pointer, stream);
 }
 
 int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
@@ -82,10 +131,12 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         if (r)
                 return r;
         heap = heap_of(client, pointer);
-        if (heap)
+        if (is_parked(client, pointer))
+                r = GPUMEM_E_NOT_OURS;
+        else if (heap)
                 r = free_in_order(client, heap, pointer, stream);
         else
-                r = client_free_shared(client, pointer, stream);
+                r = free_shared_in_order(client, pointer, stream);
         if (record_is_on() && !r)
                 record_free(pointer);
         events_tell(&client->events);
@@ -112,14 +163,52 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         if (r)
                 return r;
         heap = heap_of(client, pointer);
-        if (heap)
+        if (is_parked(client, pointer))
+                r = GPUMEM_E_NOT_OURS;
+        else if (!uses_are_none(&client->uses))
+                r = uses_wait(&client->uses, &client->cuda, pointer);
+        if (!r && heap)
                 r = free_after_all(client, heap, pointer);
-        else
+        else if (!r)
                 r = client_free_shared_sync(client, pointer);
         if (record_is_on() && !r)
                 record_free(pointer);
         events_tell(&client->events);
         return r;
+}
+
+static bool is_own_stream(const struct stream_heap *heap, const struct stream_key *key)
+{
+        return heap && heap->key.context == key->context && heap->key.id == key->id;
+}
+
+static bool is_allocation(struct gpumem_client *client, const void *pointer)
+{
+        struct shared_info info;
+
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                if (pool_find(&client->pools[i], pointer) == 0 ||
+                    shared_find(&client->pools[i], pointer, &info) == 0)
+                        return !is_parked(client, pointer);
+        }
+        return false;
+}
+
+int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *stream)
+{
+        struct stream_key key;
+        int ordinal, r = fork_guard_check(&client->fork_guard);
+
+        if (r)
+                return r;
+        if (!is_allocation(client, pointer))
+                return GPUMEM_E_NOT_OURS;
+        if (!client->has_cuda)
+                return GPUMEM_E_NO_DRIVER;
+        r = stream_identify(&client->cuda, stream, &key, &ordinal);
+        if (r || is_own_stream(heap_of(client, pointer), &key))
+                return r;
+        return uses_add(&client->uses, pointer, stream, &key);
 }
 
 int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
@@ -129,6 +218,7 @@ int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
 
         if (r)
                 return r;
+        client_unpark(client, true);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 n_bytes += idle_flush(&client->pools[i]);
         if (ret_freed_bytes)

@@ -135,7 +135,16 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * driver notices; nothing is freed), -EIO (the GPU's work failed; nothing is freed). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
-/* The same for a caller who has no stream: waits for all work of the context in which the memory
+/* The allocation at `pointer` is used in `stream` too, besides the stream that will order its free. The
+ * free then does not wait, but the memory is nobody else's before both have come to that point: the
+ * stream must live until then. To be called once for each such stream, at any time before the free; the
+ * stream that the memory was allocated for need not be told of. Shared memory's free waits.
+ * Errors, with which nothing has changed: GPUMEM_E_NOT_OURS, _NO_CONTEXT (a default stream without a
+ * current context), _UNSUPPORTED (a stream that captures), _NO_DRIVER, _FORKED, -EINVAL (no such stream,
+ * if the driver notices), -ENOMEM. */
+GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *stream);
+
+/* gpumem_free for a caller who has no stream: waits for all work of the context in which the memory
  * was allocated, and of the calling thread's current one. Work of other contexts must be over. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
 

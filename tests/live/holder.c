@@ -1,11 +1,8 @@
 #include "tests/live/holder.h"
 
-#include <dlfcn.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +11,7 @@
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
+#include "tests/live/gate.h"
 #include "tests/suite.h"
 
 #define ALLOCATIONS_MAX 64
@@ -27,19 +25,11 @@ struct order {
         uint64_t n_bytes;
 };
 
-/* With the version that <cuda.h> gives it. */
-#define TEXT_OF(name) #name
-#define NAME_OF(call) TEXT_OF(call)
-
-typedef __typeof__(cuStreamWaitValue64) wait_value;
-
 struct own {
         struct gpumem_client *client;
-        wait_value *wait_value;
         struct gpu *gpu;
         struct cuda cuda;
-        _Atomic uint64_t *gate;
-        uint64_t n_gates;
+        struct gate gate;
         struct {
                 void *pointer;
                 uint64_t n_bytes;
@@ -55,16 +45,8 @@ static void open_all(struct own *own)
         ck_assert_int_eq(gpu_new(0, &own->gpu), 0);
         ck_assert_int_eq(gpu_use(own->gpu), 0);
         ck_assert_int_eq(cuda_load(NULL, &own->cuda, reason), 0);
-        /* Of no use to the library, so not in its table. */
-        own->wait_value = (wait_value *)dlsym(dlopen(cuda_library_name(NULL), RTLD_NOW),
-                                              NAME_OF(cuStreamWaitValue64));
-        ck_assert_ptr_nonnull(own->wait_value);
         ck_assert_int_eq(gpumem_connect(NULL, &own->client), 0);
-        own->gate = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        ck_assert(own->gate != MAP_FAILED);
-        ck_assert_int_eq(CUDA_CALL(&own->cuda, cuMemHostRegister, (void *)own->gate, 4096,
-                                   CU_MEMHOSTREGISTER_DEVICEMAP),
-                         0);
+        gate_init(&own->gate, &own->cuda);
 }
 
 static int alloc(struct own *own, const struct order *order)
@@ -141,16 +123,17 @@ static uint64_t obey(struct own *own, const struct order *order)
                 free_all(own);
                 return 0;
         case HOLD_UP:
-                return own->wait_value(gpu_stream(own->gpu), (CUdeviceptr)(uintptr_t)own->gate,
-                                       ++own->n_gates, CU_STREAM_WAIT_VALUE_GEQ);
+                gate_hold(&own->gate, gpu_stream(own->gpu));
+                return 0;
         case GO:
-                atomic_store(own->gate, own->n_gates);
+                gate_open(&own->gate);
                 return 0;
         case RESERVED:
         case HITS:
                 return figure(own, order->what);
         case END:
                 free_all(own);
+                gate_deinit(&own->gate);
                 gpumem_disconnect(own->client);
                 gpu_free(own->gpu);
                 return 0;

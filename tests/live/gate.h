@@ -1,0 +1,28 @@
+/* Holds streams up until it is opened: their work waits for a number in registered memory. A context is
+ * current. Failures end the test. */
+#pragma once
+
+#include <cuda.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "driver/cuda.h"
+
+/* As <cuda.h> has it, whatever version that is. */
+typedef __typeof__(cuStreamWaitValue64) gate_wait;
+
+struct gate {
+        const struct cuda *cuda;
+        gate_wait *wait;
+        _Atomic uint64_t *word;
+        uint64_t n_held;
+};
+
+void gate_init(struct gate *gate, const struct cuda *cuda);
+void gate_deinit(struct gate *gate);
+
+/* What is enqueued there from now on waits. */
+void gate_hold(struct gate *gate, void *stream);
+
+/* Everything that was held goes on. */
+void gate_open(struct gate *gate);

@@ -1,0 +1,199 @@
+/* Memory that several streams use: nobody has it again before all of them have come to its free. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "driver/cuda.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/live/gate.h"
+#include "tests/suite.h"
+
+#define N_BYTES (2 * MIB)
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct cuda cuda;
+static struct gate gate;
+static struct gpumem_client *client;
+static CUstream side;
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+        char reason[CUDA_REASON_MAX];
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamCreate, &side, CU_STREAM_NON_BLOCKING), 0);
+        gate_init(&gate, &cuda);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void stop(void)
+{
+        gate_deinit(&gate);
+        ck_assert_int_eq(gpu_synchronize(gpu), 0);
+        gpumem_disconnect(client);
+        daemon_await(FIGURE_charged, 0);
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static void *must_alloc(enum gpumem_kind kind, void *stream, uint32_t flags)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = kind,
+                                         .place = kind == GPUMEM_PINNED ? GPUMEM_NEAREST : 0,
+                                         .stream = stream,
+                                         .flags = flags,
+                                         .n_bytes = N_BYTES};
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        return pointer;
+}
+
+static struct gpumem_stats stats(void)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        return stats;
+}
+
+static void await_allocated(uint64_t n_bytes)
+{
+        for (unsigned i = 0; i < 2000 && stats().n_allocated_bytes != n_bytes; i++)
+                sleep_ms(10);
+        ck_assert_uint_eq(stats().n_allocated_bytes, n_bytes);
+}
+
+/* The side stream writes to it late; by then it must not be another's. */
+START_TEST(it_is_nobody_elses_before_the_others_have_come_as_far)
+{
+        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0), *staged;
+
+        gate_hold(&gate, side);
+        ck_assert_int_eq(cuda.cuMemsetD8Async((CUdeviceptr)(uintptr_t)used, 0xbb, N_BYTES, side),
+                         CUDA_SUCCESS);
+        ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
+        ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
+        for (unsigned i = 0; i < 8; i++) {
+                void *next = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+
+                ck_assert_ptr_ne(next, used);
+                ck_assert_int_eq(gpu_fill(gpu, next, 0xaa, N_BYTES), 0);
+        }
+        ck_assert_uint_eq(stats().n_allocated_bytes, 9 * N_BYTES);
+        gate_open(&gate);
+        await_allocated(8 * N_BYTES);
+        for (unsigned i = 0; i < 1; i++) {
+                void *again = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+
+                ck_assert_int_eq(gpu_fill(gpu, again, 0xcc, N_BYTES), 0);
+                ck_assert_int_eq(gpu_stage(gpu, 4096, &staged), 0);
+                ck_assert_int_eq(gpu_copy_to_host(gpu, staged, again, 4096), 0);
+                ck_assert_int_eq(gpu_synchronize(gpu), 0);
+                ck_assert_uint_eq(((unsigned char *)staged)[4095], 0xcc);
+        }
+}
+END_TEST
+
+START_TEST(what_is_freed_and_waits_is_not_ours)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+
+        gate_hold(&gate, side);
+        ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
+        ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
+        ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free_sync(client, used), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_record_use(client, used, side), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_describe(client, used, &info), GPUMEM_E_NOT_OURS);
+        gate_open(&gate);
+        await_allocated(0);
+}
+END_TEST
+
+START_TEST(its_own_stream_is_no_other)
+{
+        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+
+        gate_hold(&gate, gpu_stream(gpu));
+        ck_assert_int_eq(gpumem_record_use(client, used, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
+        ck_assert_uint_eq(stats().n_allocated_bytes, 0);
+}
+END_TEST
+
+static void *open_later(void *argument)
+{
+        sleep_ms(50);
+        gate_open(argument);
+        return NULL;
+}
+
+/* Whatever ends the memory otherwise waits for them. */
+START_TEST(other_frees_wait)
+{
+        void *freed = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        void *pinned = must_alloc(GPUMEM_PINNED, gpu_stream(gpu), 0);
+        void *shared = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), GPUMEM_SHAREABLE);
+        void *flushed = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        void *all[] = {freed, pinned, shared, flushed};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
+                pthread_t thread;
+
+                gate_hold(&gate, side);
+                ck_assert_int_eq(gpumem_record_use(client, all[i], side), 0);
+                ck_assert_int_eq(pthread_create(&thread, NULL, open_later, &gate), 0);
+                if (i == 0)
+                        ck_assert_int_eq(gpumem_free_sync(client, all[i]), 0);
+                else
+                        ck_assert_int_eq(gpumem_free(client, all[i], gpu_stream(gpu)), 0);
+                if (i != 0 && i != 2)
+                        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+                ck_assert_int_eq(cuda.cuStreamQuery(side), CUDA_SUCCESS);
+                ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        }
+        ck_assert_uint_eq(stats().n_allocated_bytes, 0);
+}
+END_TEST
+
+START_TEST(bad_calls_are_told)
+{
+        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        char here;
+
+        ck_assert_int_eq(gpumem_record_use(client, &here, side), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_record_use(client, NULL, side), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_record_use(client, (char *)used + 512, side), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(gpumem_record_use(client, used, side), GPUMEM_E_NOT_OURS);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("uses");
+        TCase *tests = tcase_create("uses");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, it_is_nobody_elses_before_the_others_have_come_as_far);
+        tcase_add_test(tests, what_is_freed_and_waits_is_not_ours);
+        tcase_add_test(tests, its_own_stream_is_no_other);
+        tcase_add_test(tests, other_frees_wait);
+        tcase_add_test(tests, bad_calls_are_told);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
