@@ -9,6 +9,7 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
+#include "proto/board.h"
 
 #define BIT(state)   (1u << (state))
 #define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)
@@ -23,6 +24,14 @@ static void set_state(struct lease *lease, enum lease_state state)
 {
         assert(legal_next[lease->state] & BIT(state));
         lease->state = state;
+}
+
+/* What the slot's word said before is nothing to the lease that has the slot now. */
+static void set_word(const struct lease *lease, uint64_t word)
+{
+        if (lease->client->words)
+                atomic_store_explicit(&lease->client->words[lease->slot], word,
+                                      memory_order_release);
 }
 
 int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
@@ -61,6 +70,7 @@ struct lease *lease_free(struct lease *lease)
                 LIST_REMOVE(lease, returned_link);
         if (lease->block)
                 block_unmapped(lease->block, lease);
+        set_word(lease, 0);
         slots_give_back(&lease->client->slots, lease->slot);
         HASH_DEL(lease->client->leases, lease);
         free(lease);
@@ -80,6 +90,7 @@ struct lease *lease_find(struct client *client, uint64_t id)
 static void begin_use(struct lease *lease, struct block *block)
 {
         set_state(lease, LEASE_BUSY);
+        set_word(lease, board_word(lease->id, BOARD_BUSY));
         lease->block = block;
         block->n_busy++;
         block_its_pool(block)->n_leases++;

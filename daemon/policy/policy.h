@@ -7,6 +7,7 @@
  * Every byte of a pool is in exactly one of: leased, cached, lingering. `reserved` is their sum. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -76,9 +77,11 @@ struct policy *policy_free(struct policy *policy);
 /* Pools are numbered 0, 1, ... in order of addition. -EBUSY once a client was added. */
 int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id);
 
-/* A client with up to n_slots leases at a time. `owner` comes back from client_owner(). */
-int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, void *owner,
-                      struct client **ret_client);
+/* A client with up to n_slots leases at a time. `words`: one a slot, as board.h says, which the
+ * client may write at any time; they stay there until the client is freed. NULL: no lease of it is
+ * ever idle. `owner` comes back from client_owner(). */
+int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots,
+                      _Atomic uint64_t *words, void *owner, struct client **ret_client);
 
 /* Bytes of an earlier daemon's blocks that the client still maps, as it said when it came: what it
  * declares of each pool adds up to this at most. 0 unless it is set. */

@@ -76,6 +76,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         r = make_board(session, &board_fd);
         if (!r)
                 r = policy_add_client(session->server->policy, session->peer.uid, CLIENT_N_SLOTS,
+                                      board_words(session->board, session->server->n_pools),
                                       session, &client);
         if (r) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a client");

@@ -23,7 +23,8 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
         client->uid = uid;
         client->n_slots = n_slots;
         LIST_INIT(&client->leases);
-        must(model, policy_add_client(model->policy, uid, n_slots, client, &client->client) == 0);
+        must(model,
+             policy_add_client(model->policy, uid, n_slots, NULL, client, &client->client) == 0);
         must(model, client_owner(client->client) == client);
         LIST_INSERT_HEAD(&model->clients, client, link);
         return client;

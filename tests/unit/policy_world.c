@@ -30,9 +30,23 @@ struct client *join(struct world *world, uint32_t uid)
 {
         struct client *client;
 
-        ck_assert_int_eq(policy_add_client(world->policy, uid, WORLD_N_SLOTS, world, &client), 0);
+        ck_assert_uint_lt(world->n_clients, WORLD_N_CLIENTS);
+        ck_assert_int_eq(policy_add_client(world->policy, uid, WORLD_N_SLOTS,
+                                           world->boards[world->n_clients].words, world, &client),
+                         0);
+        world->boards[world->n_clients++].client = client;
         policy_check(world->policy);
         return client;
+}
+
+_Atomic uint64_t *word_of(struct world *world, const struct client *client, uint32_t slot)
+{
+        ck_assert_uint_lt(slot, WORLD_N_SLOTS);
+        for (unsigned i = world->n_clients; i > 0; i--) {
+                if (world->boards[i - 1].client == client)
+                        return &world->boards[i - 1].words[slot];
+        }
+        ck_abort_msg("no such client");
 }
 
 void ask_with(struct world *world, struct client *client, const struct policy_ask *request)

@@ -10,11 +10,17 @@
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 
-#define WORLD_N_SLOTS 100
+#define WORLD_N_SLOTS   100
+#define WORLD_N_CLIENTS 32
 
 struct world {
         struct policy *policy;
         uint64_t now_ns;
+        unsigned n_clients;
+        struct {
+                struct client *client;
+                _Atomic uint64_t words[WORLD_N_SLOTS];
+        } boards[WORLD_N_CLIENTS];
 };
 
 /* Pool 0: device memory, max_bytes. Pool 1: pinned memory, 64 MiB. */
@@ -22,6 +28,9 @@ struct world world_new(uint64_t max_bytes);
 void world_free(struct world *world);
 
 struct client *join(struct world *world, uint32_t uid);
+
+/* The word of a slot on the client's board. */
+_Atomic uint64_t *word_of(struct world *world, const struct client *client, uint32_t slot);
 
 /* Asks pool 0 for n_bytes without properties. */
 void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n_bytes,
