@@ -43,8 +43,9 @@ struct policy_ask {
         uint32_t serial;       /* names the request in orders and in cancel; unique in its client */
         uint64_t n_bytes;      /* a multiple of 2 MiB */
         uint64_t n_most_bytes; /* a cached block may be so large; 0, or more: 12.5 % larger */
-        uint32_t properties;   /* fixed at creation, part of what a cached block is found by */
-        uint64_t deadline_ns;  /* now or earlier: do not wait for others */
+        uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
+        uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
+        uint64_t deadline_ns;   /* now or earlier: do not wait for others */
 };
 
 /* What the server is to do next. */
@@ -55,6 +56,7 @@ enum order_kind {
         ORDER_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
         ORDER_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
         ORDER_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
+        ORDER_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
 };
 
 struct order {

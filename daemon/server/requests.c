@@ -100,6 +100,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .serial = frame->serial,
                 .n_bytes = frame->lease.n_bytes,
                 .n_most_bytes = frame->lease.n_most_units * BLOCK_UNIT,
+                .n_least_bytes = frame->lease.n_least_units * BLOCK_UNIT,
                 .properties = frame->lease.properties,
                 .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
         };

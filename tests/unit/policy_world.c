@@ -1,4 +1,5 @@
 #include "tests/unit/policy_world.h"
+#include "proto/board.h"
 #include "tests/suite.h"
 
 #include <stdlib.h>
@@ -49,6 +50,17 @@ _Atomic uint64_t *word_of(struct world *world, const struct client *client, uint
         ck_abort_msg("no such client");
 }
 
+void mark_idle(struct world *world, const struct client *client, const struct lease *lease)
+{
+        ck_assert(board_step(word_of(world, client, lease_slot(lease)), lease_id(lease), BOARD_BUSY,
+                             BOARD_IDLE));
+}
+
+bool was_revoked(struct world *world, const struct client *client, const struct lease *lease)
+{
+        return board_is(word_of(world, client, lease_slot(lease)), lease_id(lease), BOARD_REVOKED);
+}
+
 void ask_with(struct world *world, struct client *client, const struct policy_ask *request)
 {
         policy_lease(world->policy, client, request, world->now_ns);
@@ -94,6 +106,14 @@ struct lease *expect_grant(struct world *world, const struct client *client, uin
         ck_assert_ptr_eq(order.client, client);
         ck_assert_uint_eq(order.serial, serial);
         return order.lease;
+}
+
+void expect_notice(struct world *world, const struct client *client, const struct lease *lease)
+{
+        struct order order = take(world, ORDER_NOTICE);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_ptr_eq(order.lease, lease);
 }
 
 void expect_release(struct world *world, const struct block *block)

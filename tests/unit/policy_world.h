@@ -32,6 +32,10 @@ struct client *join(struct world *world, uint32_t uid);
 /* The word of a slot on the client's board. */
 _Atomic uint64_t *word_of(struct world *world, const struct client *client, uint32_t slot);
 
+/* The client does not use the lease's block, and says so. */
+void mark_idle(struct world *world, const struct client *client, const struct lease *lease);
+bool was_revoked(struct world *world, const struct client *client, const struct lease *lease);
+
 /* Asks pool 0 for n_bytes without properties. */
 void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n_bytes,
          uint64_t deadline_ns);
@@ -46,6 +50,9 @@ void expect_refusal(struct world *world, const struct client *client, uint32_t s
 
 /* The next order must grant it; returns the lease. */
 struct lease *expect_grant(struct world *world, const struct client *client, uint32_t serial);
+
+/* The next order must tell the client to unmap this revoked lease. */
+void expect_notice(struct world *world, const struct client *client, const struct lease *lease);
 
 /* The next order must release this block, which then happens. */
 void expect_release(struct world *world, const struct block *block);
