@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
+#include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
@@ -20,6 +21,8 @@ struct turn {
         uint64_t number;
         uint64_t n_owed_bytes; /* above the pool's limit; then nothing is sure */
         uint64_t n_sure_bytes; /* room and incoming, less what older requests will take of it */
+        struct looks looks;    /* for idle leases that the request before us may still cause */
+        unsigned n_looks;      /* that those after it may, too */
         bool held;             /* an older request waits for room, which it gets before others */
         bool blocked;          /* one of them may wait for ever */
 };
@@ -48,16 +51,35 @@ static struct block *find_mapped(struct client *client, const struct bin *bin)
 
 static struct block *find_cached(const struct request *request)
 {
-        struct bin *bin = bins_find(&holding_of(request)->bins, request->n_bytes,
-                                    request->n_most_bytes, request->properties);
+        const struct bins *bins = &holding_of(request)->bins;
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct bin *bin = bins_find(bins, BIN_CACHED, &fits);
         struct limit_hit hit;
         struct block *block;
 
         /* A block may be larger than what was asked for; if this one is too large, all are. */
-        if (!bin || quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
+        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
+                bin = NULL;
+        if (!bin)
+                bin = bins_find_last(bins, BIN_CACHED, &less);
+        if (!bin)
                 return NULL;
         block = find_mapped(request->client, bin);
-        return block ? block : TAILQ_FIRST(&bin->cached);
+        return block ? block : TAILQ_FIRST(&bin->sides[BIN_CACHED]);
+}
+
+/* Another client of the tenant has one and does not use it: it is cached now. */
+static struct block *find_idle(struct turn *turn, const struct request *request)
+{
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct holding *holding = holding_of(request);
+        struct block *block;
+
+        block = idle_revoke_one(holding, request->client, &fits, IDLE_SMALLEST, &turn->looks);
+        if (!block)
+                block = idle_revoke_one(holding, request->client, &less, IDLE_LARGEST,
+                                        &turn->looks);
+        return block;
 }
 
 /* The driver had nothing for it, and has got nothing back since, or not yet all. */
@@ -87,7 +109,8 @@ static bool cover(struct turn *turn, const struct request *request)
         n_missing_bytes = request->n_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
-                        room_call_in(holding_of(request), n_missing_bytes);
+                        room_call_in(turn->pool, request->client, n_missing_bytes, turn->now_ns,
+                                     &turn->looks);
                 return false;
         }
         turn->n_sure_bytes += room_evict(holding_of(request), n_missing_bytes, ROOM_UNMAPPED);
@@ -145,6 +168,15 @@ static void wait_for_limit(struct turn *turn, struct request *request, const str
                 quota_wait(request, turn->number, hit);
 }
 
+/* Whether a limit holds the request up, also after what its side does not use was taken back. */
+static bool is_held(struct turn *turn, const struct request *request, struct limit_hit *ret_hit)
+{
+        if (!quota_holds(request, turn->number, ret_hit))
+                return false;
+        return ret_hit->why != LIMIT_WOULD_BE_PASSED ||
+               !idle_relieve(request, ret_hit, &turn->looks);
+}
+
 static void serve_one(struct turn *turn, struct request *request)
 {
         struct limit_hit hit;
@@ -154,11 +186,13 @@ static void serve_one(struct turn *turn, struct request *request)
                 request_refuse_limit(request, &hit);
                 return;
         }
-        if (quota_holds(request, turn->number, &hit)) {
+        if (is_held(turn, request, &hit)) {
                 wait_for_limit(turn, request, &hit);
                 return;
         }
         block = find_cached(request);
+        if (!block)
+                block = find_idle(turn, request);
         if (block) {
                 turn->pool->n_grants_from_cache++;
                 request_grant(request, block);
@@ -169,6 +203,16 @@ static void serve_one(struct turn *turn, struct request *request)
         }
 }
 
+/* Looks are shared out, or one that waits in vain would leave none for those behind it. */
+static void serve_with_looks(struct turn *turn, struct request *request)
+{
+        unsigned n = turn->n_looks < IDLE_LOOKS_A_REQUEST ? turn->n_looks : IDLE_LOOKS_A_REQUEST;
+
+        turn->looks.n_left = n;
+        serve_one(turn, request);
+        turn->n_looks -= n - turn->looks.n_left;
+}
+
 static void walk(struct pool *pool, uint64_t now_ns)
 {
         struct turn turn = {
@@ -176,6 +220,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
                 .now_ns = now_ns,
                 .number = ++pool->policy->n_walks,
                 .n_owed_bytes = pool_debt(pool),
+                .n_looks = IDLE_LOOKS_A_WALK,
         };
         struct request *request, *next;
 
@@ -185,21 +230,23 @@ static void walk(struct pool *pool, uint64_t now_ns)
         for (request = TAILQ_FIRST(&pool->waiting); request; request = next) {
                 next = TAILQ_NEXT(request, pool_link);
                 if (request->state == REQUEST_WAITING)
-                        serve_one(&turn, request);
+                        serve_with_looks(&turn, request);
         }
 }
 
 /* What is charged in one pool may end the wait for a limit in another, or begin one that others
- * need not wait behind: the queues are walked until nobody is charged any more. */
+ * need not wait behind; what was revoked for one may serve another: the queues are walked until
+ * nothing of this happens any more. */
 static void serve_all(struct policy *policy, uint64_t now_ns)
 {
-        uint64_t n_charges;
+        uint64_t n_charges, n_revocations;
 
         do {
                 n_charges = policy->n_charges;
+                n_revocations = policy->n_revocations;
                 for (uint32_t i = 0; i < policy->n_pools; i++)
                         walk(policy->pools[i], now_ns);
-        } while (policy->n_charges != n_charges);
+        } while (policy->n_charges != n_charges || policy->n_revocations != n_revocations);
 }
 
 void admission_serve(struct pool *pool, uint64_t now_ns)

@@ -2,13 +2,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "daemon/policy/block.h"
 
 void bins_init(struct bins *bins)
 {
-        bins->occupied = (struct bitmap)BITMAP_NULL;
+        for (unsigned side = 0; side < BIN_N_SIDES; side++)
+                bins->occupied[side] = (struct bitmap)BITMAP_NULL;
         for (unsigned i = 0; i < SIZE_N_CLASSES; i++)
                 TAILQ_INIT(&bins->classes[i]);
 }
@@ -61,7 +63,8 @@ int bins_ref(struct bins *bins, uint64_t n_bytes, uint32_t properties, struct bi
                 bin->bins = bins;
                 bin->n_bytes = n_bytes;
                 bin->properties = properties;
-                TAILQ_INIT(&bin->cached);
+                for (unsigned side = 0; side < BIN_N_SIDES; side++)
+                        TAILQ_INIT(&bin->sides[side]);
                 insert(bins, bin);
         }
         bin->n_refs++;
@@ -73,29 +76,35 @@ struct bin *bin_unref(struct bin *bin)
 {
         if (!bin || --bin->n_refs)
                 return NULL;
-        assert(TAILQ_EMPTY(&bin->cached));
+        for (unsigned side = 0; side < BIN_N_SIDES; side++)
+                assert(TAILQ_EMPTY(&bin->sides[side]));
         TAILQ_REMOVE(class_of(bin->bins, bin->n_bytes), bin, class_link);
         free(bin);
         return NULL;
 }
 
-void bin_put(struct bin *bin, struct block *block)
+void bin_put(struct bin *bin, enum bin_side side, struct block *block)
 {
-        TAILQ_INSERT_HEAD(&bin->cached, block, bin_link);
-        bitmap_set(&bin->bins->occupied, size_class(bin->n_bytes));
+        if (side == BIN_CACHED)
+                TAILQ_INSERT_HEAD(&bin->sides[side], block, bin_link);
+        else
+                TAILQ_INSERT_TAIL(&bin->sides[side], block, bin_link);
+        bitmap_set(&bin->bins->occupied[side], size_class(bin->n_bytes));
 }
 
-void bin_remove(struct bin *bin, struct block *block)
+void bin_remove(struct bin *bin, enum bin_side side, struct block *block)
 {
         struct bin_class *bin_class = class_of(bin->bins, bin->n_bytes);
         struct bin *other;
 
-        TAILQ_REMOVE(&bin->cached, block, bin_link);
+        TAILQ_REMOVE(&bin->sides[side], block, bin_link);
+        if (!TAILQ_EMPTY(&bin->sides[side]))
+                return;
         TAILQ_FOREACH (other, bin_class, class_link) {
-                if (!TAILQ_EMPTY(&other->cached))
+                if (!TAILQ_EMPTY(&other->sides[side]))
                         return;
         }
-        bitmap_clear(&bin->bins->occupied, size_class(bin->n_bytes));
+        bitmap_clear(&bin->bins->occupied[side], size_class(bin->n_bytes));
 }
 
 uint64_t bins_limit(uint64_t n_bytes)
@@ -105,18 +114,44 @@ uint64_t bins_limit(uint64_t n_bytes)
         return __builtin_add_overflow(n_bytes, n_bytes / 8, &limit) ? UINT64_MAX : limit;
 }
 
-struct bin *bins_find(const struct bins *bins, uint64_t n_bytes, uint64_t n_most_bytes,
-                      uint32_t properties)
+static bool is_in(const struct bin *bin, enum bin_side side, const struct bin_range *range)
 {
-        unsigned last = size_class(n_most_bytes);
-        int class = bitmap_next(&bins->occupied, size_class(n_bytes));
+        return bin->n_bytes >= range->n_least_bytes && bin->n_bytes <= range->n_most_bytes &&
+               bin->properties == range->properties && !TAILQ_EMPTY(&bin->sides[side]);
+}
+
+struct bin *bins_find(const struct bins *bins, enum bin_side side, const struct bin_range *range)
+{
+        const struct bitmap *occupied = &bins->occupied[side];
+        unsigned last = size_class(range->n_most_bytes);
+        int class = bitmap_next(occupied, size_class(range->n_least_bytes));
 
         for (; class >= 0 && (unsigned)class <= last;
-             class = bitmap_next(&bins->occupied, (unsigned)class + 1)) {
-                struct bin *bin = first_from(&bins->classes[class], n_bytes);
+             class = bitmap_next(occupied, (unsigned)class + 1)) {
+                struct bin *bin;
 
-                for (; bin && bin->n_bytes <= n_most_bytes; bin = TAILQ_NEXT(bin, class_link)) {
-                        if (bin->properties == properties && !TAILQ_EMPTY(&bin->cached))
+                TAILQ_FOREACH (bin, &bins->classes[class], class_link) {
+                        if (is_in(bin, side, range))
+                                return bin;
+                }
+        }
+        return NULL;
+}
+
+struct bin *bins_find_last(const struct bins *bins, enum bin_side side,
+                           const struct bin_range *range)
+{
+        const struct bitmap *occupied = &bins->occupied[side];
+        int first = (int)size_class(range->n_least_bytes);
+
+        for (int class = (int)size_class(range->n_most_bytes); class >= first; class --) {
+                struct bin *bin;
+
+                if (!bitmap_test(occupied, (unsigned)class))
+                        continue;
+                TAILQ_FOREACH_REVERSE(bin, &bins->classes[class], bin_class, class_link)
+                {
+                        if (is_in(bin, side, range))
                                 return bin;
                 }
         }

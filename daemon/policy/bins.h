@@ -1,8 +1,9 @@
-/* Where cached blocks are found: one tenant's in one pool, by size and properties.
+/* Where blocks are found that may serve a request: one tenant's in one pool, by size and properties.
  *
- * A bin holds the cached blocks of exactly one size and one set of properties, and lives while such
- * blocks exist, cached or not: so a block that becomes cached needs no memory for it. Bins stand in
- * log-linear classes, smallest first; a bit a class says that a block is cached in it. Owned by one
+ * A bin holds the blocks of exactly one size and one set of properties: on one side those that are
+ * cached, on the other those in a lease that may be idle. It lives while such blocks exist, in
+ * whatever state: so a block that changes its state needs no memory for it. Bins stand in log-linear
+ * classes, smallest first; for each side a bit a class says that a block is there. Owned by one
  * holding. */
 #pragma once
 
@@ -15,17 +16,20 @@
 struct block;
 struct bins;
 
+enum bin_side { BIN_CACHED, BIN_LEASED, BIN_N_SIDES };
+
 struct bin {
         struct bins *bins;
         uint64_t n_bytes;
         uint32_t properties;
-        uint32_t n_refs;                      /* blocks of this size and these properties */
-        TAILQ_HEAD(bin_blocks, block) cached; /* the one cached last is first */
+        uint32_t n_refs; /* blocks of this size and these properties */
+        /* The one cached last is first; the one leased, or seen in use, longest ago is first. */
+        TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
         TAILQ_ENTRY(bin) class_link;
 };
 
 struct bins {
-        struct bitmap occupied;
+        struct bitmap occupied[BIN_N_SIDES];
         TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
 };
 
@@ -35,12 +39,20 @@ void bins_init(struct bins *bins);
 int bins_ref(struct bins *bins, uint64_t n_bytes, uint32_t properties, struct bin **ret_bin);
 struct bin *bin_unref(struct bin *bin);
 
-void bin_put(struct bin *bin, struct block *block);
-void bin_remove(struct bin *bin, struct block *block);
+void bin_put(struct bin *bin, enum bin_side side, struct block *block);
+void bin_remove(struct bin *bin, enum bin_side side, struct block *block);
 
 /* The largest block that serves a request: 12.5 % more. */
 uint64_t bins_limit(uint64_t n_bytes);
 
-/* The bin of the smallest cached blocks of n_bytes to n_most_bytes, or NULL. */
-struct bin *bins_find(const struct bins *bins, uint64_t n_bytes, uint64_t n_most_bytes,
-                      uint32_t properties);
+/* What a block must be to serve a request; both sizes are included. */
+struct bin_range {
+        uint64_t n_least_bytes;
+        uint64_t n_most_bytes;
+        uint32_t properties;
+};
+
+/* The bin of the smallest blocks in the range that are on this side, or NULL; and of the largest. */
+struct bin *bins_find(const struct bins *bins, enum bin_side side, const struct bin_range *range);
+struct bin *bins_find_last(const struct bins *bins, enum bin_side side,
+                           const struct bin_range *range);

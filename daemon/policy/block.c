@@ -109,22 +109,58 @@ static void set_state(struct block *block, enum block_state state)
         recount(block, &before);
 }
 
-/* Cached blocks stand in three lists, in the order of caching. */
-static void enlist(struct block *block)
+bool block_may_be_idle(const struct block *block)
+{
+        return block->state == BLOCK_LEASED && block->n_busy &&
+               !(block->bin->properties & POLICY_SHAREABLE) &&
+               TAILQ_FIRST(&block->leases)->client->words;
+}
+
+/* Cached blocks, and those that may be idle, stand in three lists each. */
+static void enlist_cached(struct block *block)
 {
         struct pool *pool = block_its_pool(block);
 
         block->cached_at = ++pool->n_cachings;
-        bin_put(block->bin, block);
-        TAILQ_INSERT_TAIL(&block->holding->cached, block, holding_cached_link);
-        TAILQ_INSERT_TAIL(&pool->cached, block, pool_cached_link);
+        bin_put(block->bin, BIN_CACHED, block);
+        TAILQ_INSERT_TAIL(&block->holding->cached, block, holding_link);
+        TAILQ_INSERT_TAIL(&pool->cached, block, pool_age_link);
 }
 
-static void delist(struct block *block)
+static void enlist_leased(struct block *block)
 {
-        bin_remove(block->bin, block);
-        TAILQ_REMOVE(&block->holding->cached, block, holding_cached_link);
-        TAILQ_REMOVE(&block_its_pool(block)->cached, block, pool_cached_link);
+        bin_put(block->bin, BIN_LEASED, block);
+        TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
+        TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);
+}
+
+static void delist_cached(struct block *block)
+{
+        bin_remove(block->bin, BIN_CACHED, block);
+        TAILQ_REMOVE(&block->holding->cached, block, holding_link);
+        TAILQ_REMOVE(&block_its_pool(block)->cached, block, pool_age_link);
+}
+
+static void delist_leased(struct block *block)
+{
+        bin_remove(block->bin, BIN_LEASED, block);
+        TAILQ_REMOVE(&block->holding->leased, block, holding_link);
+        TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
+}
+
+void block_seen_in_use(struct block *block)
+{
+        assert(block_may_be_idle(block));
+        delist_leased(block);
+        enlist_leased(block);
+}
+
+void block_end_use(struct block *block)
+{
+        if (block_may_be_idle(block))
+                delist_leased(block);
+        block->n_busy--;
+        block_its_pool(block)->n_leases--;
 }
 
 static void charge_to(struct block *block, struct client *client)
@@ -214,7 +250,7 @@ void block_lease(struct block *block, struct lease *lease)
         struct totals before = {0};
 
         if (block->state == BLOCK_CACHED)
-                delist(block);
+                delist_cached(block);
         charge_deinit(&block->charge);
         block->request = NULL;
         set_state(block, BLOCK_LEASED);
@@ -223,6 +259,8 @@ void block_lease(struct block *block, struct lease *lease)
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         block->n_leases++;
         recount(block, &before);
+        if (block_may_be_idle(block))
+                enlist_leased(block);
 }
 
 void block_attach(struct block *block, struct lease *lease)
@@ -255,18 +293,22 @@ void block_give_up(struct block *block)
         }
         charge_deinit(&block->charge);
         set_state(block, BLOCK_CACHED);
-        enlist(block);
+        enlist_cached(block);
 }
 
 void block_let_go(struct block *block)
 {
+        struct lease *lease;
+
         if (block->state == BLOCK_CACHED)
-                delist(block);
+                delist_cached(block);
         while (!LIST_EMPTY(&block->shares))
                 share_free(LIST_FIRST(&block->shares));
         set_state(block, BLOCK_RELEASING);
         charge_mapper(block);
         order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);
+        TAILQ_FOREACH (lease, &block->leases, block_link)
+                lease_call_in(lease);
 }
 
 static void come_back(struct block *block)
@@ -305,7 +347,7 @@ void block_unmapped(struct block *block, struct lease *lease)
 struct block *block_discard(struct block *block)
 {
         if (block->state == BLOCK_CACHED)
-                delist(block);
+                delist_cached(block);
         block_free(block);
         return NULL;
 }

@@ -53,9 +53,9 @@ struct block {
         LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;
         LIST_ENTRY(block) free_all_link;
-        TAILQ_ENTRY(block) bin_link;            /* these three in CACHED only */
-        TAILQ_ENTRY(block) holding_cached_link; /* and in the order of caching */
-        TAILQ_ENTRY(block) pool_cached_link;
+        TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
+        TAILQ_ENTRY(block) holding_link;
+        TAILQ_ENTRY(block) pool_age_link;
         bool spoiled; /* never to be cached */
 };
 
@@ -74,6 +74,9 @@ void block_lease(struct block *block, struct lease *lease);
 /* It becomes `lease`'s too; in LEASED. */
 void block_attach(struct block *block, struct lease *lease);
 
+/* A lease on it is not busy any more; it still stands in the block's list. */
+void block_end_use(struct block *block);
+
 /* A busy lease has ended and others go on: the oldest of them is charged. */
 void block_pass_on(struct block *block);
 
@@ -88,6 +91,12 @@ void block_released(struct block *block);
 
 /* A lease that ends stood for a mapping. Frees the block if it lingered for that one only. */
 void block_unmapped(struct block *block, struct lease *lease);
+
+/* In LEASED, to one client whose word may say that the lease is idle. */
+bool block_may_be_idle(const struct block *block);
+
+/* The lease of such a block was seen in use: others are looked at before it. */
+void block_seen_in_use(struct block *block);
 
 bool block_is_mapped(const struct block *block);
 struct pool *block_its_pool(const struct block *block);

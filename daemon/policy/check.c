@@ -21,6 +21,11 @@ static uint64_t check_leases_of(const struct block *block)
                 assert(lease->state != LEASE_ASKED);
                 assert(lease->client->tenant == block->holding->tenant || lease->attached);
                 assert(!lease->attached || block->bin->properties & POLICY_SHAREABLE);
+                assert(!lease->revoked || lease->state == LEASE_RETURNED);
+                assert(!lease->called_in || lease->revoked);
+                assert(!order_is_queued(&lease->order) ||
+                       (lease->order.kind == ORDER_NOTICE ? lease->called_in
+                                                          : lease->state == LEASE_BUSY));
                 n_busy += lease->state == LEASE_BUSY;
         }
         return n_busy;
@@ -64,6 +69,7 @@ static void check_block(const struct block *block)
         assert(block->bin->bins == &block->holding->bins);
         assert(check_leases_of(block) == block->n_busy);
         assert((block->n_busy > 0) == (state == BLOCK_LEASED));
+        assert(!block_may_be_idle(block) || TAILQ_FIRST(&block->leases)->state == LEASE_BUSY);
         assert(block->n_busy <= 1 || block->bin->properties & POLICY_SHAREABLE);
         check_shares_of(block);
         assert(block->charge.client == liable(block));
@@ -88,13 +94,27 @@ static void check_cached(const struct pool *pool)
         const struct block *block;
         uint64_t n_bytes = 0, last = 0;
 
-        TAILQ_FOREACH (block, &pool->cached, pool_cached_link) {
+        TAILQ_FOREACH (block, &pool->cached, pool_age_link) {
                 assert(block->state == BLOCK_CACHED && block_its_pool(block) == pool);
                 assert(block->cached_at > last && block->cached_at <= pool->n_cachings);
                 last = block->cached_at;
                 n_bytes += block->bin->n_bytes;
         }
         assert(n_bytes == pool->totals.evictable + pool->totals.mapped_cached);
+}
+
+static void check_leased(const struct pool *pool)
+{
+        const struct block *block;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
+                assert(block_may_be_idle(block) && block_its_pool(block) == pool);
+                n++;
+        }
+        LIST_FOREACH (block, &pool->blocks, pool_link)
+                n -= block_may_be_idle(block);
+        assert(n == 0);
 }
 
 static void check_waiting(const struct pool *pool)
@@ -141,6 +161,7 @@ static void check_pool(const struct pool *pool)
         assert(check_declared(pool, NULL) == pool->declared);
         assert(n_charged_bytes + pool->declared == pool->charged && n_leases == pool->n_leases);
         check_cached(pool);
+        check_leased(pool);
         check_waiting(pool);
 }
 

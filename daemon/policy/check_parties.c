@@ -30,7 +30,7 @@ static uint64_t check_bin(const struct holding *holding, const struct bin *bin)
         uint64_t n_bytes = 0, last = UINT64_MAX;
 
         assert(bin->n_refs > 0 && bin->n_refs == count_refs(holding->pool, bin));
-        TAILQ_FOREACH (block, &bin->cached, bin_link) {
+        TAILQ_FOREACH (block, &bin->sides[BIN_CACHED], bin_link) {
                 assert(block->bin == bin && block->state == BLOCK_CACHED);
                 assert(block->cached_at < last);
                 last = block->cached_at;
@@ -39,26 +39,56 @@ static uint64_t check_bin(const struct holding *holding, const struct bin *bin)
         return n_bytes;
 }
 
+/* Returns how many in the bin may be idle. */
+static uint64_t check_leased_of(const struct bin *bin)
+{
+        const struct block *block;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (block, &bin->sides[BIN_LEASED], bin_link) {
+                assert(block->bin == bin && block_may_be_idle(block));
+                n++;
+        }
+        return n;
+}
+
+static uint64_t count_leased(const struct holding *holding)
+{
+        const struct block *block;
+        uint64_t n = 0, n_listed = 0;
+
+        TAILQ_FOREACH (block, &holding->leased, holding_link)
+                n_listed++;
+        LIST_FOREACH (block, &holding->pool->blocks, pool_link)
+                n += block->holding == holding && block_may_be_idle(block);
+        assert(n == n_listed);
+        return n;
+}
+
 static void check_bins(const struct holding *holding)
 {
-        uint64_t n_bytes = 0;
+        const struct bins *bins = &holding->bins;
+        uint64_t n_bytes = 0, n_leased = 0;
 
         for (unsigned class = 0; class < SIZE_N_CLASSES; class ++) {
                 const struct bin *bin;
-                uint64_t n_class_bytes = 0, last = 0;
+                uint64_t n_class_bytes = 0, n_class_leased = 0, last = 0;
 
-                TAILQ_FOREACH (bin, &holding->bins.classes[class], class_link) {
+                TAILQ_FOREACH (bin, &bins->classes[class], class_link) {
                         assert(size_class(bin->n_bytes) == class && bin->n_bytes >= last);
                         last = bin->n_bytes;
                         n_class_bytes += check_bin(holding, bin);
+                        n_class_leased += check_leased_of(bin);
                 }
-                assert(bitmap_test(&holding->bins.occupied, class) == (n_class_bytes > 0));
+                assert(bitmap_test(&bins->occupied[BIN_CACHED], class) == (n_class_bytes > 0));
+                assert(bitmap_test(&bins->occupied[BIN_LEASED], class) == (n_class_leased > 0));
                 n_bytes += n_class_bytes;
+                n_leased += n_class_leased;
         }
-        for (unsigned word = 0; word < BITMAP_WORDS; word++)
-                assert((holding->bins.occupied.summary >> word & 1) ==
-                       !!holding->bins.occupied.words[word]);
+        for (unsigned side = 0; side < BIN_N_SIDES; side++)
+                assert(bitmap_is_sound(&bins->occupied[side]));
         assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached);
+        assert(n_leased == count_leased(holding));
 }
 
 static void check_oldest_first(const struct holding *holding)
@@ -66,7 +96,7 @@ static void check_oldest_first(const struct holding *holding)
         const struct block *block;
         uint64_t n_bytes = 0, last = 0;
 
-        TAILQ_FOREACH (block, &holding->cached, holding_cached_link) {
+        TAILQ_FOREACH (block, &holding->cached, holding_link) {
                 assert(block->state == BLOCK_CACHED && block->holding == holding);
                 assert(block->cached_at > last);
                 last = block->cached_at;

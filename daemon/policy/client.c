@@ -60,8 +60,10 @@ static void drop_lease(struct lease *lease)
 {
         struct block *block = lease->block;
 
-        if (lease->state != LEASE_BUSY)
+        if (lease->state != LEASE_BUSY) {
+                order_withdraw(&lease->order);
                 return;
+        }
         lease_end_use(lease);
         if (order_is_queued(&lease->order)) {
                 lease_free(lease);

@@ -26,7 +26,8 @@ struct client {
         bool eof;
         bool dead;
         struct slots slots;
-        struct lease *leases; /* table by id, of all states */
+        _Atomic uint64_t *words; /* by slot; anybody's guess what they say. NULL: none */
+        struct lease *leases;    /* table by id, of all states */
         LIST_HEAD(client_returned, lease) returned;
         TAILQ_HEAD(client_requests, request) requests;
         uint32_t n_waiting; /* requests without an answer */

@@ -9,6 +9,7 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
+#include "proto/board.h"
 
 #define BIT(state)   (1u << (state))
 #define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)
@@ -23,6 +24,14 @@ static void set_state(struct lease *lease, enum lease_state state)
 {
         assert(legal_next[lease->state] & BIT(state));
         lease->state = state;
+}
+
+/* What the slot's word said before is nothing to the lease that has the slot now. */
+static void set_word(const struct lease *lease, uint64_t word)
+{
+        if (lease->client->words)
+                atomic_store_explicit(&lease->client->words[lease->slot], word,
+                                      memory_order_release);
 }
 
 int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
@@ -61,10 +70,17 @@ struct lease *lease_free(struct lease *lease)
                 LIST_REMOVE(lease, returned_link);
         if (lease->block)
                 block_unmapped(lease->block, lease);
+        set_word(lease, 0);
         slots_give_back(&lease->client->slots, lease->slot);
         HASH_DEL(lease->client->leases, lease);
         free(lease);
         return NULL;
+}
+
+static bool is_told(const struct lease *lease)
+{
+        return lease->state != LEASE_ASKED &&
+               !(order_is_queued(&lease->order) && lease->order.kind == ORDER_GRANT);
 }
 
 struct lease *lease_find(struct client *client, uint64_t id)
@@ -72,14 +88,13 @@ struct lease *lease_find(struct client *client, uint64_t id)
         struct lease *lease;
 
         HASH_FIND(hh, client->leases, &id, sizeof(id), lease);
-        if (!lease || lease->state == LEASE_ASKED || order_is_queued(&lease->order))
-                return NULL;
-        return lease;
+        return lease && is_told(lease) ? lease : NULL;
 }
 
 static void begin_use(struct lease *lease, struct block *block)
 {
         set_state(lease, LEASE_BUSY);
+        set_word(lease, board_word(lease->id, BOARD_BUSY));
         lease->block = block;
         block->n_busy++;
         block_its_pool(block)->n_leases++;
@@ -102,8 +117,40 @@ void lease_grant(struct lease *lease, struct block *block)
 void lease_end_use(struct lease *lease)
 {
         attached_forget(lease->block);
+        block_end_use(lease->block);
         set_state(lease, LEASE_RETURNED);
         LIST_INSERT_HEAD(&lease->client->returned, lease, returned_link);
-        lease->block->n_busy--;
-        block_its_pool(lease->block)->n_leases--;
+}
+
+static bool may_be_idle(const struct lease *lease)
+{
+        return lease->state == LEASE_BUSY && is_told(lease) && block_may_be_idle(lease->block);
+}
+
+bool lease_is_idle(const struct lease *lease)
+{
+        return may_be_idle(lease) &&
+               atomic_load_explicit(&lease->client->words[lease->slot], memory_order_relaxed) ==
+                       board_word(lease->id, BOARD_IDLE);
+}
+
+bool lease_revoke(struct lease *lease)
+{
+        if (!may_be_idle(lease) ||
+            !board_step(&lease->client->words[lease->slot], lease->id, BOARD_IDLE, BOARD_REVOKED))
+                return false;
+        lease_end_use(lease);
+        lease->revoked = true;
+        lease->client->policy->n_revocations++;
+        return true;
+}
+
+void lease_call_in(struct lease *lease)
+{
+        const struct client *client = lease->client;
+
+        if (!lease->revoked || lease->called_in || client->eof || client->dead)
+                return;
+        lease->called_in = true;
+        order_push(&client->policy->orders, &lease->order, ORDER_NOTICE);
 }

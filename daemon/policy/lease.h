@@ -19,7 +19,7 @@ struct client;
 
 enum lease_state {
         LEASE_ASKED,    /* for a request that is not granted yet; has no block */
-        LEASE_BUSY,     /* the client may use the block */
+        LEASE_BUSY,     /* the client may use the block; its word may say that it does not */
         LEASE_RETURNED, /* it may not, but perhaps still maps it; keeps the slot */
         LEASE_N_STATES,
 };
@@ -30,9 +30,11 @@ struct lease {
         enum lease_state state;
         struct client *client;
         struct block *block;
-        struct order_node order; /* GRANT */
+        struct order_node order; /* GRANT; in RETURNED: NOTICE */
         uint32_t serial;         /* of the request that it answers */
         bool attached;           /* by a token, to a block that another lease was granted */
+        bool revoked;            /* it was taken from the client, not given back */
+        bool called_in;          /* the client was told to unmap it */
         bool counts_for_client;  /* see attached.h */
         bool counts_for_tenant;
         UT_hash_handle hh; /* in its client's table, by id */
@@ -54,6 +56,16 @@ void lease_grant(struct lease *lease, struct block *block);
 
 /* From ASKED: a shared block is the client's too, and its caller tells it. */
 void lease_attach(struct lease *lease, struct block *block);
+
+/* Whether its word says so at this moment. What is not known to the client is not idle. */
+bool lease_is_idle(const struct lease *lease);
+
+/* From BUSY, by one try of its word's step from IDLE: the client has it no more, as after
+ * lease_end_use. False: it is in use, and nothing has happened. */
+bool lease_revoke(struct lease *lease);
+
+/* Its block goes back to the driver: a client from which it was revoked is told, once. */
+void lease_call_in(struct lease *lease);
 
 /* From BUSY; the block is still its caller's to give up, to let go, or to pass on. */
 void lease_end_use(struct lease *lease);

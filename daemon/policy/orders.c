@@ -33,6 +33,19 @@ static struct order of_lease(struct order_node *node)
         };
 }
 
+static struct order of_notice(struct order_node *node)
+{
+        struct lease *lease = CONTAINER_OF(node, struct lease, order);
+
+        return (struct order){
+                .kind = ORDER_NOTICE,
+                .client = lease->client,
+                .pool = block_pool(lease->block),
+                .block = lease->block,
+                .lease = lease,
+        };
+}
+
 static struct order of_refusal(struct order_node *node)
 {
         struct refusal *refusal = CONTAINER_OF(node, struct refusal, order);
@@ -80,6 +93,8 @@ struct order policy_next_order(struct policy *policy)
                 return of_refusal(node);
         case ORDER_FREED:
                 return of_free_all(node);
+        case ORDER_NOTICE:
+                return of_notice(node);
         case ORDER_NONE:
                 break;
         }

@@ -70,12 +70,15 @@ int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint3
         return 0;
 }
 
-int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, void *owner,
-                      struct client **ret_client)
+int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots,
+                      _Atomic uint64_t *words, void *owner, struct client **ret_client)
 {
         struct tenant_key key = {.uid = uid};
+        int r = client_new(policy, &key, n_slots, owner, ret_client);
 
-        return client_new(policy, &key, n_slots, owner, ret_client);
+        if (!r)
+                (*ret_client)->words = words;
+        return r;
 }
 
 /* Events that bring no time of their own are dated as the one before. */

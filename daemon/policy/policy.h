@@ -7,6 +7,7 @@
  * Every byte of a pool is in exactly one of: leased, cached, lingering. `reserved` is their sum. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,8 +43,9 @@ struct policy_ask {
         uint32_t serial;       /* names the request in orders and in cancel; unique in its client */
         uint64_t n_bytes;      /* a multiple of 2 MiB */
         uint64_t n_most_bytes; /* a cached block may be so large; 0, or more: 12.5 % larger */
-        uint32_t properties;   /* fixed at creation, part of what a cached block is found by */
-        uint64_t deadline_ns;  /* now or earlier: do not wait for others */
+        uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
+        uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
+        uint64_t deadline_ns;   /* now or earlier: do not wait for others */
 };
 
 /* What the server is to do next. */
@@ -54,6 +56,7 @@ enum order_kind {
         ORDER_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
         ORDER_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
         ORDER_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
+        ORDER_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
 };
 
 struct order {
@@ -76,9 +79,11 @@ struct policy *policy_free(struct policy *policy);
 /* Pools are numbered 0, 1, ... in order of addition. -EBUSY once a client was added. */
 int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id);
 
-/* A client with up to n_slots leases at a time. `owner` comes back from client_owner(). */
-int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots, void *owner,
-                      struct client **ret_client);
+/* A client with up to n_slots leases at a time. `words`: one a slot, as board.h says, which the
+ * client may write at any time; they stay there until the client is freed. NULL: no lease of it is
+ * ever idle. `owner` comes back from client_owner(). */
+int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots,
+                      _Atomic uint64_t *words, void *owner, struct client **ret_client);
 
 /* Bytes of an earlier daemon's blocks that the client still maps, as it said when it came: what it
  * declares of each pool adds up to this at most. 0 unless it is set. */

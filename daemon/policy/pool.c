@@ -16,6 +16,7 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         pool->settings = *settings;
         LIST_INIT(&pool->blocks);
         TAILQ_INIT(&pool->cached);
+        TAILQ_INIT(&pool->leased);
         TAILQ_INIT(&pool->waiting);
         *ret_pool = pool;
         return 0;

@@ -25,8 +25,9 @@ struct pool {
         uint64_t n_leases; /* busy; several of a shared block */
 
         LIST_HEAD(pool_blocks, block) blocks;
-        TAILQ_HEAD(pool_cached, block) cached; /* of all tenants; the one cached first is first */
-        uint64_t n_cachings;                   /* ever: dates a block's place among the cached */
+        TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
+        struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
+        uint64_t n_cachings; /* ever: dates a block's place among the cached */
 
         TAILQ_HEAD(pool_waiting, request) waiting; /* the one that asked first is first */
         uint64_t n_waiting;

@@ -43,6 +43,13 @@ static uint64_t most_bytes(const struct policy_ask *ask)
         return limit;
 }
 
+static uint64_t least_bytes(const struct policy_ask *ask)
+{
+        if (ask->n_least_bytes && ask->n_least_bytes < ask->n_bytes)
+                return ask->n_least_bytes;
+        return ask->n_bytes;
+}
+
 int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request)
 {
         struct request *request = calloc(1, sizeof(*request));
@@ -53,6 +60,7 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .client = client,
                 .n_bytes = ask->n_bytes,
                 .n_most_bytes = most_bytes(ask),
+                .n_least_bytes = least_bytes(ask),
                 .properties = ask->properties,
                 .deadline_ns = ask->deadline_ns,
                 .refusal = {.client = client,
@@ -104,6 +112,20 @@ struct request *request_free(struct request *request)
         TAILQ_REMOVE(&request->client->requests, request, client_link);
         free(request);
         return NULL;
+}
+
+struct bin_range request_fits(const struct request *request)
+{
+        return (struct bin_range){.n_least_bytes = request->n_bytes,
+                                  .n_most_bytes = request->n_most_bytes,
+                                  .properties = request->properties};
+}
+
+struct bin_range request_takes(const struct request *request)
+{
+        return (struct bin_range){.n_least_bytes = request->n_least_bytes,
+                                  .n_most_bytes = request->n_bytes - 1,
+                                  .properties = request->properties};
 }
 
 struct request *request_find(struct client *client, uint32_t serial)

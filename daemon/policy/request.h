@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "daemon/policy/bins.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/refusal.h"
 
@@ -29,7 +30,8 @@ struct request {
         struct client *client;
         struct pool *pool; /* NULL only before it waits */
         uint64_t n_bytes;
-        uint64_t n_most_bytes; /* of a cached block that serves it */
+        uint64_t n_most_bytes;  /* of a cached block that serves it */
+        uint64_t n_least_bytes; /* of one that serves it if no other does */
         uint32_t properties;
         uint64_t deadline_ns;
         bool may_wait;    /* its deadline lay ahead when it was asked */
@@ -48,6 +50,10 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
 /* Without a trace: for a request that is granted, or whose answer nobody reads. A block that is
  * being made for it is made for the cache, or not at all if nobody has begun. */
 struct request *request_free(struct request *request);
+
+/* Blocks that serve it; and smaller ones that are better than none. */
+struct bin_range request_fits(const struct request *request);
+struct bin_range request_takes(const struct request *request);
 
 /* The client's unanswered request of this serial, or NULL. */
 struct request *request_find(struct client *client, uint32_t serial);

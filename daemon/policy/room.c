@@ -1,6 +1,8 @@
 #include "daemon/policy/room.h"
 
 #include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/idle.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/tenant.h"
 
@@ -16,7 +18,7 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_k
 
         for (block = TAILQ_FIRST(&holding->cached); block && n_evicted_bytes < n_bytes;
              block = next) {
-                next = TAILQ_NEXT(block, holding_cached_link);
+                next = TAILQ_NEXT(block, holding_link);
                 if (!is_kind(block, kind))
                         continue;
                 n_evicted_bytes += block->bin->n_bytes;
@@ -31,7 +33,7 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind ki
         uint64_t n_evicted_bytes = 0;
 
         for (block = TAILQ_FIRST(&pool->cached); block && n_evicted_bytes < n_bytes; block = next) {
-                next = TAILQ_NEXT(block, pool_cached_link);
+                next = TAILQ_NEXT(block, pool_age_link);
                 if (!is_kind(block, kind))
                         continue;
                 n_evicted_bytes += block->bin->n_bytes;
@@ -50,16 +52,34 @@ uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind
         return n_own_bytes + evict_any(asker->pool, n_bytes - n_own_bytes, kind);
 }
 
-void room_call_in(struct holding *asker, uint64_t n_missing_bytes)
+static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
 {
-        const struct totals *totals = &asker->pool->totals;
-        uint64_t n_hoped_bytes = totals->evictable + totals->mapped_lingering;
+        return n_bytes > n_gone_bytes ? n_bytes - n_gone_bytes : 0;
+}
 
-        if (n_missing_bytes <= n_hoped_bytes)
+void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
+                  uint64_t now_ns, struct looks *looks)
+{
+        struct holding *holding = &asker->tenant->holdings[pool->id];
+        struct idle_leases own = {.n = 0}, others = {.n = 0};
+        uint64_t n_left_bytes = less(n_missing_bytes,
+                                     pool->totals.evictable + pool->totals.mapped_lingering);
+        uint64_t n_there_bytes = pool->totals.mapped_cached;
+
+        if (!n_left_bytes)
                 return;
-        n_missing_bytes -= n_hoped_bytes;
-        if (n_missing_bytes <= totals->mapped_cached)
-                (void)room_evict(asker, n_missing_bytes, ROOM_MAPPED);
+        idle_add_own(&own, holding, NULL, looks);
+        n_there_bytes += own.n_bytes;
+        if (n_there_bytes < n_left_bytes) {
+                idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);
+                n_there_bytes += others.n_bytes;
+        }
+        if (n_there_bytes < n_left_bytes)
+                return;
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
+        idle_rob(&others, n_left_bytes, now_ns);
 }
 
 void room_trim(struct pool *pool)

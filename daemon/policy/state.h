@@ -25,6 +25,7 @@ struct policy {
         struct share *shares;       /* table by token */
         struct limit_table *limits; /* NULL: none */
         uint64_t n_charges;         /* begun, ever */
+        uint64_t n_revocations;     /* ever */
         uint64_t n_walks;           /* through a pool's queue, ever */
         uint64_t n_counts;          /* of shared blocks, ever */
         bool in_turns;              /* see policy_serve_in_turns */

@@ -12,6 +12,7 @@ static void holding_init(struct holding *holding, struct tenant *tenant, struct 
         holding->pool = pool;
         bins_init(&holding->bins);
         TAILQ_INIT(&holding->cached);
+        TAILQ_INIT(&holding->leased);
 }
 
 static int tenant_new(struct policy *policy, const struct tenant_key *key,

@@ -3,6 +3,7 @@
  * A tenant lives while a client or a block refers to it. What it has in a pool is a holding. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -33,7 +34,11 @@ struct holding {
         uint64_t charged; /* to the tenant's clients */
         uint64_t reserved_peak;
         struct bins bins;
-        TAILQ_HEAD(holding_cached, block) cached; /* the one cached first is first */
+        TAILQ_HEAD(holding_blocks, block) cached; /* the one cached first is first */
+        struct holding_blocks
+                leased;     /* that may be idle; leased, or seen in use, longest ago first */
+        uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
+        bool was_robbed;
 };
 
 /* What waits in a queue is looked at whenever the queue is served. */

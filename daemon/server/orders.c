@@ -13,6 +13,9 @@
 /* Between tries of a driver that had no memory. */
 #define RETRY_MS 100
 
+/* Between looks for leases that became idle. */
+#define LOOK_MS 5
+
 static void submit(struct server *server, uint32_t pool, struct job *job)
 {
         server->pools[pool].n_jobs++;
@@ -98,6 +101,15 @@ static void freed(const struct order *order)
         session_send(client_owner(order->client), &frame, MESSAGE_FREED, order->serial, NULL, 0);
 }
 
+static void call_in(const struct order *order)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.notice.what = PROTO_NOTICE_UNMAP;
+        frame.notice.lease = lease_id(order->lease);
+        session_send(client_owner(order->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
+}
+
 static void carry_out(struct server *server, const struct order *order)
 {
         switch (order->kind) {
@@ -115,6 +127,9 @@ static void carry_out(struct server *server, const struct order *order)
                 break;
         case ORDER_FREED:
                 freed(order);
+                break;
+        case ORDER_NOTICE:
+                call_in(order);
                 break;
         case ORDER_NONE:
                 break;
@@ -142,7 +157,16 @@ static void on_deadline(uv_timer_t *timer)
         server_settle(server);
 }
 
-/* The loop counts whole milliseconds: one more, so that the deadline has passed when it wakes. */
+/* The loop counts whole milliseconds: one more, so that the deadline has passed when it wakes. Nobody
+ * tells of a lease that becomes idle: while somebody waits, the daemon looks from time to time. */
+static void wake_within(struct server *server, uint64_t wait_ms)
+{
+        uv_timer_t *timer = &server->deadline;
+
+        if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > wait_ms)
+                (void)uv_timer_start(timer, on_deadline, wait_ms, 0);
+}
+
 static void set_deadline(struct server *server)
 {
         uint64_t deadline_ns = policy_next_deadline(server->policy);
@@ -152,7 +176,7 @@ static void set_deadline(struct server *server)
         if (deadline_ns == UINT64_MAX)
                 (void)uv_timer_stop(&server->deadline);
         else
-                (void)uv_timer_start(&server->deadline, on_deadline, wait_ms, 0);
+                wake_within(server, wait_ms < LOOK_MS ? wait_ms : LOOK_MS);
 }
 
 /* Returns whether there was any. */

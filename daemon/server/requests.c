@@ -76,6 +76,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         r = make_board(session, &board_fd);
         if (!r)
                 r = policy_add_client(session->server->policy, session->peer.uid, CLIENT_N_SLOTS,
+                                      board_words(session->board, session->server->n_pools),
                                       session, &client);
         if (r) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a client");
@@ -99,6 +100,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .serial = frame->serial,
                 .n_bytes = frame->lease.n_bytes,
                 .n_most_bytes = frame->lease.n_most_units * BLOCK_UNIT,
+                .n_least_bytes = frame->lease.n_least_units * BLOCK_UNIT,
                 .properties = frame->lease.properties,
                 .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
         };

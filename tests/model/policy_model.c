@@ -44,13 +44,18 @@ bool model_is_mapped(const struct model_block *block)
         return !TAILQ_EMPTY(&block->leases);
 }
 
+static bool is_large_enough(uint64_t n_bytes, const struct policy_ask *ask)
+{
+        if (n_bytes < ask->n_bytes)
+                return ask->n_least_bytes && n_bytes >= ask->n_least_bytes;
+        return (n_bytes - ask->n_bytes) * 8 <= ask->n_bytes;
+}
+
 bool model_serves(const struct model_block *block, const struct model_request *request)
 {
-        uint64_t n_bytes = request->ask.n_bytes;
-
         return block->pool == request->ask.pool && block->uid == request->client->uid &&
-               block->properties == request->ask.properties && block->n_bytes >= n_bytes &&
-               (block->n_bytes - n_bytes) * 8 <= n_bytes;
+               block->properties == request->ask.properties &&
+               is_large_enough(block->n_bytes, &request->ask);
 }
 
 bool model_speaks(const struct model_client *client)

@@ -52,6 +52,7 @@ struct model_block {
         bool release_ordered;
         bool evicted; /* since the last comparison, for room */
         bool spoiled;
+        bool was_idle; /* it was revoked since the last comparison */
         enum order_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
         TAILQ_HEAD(model_mappings, model_lease) leases; /* granted last is first */
@@ -63,6 +64,8 @@ struct model_lease {
         uint32_t slot;
         bool busy;
         bool attached;
+        bool revoked;
+        bool called_in;
         struct model_client *client;
         struct model_block *block;
         TAILQ_ENTRY(model_lease) block_link;
@@ -106,7 +109,9 @@ struct model_client {
         uint32_t n_slots;
         bool eof;
         bool dead;
-        bool waits_for_limit; /* within model_held() */
+        bool waits_for_limit;    /* within model_held() */
+        _Atomic uint64_t *words; /* NULL: none */
+        uint64_t *said;          /* what the client itself wrote there last */
         LIST_HEAD(model_client_leases, model_lease) leases;
         LIST_ENTRY(model_client) link;
 };
@@ -134,6 +139,7 @@ struct model {
         uint64_t now_ns;
         bool settled; /* no order is left */
         bool closing;
+        bool revoked;  /* since the last comparison: limits were in the way of less than it seems */
         bool unserved; /* free_all has charged mappers since the queues were walked last */
         struct model_pool pools[MODEL_N_POOLS];
         uint64_t client_max[LIMIT_N_KINDS];
@@ -151,13 +157,21 @@ struct model {
         uint64_t n_cachings;
         uint64_t n_grants;
         uint64_t n_attached;
+        uint64_t n_revoked;
+        uint64_t n_called_in;
 };
 
 void model_init(struct model *model, enum model_kind kind);
 void model_deinit(struct model *model);
 
 /* Events: each calls the policy and writes down what it must lead to. */
-struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots);
+enum model_board { MODEL_WITHOUT_WORDS, MODEL_WITH_WORDS };
+struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots,
+                                enum model_board board);
+/* The client writes on its board, whatever it likes. */
+void model_say(struct model *model, struct model_client *client, uint32_t slot, uint64_t word);
+/* Finds out what the policy has revoked since it was asked last. */
+void model_note_revoked(struct model *model);
 void model_eof(struct model *model, struct model_client *client);
 void model_dead(struct model *model, struct model_client *client);
 void model_ask(struct model *model, struct model_client *client, const struct policy_ask *ask);

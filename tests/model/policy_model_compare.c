@@ -54,6 +54,23 @@ static void compare_figures(struct model *model, uint32_t pool)
         must(model, figures.n_grants_from_cache == expected->n_grants_from_cache);
 }
 
+/* Whose revoked block is wanted back has been told so. */
+static void check_called_in(struct model *model)
+{
+        const struct model_client *client;
+        const struct model_lease *lease;
+
+        LIST_FOREACH (client, &model->clients, link) {
+                LIST_FOREACH (lease, &client->leases, client_link) {
+                        const struct model_block *block = lease->block;
+
+                        if (lease->revoked && model_speaks(client) &&
+                            (block->state == MODEL_RELEASING || block->state == MODEL_LINGERING))
+                                must(model, lease->called_in);
+                }
+        }
+}
+
 /* The one it is made for, the one who holds it longest, or who may still map it. */
 const struct model_client *model_payer(const struct model_block *block)
 {
@@ -154,7 +171,8 @@ static void check_waiting(struct model *model)
         must(model, !is_idle || earliest_ns == expected_ns);
 }
 
-/* What was let go was the oldest of its tenant and kind. */
+/* What was let go was the oldest of its tenant and kind. Those that were revoked for one request are as
+ * old as each other. */
 static void check_oldest_went(struct model *model, const struct model_block *evicted)
 {
         const struct model_block *block;
@@ -164,7 +182,7 @@ static void check_oldest_went(struct model *model, const struct model_block *evi
                     block->uid != evicted->uid ||
                     model_is_mapped(block) != model_is_mapped(evicted))
                         continue;
-                must(model, block->cached_at > evicted->cached_at);
+                must(model, block->cached_at >= evicted->cached_at);
         }
 }
 
@@ -182,7 +200,7 @@ static void check_order_of_tenants(struct model *model, const struct model_block
                 if (evicted->uid == asker->client->uid)
                         continue;
                 must(model, block->uid != asker->client->uid);
-                must(model, block->cached_at > evicted->cached_at);
+                must(model, block->cached_at >= evicted->cached_at);
         }
 }
 
@@ -217,10 +235,13 @@ static void check_evictions(struct model *model)
                 if (!block->evicted)
                         continue;
                 block->evicted = false;
-                if (model->kind == MODEL_LAZY)
+                if (model->kind == MODEL_LAZY || block->was_idle)
                         continue;
                 check_oldest_went(model, block);
                 if (model->pools[block->pool].was_trimmed || model->pools[block->pool].was_limited)
+                        continue;
+                /* What was revoked for another request may have served the one that it was for. */
+                if (model->revoked)
                         continue;
                 must(model, asker);
                 if (model_n_queued(model, block->pool) > 1)
@@ -246,6 +267,15 @@ static void begin_anew(struct model *model, uint32_t pool)
         expected->was_limited = false;
 }
 
+static void forget_revoked(struct model *model)
+{
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link)
+                block->was_idle = false;
+        model->revoked = false;
+}
+
 void model_compare(struct model *model)
 {
         must(model, model->settled);
@@ -255,6 +285,8 @@ void model_compare(struct model *model)
         }
         check_waiting(model);
         check_evictions(model);
+        check_called_in(model);
+        forget_revoked(model);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
                 begin_anew(model, i);
 }

@@ -15,7 +15,8 @@ static void happened_and_served(struct model *model)
         model->unserved = false;
 }
 
-struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots)
+struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots,
+                                enum model_board board)
 {
         struct model_client *client = calloc(1, sizeof(*client));
 
@@ -23,7 +24,13 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
         client->uid = uid;
         client->n_slots = n_slots;
         LIST_INIT(&client->leases);
-        must(model, policy_add_client(model->policy, uid, n_slots, client, &client->client) == 0);
+        if (board == MODEL_WITH_WORDS) {
+                client->words = calloc(n_slots, sizeof(*client->words));
+                client->said = calloc(n_slots, sizeof(*client->said));
+                must(model, client->words && client->said);
+        }
+        must(model, policy_add_client(model->policy, uid, n_slots, client->words, client,
+                                      &client->client) == 0);
         must(model, client_owner(client->client) == client);
         LIST_INSERT_HEAD(&model->clients, client, link);
         return client;
@@ -85,6 +92,8 @@ static void take_sign(struct model *model, struct model_client *client, bool is_
         while (!LIST_EMPTY(&client->leases))
                 end_mapping(model, LIST_FIRST(&client->leases));
         LIST_REMOVE(client, link);
+        free(client->words);
+        free(client->said);
         free(client);
 }
 

@@ -88,7 +88,7 @@ static void check_first_in_queue(const struct model *model, const struct model_r
                 if (older == request)
                         return;
                 must(model, older->ask.pool != request->ask.pool || older->block ||
-                                    model_held(model, older));
+                                    model->revoked || model_held(model, older));
         }
 }
 
@@ -156,12 +156,17 @@ static bool maps(const struct model_client *client, const struct model_block *bl
         return false;
 }
 
-/* The smallest that serves; of these one that the client maps; of these the one cached last. */
-static bool is_better(const struct model_client *client, const struct model_block *a,
+/* The smallest that is large enough, else the largest; of these one that the client maps; of these the one cached last. */
+static bool is_better(const struct model_request *request, const struct model_block *a,
                       const struct model_block *b)
 {
+        const struct model_client *client = request->client;
+        uint64_t n_bytes = request->ask.n_bytes;
+
+        if ((a->n_bytes < n_bytes) != (b->n_bytes < n_bytes))
+                return b->n_bytes < n_bytes;
         if (a->n_bytes != b->n_bytes)
-                return a->n_bytes < b->n_bytes;
+                return (a->n_bytes < b->n_bytes) == (a->n_bytes >= n_bytes);
         if (maps(client, a) != maps(client, b))
                 return maps(client, a);
         return a->cached_at > b->cached_at;
@@ -173,10 +178,14 @@ static void check_choice(const struct model *model, const struct model_request *
         const struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block == chosen || block->state != MODEL_CACHED ||
+                /* When it was revoked is not known: perhaps after the choice. */
+                if (block == chosen || block->state != MODEL_CACHED || block->was_idle ||
                     !model_serves(block, request))
                         continue;
-                must(model, !is_better(request->client, block, chosen));
+                /* Larger ones may be beyond a limit that the chosen one is not. */
+                if (model_limit(model, request->client, block->pool, block->n_bytes))
+                        continue;
+                must(model, !is_better(request, block, chosen));
         }
 }
 
@@ -197,6 +206,8 @@ void model_add_lease(struct model *model, struct model_client *client, struct mo
         struct model_lease *lease = calloc(1, sizeof(*lease));
 
         must(model, lease);
+        if (lease_id(name) > model->last_lease_id)
+                model->last_lease_id = lease_id(name);
         check_lease(model, client, name);
         *lease = (struct model_lease){.id = lease_id(name),
                                       .slot = lease_slot(name),
@@ -253,7 +264,7 @@ static void check_limited(const struct model *model, const struct model_request 
                           const struct order *order)
 {
         check_hit(model, request, order);
-        if (model->kind == MODEL_LAZY || model_can_never_be(model, request))
+        if (model->kind == MODEL_LAZY || model->revoked || model_can_never_be(model, request))
                 return;
         must(model, request->ask.deadline_ns <= model->now_ns);
         must(model, model_held(model, request));
@@ -327,10 +338,28 @@ static void take_freed(struct model *model, const struct order *order)
         free(free_all);
 }
 
+static void take_notice(struct model *model, const struct order *order)
+{
+        struct model_client *client = client_of(model, order);
+        struct model_block *block = block_of(model, order);
+        struct model_lease *lease;
+
+        must(model, model_speaks(client));
+        LIST_FOREACH (lease, &client->leases, client_link) {
+                if (lease->id == lease_id(order->lease))
+                        break;
+        }
+        must(model, lease && lease->block == block && lease->revoked && !lease->called_in);
+        must(model, block->state == MODEL_RELEASING || block->state == MODEL_LINGERING);
+        lease->called_in = true;
+        model->n_called_in++;
+}
+
 enum order_kind model_take(struct model *model, struct model_block **ret_block)
 {
         struct order order = policy_next_order(model->policy);
 
+        model_note_revoked(model);
         switch (order.kind) {
         case ORDER_CREATE:
                 *ret_block = take_create(model, &order);
@@ -346,6 +375,9 @@ enum order_kind model_take(struct model *model, struct model_block **ret_block)
                 break;
         case ORDER_FREED:
                 take_freed(model, &order);
+                break;
+        case ORDER_NOTICE:
+                take_notice(model, &order);
                 break;
         case ORDER_NONE:
                 model->settled = true;

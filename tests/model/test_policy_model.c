@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "proto/board.h"
 #include "tests/model/policy_model.h"
 #include "tests/model/policy_worker.h"
 #include "tests/model/random.h"
@@ -116,7 +117,8 @@ static void join(struct play *play)
                 n++;
         if (n < MAX_N_CLIENTS)
                 (void)model_join(&play->model, (uint32_t)below(play, MODEL_N_UIDS),
-                                 slots[below(play, ARRAY_SIZE(slots))]);
+                                 slots[below(play, ARRAY_SIZE(slots))],
+                                 one_in(play, 4) ? MODEL_WITHOUT_WORDS : MODEL_WITH_WORDS);
 }
 
 static void end_someone(struct play *play)
@@ -171,11 +173,43 @@ static void ask(struct play *play)
                                       : properties[below(play, ARRAY_SIZE(properties))],
                 .deadline_ns = any_deadline(play),
         };
+        if (one_in(play, 4))
+                ask.n_least_bytes = 2 * MIB * (1 + below(play, 12));
         if (one_in(play, 60))
                 ask.pool += MODEL_N_POOLS;
         if (one_in(play, 60))
                 ask.n_bytes = below(play, 300) * MIB;
         model_ask(&play->model, client, &ask);
+}
+
+/* What an honest client may say of its lease. */
+static void flip_one(struct play *play)
+{
+        struct model_lease *lease = any_lease(play);
+
+        if (lease && lease->busy && lease->client->words)
+                model_say(&play->model, lease->client, lease->slot,
+                          board_word(lease->id, one_in(play, 3) ? BOARD_BUSY : BOARD_IDLE));
+}
+
+/* And what a liar may say of anything: leases of its own and others, of the past and the future. */
+static void lie(struct play *play)
+{
+        struct model_client *client = any_client(play);
+        uint64_t id = below(play, play->model.last_lease_id + 4);
+        struct model_lease *lease = any_lease(play);
+        uint32_t slot;
+
+        if (!client || !client->words)
+                return;
+        if (lease && one_in(play, 2))
+                id = lease->id;
+        slot = lease && lease->client == client && one_in(play, 2)
+                       ? lease->slot
+                       : (uint32_t)below(play, client->n_slots);
+        model_say(&play->model, client, slot,
+                  one_in(play, 4) ? below(play, UINT64_MAX)
+                                  : board_word(id, (enum board_state)below(play, 5)));
 }
 
 static void return_one(struct play *play)
@@ -356,12 +390,16 @@ static void do_something(struct play *play)
                 unsigned weights[2]; /* by kind of play */
                 void (*deed)(struct play *play);
         } deeds[] = {
-                {{300, 300}, ask},          {{250, 40}, return_one}, {{100, 100}, unmap_one},
-                {{40, 10}, cancel_one},     {{400, 400}, work},      {{60, 30}, pass_time},
-                {{15, 15}, join},           {{14, 6}, end_someone},  {{6, 6}, free_all},
-                {{5, 5}, change_strangers}, {{8, 8}, retry},         {{10, 60}, share_one},
-                {{10, 120}, attach_one},    {{2, 6}, unshare_one},   {{8, 8}, change_limit},
-                {{6, 6}, change_pool},      {{10, 10}, spoil_one},
+                {{300, 300}, ask},       {{250, 40}, return_one},
+                {{100, 100}, unmap_one}, {{40, 10}, cancel_one},
+                {{400, 400}, work},      {{60, 30}, pass_time},
+                {{15, 15}, join},        {{14, 6}, end_someone},
+                {{6, 6}, free_all},      {{5, 5}, change_strangers},
+                {{8, 8}, retry},         {{10, 60}, share_one},
+                {{10, 120}, attach_one}, {{2, 6}, unshare_one},
+                {{8, 8}, change_limit},  {{6, 6}, change_pool},
+                {{10, 10}, spoil_one},   {{250, 60}, flip_one},
+                {{30, 30}, lie},
         };
         uint64_t n_weights = 0, n;
         unsigned i;
@@ -377,6 +415,7 @@ static void do_something(struct play *play)
 static void step(struct play *play)
 {
         play->model.step++;
+        model_note_revoked(&play->model);
         do_something(play);
         if (play->model.kind == MODEL_EXACT || one_in(play, 8))
                 settle(play);
@@ -439,8 +478,11 @@ static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
         for (unsigned long i = 0; i < n; i++)
                 step(&play);
         /* A play in which next to nobody got anything would prove nothing. */
-        must(&play.model, play.model.n_grants > n / (play_kind == PLAY_SHARING ? 100 : 30));
+        must(&play.model, play.model.n_grants > n / (play_kind == PLAY_SHARING ? 100 : 50));
         must(&play.model, play_kind == PLAY_MIXED || play.model.n_attached > n / 100);
+        must(&play.model,
+             n < 10000 || play.model.n_revoked > n / (play_kind == PLAY_SHARING ? 10000 : 1000));
+        must(&play.model, n < 10000 || play.model.n_called_in > 0);
         must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
         end(&play);
         model_deinit(&play.model);

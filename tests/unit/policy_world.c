@@ -1,4 +1,5 @@
 #include "tests/unit/policy_world.h"
+#include "proto/board.h"
 #include "tests/suite.h"
 
 #include <stdlib.h>
@@ -30,9 +31,34 @@ struct client *join(struct world *world, uint32_t uid)
 {
         struct client *client;
 
-        ck_assert_int_eq(policy_add_client(world->policy, uid, WORLD_N_SLOTS, world, &client), 0);
+        ck_assert_uint_lt(world->n_clients, WORLD_N_CLIENTS);
+        ck_assert_int_eq(policy_add_client(world->policy, uid, WORLD_N_SLOTS,
+                                           world->boards[world->n_clients].words, world, &client),
+                         0);
+        world->boards[world->n_clients++].client = client;
         policy_check(world->policy);
         return client;
+}
+
+_Atomic uint64_t *word_of(struct world *world, const struct client *client, uint32_t slot)
+{
+        ck_assert_uint_lt(slot, WORLD_N_SLOTS);
+        for (unsigned i = world->n_clients; i > 0; i--) {
+                if (world->boards[i - 1].client == client)
+                        return &world->boards[i - 1].words[slot];
+        }
+        ck_abort_msg("no such client");
+}
+
+void mark_idle(struct world *world, const struct client *client, const struct lease *lease)
+{
+        ck_assert(board_step(word_of(world, client, lease_slot(lease)), lease_id(lease), BOARD_BUSY,
+                             BOARD_IDLE));
+}
+
+bool was_revoked(struct world *world, const struct client *client, const struct lease *lease)
+{
+        return board_is(word_of(world, client, lease_slot(lease)), lease_id(lease), BOARD_REVOKED);
 }
 
 void ask_with(struct world *world, struct client *client, const struct policy_ask *request)
@@ -80,6 +106,14 @@ struct lease *expect_grant(struct world *world, const struct client *client, uin
         ck_assert_ptr_eq(order.client, client);
         ck_assert_uint_eq(order.serial, serial);
         return order.lease;
+}
+
+void expect_notice(struct world *world, const struct client *client, const struct lease *lease)
+{
+        struct order order = take(world, ORDER_NOTICE);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_ptr_eq(order.lease, lease);
 }
 
 void expect_release(struct world *world, const struct block *block)

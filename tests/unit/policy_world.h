@@ -10,11 +10,17 @@
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 
-#define WORLD_N_SLOTS 100
+#define WORLD_N_SLOTS   100
+#define WORLD_N_CLIENTS 32
 
 struct world {
         struct policy *policy;
         uint64_t now_ns;
+        unsigned n_clients;
+        struct {
+                struct client *client;
+                _Atomic uint64_t words[WORLD_N_SLOTS];
+        } boards[WORLD_N_CLIENTS];
 };
 
 /* Pool 0: device memory, max_bytes. Pool 1: pinned memory, 64 MiB. */
@@ -22,6 +28,13 @@ struct world world_new(uint64_t max_bytes);
 void world_free(struct world *world);
 
 struct client *join(struct world *world, uint32_t uid);
+
+/* The word of a slot on the client's board. */
+_Atomic uint64_t *word_of(struct world *world, const struct client *client, uint32_t slot);
+
+/* The client does not use the lease's block, and says so. */
+void mark_idle(struct world *world, const struct client *client, const struct lease *lease);
+bool was_revoked(struct world *world, const struct client *client, const struct lease *lease);
 
 /* Asks pool 0 for n_bytes without properties. */
 void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n_bytes,
@@ -37,6 +50,9 @@ void expect_refusal(struct world *world, const struct client *client, uint32_t s
 
 /* The next order must grant it; returns the lease. */
 struct lease *expect_grant(struct world *world, const struct client *client, uint32_t serial);
+
+/* The next order must tell the client to unmap this revoked lease. */
+void expect_notice(struct world *world, const struct client *client, const struct lease *lease);
 
 /* The next order must release this block, which then happens. */
 void expect_release(struct world *world, const struct block *block);

@@ -10,8 +10,13 @@
 struct shelf {
         struct bins bins;
         struct block blocks[N_BLOCKS];
-        bool cached[N_BLOCKS];
+        bool there[N_BLOCKS];
 };
+
+static enum bin_side side_of(unsigned i)
+{
+        return i % 2 ? BIN_CACHED : BIN_LEASED;
+}
 
 static struct shelf *shelf_new(void)
 {
@@ -33,8 +38,8 @@ static struct shelf *shelf_new(void)
 static void shelf_free(struct shelf *shelf)
 {
         for (unsigned i = 0; i < N_BLOCKS; i++) {
-                if (shelf->cached[i])
-                        bin_remove(shelf->blocks[i].bin, &shelf->blocks[i]);
+                if (shelf->there[i])
+                        bin_remove(shelf->blocks[i].bin, side_of(i), &shelf->blocks[i]);
         }
         for (unsigned i = 0; i < N_BLOCKS; i++)
                 bin_unref(shelf->blocks[i].bin);
@@ -43,50 +48,65 @@ static void shelf_free(struct shelf *shelf)
         free(shelf);
 }
 
-/* The smallest size that serves, or 0. */
-static uint64_t best_size(const struct shelf *shelf, uint64_t n_bytes, uint32_t properties)
+/* The smallest size in the range, or the largest, or 0. */
+enum wanted { SMALLEST, LARGEST };
+static uint64_t best_size(const struct shelf *shelf, enum bin_side side,
+                          const struct bin_range *range, enum wanted wanted)
 {
         uint64_t best = 0;
 
         for (unsigned i = 0; i < N_BLOCKS; i++) {
                 const struct bin *bin = shelf->blocks[i].bin;
 
-                if (!shelf->cached[i] || bin->properties != properties)
+                if (!shelf->there[i] || side_of(i) != side || bin->properties != range->properties)
                         continue;
-                if (bin->n_bytes < n_bytes || (bin->n_bytes - n_bytes) * 8 > n_bytes)
+                if (bin->n_bytes < range->n_least_bytes || bin->n_bytes > range->n_most_bytes)
                         continue;
-                if (!best || bin->n_bytes < best)
+                if (!best || (wanted == SMALLEST ? bin->n_bytes < best : bin->n_bytes > best))
                         best = bin->n_bytes;
         }
         return best;
 }
 
+static void compare_one(const struct shelf *shelf, enum bin_side side,
+                        const struct bin_range *range)
+{
+        struct bin *first = bins_find(&shelf->bins, side, range);
+        struct bin *last = bins_find_last(&shelf->bins, side, range);
+
+        ck_assert_uint_eq(first ? first->n_bytes : 0, best_size(shelf, side, range, SMALLEST));
+        ck_assert_uint_eq(last ? last->n_bytes : 0, best_size(shelf, side, range, LARGEST));
+        ck_assert(!first || first->properties == range->properties);
+        ck_assert(!last || last->properties == range->properties);
+}
+
 static void compare_all_sizes(const struct shelf *shelf)
 {
         for (uint64_t n = 1; n <= 66; n++) {
-                for (uint32_t properties = 0; properties <= 4; properties += 4) {
-                        struct bin *bin = bins_find(&shelf->bins, n * 2 * MIB,
-                                                    bins_limit(n * 2 * MIB), properties);
+                struct bin_range range = {
+                        .n_least_bytes = n * 2 * MIB,
+                        .n_most_bytes = random() % 2 ? bins_limit(n * 2 * MIB)
+                                                     : (uint64_t)(random() % 70) * 2 * MIB,
+                        .properties = (uint32_t)random() % 2 * 4,
+                };
 
-                        ck_assert_uint_eq(bin ? bin->n_bytes : 0,
-                                          best_size(shelf, n * 2 * MIB, properties));
-                        ck_assert(!bin || bin->properties == properties);
-                }
+                compare_one(shelf, BIN_CACHED, &range);
+                compare_one(shelf, BIN_LEASED, &range);
         }
 }
 
-START_TEST(smallest_that_serves_is_found)
+START_TEST(smallest_and_largest_in_a_range_are_found)
 {
         struct shelf *shelf = shelf_new();
 
         for (unsigned step = 0; step < 500; step++) {
                 unsigned i = (unsigned)random() % N_BLOCKS;
 
-                if (shelf->cached[i])
-                        bin_remove(shelf->blocks[i].bin, &shelf->blocks[i]);
+                if (shelf->there[i])
+                        bin_remove(shelf->blocks[i].bin, side_of(i), &shelf->blocks[i]);
                 else
-                        bin_put(shelf->blocks[i].bin, &shelf->blocks[i]);
-                shelf->cached[i] = !shelf->cached[i];
+                        bin_put(shelf->blocks[i].bin, side_of(i), &shelf->blocks[i]);
+                shelf->there[i] = !shelf->there[i];
                 compare_all_sizes(shelf);
         }
         shelf_free(shelf);
@@ -123,7 +143,7 @@ END_TEST
 
 int main(void)
 {
-        const TTest *tests[] = {smallest_that_serves_is_found, equal_sizes_share_a_bin,
+        const TTest *tests[] = {smallest_and_largest_in_a_range_are_found, equal_sizes_share_a_bin,
                                 limit_is_an_eighth_more};
 
         return run_tests("bins", tests, ARRAY_SIZE(tests));

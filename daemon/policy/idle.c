@@ -1,0 +1,210 @@
+#include "daemon/policy/idle.h"
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+
+static struct lease *lease_of(const struct block *block)
+{
+        return TAILQ_FIRST(&block->leases);
+}
+
+/* True if it is cached now. */
+static bool revoke_to_cache(struct block *block)
+{
+        if (!lease_revoke(lease_of(block)))
+                return false;
+        block_give_up(block);
+        return block->state == BLOCK_CACHED;
+}
+
+static struct block *revoke_in(struct bin *bin, const struct client *asker, struct looks *looks)
+{
+        struct bin_blocks *blocks = &bin->sides[BIN_LEASED];
+        const struct block *last = TAILQ_LAST(blocks, bin_blocks);
+        struct block *block, *next;
+        bool was_last = false;
+
+        for (block = TAILQ_FIRST(blocks); block && !was_last && looks->n_left; block = next) {
+                next = TAILQ_NEXT(block, bin_link);
+                was_last = block == last;
+                looks->n_left--;
+                if (lease_of(block)->client != asker && revoke_to_cache(block))
+                        return block;
+                if (block_may_be_idle(block))
+                        block_seen_in_use(block);
+        }
+        return NULL;
+}
+
+struct block *idle_revoke_one(struct holding *holding, const struct client *asker,
+                              const struct bin_range *range, enum idle_choice choice,
+                              struct looks *looks)
+{
+        const struct usage nothing = {{0}};
+        struct bin_range rest = *range;
+        struct block *block = NULL;
+
+        while (!block && looks->n_left && rest.n_least_bytes <= rest.n_most_bytes) {
+                struct bin *bin = choice == IDLE_SMALLEST
+                                          ? bins_find(&holding->bins, BIN_LEASED, &rest)
+                                          : bins_find_last(&holding->bins, BIN_LEASED, &rest);
+
+                if (!bin)
+                        break;
+                if (choice == IDLE_SMALLEST)
+                        rest.n_least_bytes = bin->n_bytes + 1;
+                else
+                        rest.n_most_bytes = bin->n_bytes - 1;
+                /* The tenant is charged for it already, the client is not. */
+                if (!quota_bars(asker, LIMIT_OF_CLIENT, holding->pool, bin->n_bytes, &nothing))
+                        block = revoke_in(bin, asker, looks);
+        }
+        return block;
+}
+
+static bool is_full(const struct idle_leases *idle)
+{
+        return idle->n == IDLE_LOOKS_A_REQUEST;
+}
+
+/* Notes it if it is idle, and wanted. */
+static void look(struct idle_leases *idle, struct block *block, bool is_wanted, struct looks *looks)
+{
+        struct lease *lease = lease_of(block);
+
+        looks->n_left--;
+        if (is_wanted && lease_is_idle(lease)) {
+                idle->leases[idle->n++] = lease;
+                idle->n_bytes += block->bin->n_bytes;
+        } else {
+                block_seen_in_use(block);
+        }
+}
+
+void idle_add_own(struct idle_leases *idle, const struct holding *holding,
+                  const struct client *client, struct looks *looks)
+{
+        const struct block *last = TAILQ_LAST(&holding->leased, holding_blocks);
+        struct block *block, *next;
+        bool was_last = false;
+
+        for (block = TAILQ_FIRST(&holding->leased);
+             block && !was_last && looks->n_left && !is_full(idle); block = next) {
+                next = TAILQ_NEXT(block, holding_link);
+                was_last = block == last;
+                look(idle, block, !client || lease_of(block)->client == client, looks);
+        }
+}
+
+static bool may_be_robbed(const struct holding *holding, uint64_t now_ns)
+{
+        return !holding->was_robbed || now_ns >= holding->robbed_ns + IDLE_ROB_NS;
+}
+
+void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
+                     uint64_t now_ns, struct looks *looks)
+{
+        const struct pool *pool = asker->pool;
+        const struct block *last = TAILQ_LAST(&pool->leased, pool_blocks_by_age);
+        struct block *block, *next;
+        bool was_last = false;
+
+        for (block = TAILQ_FIRST(&pool->leased);
+             block && !was_last && looks->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
+             block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                was_last = block == last;
+                look(idle, block, block->holding != asker && may_be_robbed(block->holding, now_ns),
+                     looks);
+        }
+}
+
+uint64_t idle_let_go(const struct idle_leases *idle, const struct client *client, uint64_t n_bytes)
+{
+        uint64_t n_gone_bytes = 0;
+
+        for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
+                struct lease *lease = idle->leases[i];
+
+                if ((client && lease->client != client) || !lease_revoke(lease))
+                        continue;
+                block_let_go(lease->block);
+                n_gone_bytes += lease->block->bin->n_bytes;
+        }
+        return n_gone_bytes;
+}
+
+void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
+{
+        uint64_t n_gone_bytes = 0;
+
+        for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
+                struct lease *lease = idle->leases[i];
+                struct holding *holding = lease->block->holding;
+
+                if (!lease_revoke(lease))
+                        continue;
+                holding->was_robbed = true;
+                holding->robbed_ns = now_ns;
+                block_let_go(lease->block);
+                n_gone_bytes += lease->block->bin->n_bytes;
+        }
+}
+
+/* Limits on bytes are over all pools of a kind, those on leases over all pools. */
+static void add_limited(struct idle_leases *idle, const struct client *client,
+                        const struct pool *pool, const struct limit_hit *hit, struct looks *looks)
+{
+        const struct tenant *tenant = client->tenant;
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                const struct holding *holding = &tenant->holdings[i];
+
+                if (hit->kind == LIMIT_LEASES ||
+                    holding->pool->settings.kind == pool->settings.kind)
+                        idle_add_own(idle, holding, hit->scope == LIMIT_OF_CLIENT ? client : NULL,
+                                     looks);
+        }
+}
+
+/* One that serves the request changes hands: the tenant is charged no more than before. */
+static bool move_within_tenant(const struct request *request, const struct limit_hit *hit,
+                               struct looks *looks)
+{
+        const struct client *client = request->client;
+        struct bin_range fits = request_fits(request);
+        struct limit_hit next;
+
+        return hit->scope == LIMIT_OF_TENANT &&
+               idle_revoke_one(&client->tenant->holdings[request->pool->id], client, &fits,
+                               IDLE_SMALLEST, looks) &&
+               !quota_is_passed(client, request->pool, request->n_bytes, &next);
+}
+
+bool idle_relieve(const struct request *request, const struct limit_hit *hit, struct looks *looks)
+{
+        bool is_count = hit->kind == LIMIT_LEASES;
+        uint64_t n_asked = is_count ? 1 : request->n_bytes;
+        struct idle_leases idle = {.n = 0};
+        struct limit_hit next;
+
+        if (move_within_tenant(request, hit, looks))
+                return true;
+        add_limited(&idle, request->client, request->pool, hit, looks);
+        if (hit->used + n_asked - hit->max > (is_count ? idle.n : idle.n_bytes))
+                return false;
+        for (unsigned i = 0; i < idle.n; i++) {
+                struct block *block = idle.leases[i]->block;
+
+                if (!quota_is_passed(request->client, request->pool, request->n_bytes, &next))
+                        return true;
+                if (lease_revoke(idle.leases[i]))
+                        block_give_up(block);
+        }
+        return !quota_is_passed(request->client, request->pool, request->n_bytes, &next);
+}

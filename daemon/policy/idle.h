@@ -1,0 +1,66 @@
+/* Leases that their clients do not use at present: found on the boards, and revoked.
+ *
+ * Nobody says when a lease becomes idle, so they are looked for when somebody is in want. What is
+ * seen in use goes to the end of the lists: the ones at the front have been idle for longest, and
+ * the next search begins with others. That bounds a search: with so many looks, of a few cache
+ * misses each, it takes tens of microseconds however many leases there are, and a tenant's thousands
+ * are seen in a few. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/policy/limit_table.h"
+
+#define IDLE_LOOKS_A_REQUEST 512
+#define IDLE_LOOKS_A_WALK    2048
+
+/* A tenant's idle leases are not taken for others twice within this time. */
+#define IDLE_ROB_NS UINT64_C(100000000)
+
+struct bin_range;
+struct block;
+struct client;
+struct holding;
+struct lease;
+struct pool;
+struct request;
+
+/* Looks that a search may still make. */
+struct looks {
+        unsigned n_left;
+};
+
+/* Some leases that were idle when they were looked at, longest ago first. They are found again before
+ * anything else is told to the policy: they do not end meanwhile. */
+struct idle_leases {
+        struct lease *leases[IDLE_LOOKS_A_REQUEST];
+        unsigned n;
+        uint64_t n_bytes;
+};
+
+/* Revokes an idle lease of another client of the holding's tenant: its block, which is cached now, is
+ * the smallest in the range; or the largest. NULL: none was found. */
+enum idle_choice { IDLE_SMALLEST, IDLE_LARGEST };
+struct block *idle_revoke_one(struct holding *holding, const struct client *asker,
+                              const struct bin_range *range, enum idle_choice choice,
+                              struct looks *looks);
+
+/* Adds those of the tenant in one pool; of one client only, or NULL. */
+void idle_add_own(struct idle_leases *idle, const struct holding *holding,
+                  const struct client *client, struct looks *looks);
+
+/* Adds those of other tenants, until there are n_bytes. */
+void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
+                     uint64_t now_ns, struct looks *looks);
+
+/* Revokes leases (of one client, or of all: NULL) and lets go of their blocks until it was n_bytes;
+ * returns how many. */
+uint64_t idle_let_go(const struct idle_leases *idle, const struct client *client, uint64_t n_bytes);
+
+/* The same with those of other tenants, who are spared for a while then. */
+void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns);
+
+/* A limit is in the way of the request that idle leases of its own side are charged against: they are
+ * revoked and their blocks cached, if that is enough. */
+bool idle_relieve(const struct request *request, const struct limit_hit *hit, struct looks *looks);

@@ -1,0 +1,323 @@
+/* Idle leases change hands within a tenant, without the holder's help. */
+#include "base/err.h"
+#include "daemon/policy/idle.h"
+#include "proto/board.h"
+#include "tests/unit/policy_world.h"
+
+START_TEST(idle_block_serves_another_client_of_the_tenant)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 36 * MIB);
+        struct order order;
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 32 * MIB, 0);
+        order = take(&world, ORDER_GRANT);
+        ck_assert_ptr_eq(order.block, held.block);
+        ck_assert_ptr_eq(order.client, b);
+        ck_assert(was_revoked(&world, a, held.lease));
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ck_assert_uint_eq(client_charged(b, 0), 36 * MIB);
+        expect_totals(&world, 36 * MIB, 0, 0);
+        ck_assert_uint_eq(figures(&world).n_leases, 1);
+        /* As after a return that did not unmap. */
+        ck_assert_int_eq(policy_return(world.policy, a, held.id, RETURN_UNMAPPED, 0),
+                         GPUMEM_E_NO_LEASE);
+        unmap(&world, a, held.id);
+        ck_assert_uint_eq(atomic_load(word_of(&world, a, 0)), 0);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(nobody_is_revoked_without_need_or_right)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1), *other = join(&world, 2);
+        struct held busy = hold(&world, a, 4 * MIB), idle = hold(&world, a, 8 * MIB);
+
+        mark_idle(&world, a, idle.lease);
+        /* In use; too large; another tenant's; its own. */
+        ask(&world, b, 1, 4 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        ask(&world, b, 2, 6 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        ask(&world, other, 1, 8 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        ask(&world, a, 1, 8 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        ck_assert(!was_revoked(&world, a, busy.lease) && !was_revoked(&world, a, idle.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(cached_block_goes_before_an_idle_one)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 16 * MIB);
+        struct held cached = cache(&world, a, 18 * MIB, RETURN_UNMAPPED);
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 16 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, cached.block);
+        ask(&world, b, 2, 16 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held.block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(smallest_idle_block_that_fits_is_taken)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held large = hold(&world, a, 18 * MIB), small = hold(&world, a, 16 * MIB);
+
+        mark_idle(&world, a, large.lease);
+        mark_idle(&world, a, small.lease);
+        ask(&world, b, 1, 16 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, small.block);
+        ask(&world, b, 2, 16 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, large.block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(one_that_was_taken_back_stays)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        mark_idle(&world, a, held.lease);
+        ck_assert(board_step(word_of(&world, a, 0), held.id, BOARD_IDLE, BOARD_BUSY));
+        ask(&world, b, 1, 4 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(lies_change_nothing)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+        const uint64_t lies[] = {
+                0,
+                UINT64_MAX,
+                BOARD_IDLE,
+                board_word(held.id + 1, BOARD_IDLE),
+                board_word(held.id, BOARD_REVOKED),
+                board_word(held.id, 0),
+                board_word(held.id, 99),
+        };
+
+        for (uint32_t i = 0; i < ARRAY_SIZE(lies); i++) {
+                atomic_store(word_of(&world, a, 0), lies[i]);
+                ask(&world, b, i, 4 * MIB, 0);
+                created(&world, take(&world, ORDER_CREATE).block, 0);
+                give_back(&world, b, expect_grant(&world, b, i), RETURN_UNMAPPED);
+                ck_assert_int_eq(policy_free_all(world.policy, b, 9, SCOPE_TENANT, 0), 0);
+                released(&world, take(&world, ORDER_RELEASE).block);
+                (void)take(&world, ORDER_FREED);
+                ck_assert_uint_eq(atomic_load(word_of(&world, a, 0)), lies[i]);
+        }
+        give_back(&world, a, held.lease, RETURN_UNMAPPED);
+        ck_assert_uint_eq(atomic_load(word_of(&world, a, 0)), 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(lease_that_was_not_told_of_is_not_idle)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+
+        ask(&world, a, 1, 4 * MIB, 0);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        atomic_store(word_of(&world, a, 0), board_word(1, BOARD_IDLE));
+        ask(&world, b, 1, 4 * MIB, 0);
+        (void)expect_grant(&world, a, 1);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(shareable_block_is_never_taken)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct policy_ask request = {
+                .serial = 1, .n_bytes = 4 * MIB, .properties = POLICY_SHAREABLE};
+
+        ask_with(&world, a, &request);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        mark_idle(&world, a, expect_grant(&world, a, 1));
+        ask_with(&world, b, &request);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(smaller_blocks_serve_if_they_may)
+{
+        struct world world = world_new(200 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held[] = {hold(&world, a, 8 * MIB), hold(&world, a, 12 * MIB),
+                              hold(&world, a, 14 * MIB)};
+        struct held cached = cache(&world, a, 10 * MIB, RETURN_UNMAPPED);
+        struct policy_ask request = {.serial = 1, .n_bytes = 32 * MIB, .n_least_bytes = 10 * MIB};
+
+        for (unsigned i = 0; i < 2; i++)
+                mark_idle(&world, a, held[i].lease);
+        /* A cached one, though an idle one is larger; the largest idle one; none. */
+        ask_with(&world, b, &request);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, cached.block);
+        request.serial = 2;
+        ask_with(&world, b, &request);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[1].block);
+        request.serial = 3;
+        ask_with(&world, b, &request);
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 32 * MIB);
+        /* What fits goes before what does not. */
+        mark_idle(&world, a, held[2].lease);
+        request = (struct policy_ask){.serial = 4, .n_bytes = 14 * MIB, .n_least_bytes = 2 * MIB};
+        ask_with(&world, b, &request);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[2].block);
+        world_free(&world);
+}
+END_TEST
+
+/* Searches are bounded, and each goes on where the last one ended. */
+START_TEST(many_busy_leases_do_not_hide_an_idle_one)
+{
+        struct world world = world_new(100 * GIB);
+        struct client *holders[2 * IDLE_LOOKS_A_REQUEST / WORLD_N_SLOTS + 1];
+        struct client *b = join(&world, 1);
+        struct held last;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(holders); i++) {
+                holders[i] = join(&world, 1);
+                for (unsigned j = 0; j < WORLD_N_SLOTS; j++, n++)
+                        last = hold(&world, holders[i], 2 * MIB);
+        }
+        ck_assert_uint_gt(n, 2 * IDLE_LOOKS_A_REQUEST);
+        mark_idle(&world, holders[ARRAY_SIZE(holders) - 1], last.lease);
+        for (uint32_t i = 0; i < 2; i++) {
+                ask(&world, b, i, 2 * MIB, 0);
+                policy_cancel(world.policy, b, i, 0);
+                expect_refusal(&world, b, i, GPUMEM_E_CANCELLED);
+        }
+        ask(&world, b, 2, 2 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, last.block);
+        world_free(&world);
+}
+END_TEST
+
+static void limit(struct world *world, enum limit_scope scope, enum limit_kind kind, uint64_t max)
+{
+        ck_assert_int_eq(policy_set_limit(world->policy, scope, POLICY_EVERY_UID, kind, max, 0), 0);
+        policy_check(world->policy);
+}
+
+START_TEST(idle_leases_give_way_to_their_tenants_limit)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held[] = {hold(&world, a, 4 * MIB), hold(&world, a, 8 * MIB),
+                              hold(&world, a, 4 * MIB)};
+
+        limit(&world, LIMIT_OF_TENANT, LIMIT_DEVICE_BYTES, 16 * MIB);
+        mark_idle(&world, a, held[0].lease);
+        mark_idle(&world, a, held[1].lease);
+        /* One that serves changes hands. */
+        ask(&world, b, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[1].block);
+        ck_assert(!was_revoked(&world, a, held[0].lease));
+        /* One that does not is in the cache then. */
+        ask(&world, b, 2, 2 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        ck_assert(was_revoked(&world, a, held[0].lease));
+        expect_totals(&world, 14 * MIB, 4 * MIB, 0);
+        /* What would not be enough stays. */
+        mark_idle(&world, a, held[2].lease);
+        ask(&world, b, 3, 16 * MIB, 0);
+        expect_refusal(&world, b, 3, GPUMEM_E_LIMIT);
+        ck_assert(!was_revoked(&world, a, held[2].lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(idle_leases_give_way_to_their_clients_limit)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held[] = {hold(&world, a, 4 * MIB), hold(&world, b, 4 * MIB)};
+
+        limit(&world, LIMIT_OF_CLIENT, LIMIT_LEASES, 1);
+        mark_idle(&world, b, held[1].lease);
+        ask(&world, a, 1, 4 * MIB, 0);
+        expect_refusal(&world, a, 1, GPUMEM_E_LIMIT);
+        mark_idle(&world, a, held[0].lease);
+        ask(&world, a, 2, 8 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        ck_assert(was_revoked(&world, a, held[0].lease));
+        ck_assert(!was_revoked(&world, b, held[1].lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(a_larger_block_does_not_pass_the_askers_limit)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 18 * MIB);
+
+        limit(&world, LIMIT_OF_CLIENT, LIMIT_DEVICE_BYTES, 16 * MIB);
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 16 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        ck_assert(!was_revoked(&world, a, held.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(spoiled_block_is_let_go_and_not_served)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        policy_spoil(world.policy, held.block, 0);
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 4 * MIB, 0);
+        expect_release(&world, held.block);
+        expect_notice(&world, a, held.lease);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                idle_block_serves_another_client_of_the_tenant,
+                nobody_is_revoked_without_need_or_right,
+                cached_block_goes_before_an_idle_one,
+                smallest_idle_block_that_fits_is_taken,
+                one_that_was_taken_back_stays,
+                lies_change_nothing,
+                lease_that_was_not_told_of_is_not_idle,
+                shareable_block_is_never_taken,
+                smaller_blocks_serve_if_they_may,
+                many_busy_leases_do_not_hide_an_idle_one,
+                idle_leases_give_way_to_their_tenants_limit,
+                idle_leases_give_way_to_their_clients_limit,
+                a_larger_block_does_not_pass_the_askers_limit,
+                spoiled_block_is_let_go_and_not_served,
+        };
+
+        return run_tests("policy: idle leases", tests, ARRAY_SIZE(tests));
+}

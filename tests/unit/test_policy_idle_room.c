@@ -1,0 +1,227 @@
+/* Idle leases make room: whose goes first, and what becomes of the bytes. */
+#include "base/err.h"
+#include "daemon/policy/idle.h"
+#include "proto/board.h"
+#include "tests/unit/policy_world.h"
+
+START_TEST(other_tenants_idle_block_lingers_until_it_is_unmapped)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, a, 16 * MIB);
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 8 * MIB, 5000);
+        expect_release(&world, held.block);
+        expect_notice(&world, a, held.lease);
+        expect_idle(&world);
+        expect_totals(&world, 0, 0, 16 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 16 * MIB);
+        unmap(&world, a, held.id);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 8 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(its_holders_death_is_as_good)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, a, 16 * MIB);
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 8 * MIB, 5000);
+        expect_release(&world, held.block);
+        /* The notice was not taken: nobody is there to be told any more. */
+        (void)policy_client_dead(world.policy, a, 0);
+        policy_check(world.policy);
+        expect_idle(&world);
+        (void)policy_client_eof(world.policy, a, 0);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(who_does_not_wait_takes_nothing)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, a, 16 * MIB);
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 8 * MIB, 0);
+        expect_refusal(&world, b, 1, GPUMEM_E_REFUSED);
+        ck_assert(!was_revoked(&world, a, held.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(nothing_is_taken_that_would_not_be_enough)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held idle = hold(&world, a, 8 * MIB), busy = hold(&world, a, 8 * MIB);
+
+        mark_idle(&world, a, idle.lease);
+        ask(&world, b, 1, 10 * MIB, 5000);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, idle.lease));
+        /* Nobody says so when it is: the server looks from time to time. */
+        mark_idle(&world, a, busy.lease);
+        policy_expire(world.policy, world.now_ns);
+        expect_release(&world, idle.block);
+        expect_notice(&world, a, idle.lease);
+        expect_release(&world, busy.block);
+        expect_notice(&world, a, busy.lease);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(those_nearest_to_the_asker_go_first)
+{
+        struct world world = world_new(40 * MIB);
+        struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
+        struct held others_idle = hold(&world, other, 8 * MIB);
+        struct held others_cached = cache(&world, other, 8 * MIB, RETURN_MAPPED);
+        struct held kins_idle = hold(&world, kin, 8 * MIB), own_idle = hold(&world, a, 8 * MIB);
+        struct held own_cached = cache(&world, a, 8 * MIB, RETURN_MAPPED);
+        const struct held *order[] = {&own_idle, &kins_idle, &own_cached, &others_cached,
+                                      &others_idle};
+
+        mark_idle(&world, other, others_idle.lease);
+        mark_idle(&world, kin, kins_idle.lease);
+        mark_idle(&world, a, own_idle.lease);
+        for (uint32_t i = 0; i < ARRAY_SIZE(order); i++) {
+                struct order next;
+
+                /* No block serves it; what lingers already is counted on. */
+                ask(&world, a, i, (i * 8 + 6) * MIB, UINT64_MAX);
+                ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, order[i]->block);
+                next = policy_next_order(world.policy);
+                ck_assert_int_eq(next.kind, order[i] == &own_cached || order[i] == &others_cached
+                                                    ? ORDER_NONE
+                                                    : ORDER_NOTICE);
+                policy_cancel(world.policy, a, i, 0);
+                expect_refusal(&world, a, i, GPUMEM_E_CANCELLED);
+                expect_idle(&world);
+        }
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(oldest_goes_first_and_use_makes_young)
+{
+        struct world world = world_new(12 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held[] = {hold(&world, a, 4 * MIB), hold(&world, a, 4 * MIB),
+                              hold(&world, a, 4 * MIB)};
+
+        /* The first one is seen in use. */
+        ask(&world, b, 1, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                mark_idle(&world, a, held[i].lease);
+        policy_expire(world.policy, world.now_ns);
+        expect_release(&world, held[0].block);
+        expect_notice(&world, a, held[0].lease);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(a_tenant_is_not_robbed_twice_at_once)
+{
+        struct world world = world_new(24 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
+        struct held first = hold(&world, a, 8 * MIB), second = hold(&world, a, 8 * MIB);
+        struct held third = hold(&world, c, 8 * MIB);
+
+        mark_idle(&world, a, first.lease);
+        mark_idle(&world, a, second.lease);
+        ask(&world, b, 1, 8 * MIB, UINT64_MAX);
+        expect_release(&world, first.block);
+        expect_notice(&world, a, first.lease);
+        unmap(&world, a, first.id);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, b, 1);
+        ask(&world, b, 2, 8 * MIB, UINT64_MAX);
+        world.now_ns += IDLE_ROB_NS - 1;
+        policy_expire(world.policy, world.now_ns);
+        expect_idle(&world);
+        /* Another one may be meanwhile. */
+        mark_idle(&world, c, third.lease);
+        policy_expire(world.policy, world.now_ns);
+        expect_release(&world, third.block);
+        expect_notice(&world, c, third.lease);
+        ask(&world, b, 3, 8 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        unmap(&world, c, third.id);
+        (void)take(&world, ORDER_CREATE);
+        world.now_ns += 1;
+        policy_expire(world.policy, world.now_ns);
+        expect_release(&world, second.block);
+        expect_notice(&world, a, second.lease);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(ones_own_tenant_is_not_spared)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *kin = join(&world, 1);
+        struct held first = hold(&world, kin, 8 * MIB), second = hold(&world, kin, 8 * MIB);
+
+        mark_idle(&world, kin, first.lease);
+        mark_idle(&world, kin, second.lease);
+        ask(&world, a, 1, 2 * MIB, UINT64_MAX);
+        expect_release(&world, first.block);
+        expect_notice(&world, kin, first.lease);
+        unmap(&world, kin, first.id);
+        (void)take(&world, ORDER_CREATE);
+        ask(&world, a, 2, 12 * MIB, UINT64_MAX);
+        expect_release(&world, second.block);
+        expect_notice(&world, kin, second.lease);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(revoked_leases_are_called_in_once_when_their_block_goes)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 8 * MIB);
+        struct lease *lease;
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 8 * MIB, 0);
+        lease = expect_grant(&world, b, 1);
+        expect_idle(&world);
+        give_back(&world, b, lease, RETURN_UNMAPPED);
+        ck_assert_int_eq(policy_free_all(world.policy, b, 2, SCOPE_TENANT, 0), 0);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        /* It has gone by itself: there is nothing to say. */
+        unmap(&world, a, held.id);
+        released(&world, held.block);
+        ck_assert_uint_eq(take(&world, ORDER_FREED).n_bytes, 8 * MIB);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                other_tenants_idle_block_lingers_until_it_is_unmapped,
+                its_holders_death_is_as_good,
+                who_does_not_wait_takes_nothing,
+                nothing_is_taken_that_would_not_be_enough,
+                those_nearest_to_the_asker_go_first,
+                oldest_goes_first_and_use_makes_young,
+                a_tenant_is_not_robbed_twice_at_once,
+                ones_own_tenant_is_not_spared,
+                revoked_leases_are_called_in_once_when_their_block_goes,
+        };
+
+        return run_tests("policy: room of idle leases", tests, ARRAY_SIZE(tests));
+}
