@@ -7,7 +7,6 @@
 #include "base/size.h"
 #include "client/looks.h"
 #include "gpumem.h"
-#include "proto/board.h"
 
 #define ARENA_START (UINT64_C(1) << 44)
 
@@ -28,7 +27,6 @@ struct stream {
 
 struct record {
         struct heap_block block;
-        _Atomic uint64_t word;
 };
 
 struct live {
@@ -46,11 +44,25 @@ struct replay {
         struct space space;
         uint64_t n_live_bytes;
         uint32_t n_blocks;
-        uint64_t n_leases;
         enum replay_service service;
-        double next_look_us; /* of the service; 0: it sleeps */
+        double next_look_us;   /* of the service; 0: it sleeps */
+        struct node *own_node; /* NULL: it is somebody else's */
+        struct member *member;
         struct replay_figures figures;
 };
+
+static int join_node(struct replay *replay, const struct replay_options *options)
+{
+        int r = 0;
+
+        replay->member = options->member;
+        if (!replay->member) {
+                r = node_new(options->n_device_bytes, &replay->own_node);
+                if (!r)
+                        r = node_add_member(replay->own_node, &replay->member);
+        }
+        return r;
+}
 
 int replay_new(const struct trace *trace, const struct replay_options *options,
                struct replay **ret_replay)
@@ -70,6 +82,8 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
         replay->streams = calloc(replay->n_streams, sizeof(*replay->streams));
         replay->live = calloc(trace->n_ids, sizeof(*replay->live));
         if (replay->streams && replay->live)
+                r = join_node(replay, options);
+        if (!r)
                 r = arena_new(ARENA_START, space_arena_bytes(options->n_device_bytes), &arena);
         if (r) {
                 (void)replay_free(replay);
@@ -109,6 +123,7 @@ struct replay *replay_free(struct replay *replay)
                 shelf_deinit(&replay->space.shelf);
         }
         (void)arena_free(replay->space.arena);
+        (void)node_free(replay->own_node);
         free(replay->streams);
         free(replay->live);
         free(replay);
@@ -183,17 +198,36 @@ static void poll_all(struct replay *replay)
                 poll_stream(replay, &replay->streams[i]);
 }
 
+static void forget(struct replay *replay, struct heap_block *block)
+{
+        arena_take_out(replay->space.arena, &block->at);
+        price_return(replay, block->at.n_bytes);
+        replay->n_blocks--;
+        free(record_of(block));
+}
+
 static void make_room(struct replay *replay, uint64_t n_more_bytes, uint64_t start, uint64_t end)
 {
         struct heap_block *block;
 
         while (space_excess(&replay->space, n_more_bytes, (uint64_t)replay->now_us) &&
                (block = space_take_idle(&replay->space, start, end))) {
-                arena_take_out(replay->space.arena, &block->at);
                 space_forget(&replay->space, block->at.n_bytes);
-                price_return(replay, block->at.n_bytes);
-                replay->n_blocks--;
-                free(record_of(block));
+                member_return(replay->member, block->lease);
+                forget(replay, block);
+        }
+}
+
+/* What was revoked is unmapped. */
+static void sweep(struct replay *replay)
+{
+        struct heap_block *block;
+
+        shelf_sweep(&replay->space.shelf);
+        while ((block = shelf_next_revoked(&replay->space.shelf))) {
+                replay->space.n_reserved_bytes -= block->at.n_bytes;
+                member_unmapped(replay->member, block->lease);
+                forget(replay, block);
         }
 }
 
@@ -233,33 +267,51 @@ static void make_room_or_wait(struct replay *replay, const struct placement *pla
         }
 }
 
-static int lease(struct replay *replay, struct stream *stream, const struct arena_block *part)
+/* A block as the daemon has one, for that place. */
+static int lease(struct replay *replay, const struct arena_block *part, uint64_t n_most_bytes,
+                 struct record **ret_record)
 {
         struct record *record = calloc(1, sizeof(*record));
+        struct node_lease lease;
         int r;
 
         if (!record)
                 return -ENOMEM;
-        record->block.at = *part;
-        record->block.lease = ++replay->n_leases;
-        record->block.word = &record->word;
-        record->word = board_word(record->block.lease, BOARD_BUSY);
+        r = member_lease(replay->member, part->n_bytes, space_least_bytes(part->n_bytes),
+                         n_most_bytes, &lease);
+        if (r) {
+                free(record);
+                return r;
+        }
+        record->block.at = (struct arena_block){part->start, lease.n_bytes};
+        record->block.lease = lease.id;
+        record->block.word = lease.word;
         r = arena_put(replay->space.arena, &record->block.at);
         if (r) {
+                member_return(replay->member, lease.id);
                 free(record);
                 return r;
         }
-        r = heap_add_block(heap_of(stream), &record->block);
-        if (r) {
-                arena_take_out(replay->space.arena, &record->block.at);
-                free(record);
+        *ret_record = record;
+        return 0;
+}
+
+static int lease_into(struct replay *replay, struct stream *stream, const struct arena_block *part,
+                      uint64_t n_most_bytes)
+{
+        struct record *record;
+        int r = lease(replay, part, n_most_bytes, &record);
+
+        if (!r)
+                r = heap_add_block(heap_of(stream), &record->block);
+        if (r)
                 return r;
-        }
-        space_count(&replay->space, part->n_bytes);
-        price_lease(replay, part->n_bytes);
+        space_count(&replay->space, record->block.at.n_bytes);
+        price_lease(replay, record->block.at.n_bytes);
         if (++replay->n_blocks > replay->figures.peak_blocks)
                 replay->figures.peak_blocks = replay->n_blocks;
-        return 0;
+        /* Those above a part that came smaller would not touch it. */
+        return record->block.at.n_bytes < part->n_bytes ? GPUMEM_E_REFUSED : 0;
 }
 
 static void want(struct replay *replay, const struct stream *stream)
@@ -282,31 +334,50 @@ static void meet(struct replay *replay, struct stream *stream)
         stream->is_met = true;
 }
 
-static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
-                uint64_t *ret_address)
+/* GPUMEM_E_REFUSED: a part came smaller, and the rest is asked for anew. */
+static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
+                   bool *ret_leased)
 {
-        uint64_t n_allocated = (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
         struct placement placement;
         int r;
 
-        meet(replay, stream);
+        sweep(replay);
         record_work(replay, stream);
         poll_all(replay);
         want(replay, stream);
-        if (space_unshelve(&replay->space, &stream->in_space, n_allocated) ||
-            space_adopt(&replay->space, &stream->in_space, n_allocated)) {
-                replay->figures.hits++;
-                return heap_alloc(heap_of(stream), n_bytes, ret_address);
-        }
-        replay->figures.misses++;
-        (void)space_excess(&replay->space, n_allocated, (uint64_t)replay->now_us);
-        r = space_plan(&replay->space, &stream->in_space, n_allocated, &placement);
+        if (space_unshelve(&replay->space, &stream->in_space, n_allocated_bytes) ||
+            space_adopt(&replay->space, &stream->in_space, n_allocated_bytes))
+                return 0;
+        (void)space_excess(&replay->space, n_allocated_bytes, (uint64_t)replay->now_us);
+        r = space_plan(&replay->space, &stream->in_space, n_allocated_bytes, &placement);
         if (r)
                 return -E2BIG;
         make_room_or_wait(replay, &placement);
+        *ret_leased = true;
         for (unsigned i = 0; i < placement.n_parts && !r; i++)
-                r = lease(replay, stream, &placement.parts[i]);
-        return r ? r : heap_alloc(heap_of(stream), n_bytes, ret_address);
+                r = lease_into(replay, stream, &placement.parts[i],
+                               space_most_bytes(&replay->space, &placement, i));
+        return r;
+}
+
+static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
+                uint64_t *ret_address)
+{
+        uint64_t n_allocated_bytes = (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        bool leased = false;
+        int r = GPUMEM_E_REFUSED;
+
+        meet(replay, stream);
+        for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < SPACE_TRIES; i++) {
+                r = attempt(replay, stream, n_allocated_bytes, &leased);
+                if (r >= 0)
+                        r = heap_alloc(heap_of(stream), n_bytes, ret_address);
+        }
+        if (leased)
+                replay->figures.misses++;
+        else
+                replay->figures.hits++;
+        return r;
 }
 
 static int step_alloc(struct replay *replay, const struct trace_event *event)
@@ -337,6 +408,7 @@ static bool look_for_all(struct replay *replay)
 {
         bool more;
 
+        sweep(replay);
         poll_all(replay);
         more = space_shelve(&replay->space);
         more = space_settle(&replay->space) || more || next_over_us(replay) > 0;
@@ -357,7 +429,9 @@ static void wake_service(struct replay *replay)
 
 static void run_service(struct replay *replay)
 {
-        if (!replay->next_look_us || replay->now_us < replay->next_look_us)
+        bool noticed = member_take_notice(replay->member);
+
+        if (!noticed && (!replay->next_look_us || replay->now_us < replay->next_look_us))
                 return;
         replay->next_look_us = look_for_all(replay) ? replay->now_us + REPLAY_LOOK_US : 0;
 }
@@ -398,6 +472,8 @@ int replay_step(struct replay *replay)
                 return 1;
         replay->next++;
         replay->now_us += replay->us_per_line;
+        if (replay->own_node)
+                node_set_time(replay->own_node, replay->now_us);
         run_service(replay);
         return event->kind == TRACE_ALLOC ? step_alloc(replay, event) : step_free(replay, event);
 }

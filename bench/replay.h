@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/size.h"
+#include "bench/node.h"
 #include "bench/trace.h"
 #include "client/space.h"
 
@@ -30,6 +31,7 @@ struct replay_options {
         double us_per_line;
         uint64_t n_device_bytes;
         enum replay_service service;
+        struct member *member; /* of a node, alive for as long; NULL: alone on a node of its own */
 };
 
 struct replay_figures {

@@ -1,4 +1,4 @@
-/* trace and node: what the allocator holds for traces of real programs. */
+/* trace and traces: what the allocator holds for traces of real programs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,8 +8,9 @@
 #include "base/err.h"
 #include "bench/commands.h"
 #include "bench/replay.h"
+#include "bench/replayed.h"
 
-static struct replay_options options_of(const struct options *options)
+struct replay_options replayed_options(const struct options *options)
 {
         return (struct replay_options){
                 .n_streams = options->n_streams,
@@ -18,7 +19,7 @@ static struct replay_options options_of(const struct options *options)
                 .n_device_bytes = REPLAY_DEVICE_BYTES};
 }
 
-static int told(int r, const char *file)
+int replayed_told(int r, const char *file)
 {
         if (r < 0)
                 (void)fprintf(stderr, "gpumem-bench: %s: %s\n", file,
@@ -27,7 +28,7 @@ static int told(int r, const char *file)
 }
 
 /* What nothing is in would keep every bound. */
-static int read_trace(const char *file, struct trace *ret_trace)
+int replayed_read(const char *file, struct trace *ret_trace)
 {
         int r = trace_read(file, ret_trace);
 
@@ -43,7 +44,7 @@ static int run(const char *file, const struct replay_options *options,
 {
         struct replay *replay;
         struct trace trace;
-        int r = read_trace(file, &trace);
+        int r = replayed_read(file, &trace);
 
         if (r)
                 return r;
@@ -55,7 +56,7 @@ static int run(const char *file, const struct replay_options *options,
                 (void)replay_free(replay);
         }
         trace_deinit(&trace);
-        return told(r, file) < 0 ? r : 0;
+        return replayed_told(r, file) < 0 ? r : 0;
 }
 
 static double reserved_over_live(const struct replay_figures *figures)
@@ -63,7 +64,7 @@ static double reserved_over_live(const struct replay_figures *figures)
         return figures->peak_live ? (double)figures->peak_reserved / (double)figures->peak_live : 1;
 }
 
-static double hit_rate(const struct replay_figures *figures)
+double replayed_hit_rate(const struct replay_figures *figures)
 {
         uint64_t n = figures->hits + figures->misses;
 
@@ -90,7 +91,7 @@ static int add_figures(struct rows *rows, const struct replay_figures *figures)
                 {"peak_live", "bytes", (double)figures->peak_live, 0, ROW_NO_BOUND},
                 {"peak_reserved", "bytes", (double)figures->peak_reserved, 0, ROW_NO_BOUND},
                 {"reserved_over_live", "", reserved_over_live(figures), 1.2, ROW_AT_MOST},
-                {"hit_rate", "%", hit_rate(figures), 95, ROW_AT_LEAST},
+                {"hit_rate", "%", replayed_hit_rate(figures), 95, ROW_AT_LEAST},
                 {"leases", "", (double)figures->leases, 0, ROW_NO_BOUND},
                 {"returns", "", (double)figures->returns, 0, ROW_NO_BOUND},
                 {"peak_blocks", "", figures->peak_blocks, 4096, ROW_AT_MOST},
@@ -107,7 +108,7 @@ static int add_figures(struct rows *rows, const struct replay_figures *figures)
 
 int command_trace(const struct options *options, struct rows *rows)
 {
-        struct replay_options replay = options_of(options);
+        struct replay_options replay = replayed_options(options);
         struct replay_figures figures;
         int r = run(options->files[0], &replay, &figures);
 
@@ -150,7 +151,7 @@ static int add_each(const struct options *options, struct rows *rows,
                 r = add(rows, name, "", reserved_over_live(&figures[i]), 1.2, ROW_AT_MOST);
                 name_of(options->files[i], "hit_rate", name);
                 if (!r)
-                        r = add(rows, name, "%", hit_rate(&figures[i]), 95, ROW_AT_LEAST);
+                        r = add(rows, name, "%", replayed_hit_rate(&figures[i]), 95, ROW_AT_LEAST);
         }
         return r;
 }
@@ -159,107 +160,30 @@ int command_traces(const struct options *options, struct rows *rows)
 {
         static const struct {
                 const char *name;
-                struct replay_options options;
+                unsigned n_streams, lag_us;
                 double bound;
         } ways[] = {
-                {"reserved_over_live_mean",
-                 {1, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
-                 1.1},
-                {"the same, 4 streams",
-                 {4, 0, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
-                 1.2},
-                {"the same, 1 ms lag",
-                 {1, 1000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
-                 1.2},
-                {"the same, 10 ms lag",
-                 {1, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
-                 1.2},
-                {"the same, 4 streams and 10 ms lag",
-                 {4, 10000, REPLAY_US_PER_LINE, REPLAY_DEVICE_BYTES, REPLAY_THREAD},
-                 1.2},
+                {"reserved_over_live_mean", 1, 0, 1.1},
+                {"the same, 4 streams", 4, 0, 1.2},
+                {"the same, 1 ms lag", 1, 1000, 1.2},
+                {"the same, 10 ms lag", 1, 10000, 1.2},
+                {"the same, 4 streams and 10 ms lag", 4, 10000, 1.2},
         };
         struct replay_figures figures[FILES_MAX];
         double mean;
         int r = 0;
 
         for (unsigned i = 0; i < ARRAY_SIZE(ways) && !r; i++) {
-                r = run_all(options, &ways[i].options, figures, &mean);
+                struct replay_options replay = {.n_streams = ways[i].n_streams,
+                                                .lag_us = ways[i].lag_us,
+                                                .us_per_line = REPLAY_US_PER_LINE,
+                                                .n_device_bytes = REPLAY_DEVICE_BYTES};
+
+                r = run_all(options, &replay, figures, &mean);
                 if (!r && i == 0)
                         r = add_each(options, rows, figures);
                 if (!r)
                         r = add(rows, ways[i].name, "", mean, ways[i].bound, ROW_AT_MOST);
         }
         return r;
-}
-
-/* Processes that run at once, each a trace: all last equally long, and begin at their part of that
- * time. What each one holds and needs is read so many times in it. */
-#define NODE_SAMPLES 8192
-#define NODE_SHIFTS  8
-
-struct course {
-        uint64_t live[NODE_SAMPLES], reserved[NODE_SAMPLES]; /* highest in that time */
-};
-
-static int sample(const char *file, const struct replay_options *options, struct course *course)
-{
-        struct replay *replay;
-        struct trace trace;
-        int r = read_trace(file, &trace);
-
-        if (r)
-                return r;
-        r = replay_new(&trace, options, &replay);
-        for (size_t i = 0; !r && i < trace.n_events; i++) {
-                size_t at = i * NODE_SAMPLES / trace.n_events;
-
-                r = replay_step(replay);
-                if (replay_live(replay) > course->live[at])
-                        course->live[at] = replay_live(replay);
-                if (replay_reserved(replay) > course->reserved[at])
-                        course->reserved[at] = replay_reserved(replay);
-        }
-        if (r <= 0)
-                (void)replay_free(replay);
-        trace_deinit(&trace);
-        return told(r, file);
-}
-
-static double node_ratio(const struct course *courses, unsigned n, unsigned shift)
-{
-        uint64_t most_live = 1, most_reserved = 0;
-
-        for (size_t at = 0; at < 2 * NODE_SAMPLES; at++) {
-                uint64_t live = 0, reserved = 0;
-
-                for (unsigned i = 0; i < n; i++) {
-                        size_t begin = (size_t)(i * shift % NODE_SHIFTS) *
-                                       (NODE_SAMPLES / NODE_SHIFTS);
-
-                        if (at < begin || at - begin >= NODE_SAMPLES)
-                                continue;
-                        live += courses[i].live[at - begin];
-                        reserved += courses[i].reserved[at - begin];
-                }
-                most_live = live > most_live ? live : most_live;
-                most_reserved = reserved > most_reserved ? reserved : most_reserved;
-        }
-        return (double)most_reserved / (double)most_live;
-}
-
-int command_node(const struct options *options, struct rows *rows)
-{
-        CLEANUP(freep)
-        struct course *courses = calloc(options->n_files, sizeof(*courses));
-        struct replay_options replay = options_of(options);
-        double worst = 0;
-        int r = 0;
-
-        if (!courses)
-                return -ENOMEM;
-        for (unsigned i = 0; i < options->n_files && !r; i++)
-                r = sample(options->files[i], &replay, &courses[i]);
-        for (unsigned shift = 0; shift < NODE_SHIFTS && !r; shift++)
-                worst = fmax(worst, node_ratio(courses, options->n_files, shift));
-        return r ? r : add(rows, "node", "", worst, 1.25, ROW_AT_MOST);
 }

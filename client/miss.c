@@ -10,14 +10,7 @@
 #include "client/refusal.h"
 #include "gpumem.h"
 
-/* Others may take what was got before it is used, and what is got may be a part only; not so often. */
-#define TRIES_MAX 64
-
 #define WAIT_STEP_NS 50000
-
-/* How small a block may be beside what is asked for. */
-#define LEAST_PART  4
-#define LEAST_BYTES (4 * MIB)
 
 static uint64_t allocated_bytes(uint64_t n_bytes)
 {
@@ -110,18 +103,6 @@ struct parts {
         uint64_t n_bytes[PLACEMENT_PARTS];
 };
 
-/* Above the last part a larger block may have room. */
-static uint64_t room_of(const struct pool *pool, const struct placement *placement, unsigned i)
-{
-        const struct arena_block *part = &placement->parts[i];
-        uint64_t n_most = part->n_bytes + part->n_bytes / 8, n_room;
-
-        if (i + 1 < placement->n_parts)
-                return part->n_bytes;
-        n_room = arena_room_above(pool->arena, part->start);
-        return (n_most < n_room ? n_most : n_room) & ~(HEAP_BLOCK_UNIT - 1);
-}
-
 /* The caller has the lock. */
 static int reserve(struct pool *pool, const struct placement *placement, struct parts *parts)
 {
@@ -130,8 +111,8 @@ static int reserve(struct pool *pool, const struct placement *placement, struct 
         parts->n = parts->n_mapped = 0;
         for (unsigned i = 0; i < placement->n_parts && !r; i++) {
                 parts->n_bytes[i] = placement->parts[i].n_bytes;
-                r = leased_reserve(pool, placement->parts[i].start, room_of(pool, placement, i),
-                                   &parts->leased[i]);
+                r = leased_reserve(pool, placement->parts[i].start,
+                                   space_most_bytes(&pool->space, placement, i), &parts->leased[i]);
                 if (!r)
                         parts->n++;
         }
@@ -146,17 +127,6 @@ static void give_up(struct pool *pool, struct parts *parts)
         for (unsigned i = parts->n_mapped; i < parts->n; i++)
                 leased_cancel(pool, parts->leased[i]);
         parts->n = parts->n_mapped = 0;
-}
-
-/* A smaller block than a part was to be is as good if it need not be made: the rest is asked for when
- * it stands. Not so small that a request takes many of them. */
-static uint64_t least_bytes(uint64_t n_bytes)
-{
-        uint64_t n_least = n_bytes / LEAST_PART & ~(HEAP_BLOCK_UNIT - 1);
-
-        if (n_least < LEAST_BYTES)
-                n_least = LEAST_BYTES;
-        return n_least < n_bytes ? n_least : n_bytes;
 }
 
 /* Those above a part that came smaller would not touch it. */
@@ -176,7 +146,7 @@ static int obtain(struct pool *pool, struct parts *parts, uint32_t wait_ms)
                 uint64_t n_bytes = parts->n_bytes[i];
 
                 r = leased_obtain(pool, parts->leased[i], n_bytes,
-                                  wait_ms ? n_bytes : least_bytes(n_bytes), wait_ms);
+                                  wait_ms ? n_bytes : space_least_bytes(n_bytes), wait_ms);
                 if (!r) {
                         parts->n_mapped++;
                         if (leased_bytes(parts->leased[i]) < n_bytes)
@@ -349,7 +319,7 @@ static int alloc(struct pool *pool, const struct pool_request *request,
 {
         int r = -EAGAIN;
 
-        for (unsigned i = 0; r == -EAGAIN && i < TRIES_MAX; i++)
+        for (unsigned i = 0; r == -EAGAIN && i < SPACE_TRIES; i++)
                 r = attempt(pool, request, ret_heap, ret_pointer);
         if (r != -EAGAIN && !is_refusal(r))
                 return r;

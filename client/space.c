@@ -11,6 +11,10 @@
 /* Addresses cost nothing. */
 #define ARENA_TIMES 16
 
+/* How small a block may be beside what is asked for. */
+#define LEAST_PART  4
+#define LEAST_BYTES (4 * MIB)
+
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
 void space_init(struct space *space)
@@ -281,4 +285,25 @@ int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
                            spare_bytes(space, n_bytes), ret_placement);
         lock_drop(&heap->heap.lock);
         return r;
+}
+
+uint64_t space_least_bytes(uint64_t n_part_bytes)
+{
+        uint64_t n_least = n_part_bytes / LEAST_PART & ~(HEAP_BLOCK_UNIT - 1);
+
+        if (n_least < LEAST_BYTES)
+                n_least = LEAST_BYTES;
+        return n_least < n_part_bytes ? n_least : n_part_bytes;
+}
+
+uint64_t space_most_bytes(const struct space *space, const struct placement *placement,
+                          unsigned part)
+{
+        const struct arena_block *wanted = &placement->parts[part];
+        uint64_t n_most = wanted->n_bytes + wanted->n_bytes / 8, n_room;
+
+        if (part + 1 < placement->n_parts)
+                return wanted->n_bytes;
+        n_room = arena_room_above(space->arena, wanted->start);
+        return (n_most < n_room ? n_most : n_room) & ~(HEAP_BLOCK_UNIT - 1);
 }

@@ -84,6 +84,17 @@ bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
 int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
                struct placement *ret_placement);
 
+/* A smaller block than a part of a plan was to be is as good if it need not be made: the rest is asked
+ * for when it stands. Not so small that a request takes many of them. */
+uint64_t space_least_bytes(uint64_t n_part_bytes);
+
+/* Above the last part a larger block may have room. */
+uint64_t space_most_bytes(const struct space *space, const struct placement *placement,
+                          unsigned part);
+
+/* So often is a request planned anew, when others were faster, or parts came smaller. */
+#define SPACE_TRIES 64
+
 /* Blocks are on their way to a heap; are about to go back. */
 void space_count(struct space *space, uint64_t n_bytes);
 void space_forget(struct space *space, uint64_t n_bytes);

@@ -1,0 +1,199 @@
+#include "bench/node.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/policy.h"
+
+#define N_SLOTS 4096
+
+/* Everybody's uid. */
+#define UID 1000
+
+struct member {
+        struct node *node;
+        struct client *client;
+        uint32_t serial; /* of the last request */
+        int outcome;
+        struct node_lease granted;
+        bool noticed;
+        struct member *next;
+        _Atomic uint64_t words[N_SLOTS];
+};
+
+struct node {
+        struct policy *policy;
+        uint32_t pool;
+        uint64_t now_ns;
+        struct member *members;
+};
+
+int node_new(uint64_t n_device_bytes, struct node **ret_node)
+{
+        struct policy_pool pool = {POLICY_DEVICE, n_device_bytes, n_device_bytes};
+        struct node *node = calloc(1, sizeof(*node));
+        int r;
+
+        if (!node)
+                return -ENOMEM;
+        r = policy_new(&node->policy);
+        if (!r)
+                r = policy_add_pool(node->policy, &pool, &node->pool);
+        if (r) {
+                (void)node_free(node);
+                return r;
+        }
+        *ret_node = node;
+        return 0;
+}
+
+struct node *node_free(struct node *node)
+{
+        struct member *member;
+
+        if (!node)
+                return NULL;
+        policy_free(node->policy);
+        while ((member = node->members)) {
+                node->members = member->next;
+                free(member);
+        }
+        free(node);
+        return NULL;
+}
+
+void node_set_time(struct node *node, double us)
+{
+        node->now_ns = (uint64_t)(us * 1000);
+}
+
+static struct pool_figures figures_of(const struct node *node)
+{
+        struct pool_figures figures = {0};
+
+        (void)policy_pool_figures(node->policy, node->pool, &figures);
+        return figures;
+}
+
+uint64_t node_reserved(const struct node *node)
+{
+        return figures_of(node).reserved;
+}
+
+uint64_t node_reserved_peak(const struct node *node)
+{
+        return figures_of(node).reserved_peak;
+}
+
+int node_add_member(struct node *node, struct member **ret_member)
+{
+        struct member *member = calloc(1, sizeof(*member));
+        int r;
+
+        if (!member)
+                return -ENOMEM;
+        member->node = node;
+        r = policy_add_client(node->policy, UID, N_SLOTS, member->words, member, &member->client);
+        if (r) {
+                free(member);
+                return r;
+        }
+        member->next = node->members;
+        node->members = member;
+        *ret_member = member;
+        return 0;
+}
+
+static void grant(const struct order *order)
+{
+        struct member *member = client_owner(order->client);
+
+        member->outcome = 0;
+        member->granted = (struct node_lease){lease_id(order->lease),
+                                              block_bytes(lease_block(order->lease)),
+                                              &member->words[lease_slot(order->lease)]};
+}
+
+/* Everything that is ordered happens at once. */
+static void obey(struct node *node)
+{
+        struct order order;
+
+        while ((order = policy_next_order(node->policy)).kind != ORDER_NONE) {
+                switch (order.kind) {
+                case ORDER_CREATE:
+                        policy_created(node->policy, order.block, 0, node, node->now_ns);
+                        break;
+                case ORDER_RELEASE:
+                        policy_released(node->policy, order.block, node->now_ns);
+                        break;
+                case ORDER_GRANT:
+                        grant(&order);
+                        break;
+                case ORDER_REFUSE:
+                        ((struct member *)client_owner(order.client))->outcome = order.outcome;
+                        break;
+                case ORDER_NOTICE:
+                        ((struct member *)client_owner(order.client))->noticed = true;
+                        break;
+                case ORDER_FREED:
+                case ORDER_NONE:
+                        break;
+                }
+        }
+}
+
+int member_lease(struct member *member, uint64_t n_bytes, uint64_t n_least_bytes,
+                 uint64_t n_most_bytes, struct node_lease *ret_lease)
+{
+        struct node *node = member->node;
+        struct policy_ask ask = {.pool = node->pool,
+                                 .serial = ++member->serial,
+                                 .n_bytes = n_bytes,
+                                 .n_most_bytes = n_most_bytes,
+                                 .n_least_bytes = n_least_bytes,
+                                 .deadline_ns = node->now_ns};
+
+        policy_lease(node->policy, member->client, &ask, node->now_ns);
+        obey(node);
+        if (!member->outcome)
+                *ret_lease = member->granted;
+        return member->outcome;
+}
+
+void member_return(struct member *member, uint64_t lease)
+{
+        struct node *node = member->node;
+        int r = policy_return(node->policy, member->client, lease, RETURN_UNMAPPED, node->now_ns);
+
+        assert(!r);
+        obey(node);
+}
+
+void member_unmapped(struct member *member, uint64_t lease)
+{
+        struct node *node = member->node;
+        int r = policy_unmapped(node->policy, member->client, lease, node->now_ns);
+
+        assert(!r);
+        obey(node);
+}
+
+void member_leave(struct member *member)
+{
+        struct node *node = member->node;
+
+        (void)policy_client_eof(node->policy, member->client, node->now_ns);
+        (void)policy_client_dead(node->policy, member->client, node->now_ns);
+        member->client = NULL;
+        obey(node);
+}
+
+bool member_take_notice(struct member *member)
+{
+        bool noticed = member->noticed;
+
+        member->noticed = false;
+        return noticed;
+}

@@ -1,0 +1,46 @@
+/* A node as the daemon's own policy runs it, for replays to lease from: one pool of device memory, one
+ * tenant; blocks are made and let go at once. One thread. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct node;
+
+/* One client of it. */
+struct member;
+
+int node_new(uint64_t n_device_bytes, struct node **ret_node);
+
+/* With its members. NULL is legal; returns NULL. */
+struct node *node_free(struct node *node);
+
+void node_set_time(struct node *node, double us);
+
+/* Bytes leased, cached and lingering now; the most that there were. */
+uint64_t node_reserved(const struct node *node);
+uint64_t node_reserved_peak(const struct node *node);
+
+/* Owned by the node. -ENOMEM. */
+int node_add_member(struct node *node, struct member **ret_member);
+
+struct node_lease {
+        uint64_t id;
+        uint64_t n_bytes;
+        _Atomic uint64_t *word;
+};
+
+/* As LEASE, without waiting. An outcome of the policy's, or -ENOMEM. */
+int member_lease(struct member *member, uint64_t n_bytes, uint64_t n_least_bytes,
+                 uint64_t n_most_bytes, struct node_lease *ret_lease);
+
+/* The block is unmapped: of a lease that is given back; of one that was revoked. */
+void member_return(struct member *member, uint64_t lease);
+void member_unmapped(struct member *member, uint64_t lease);
+
+/* Its process has ended: what it used is let go, what was idle is the others'. */
+void member_leave(struct member *member);
+
+/* A revoked block of this member is wanted by the driver; asking forgets it. */
+bool member_take_notice(struct member *member);
