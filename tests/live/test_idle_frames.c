@@ -307,6 +307,39 @@ START_TEST(a_smaller_block_serves_if_it_may)
 }
 END_TEST
 
+START_TEST(a_mapped_block_comes_back_known)
+{
+        struct party party = join();
+        struct message_leased first = lease(&party, 0, 8 * MIB);
+        struct frame frame = FRAME_NULL, answer;
+        struct fdset fds = FDSET_NULL;
+
+        frame.return_lease.lease = first.lease;
+        say(&party, &frame, MESSAGE_RETURN);
+        frame = asking(0, 8 * MIB);
+        frame.lease.flags = PROTO_LEASE_KNOWN;
+        say(&party, &frame, MESSAGE_LEASE);
+        expect(&party, MESSAGE_KNOWN, &answer, &fds);
+        ck_assert_uint_eq(fds.n, 0);
+        ck_assert_uint_eq(answer.serial, party.serial);
+        ck_assert_uint_eq(answer.known.block, first.block);
+        ck_assert_uint_eq(answer.known.n_bytes, 8 * MIB);
+        ck_assert_uint_ne(answer.known.slot, first.slot);
+        ck_assert(board_is(&party.words[answer.known.slot], answer.known.lease, BOARD_BUSY));
+        unmapped(&party, first.lease);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        give_back(&party, answer.known.lease);
+        /* It maps it no more. */
+        frame = asking(0, 8 * MIB);
+        frame.lease.flags = PROTO_LEASE_KNOWN;
+        say(&party, &frame, MESSAGE_LEASE);
+        first = take_leased(&party, NULL);
+        ck_assert_uint_eq(first.block, answer.known.block);
+        give_back(&party, first.lease);
+        leave(&party);
+}
+END_TEST
+
 /* Everything that a word can say, of leases that there are, were and will be. */
 static void scrawl(const struct party *party, uint64_t round)
 {
@@ -358,6 +391,7 @@ int main(void)
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, idle_block_of_a_stopped_holder_serves_another);
         tcase_add_test(tests, a_smaller_block_serves_if_it_may);
+        tcase_add_test(tests, a_mapped_block_comes_back_known);
         if (geteuid() == 0) {
                 tcase_add_test(tests, another_tenant_waits_until_it_is_unmapped);
                 tcase_add_test(tests, a_scrawled_board_harms_nobody);

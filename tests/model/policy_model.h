@@ -159,6 +159,7 @@ struct model {
         uint64_t n_attached;
         uint64_t n_revoked;
         uint64_t n_called_in;
+        uint64_t n_known;
 };
 
 void model_init(struct model *model, enum model_kind kind);

@@ -179,7 +179,11 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         };
         TAILQ_INSERT_TAIL(&model->requests, request, link);
         policy_lease(model->policy, client->client, ask, model->now_ns);
-        happened_and_served(model);
+        /* One that is refused for what it is changes nothing for others. */
+        if (request->outcome)
+                happened(model);
+        else
+                happened_and_served(model);
 }
 
 void model_cancel(struct model *model, struct model_request *request)
