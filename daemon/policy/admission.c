@@ -2,6 +2,7 @@
 
 #include "base/size.h"
 #include "daemon/policy/block.h"
+#include "daemon/policy/choice.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
@@ -30,56 +31,6 @@ struct turn {
 static struct holding *holding_of(const struct request *request)
 {
         return &request->client->tenant->holdings[request->pool->id];
-}
-
-/* Among equals the one that the client still maps is cheapest: it was cached last of these. */
-static struct block *find_mapped(struct client *client, const struct bin *bin)
-{
-        struct block *found = NULL;
-        struct lease *lease;
-
-        LIST_FOREACH (lease, &client->returned, returned_link) {
-                struct block *block = lease->block;
-
-                if (block->bin != bin || block->state != BLOCK_CACHED)
-                        continue;
-                if (!found || block->cached_at > found->cached_at)
-                        found = block;
-        }
-        return found;
-}
-
-static struct block *find_cached(const struct request *request)
-{
-        const struct bins *bins = &holding_of(request)->bins;
-        struct bin_range fits = request_fits(request), less = request_takes(request);
-        struct bin *bin = bins_find(bins, BIN_CACHED, &fits);
-        struct limit_hit hit;
-        struct block *block;
-
-        /* A block may be larger than what was asked for; if this one is too large, all are. */
-        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
-                bin = NULL;
-        if (!bin)
-                bin = bins_find_last(bins, BIN_CACHED, &less);
-        if (!bin)
-                return NULL;
-        block = find_mapped(request->client, bin);
-        return block ? block : TAILQ_FIRST(&bin->sides[BIN_CACHED]);
-}
-
-/* Another client of the tenant has one and does not use it: it is cached now. */
-static struct block *find_idle(struct turn *turn, const struct request *request)
-{
-        struct bin_range fits = request_fits(request), less = request_takes(request);
-        struct holding *holding = holding_of(request);
-        struct block *block;
-
-        block = idle_revoke_one(holding, request->client, &fits, IDLE_SMALLEST, &turn->looks);
-        if (!block)
-                block = idle_revoke_one(holding, request->client, &less, IDLE_LARGEST,
-                                        &turn->looks);
-        return block;
 }
 
 /* The driver had nothing for it, and has got nothing back since, or not yet all. */
@@ -190,9 +141,7 @@ static void serve_one(struct turn *turn, struct request *request)
                 wait_for_limit(turn, request, &hit);
                 return;
         }
-        block = find_cached(request);
-        if (!block)
-                block = find_idle(turn, request);
+        block = choice_find(request, &turn->looks);
         if (block) {
                 turn->pool->n_grants_from_cache++;
                 request_grant(request, block);

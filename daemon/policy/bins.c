@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "daemon/policy/block.h"
@@ -114,10 +113,15 @@ uint64_t bins_limit(uint64_t n_bytes)
         return __builtin_add_overflow(n_bytes, n_bytes / 8, &limit) ? UINT64_MAX : limit;
 }
 
-static bool is_in(const struct bin *bin, enum bin_side side, const struct bin_range *range)
+bool bin_is_in_range(const struct bin *bin, const struct bin_range *range)
 {
         return bin->n_bytes >= range->n_least_bytes && bin->n_bytes <= range->n_most_bytes &&
-               bin->properties == range->properties && !TAILQ_EMPTY(&bin->sides[side]);
+               bin->properties == range->properties;
+}
+
+static bool is_in(const struct bin *bin, enum bin_side side, const struct bin_range *range)
+{
+        return bin_is_in_range(bin, range) && !TAILQ_EMPTY(&bin->sides[side]);
 }
 
 struct bin *bins_find(const struct bins *bins, enum bin_side side, const struct bin_range *range)

@@ -7,6 +7,7 @@
  * holding. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -51,6 +52,8 @@ struct bin_range {
         uint64_t n_most_bytes;
         uint32_t properties;
 };
+
+bool bin_is_in_range(const struct bin *bin, const struct bin_range *range);
 
 /* The bin of the smallest blocks in the range that are on this side, or NULL; and of the largest. */
 struct bin *bins_find(const struct bins *bins, enum bin_side side, const struct bin_range *range);

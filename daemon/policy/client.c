@@ -54,14 +54,18 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
         return 0;
 }
 
-/* What a client that ends may still do to a block in use is unknown, so nobody is given it again;
- * but one that it was not even told of is as good as ever. */
+/* What a client that ends may still do to a block in use is unknown, so nobody is given it again; but
+ * one that it did not use, or was not even told of, is as good as ever. */
 static void drop_lease(struct lease *lease)
 {
         struct block *block = lease->block;
 
         if (lease->state != LEASE_BUSY) {
                 order_withdraw(&lease->order);
+                return;
+        }
+        if (lease_revoke(lease)) {
+                block_give_up(block);
                 return;
         }
         lease_end_use(lease);

@@ -13,8 +13,22 @@ static struct lease *lease_of(const struct block *block)
         return TAILQ_FIRST(&block->leases);
 }
 
-/* True if it is cached now. */
-static bool revoke_to_cache(struct block *block)
+static bool is_within_limit(const struct client *client, const struct bin *bin,
+                            const struct pool *pool)
+{
+        const struct usage nothing = {{0}};
+
+        return !quota_bars(client, LIMIT_OF_CLIENT, pool, bin->n_bytes, &nothing);
+}
+
+bool idle_may_go_to(const struct block *block, const struct client *client)
+{
+        return block_may_be_idle(block) && lease_of(block)->client != client &&
+               lease_is_idle(lease_of(block)) &&
+               is_within_limit(client, block->bin, block_its_pool(block));
+}
+
+bool idle_revoke(struct block *block)
 {
         if (!lease_revoke(lease_of(block)))
                 return false;
@@ -33,7 +47,7 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker, stru
                 next = TAILQ_NEXT(block, bin_link);
                 was_last = block == last;
                 looks->n_left--;
-                if (lease_of(block)->client != asker && revoke_to_cache(block))
+                if (lease_of(block)->client != asker && idle_revoke(block))
                         return block;
                 if (block_may_be_idle(block))
                         block_seen_in_use(block);
@@ -45,7 +59,6 @@ struct block *idle_revoke_one(struct holding *holding, const struct client *aske
                               const struct bin_range *range, enum idle_choice choice,
                               struct looks *looks)
 {
-        const struct usage nothing = {{0}};
         struct bin_range rest = *range;
         struct block *block = NULL;
 
@@ -60,8 +73,7 @@ struct block *idle_revoke_one(struct holding *holding, const struct client *aske
                         rest.n_least_bytes = bin->n_bytes + 1;
                 else
                         rest.n_most_bytes = bin->n_bytes - 1;
-                /* The tenant is charged for it already, the client is not. */
-                if (!quota_bars(asker, LIMIT_OF_CLIENT, holding->pool, bin->n_bytes, &nothing))
+                if (is_within_limit(asker, bin, holding->pool))
                         block = revoke_in(bin, asker, looks);
         }
         return block;

@@ -39,6 +39,13 @@ struct idle_leases {
         uint64_t n_bytes;
 };
 
+/* Whether the block's lease is idle in another client's hands, and the client's own limit allows it the
+ * block. The tenant is charged for it already. */
+bool idle_may_go_to(const struct block *block, const struct client *client);
+
+/* Revokes the block's lease if it is idle. True if the block is cached now. */
+bool idle_revoke(struct block *block);
+
 /* Revokes an idle lease of another client of the holding's tenant: its block, which is cached now, is
  * the smallest in the range; or the largest. NULL: none was found. */
 enum idle_choice { IDLE_SMALLEST, IDLE_LARGEST };

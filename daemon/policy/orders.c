@@ -19,6 +19,20 @@ static struct order of_block(enum order_kind kind, struct order_node *node)
         return order;
 }
 
+/* What was so when the block was chosen may be over. */
+static bool is_known(const struct lease *granted)
+{
+        const struct lease *lease;
+
+        if (!granted->known_will_do)
+                return false;
+        TAILQ_FOREACH (lease, &granted->block->leases, block_link) {
+                if (lease->state == LEASE_RETURNED && lease->client == granted->client)
+                        return true;
+        }
+        return false;
+}
+
 static struct order of_lease(struct order_node *node)
 {
         struct lease *lease = CONTAINER_OF(node, struct lease, order);
@@ -30,6 +44,7 @@ static struct order of_lease(struct order_node *node)
                 .serial = lease->serial,
                 .block = lease->block,
                 .lease = lease,
+                .known = is_known(lease),
         };
 }
 

@@ -44,6 +44,7 @@ struct policy_ask {
         uint64_t n_bytes;      /* a multiple of 2 MiB */
         uint64_t n_most_bytes; /* a cached block may be so large; 0, or more: 12.5 % larger */
         uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
+        bool known_will_do;     /* a block that the client maps still goes before all others */
         uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
         uint64_t deadline_ns;   /* now or earlier: do not wait for others */
 };
@@ -66,6 +67,7 @@ struct order {
         uint32_t serial;
         struct block *block;
         struct lease *lease;
+        bool known; /* GRANT, where it will do: the client maps the block, for a lease that is over */
         int outcome;
         uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
         uint64_t n_blocks;

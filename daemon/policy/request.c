@@ -61,6 +61,7 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .n_bytes = ask->n_bytes,
                 .n_most_bytes = most_bytes(ask),
                 .n_least_bytes = least_bytes(ask),
+                .known_will_do = ask->known_will_do,
                 .properties = ask->properties,
                 .deadline_ns = ask->deadline_ns,
                 .refusal = {.client = client,
@@ -171,6 +172,7 @@ void request_device_full(struct request *request)
 
 struct request *request_grant(struct request *request, struct block *block)
 {
+        request->lease->known_will_do = request->known_will_do;
         lease_grant(steal_ptr(request->lease), block);
         request->block = NULL;
         return request_free(request);

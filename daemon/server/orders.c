@@ -45,6 +45,19 @@ static void release(struct server *server, struct block *block)
         submit(server, block_pool(block), &backing->job);
 }
 
+static void grant_known(const struct order *order)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.known = (struct message_known){
+                .lease = lease_id(order->lease),
+                .block = block_id(order->block),
+                .n_bytes = block_bytes(order->block),
+                .slot = lease_slot(order->lease),
+        };
+        session_send(client_owner(order->client), &frame, MESSAGE_KNOWN, order->serial, NULL, 0);
+}
+
 static void grant(const struct order *order)
 {
         struct session *session = client_owner(order->client);
@@ -120,7 +133,10 @@ static void carry_out(struct server *server, const struct order *order)
                 release(server, order->block);
                 break;
         case ORDER_GRANT:
-                grant(order);
+                if (order->known)
+                        grant_known(order);
+                else
+                        grant(order);
                 break;
         case ORDER_REFUSE:
                 refuse(server, order);

@@ -101,6 +101,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .n_bytes = frame->lease.n_bytes,
                 .n_most_bytes = frame->lease.n_most_units * BLOCK_UNIT,
                 .n_least_bytes = frame->lease.n_least_units * BLOCK_UNIT,
+                .known_will_do = frame->lease.flags & PROTO_LEASE_KNOWN,
                 .properties = frame->lease.properties,
                 .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
         };

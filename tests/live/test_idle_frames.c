@@ -307,6 +307,71 @@ START_TEST(a_smaller_block_serves_if_it_may)
 }
 END_TEST
 
+START_TEST(a_mapped_block_comes_back_known)
+{
+        struct party party = join();
+        struct message_leased first = lease(&party, 0, 8 * MIB);
+        struct frame frame = FRAME_NULL, answer;
+        struct fdset fds = FDSET_NULL;
+
+        frame.return_lease.lease = first.lease;
+        say(&party, &frame, MESSAGE_RETURN);
+        frame = asking(0, 8 * MIB);
+        frame.lease.flags = PROTO_LEASE_KNOWN;
+        say(&party, &frame, MESSAGE_LEASE);
+        expect(&party, MESSAGE_KNOWN, &answer, &fds);
+        ck_assert_uint_eq(fds.n, 0);
+        ck_assert_uint_eq(answer.serial, party.serial);
+        ck_assert_uint_eq(answer.known.block, first.block);
+        ck_assert_uint_eq(answer.known.n_bytes, 8 * MIB);
+        ck_assert_uint_ne(answer.known.slot, first.slot);
+        ck_assert(board_is(&party.words[answer.known.slot], answer.known.lease, BOARD_BUSY));
+        unmapped(&party, first.lease);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        give_back(&party, answer.known.lease);
+        /* It maps it no more. */
+        frame = asking(0, 8 * MIB);
+        frame.lease.flags = PROTO_LEASE_KNOWN;
+        say(&party, &frame, MESSAGE_LEASE);
+        first = take_leased(&party, NULL);
+        ck_assert_uint_eq(first.block, answer.known.block);
+        give_back(&party, first.lease);
+        leave(&party);
+}
+END_TEST
+
+/* One block in use, one that is not. */
+static void be_killed(void)
+{
+        struct party party = join();
+        struct message_leased leased;
+
+        (void)lease(&party, 0, 8 * MIB);
+        leased = lease(&party, 0, 4 * MIB);
+        mark_idle(&party, &leased);
+        (void)kill(getpid(), SIGKILL);
+}
+
+START_TEST(what_the_dead_did_not_use_is_cached)
+{
+        struct message_leased got;
+        struct party party;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                be_killed();
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        daemon_await(FIGURE_charged, 0);
+        daemon_await(FIGURE_reserved, 4 * MIB);
+        party = join();
+        got = lease(&party, 0, 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 2);
+        give_back(&party, got.lease);
+        leave(&party);
+}
+END_TEST
+
 /* Everything that a word can say, of leases that there are, were and will be. */
 static void scrawl(const struct party *party, uint64_t round)
 {
@@ -358,6 +423,8 @@ int main(void)
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, idle_block_of_a_stopped_holder_serves_another);
         tcase_add_test(tests, a_smaller_block_serves_if_it_may);
+        tcase_add_test(tests, a_mapped_block_comes_back_known);
+        tcase_add_test(tests, what_the_dead_did_not_use_is_cached);
         if (geteuid() == 0) {
                 tcase_add_test(tests, another_tenant_waits_until_it_is_unmapped);
                 tcase_add_test(tests, a_scrawled_board_harms_nobody);

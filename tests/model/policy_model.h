@@ -66,6 +66,7 @@ struct model_lease {
         bool attached;
         bool revoked;
         bool called_in;
+        bool idle_at_end; /* of its client */
         struct model_client *client;
         struct model_block *block;
         TAILQ_ENTRY(model_lease) block_link;
@@ -159,6 +160,7 @@ struct model {
         uint64_t n_attached;
         uint64_t n_revoked;
         uint64_t n_called_in;
+        uint64_t n_known;
 };
 
 void model_init(struct model *model, enum model_kind kind);
@@ -170,6 +172,8 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
                                 enum model_board board);
 /* The client writes on its board, whatever it likes. */
 void model_say(struct model *model, struct model_client *client, uint32_t slot, uint64_t word);
+/* The client is about to end: notes what it does not use at this moment. */
+void model_note_idle(struct model_client *client);
 /* Finds out what the policy has revoked since it was asked last. */
 void model_note_revoked(struct model *model);
 void model_eof(struct model *model, struct model_client *client);

@@ -152,7 +152,8 @@ static void check_waiting(struct model *model)
                 must(model, !request->predicted || !request->outcome);
                 if (request->block)
                         continue;
-                if (!model_held(model, request))
+                /* A charge may have shifted a wait from the tenant's limit to one client's. */
+                if (!model->unserved && !model_held(model, request))
                         check_cache_is_used(model, request);
                 if (request->ask.deadline_ns < expected_ns)
                         expected_ns = request->ask.deadline_ns;

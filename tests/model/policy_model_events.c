@@ -49,12 +49,36 @@ static void end_mapping(struct model *model, struct model_lease *lease)
         }
 }
 
+/* Of those that are left, the one granted first. */
+static struct model_lease *next_busy(const struct model_client *client)
+{
+        struct model_lease *lease, *found = NULL;
+
+        LIST_FOREACH (lease, &client->leases, client_link) {
+                if (lease->busy && (!found || lease->id < found->id))
+                        found = lease;
+        }
+        return found;
+}
+
+static void drop_leases(struct model *model, struct model_client *client)
+{
+        struct model_lease *lease;
+
+        while ((lease = next_busy(client))) {
+                model_end_use(model, lease);
+                if (lease->idle_at_end)
+                        model_cache(model, lease->block);
+                else if (!model_oldest_user(lease->block))
+                        lease->block->state = MODEL_RELEASING;
+        }
+}
+
 static void drop(struct model *model, struct model_client *client)
 {
         struct model_request *request, *next_request;
         struct model_free_all *free_all, *next_free_all;
         struct model_block *block;
-        struct model_lease *lease;
 
         for (request = TAILQ_FIRST(&model->requests); request; request = next_request) {
                 next_request = TAILQ_NEXT(request, link);
@@ -72,13 +96,7 @@ static void drop(struct model *model, struct model_client *client)
                 LIST_REMOVE(free_all, link);
                 free(free_all);
         }
-        LIST_FOREACH (lease, &client->leases, client_link) {
-                if (!lease->busy)
-                        continue;
-                model_end_use(model, lease);
-                if (!model_oldest_user(lease->block))
-                        lease->block->state = MODEL_RELEASING;
-        }
+        drop_leases(model, client);
 }
 
 static void take_sign(struct model *model, struct model_client *client, bool is_last, bool is_gone)
@@ -99,16 +117,20 @@ static void take_sign(struct model *model, struct model_client *client, bool is_
 
 void model_eof(struct model *model, struct model_client *client)
 {
-        bool is_gone = policy_client_eof(model->policy, client->client, model->now_ns);
+        bool is_gone;
 
+        model_note_idle(client);
+        is_gone = policy_client_eof(model->policy, client->client, model->now_ns);
         client->eof = true;
         take_sign(model, client, client->dead, is_gone);
 }
 
 void model_dead(struct model *model, struct model_client *client)
 {
-        bool is_gone = policy_client_dead(model->policy, client->client, model->now_ns);
+        bool is_gone;
 
+        model_note_idle(client);
+        is_gone = policy_client_dead(model->policy, client->client, model->now_ns);
         client->dead = true;
         take_sign(model, client, client->eof, is_gone);
 }
@@ -179,7 +201,11 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         };
         TAILQ_INSERT_TAIL(&model->requests, request, link);
         policy_lease(model->policy, client->client, ask, model->now_ns);
-        happened_and_served(model);
+        /* One that is refused for what it is changes nothing for others. */
+        if (request->outcome)
+                happened(model);
+        else
+                happened_and_served(model);
 }
 
 void model_cancel(struct model *model, struct model_request *request)

@@ -156,7 +156,8 @@ static bool maps(const struct model_client *client, const struct model_block *bl
         return false;
 }
 
-/* The smallest that is large enough, else the largest; of these one that the client maps; of these the one cached last. */
+/* One that is large enough and mapped, if that is asked for. The smallest that is large enough, else the
+ * largest; of these one that the client maps; of these the one cached last. */
 static bool is_better(const struct model_request *request, const struct model_block *a,
                       const struct model_block *b)
 {
@@ -165,6 +166,9 @@ static bool is_better(const struct model_request *request, const struct model_bl
 
         if ((a->n_bytes < n_bytes) != (b->n_bytes < n_bytes))
                 return b->n_bytes < n_bytes;
+        if (request->ask.known_will_do && a->n_bytes >= n_bytes &&
+            maps(client, a) != maps(client, b))
+                return maps(client, a);
         if (a->n_bytes != b->n_bytes)
                 return (a->n_bytes < b->n_bytes) == (a->n_bytes >= n_bytes);
         if (maps(client, a) != maps(client, b))
@@ -228,6 +232,8 @@ static void take_grant(struct model *model, const struct order *order)
         must(model, !request->failure);
         must(model, model->kind == MODEL_LAZY || !request->cancelled);
         must(model, block_backing(order->block) == block);
+        must(model, order->known == (request->ask.known_will_do && maps(request->client, block)));
+        model->n_known += order->known;
         if (block->state == MODEL_CACHED) {
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {

@@ -175,6 +175,7 @@ static void ask(struct play *play)
         };
         if (one_in(play, 4))
                 ask.n_least_bytes = 2 * MIB * (1 + below(play, 12));
+        ask.known_will_do = one_in(play, 3);
         if (one_in(play, 60))
                 ask.pool += MODEL_N_POOLS;
         if (one_in(play, 60))
@@ -482,7 +483,8 @@ static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
         must(&play.model, play_kind == PLAY_MIXED || play.model.n_attached > n / 100);
         must(&play.model,
              n < 10000 || play.model.n_revoked > n / (play_kind == PLAY_SHARING ? 10000 : 1000));
-        must(&play.model, n < 10000 || play.model.n_called_in > 0);
+        must(&play.model, n < 10000 || play_kind == PLAY_SHARING ||
+                                  (play.model.n_called_in > 0 && play.model.n_known > 0));
         must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
         end(&play);
         model_deinit(&play.model);

@@ -1,5 +1,6 @@
 /* Clients that end, by two signs in either order, and what they leave behind. */
 #include "base/err.h"
+#include "proto/board.h"
 #include "tests/unit/policy_world.h"
 
 enum sign { SIGN_EOF, SIGN_DEAD };
@@ -242,9 +243,85 @@ START_TEST(shut_down_lets_go_of_what_nobody_leases)
 }
 END_TEST
 
+START_TEST(idle_leases_are_cached_at_the_first_sign)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held idle = hold(&world, a, 4 * MIB), busy = hold(&world, a, 8 * MIB);
+
+        mark_idle(&world, a, idle.lease);
+        (void)policy_client_eof(world.policy, a, 0);
+        policy_check(world.policy);
+        /* The process may live on, and sees that it has it no more. */
+        ck_assert(was_revoked(&world, a, idle.lease));
+        expect_totals(&world, 0, 4 * MIB, 8 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
+        expect_release(&world, busy.block);
+        ask(&world, b, 1, 4 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, idle.block);
+        (void)policy_client_dead(world.policy, a, 0);
+        policy_check(world.policy);
+        expect_totals(&world, 4 * MIB, 0, 0);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(idle_lease_of_the_dead_serves_who_waits)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        mark_idle(&world, a, held.lease);
+        (void)policy_client_dead(world.policy, a, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held.block);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(nobody_is_called_in_after_the_end)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        mark_idle(&world, a, held.lease);
+        (void)policy_client_eof(world.policy, a, 0);
+        ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
+        expect_release(&world, held.block);
+        (void)take(&world, ORDER_FREED);
+        expect_idle(&world);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(lies_of_the_dead_are_not_believed)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        atomic_store(word_of(&world, a, 0), board_word(held.id + 1, BOARD_IDLE));
+        atomic_store(word_of(&world, a, 1), board_word(held.id, BOARD_IDLE));
+        (void)policy_client_dead(world.policy, a, 0);
+        expect_release(&world, held.block);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *tests[] = {
+                idle_leases_are_cached_at_the_first_sign,
+                idle_lease_of_the_dead_serves_who_waits,
+                nobody_is_called_in_after_the_end,
+                lies_of_the_dead_are_not_believed,
                 busy_block_lingers_from_eof_to_death,
                 busy_block_lingers_from_death_to_eof,
                 release_may_come_after_both_signs,

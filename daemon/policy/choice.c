@@ -1,0 +1,114 @@
+#include "daemon/policy/choice.h"
+
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/idle.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
+#include "daemon/policy/request.h"
+
+static struct holding *holding_of(const struct request *request)
+{
+        return &request->client->tenant->holdings[request->pool->id];
+}
+
+/* Of two that the client maps: a cached one, then a small one, then the one that was cached last. */
+static bool is_better(const struct block *a, const struct block *b)
+{
+        if (!b || a->state != b->state)
+                return !b || a->state == BLOCK_CACHED;
+        if (a->bin->n_bytes != b->bin->n_bytes)
+                return a->bin->n_bytes < b->bin->n_bytes;
+        return a->cached_at > b->cached_at;
+}
+
+static bool may_have(const struct request *request, const struct block *block)
+{
+        const struct client *client = request->client;
+        uint64_t n_bytes = block->bin->n_bytes;
+        struct limit_hit hit;
+
+        if (block->state == BLOCK_CACHED)
+                return !quota_is_passed(client, request->pool, n_bytes, &hit);
+        return idle_may_go_to(block, client);
+}
+
+/* One that the client gave back, or had to give, and maps still: it costs no call of the driver. */
+static struct block *find_known(const struct request *request, struct looks *looks)
+{
+        struct bin_range fits = request_fits(request);
+        const struct lease *lease;
+        struct block *found = NULL;
+
+        LIST_FOREACH (lease, &request->client->returned, returned_link) {
+                struct block *block = lease->block;
+
+                if (!looks->n_left)
+                        break;
+                looks->n_left--;
+                if (block->holding != holding_of(request) || !bin_is_in_range(block->bin, &fits))
+                        continue;
+                if (may_have(request, block) && is_better(block, found))
+                        found = block;
+        }
+        if (!found || found->state == BLOCK_CACHED)
+                return found;
+        return idle_revoke(found) ? found : NULL;
+}
+
+/* Among equals the one that the client still maps is cheapest: it was cached last of these. */
+static struct block *find_mapped(struct client *client, const struct bin *bin)
+{
+        struct block *found = NULL;
+        struct lease *lease;
+
+        LIST_FOREACH (lease, &client->returned, returned_link) {
+                struct block *block = lease->block;
+
+                if (block->bin != bin || block->state != BLOCK_CACHED)
+                        continue;
+                if (!found || block->cached_at > found->cached_at)
+                        found = block;
+        }
+        return found;
+}
+
+static struct block *find_cached(const struct request *request)
+{
+        const struct bins *bins = &holding_of(request)->bins;
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct bin *bin = bins_find(bins, BIN_CACHED, &fits);
+        struct limit_hit hit;
+        struct block *block;
+
+        /* A block may be larger than what was asked for; if this one is too large, all are. */
+        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
+                bin = NULL;
+        if (!bin)
+                bin = bins_find_last(bins, BIN_CACHED, &less);
+        if (!bin)
+                return NULL;
+        block = find_mapped(request->client, bin);
+        return block ? block : TAILQ_FIRST(&bin->sides[BIN_CACHED]);
+}
+
+static struct block *find_idle(const struct request *request, struct looks *looks)
+{
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct holding *holding = holding_of(request);
+        struct block *block;
+
+        block = idle_revoke_one(holding, request->client, &fits, IDLE_SMALLEST, looks);
+        return block ? block
+                     : idle_revoke_one(holding, request->client, &less, IDLE_LARGEST, looks);
+}
+
+struct block *choice_find(const struct request *request, struct looks *looks)
+{
+        struct block *block = request->known_will_do ? find_known(request, looks) : NULL;
+
+        if (!block)
+                block = find_cached(request);
+        return block ? block : find_idle(request, looks);
+}
