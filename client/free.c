@@ -26,7 +26,7 @@ static bool is_streams_own(const struct stream_heap *heap, const struct stream_m
 static int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
         uint64_t generation = heap->generation;
-        int r = pool_free(heap, pointer);
+        int r = pool_give(heap, pointer);
 
         if (r != POOL_LOOK)
                 return r;

@@ -241,7 +241,7 @@ struct stream_key pool_order_of(const struct stream_heap *heap, const void *poin
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
-int pool_free(struct stream_heap *heap, const void *pointer)
+int pool_give(struct stream_heap *heap, const void *pointer)
 {
         struct pool *pool = heap->pool;
         struct heap_freed freed;

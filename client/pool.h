@@ -127,7 +127,7 @@ int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *re
 /* Ends an allocation whose last use is ordered before later work of its stream. 1: it is time for
  * idle_look. GPUMEM_E_NOT_OURS. */
 #define POOL_LOOK 1000
-int pool_free(struct stream_heap *heap, const void *pointer);
+int pool_give(struct stream_heap *heap, const void *pointer);
 
 void pool_reset_peaks(struct pool *pool);
 
