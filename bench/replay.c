@@ -268,8 +268,8 @@ static void make_room_or_wait(struct replay *replay, const struct placement *pla
 }
 
 /* A block as the daemon has one, for that place. */
-static int lease(struct replay *replay, const struct arena_block *part, uint64_t n_most_bytes,
-                 struct record **ret_record)
+static int lease(struct replay *replay, const struct arena_block *part, enum space_parts kind,
+                 uint64_t n_most_bytes, struct record **ret_record)
 {
         struct record *record = calloc(1, sizeof(*record));
         struct node_lease lease;
@@ -277,7 +277,7 @@ static int lease(struct replay *replay, const struct arena_block *part, uint64_t
 
         if (!record)
                 return -ENOMEM;
-        r = member_lease(replay->member, part->n_bytes, space_least_bytes(part->n_bytes),
+        r = member_lease(replay->member, part->n_bytes, space_least_bytes(part->n_bytes, kind),
                          n_most_bytes, &lease);
         if (r) {
                 free(record);
@@ -297,10 +297,10 @@ static int lease(struct replay *replay, const struct arena_block *part, uint64_t
 }
 
 static int lease_into(struct replay *replay, struct stream *stream, const struct arena_block *part,
-                      uint64_t n_most_bytes)
+                      enum space_parts kind, uint64_t n_most_bytes)
 {
         struct record *record;
-        int r = lease(replay, part, n_most_bytes, &record);
+        int r = lease(replay, part, kind, n_most_bytes, &record);
 
         if (!r)
                 r = heap_add_block(heap_of(stream), &record->block);
@@ -336,7 +336,7 @@ static void meet(struct replay *replay, struct stream *stream)
 
 /* GPUMEM_E_REFUSED: a part came smaller, and the rest is asked for anew. */
 static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
-                   bool *ret_leased)
+                   enum space_parts kind, bool *ret_leased)
 {
         struct placement placement;
         int r;
@@ -355,7 +355,7 @@ static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allo
         make_room_or_wait(replay, &placement);
         *ret_leased = true;
         for (unsigned i = 0; i < placement.n_parts && !r; i++)
-                r = lease_into(replay, stream, &placement.parts[i],
+                r = lease_into(replay, stream, &placement.parts[i], kind,
                                space_most_bytes(&replay->space, &placement, i));
         return r;
 }
@@ -369,7 +369,7 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
 
         meet(replay, stream);
         for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < SPACE_TRIES; i++) {
-                r = attempt(replay, stream, n_allocated_bytes, &leased);
+                r = attempt(replay, stream, n_allocated_bytes, space_parts_of_try(i), &leased);
                 if (r >= 0)
                         r = heap_alloc(heap_of(stream), n_bytes, ret_address);
         }

@@ -137,7 +137,7 @@ static void cancel_rest(struct pool *pool, struct parts *parts)
 }
 
 /* One that fails has given itself up. */
-static int obtain(struct pool *pool, struct parts *parts, uint32_t wait_ms)
+static int obtain(struct pool *pool, struct parts *parts, enum space_parts kind, uint32_t wait_ms)
 {
         int r = 0;
 
@@ -145,8 +145,8 @@ static int obtain(struct pool *pool, struct parts *parts, uint32_t wait_ms)
                 unsigned i = parts->n_mapped;
                 uint64_t n_bytes = parts->n_bytes[i];
 
-                r = leased_obtain(pool, parts->leased[i], n_bytes,
-                                  wait_ms ? n_bytes : space_least_bytes(n_bytes), wait_ms);
+                r = leased_obtain(pool, parts->leased[i], n_bytes, space_least_bytes(n_bytes, kind),
+                                  wait_ms);
                 if (!r) {
                         parts->n_mapped++;
                         if (leased_bytes(parts->leased[i]) < n_bytes)
@@ -229,7 +229,7 @@ static int or_again(int r)
 }
 
 /* Without waiting for others. -EAGAIN: another thread was faster. */
-static int attempt(struct pool *pool, const struct pool_request *request,
+static int attempt(struct pool *pool, const struct pool_request *request, enum space_parts kind,
                    struct stream_heap **ret_heap, void **ret_pointer)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
@@ -250,7 +250,7 @@ static int attempt(struct pool *pool, const struct pool_request *request,
                 give_up(pool, &parts);
                 return r;
         }
-        r = obtain(pool, &parts, 0);
+        r = obtain(pool, &parts, kind, 0);
         if (r)
                 return r;
         pthread_mutex_lock(&pool->lock);
@@ -280,7 +280,7 @@ static int attempt_whole(struct pool *pool, const struct pool_request *request,
                 return r;
         parts.n = 1;
         parts.n_bytes[0] = n_block_bytes;
-        r = obtain(pool, &parts, request->wait_ms);
+        r = obtain(pool, &parts, SPACE_WHOLE_PARTS, request->wait_ms);
         if (r)
                 return r;
         pthread_mutex_lock(&pool->lock);
@@ -320,7 +320,7 @@ static int alloc(struct pool *pool, const struct pool_request *request,
         int r = -EAGAIN;
 
         for (unsigned i = 0; r == -EAGAIN && i < SPACE_TRIES; i++)
-                r = attempt(pool, request, ret_heap, ret_pointer);
+                r = attempt(pool, request, space_parts_of_try(i), ret_heap, ret_pointer);
         if (r != -EAGAIN && !is_refusal(r))
                 return r;
         /* What this process holds and does not use is given up before anybody waits or fails. */

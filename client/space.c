@@ -287,10 +287,12 @@ int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
         return r;
 }
 
-uint64_t space_least_bytes(uint64_t n_part_bytes)
+uint64_t space_least_bytes(uint64_t n_part_bytes, enum space_parts kind)
 {
         uint64_t n_least = n_part_bytes / LEAST_PART & ~(HEAP_BLOCK_UNIT - 1);
 
+        if (kind == SPACE_WHOLE_PARTS)
+                return n_part_bytes;
         if (n_least < LEAST_BYTES)
                 n_least = LEAST_BYTES;
         return n_least < n_part_bytes ? n_least : n_part_bytes;

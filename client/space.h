@@ -86,14 +86,22 @@ int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
 
 /* A smaller block than a part of a plan was to be is as good if it need not be made: the rest is asked
  * for when it stands. Not so small that a request takes many of them. */
-uint64_t space_least_bytes(uint64_t n_part_bytes);
+enum space_parts { SPACE_SMALLER_PARTS, SPACE_WHOLE_PARTS };
+uint64_t space_least_bytes(uint64_t n_part_bytes, enum space_parts kind);
 
 /* Above the last part a larger block may have room. */
 uint64_t space_most_bytes(const struct space *space, const struct placement *placement,
                           unsigned part);
 
 /* So often is a request planned anew, when others were faster, or parts came smaller. */
-#define SPACE_TRIES 64
+#define SPACE_TRIES 32
+
+/* What is asked for at a try: what comes smaller must not keep a request from ending. */
+#define SPACE_SMALLER_TRIES 16
+static inline enum space_parts space_parts_of_try(unsigned i)
+{
+        return i < SPACE_SMALLER_TRIES ? SPACE_SMALLER_PARTS : SPACE_WHOLE_PARTS;
+}
 
 /* Blocks are on their way to a heap; are about to go back. */
 void space_count(struct space *space, uint64_t n_bytes);
