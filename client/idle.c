@@ -102,6 +102,14 @@ static uint64_t end_epoch(struct stream_heap *heap)
         return n_epochs;
 }
 
+/* What ended without having been waited for is the next event's. */
+static void open_epoch(struct stream_heap *heap)
+{
+        lock_take(&heap_in(heap)->lock);
+        heap_in(heap)->n_freed_bytes++;
+        lock_drop(&heap_in(heap)->lock);
+}
+
 /* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped
  * meanwhile. */
 static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -122,10 +130,7 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
                 fences_pass(&heap->fences, heap_in(heap), n_epochs);
                 return;
         }
-        /* What ended without having been waited for is the next event's. */
-        lock_take(&heap_in(heap)->lock);
-        heap_in(heap)->n_freed_bytes++;
-        lock_drop(&heap_in(heap)->lock);
+        open_epoch(heap);
 }
 
 static bool is_wanted(struct stream_heap *heap)
@@ -203,6 +208,7 @@ static void wait_for_context(struct pool *pool, uint64_t context)
 {
         struct stream_heap *heap, *next;
         uint32_t n_heaps = 0;
+        int r = 0;
 
         pthread_mutex_lock(&pool->lock);
         HASH_ITER(hh, pool->heaps, heap, next)
@@ -213,12 +219,16 @@ static void wait_for_context(struct pool *pool, uint64_t context)
                 n_heaps++;
         }
         pthread_mutex_unlock(&pool->lock);
-        if (!n_heaps || stream_synchronize_context(pool->memory.cuda, context))
-                return;
+        if (n_heaps)
+                r = stream_synchronize_context(pool->memory.cuda, context);
         pthread_mutex_lock(&pool->lock);
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                if (heap->key.context == context)
+                if (heap->key.context != context)
+                        continue;
+                if (r)
+                        open_epoch(heap);
+                else
                         fences_pass(&heap->fences, heap_in(heap), heap->n_flush_epochs);
         }
         pthread_mutex_unlock(&pool->lock);
