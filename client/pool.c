@@ -64,9 +64,9 @@ void pool_move_board(struct pool *pool, struct board_pool *board)
         unlock_heaps(pool);
 }
 
-static void retire_heap(struct pool *pool, struct stream_heap *heap)
+/* The record may be looked at by who comes from a stream that it was of. */
+static void end_heap(struct pool *pool, struct stream_heap *heap)
 {
-        HASH_DEL(pool->heaps, heap);
         lanes_leave(heap->lane);
         lock_take(&heap_in(heap)->lock);
         heap->live = false;
@@ -75,6 +75,12 @@ static void retire_heap(struct pool *pool, struct stream_heap *heap)
         fences_deinit(&heap->fences, pool->memory.cuda);
         heap->hh.next = pool->spare_heaps;
         pool->spare_heaps = heap;
+}
+
+static void retire_heap(struct pool *pool, struct stream_heap *heap)
+{
+        HASH_DEL(pool->heaps, heap);
+        end_heap(pool, heap);
 }
 
 /* Those of streams that have gone, most likely. */
@@ -164,11 +170,7 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
                 lock_drop(&heap_in(heap)->lock);
                 HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
                 if (!heap->hh.tbl) {
-                        lanes_leave(heap->lane);
-                        heap->live = false;
-                        space_remove(&pool->space, &heap->in_space);
-                        heap->hh.next = pool->spare_heaps;
-                        pool->spare_heaps = heap;
+                        end_heap(pool, heap);
                         return -ENOMEM;
                 }
         }
