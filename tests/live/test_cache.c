@@ -150,6 +150,26 @@ START_TEST(what_is_kept_is_given_up_before_a_refusal)
 }
 END_TEST
 
+/* Another stream's are given up too, which nobody has asked how far it has come. */
+START_TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
+{
+        struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 100 * MIB};
+        void *pointer;
+
+        connect_with(NULL);
+        must_free(must_alloc(150 * MIB));
+        ck_assert_uint_ge(stats().n_reserved_bytes, 150 * MIB);
+        for (unsigned i = 0; i < 3; i++) {
+                request.n_bytes = (200 + 20 * i) * MIB;
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
+                pointer = must_alloc(request.n_bytes);
+                must_free(pointer);
+        }
+}
+END_TEST
+
 /* A run of blocks is one memory to an allocation. */
 START_TEST(an_allocation_may_lie_in_several_blocks)
 {
@@ -190,6 +210,7 @@ int main(void)
         tcase_add_test(tests, a_cache_may_be_none);
         tcase_add_test(tests, a_size_that_is_none_is_told);
         tcase_add_test(tests, what_is_kept_is_given_up_before_a_refusal);
+        tcase_add_test(tests, what_another_stream_keeps_is_given_up_before_a_refusal);
         tcase_add_test(tests, an_allocation_may_lie_in_several_blocks);
         suite_add_tcase(suite, tests);
         return run_suite(suite);

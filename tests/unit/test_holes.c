@@ -1,6 +1,7 @@
 /* Pieces of a run. Runs that are joined and cut are in test_holes_runs.c, how well a hole fits is in
  * test_holes_fit.c. */
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -186,6 +187,16 @@ START_TEST(a_holes_epoch_is_that_of_its_parts)
 }
 END_TEST
 
+/* 2^31 are the most that double. */
+START_TEST(the_largest_array_grows_no_more)
+{
+        struct holes full = {.n_pieces = UINT32_C(1) << 31, .n_touched = UINT32_C(1) << 31};
+
+        ck_assert_int_eq(holes_reserve(&full, 1), -ENOMEM);
+        ck_assert_uint_eq(full.n_pieces, UINT32_C(1) << 31);
+}
+END_TEST
+
 START_TEST(what_was_reserved_is_there)
 {
         uint32_t edges[41] = {0};
@@ -227,6 +238,7 @@ int main(void)
                             (int)ARRAY_SIZE(merge_rows));
         tcase_add_test(tcase, epochs_only_rise);
         tcase_add_test(tcase, a_holes_epoch_is_that_of_its_parts);
+        tcase_add_test(tcase, the_largest_array_grows_no_more);
         tcase_add_test(tcase, what_was_reserved_is_there);
         return run_suite(suite);
 }
