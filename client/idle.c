@@ -48,10 +48,18 @@ static bool take_one(struct pool *pool, uint64_t start, uint64_t end, struct lea
         return true;
 }
 
+/* Nothing goes back by itself that would make kernels wait. */
+static bool returns_by_itself(const struct pool *pool)
+{
+        return pool->space.budget.n_empty_max != UINT64_MAX || pool->memory.kind == GPUMEM_DEVICE ||
+               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
+}
+
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
                     struct leased_list *list)
 {
-        while (space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
+        while (returns_by_itself(pool) &&
+               space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
                take_one(pool, start, end, list))
                 ;
 }
@@ -70,13 +78,6 @@ void idle_return(struct pool *pool, struct leased_list *list)
 static bool is_fenced(const struct stream_heap *heap)
 {
         return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context;
-}
-
-/* Nothing goes back by itself that would make kernels wait. */
-static bool returns_by_itself(const struct pool *pool)
-{
-        return pool->space.budget.n_empty_max != UINT64_MAX || pool->memory.kind == GPUMEM_DEVICE ||
-               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
 }
 
 /* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
