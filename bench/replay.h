@@ -16,13 +16,18 @@
 #define REPLAY_US_PER_LINE 10
 
 /* An H200's. */
-#define REPLAY_DEVICE_BYTES (141 * GIB)
+#define REPLAY_POOL_BYTES (141 * GIB)
+
+/* Pinned memory as the library has it for programs with CUDA: each block by itself, work waited for
+ * before a free, and nothing returned, since unregistering waits for kernels. */
+enum replay_memory { REPLAY_DEVICE, REPLAY_PINNED };
 
 struct replay_options {
+        enum replay_memory memory;
         unsigned n_streams; /* allocations are dealt round-robin by id; 0 or 1: all on one */
         double lag_us;
         double us_per_line;
-        uint64_t n_device_bytes;
+        uint64_t n_pool_bytes;
 };
 
 struct replay_figures {
