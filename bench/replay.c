@@ -261,6 +261,8 @@ static void meet(struct replay *replay, struct stream *stream)
                 return;
         want(replay, stream);
         looks_init(&stream->looks);
+        for (unsigned i = 0; replay->space.n_heaps && i < replay->n_streams; i++)
+                looks_meet(&replay->streams[i].looks);
         space_add(&replay->space, &stream->in_space,
                   replay->memory == REPLAY_DEVICE ? HEAP_JOINED : HEAP_SPLIT);
         if (replay->memory == REPLAY_PINNED)
@@ -325,7 +327,7 @@ static void look(struct replay *replay, struct stream *stream)
         if (replay->memory == REPLAY_PINNED)
                 return;
         n_excess = space_excess(&replay->space, 0, (uint64_t)replay->now_us);
-        if (n_excess || stream->looks.n_wanted)
+        if (n_excess || looks_ask(&stream->looks, heap_of(stream)))
                 record(replay, stream);
         poll_all(replay);
         if (n_excess)

@@ -134,14 +134,25 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
         open_epoch(heap);
 }
 
-static bool is_wanted(struct stream_heap *heap)
+/* Other streams want this one's blocks, or could use them. */
+static bool is_asked(struct stream_heap *heap)
 {
-        bool wanted;
+        bool asked;
 
         lock_take(&heap_in(heap)->lock);
-        wanted = heap->looks.n_wanted > 0;
+        asked = looks_ask(&heap->looks, heap_in(heap));
         lock_drop(&heap_in(heap)->lock);
-        return wanted;
+        return asked;
+}
+
+static bool is_last(struct stream_heap *heap)
+{
+        bool last;
+
+        lock_take(&heap_in(heap)->lock);
+        last = looks_is_last(&heap->looks, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        return last;
 }
 
 static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
@@ -164,8 +175,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
                 wait_for_stream(heap, generation, own_stream);
         if (!is_still(heap, generation))
                 return;
-        /* Blocks are too many, or other streams want this one's. */
-        if (own_stream && is_fenced(heap) && (n_excess || is_wanted(heap)))
+        if (own_stream && is_fenced(heap) && (n_excess || is_asked(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
                               *own_stream);
         idle_poll(pool);
@@ -183,7 +193,7 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         if (!returns_by_itself(pool))
                 return;
         /* Who only looks from time to time need not wait for another one who looks. */
-        if (pool->space.budget.n_empty_max != UINT64_MAX)
+        if (pool->space.budget.n_empty_max != UINT64_MAX || is_last(heap))
                 pthread_mutex_lock(&pool->lock);
         else if (pthread_mutex_trylock(&pool->lock))
                 return;

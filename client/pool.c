@@ -129,6 +129,8 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->key = request->key;
         heap->mark = request->mark;
         looks_init(&heap->looks);
+        if (pool->heaps)
+                looks_meet(&heap->looks);
         heap->n_flush_epochs = 0;
         fences_init(&heap->fences);
         space_add(&pool->space, &heap->in_space, runs_of(pool));
@@ -148,6 +150,7 @@ static void meet_heaps(struct pool *pool, struct stream_heap *heap)
         heap->lane = lanes_join(&pool->lanes);
         HASH_ITER(hh, pool->heaps, other, next)
         {
+                looks_meet(&other->looks);
                 looks_want(&other->looks);
         }
         unlock_heaps(pool);
