@@ -5,12 +5,11 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "client/fences.h"
 #include "client/looks.h"
 #include "gpumem.h"
 
 #define ARENA_START (UINT64_C(1) << 44)
-
-#define FENCES_MAX 1024
 
 struct fence {
         uint64_t epoch;
@@ -142,9 +141,10 @@ static void record(struct replay *replay, struct stream *stream)
 {
         struct heap *heap = heap_of(stream);
 
-        if (replay->memory == REPLAY_PINNED || !heap->n_freed_bytes ||
-            stream->n_fences == FENCES_MAX)
+        if (replay->memory == REPLAY_PINNED || !heap->n_freed_bytes)
                 return;
+        if (stream->n_fences == FENCES_MAX)
+                stream->n_fences--;
         stream->fences[stream->n_fences++] = (struct fence){heap_new_epoch(heap),
                                                             replay->now_us + replay->lag_us};
 }

@@ -11,7 +11,7 @@
 #define CONTEXT ((CUcontext)(uintptr_t)0x10)
 #define STREAM  ((CUstream)(uintptr_t)0x20)
 
-#define EVENTS_MAX 16
+#define EVENTS_MAX (FENCES_MAX + 2)
 
 static struct {
         unsigned n_made, n_freed, n_recorded;
@@ -236,6 +236,26 @@ START_TEST(an_event_that_cannot_be_recorded_is_made_anew)
 }
 END_TEST
 
+/* It is over later then, but over it will be: there are not more and more of them. */
+START_TEST(the_last_of_many_is_recorded_anew)
+{
+        for (unsigned i = 0; i < FENCES_MAX + 10; i++) {
+                (void)free_some();
+                record_now();
+        }
+        ck_assert_uint_eq(driver.n_made, FENCES_MAX);
+        ck_assert_uint_eq(driver.n_recorded, FENCES_MAX + 10);
+        for (unsigned i = 1; i < FENCES_MAX; i++)
+                driver.queries[i] = CUDA_SUCCESS;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert_uint_eq(n_open(), 11);
+        driver.queries[FENCES_MAX] = CUDA_SUCCESS;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert_uint_eq(n_open(), 0);
+        ck_assert(!fences_wait_for(&fences));
+}
+END_TEST
+
 START_TEST(without_memory_nothing_changes)
 {
         (void)free_some();
@@ -283,6 +303,7 @@ int main(void)
         tcase_add_test(tests, an_event_that_passed_is_used_again);
         tcase_add_test(tests, what_was_waited_for_needs_no_event);
         tcase_add_test(tests, an_event_that_cannot_be_recorded_is_made_anew);
+        tcase_add_test(tests, the_last_of_many_is_recorded_anew);
         tcase_add_test(tests, without_memory_nothing_changes);
         tcase_add_loop_test(tests, errors_that_end_all_work_are_told_from_others, 0, 6);
         suite_add_tcase(suite, tests);
