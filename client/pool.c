@@ -240,15 +240,17 @@ struct stream_key pool_order_of(const struct stream_heap *heap, const void *poin
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
-int pool_free(struct stream_heap *heap, const void *pointer)
+int pool_free(struct stream_heap *heap, const void *pointer, enum pool_use use)
 {
+        uint64_t address = (uint64_t)(uintptr_t)pointer;
         struct pool *pool = heap->pool;
         struct heap_freed freed;
         int r = GPUMEM_E_NOT_OURS;
 
         lock_take(&heap_in(heap)->lock);
         if (heap->live)
-                r = heap_free(heap_in(heap), (uint64_t)(uintptr_t)pointer, &freed);
+                r = use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, &freed)
+                                         : heap_free(heap_in(heap), address, &freed);
         if (!r) {
                 lanes_count(&pool->lanes, heap->lane, LANE_FREE, freed.n_requested_bytes,
                             freed.n_allocated_bytes);

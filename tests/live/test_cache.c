@@ -195,6 +195,32 @@ START_TEST(streams_that_have_ended_keep_nothing)
 }
 END_TEST
 
+/* Who frees what another stream has made waits for it: then it is anybody's, that stream or not. */
+START_TEST(memory_of_ended_streams_that_others_free_is_anybodys)
+{
+        struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 16 * MIB};
+        void *pointer;
+        struct gpu *own;
+
+        connect_with(NULL);
+        for (unsigned i = 0; i < 48; i++) {
+                ck_assert_int_eq(gpu_new(0, &own), 0);
+                request.stream = gpu_stream(own);
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpu_fill(own, pointer, 1, request.n_bytes), 0);
+                ck_assert_int_eq(gpu_synchronize(own), 0);
+                own = gpu_free(own);
+                ck_assert_int_eq(gpu_use(gpu), 0);
+                if (i % 2)
+                        must_free(pointer);
+                else
+                        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        }
+        ck_assert_uint_le(stats().n_reserved_peak_bytes, 3 * request.n_bytes);
+}
+END_TEST
+
 static uint64_t n_pinned_reserved(void)
 {
         struct gpumem_stats pinned = {.struct_size = sizeof(pinned)};
@@ -270,6 +296,7 @@ int main(void)
         tcase_add_test(tests, what_is_kept_is_given_up_before_a_refusal);
         tcase_add_test(tests, what_another_stream_keeps_is_given_up_before_a_refusal);
         tcase_add_test(tests, streams_that_have_ended_keep_nothing);
+        tcase_add_test(tests, memory_of_ended_streams_that_others_free_is_anybodys);
         tcase_add_test(tests, registered_memory_stays_until_it_is_asked_for);
         tcase_add_test(tests, an_allocation_may_lie_in_several_blocks);
         suite_add_tcase(suite, tests);
