@@ -1,6 +1,7 @@
 /* What gpumem-bench can do, one file a command. */
 #pragma once
 
+#include "bench/replay.h"
 #include "bench/rows.h"
 
 /* Traces that a command takes at most. */
@@ -13,6 +14,7 @@ struct options {
         enum effort effort;      /* quick: that it runs, not what it costs */
         char **files;            /* for commands that read some */
         unsigned n_files;
+        enum replay_memory memory;
         unsigned n_streams; /* of a trace; 0: one */
         double lag_ms;
         double us_per_line; /* 0: as bench/replay.h has it */

@@ -23,6 +23,8 @@ static const char help_tail[] =
         "  --streams N    trace, node: deal allocations round-robin over N streams\n"
         "  --lag MS       trace, node: GPU work is over so much later\n"
         "  --line US      trace, node: time that a line of a trace takes; default: 10\n"
+        "  --pinned       trace, node: they are of pinned memory, as GPUMEM_TRACE's FILE.pinned "
+        "is\n"
         "  --quick        few repetitions: shows that it works, not what it costs\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
@@ -48,6 +50,7 @@ enum option_id {
         OPTION_STREAMS,
         OPTION_LAG,
         OPTION_LINE,
+        OPTION_PINNED,
         OPTION_SOCKET,
         OPTION_HELP,
         OPTION_VERSION,
@@ -60,6 +63,7 @@ static const struct option long_options[] = {
         {"streams", required_argument, NULL, OPTION_STREAMS},
         {"lag", required_argument, NULL, OPTION_LAG},
         {"line", required_argument, NULL, OPTION_LINE},
+        {"pinned", no_argument, NULL, OPTION_PINNED},
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -131,6 +135,9 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 return take_number("--lag", value, 0, 1e6, &invocation->options.lag_ms);
         case OPTION_LINE:
                 return take_number("--line", value, 0.001, 1e6, &invocation->options.us_per_line);
+        case OPTION_PINNED:
+                invocation->options.memory = REPLAY_PINNED;
+                return PARSED_RUN;
         case OPTION_SOCKET:
                 invocation->options.socket_path = value;
                 return PARSED_RUN;

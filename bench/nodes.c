@@ -93,7 +93,7 @@ static int step(struct processes *processes, struct process *process, size_t at)
 
 static int run_shift(struct processes *processes, unsigned shift, double *ret_ratio)
 {
-        int r = node_new(REPLAY_DEVICE_BYTES, &processes->node);
+        int r = node_new(REPLAY_POOL_BYTES, &processes->node);
 
         if (r)
                 return r;

@@ -17,7 +17,11 @@
 #define REPLAY_US_PER_LINE 10
 
 /* An H200's. */
-#define REPLAY_DEVICE_BYTES (141 * GIB)
+#define REPLAY_POOL_BYTES (141 * GIB)
+
+/* Pinned memory as the library has it for programs with CUDA: each block by itself, work waited for
+ * before a free, and nothing returned, since unregistering waits for kernels. */
+enum replay_memory { REPLAY_DEVICE, REPLAY_PINNED };
 
 /* Who looks for idle blocks: the library's service thread, or those who free. */
 enum replay_service { REPLAY_THREAD, REPLAY_NO_THREAD };
@@ -26,10 +30,11 @@ enum replay_service { REPLAY_THREAD, REPLAY_NO_THREAD };
 #define REPLAY_LOOK_US 4000
 
 struct replay_options {
+        enum replay_memory memory;
         unsigned n_streams; /* allocations are dealt round-robin by id; 0 or 1: all on one */
         double lag_us;
         double us_per_line;
-        uint64_t n_device_bytes;
+        uint64_t n_pool_bytes;
         enum replay_service service;
         struct member *member; /* of a node, alive for as long; NULL: alone on a node of its own */
 };

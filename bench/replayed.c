@@ -13,10 +13,11 @@
 struct replay_options replayed_options(const struct options *options)
 {
         return (struct replay_options){
+                .memory = options->memory,
                 .n_streams = options->n_streams,
                 .lag_us = options->lag_ms * 1000,
                 .us_per_line = options->us_per_line > 0 ? options->us_per_line : REPLAY_US_PER_LINE,
-                .n_device_bytes = REPLAY_DEVICE_BYTES};
+                .n_pool_bytes = REPLAY_POOL_BYTES};
 }
 
 int replayed_told(int r, const char *file)
@@ -160,14 +161,14 @@ int command_traces(const struct options *options, struct rows *rows)
 {
         static const struct {
                 const char *name;
-                unsigned n_streams, lag_us;
-                double bound;
+                unsigned n_streams;
+                double lag_us, bound;
         } ways[] = {
                 {"reserved_over_live_mean", 1, 0, 1.1},
-                {"the same, 4 streams", 4, 0, 1.2},
-                {"the same, 1 ms lag", 1, 1000, 1.2},
-                {"the same, 10 ms lag", 1, 10000, 1.2},
-                {"the same, 4 streams and 10 ms lag", 4, 10000, 1.2},
+                {"reserved_over_live_4_streams", 4, 0, 1.2},
+                {"reserved_over_live_1ms_lag", 1, 1000, 1.2},
+                {"reserved_over_live_10ms_lag", 1, 10000, 1.2},
+                {"reserved_over_live_4_streams_10ms_lag", 4, 10000, 1.2},
         };
         struct replay_figures figures[FILES_MAX];
         double mean;
@@ -177,7 +178,7 @@ int command_traces(const struct options *options, struct rows *rows)
                 struct replay_options replay = {.n_streams = ways[i].n_streams,
                                                 .lag_us = ways[i].lag_us,
                                                 .us_per_line = REPLAY_US_PER_LINE,
-                                                .n_device_bytes = REPLAY_DEVICE_BYTES};
+                                                .n_pool_bytes = REPLAY_POOL_BYTES};
 
                 r = run_all(options, &replay, figures, &mean);
                 if (!r && i == 0)

@@ -15,7 +15,7 @@ static bool is_due(struct stream_heap *heap)
         bool due;
 
         lock_take(&heap_in(heap)->lock);
-        due = heap_in(heap)->n_freed_bytes >= heap->looks.n_bytes;
+        due = looks_are_due(&heap->looks, heap_in(heap));
         lock_drop(&heap_in(heap)->lock);
         return due;
 }

@@ -14,6 +14,7 @@ struct fence {
 
 void fences_init(struct fences *fences)
 {
+        fences->n_pending = 0;
         TAILQ_INIT(&fences->pending);
         TAILQ_INIT(&fences->spare);
 }
@@ -35,10 +36,16 @@ void fences_deinit(struct fences *fences, const struct cuda *cuda)
         free_list(&fences->spare, cuda);
 }
 
-static struct fence *take_spare(struct fences *fences)
+static struct fence *take_one(struct fences *fences)
 {
         struct fence *fence = TAILQ_FIRST(&fences->spare);
 
+        if (fences->n_pending == FENCES_MAX) {
+                fence = TAILQ_LAST(&fences->pending, fence_list);
+                TAILQ_REMOVE(&fences->pending, fence, link);
+                fences->n_pending--;
+                return fence;
+        }
         if (!fence)
                 return calloc(1, sizeof(*fence));
         TAILQ_REMOVE(&fences->spare, fence, link);
@@ -70,23 +77,26 @@ static void take_back(struct heap *heap, uint64_t n_bytes)
 void fences_record(struct fences *fences, struct heap *heap, const struct cuda *cuda,
                    uint64_t context, void *stream)
 {
-        struct fence *fence = take_spare(fences);
-        uint64_t n_bytes;
+        struct fence *fence;
+        uint64_t n_bytes, epoch;
 
-        if (!fence)
+        n_bytes = end_epoch(heap, &epoch);
+        if (!n_bytes)
                 return;
-        n_bytes = end_epoch(heap, &fence->epoch);
-        if (!n_bytes || event_record(cuda, context, stream, &fence->event)) {
-                /* The event may be of a context that has gone. */
-                if (n_bytes) {
-                        event_free(cuda, fence->event);
-                        fence->event = 0;
-                        take_back(heap, n_bytes);
-                }
-                TAILQ_INSERT_HEAD(&fences->spare, fence, link);
+        fence = take_one(fences);
+        if (fence && event_record(cuda, context, stream, &fence->event) == 0) {
+                fence->epoch = epoch;
+                TAILQ_INSERT_TAIL(&fences->pending, fence, link);
+                fences->n_pending++;
                 return;
         }
-        TAILQ_INSERT_TAIL(&fences->pending, fence, link);
+        take_back(heap, n_bytes);
+        if (!fence)
+                return;
+        /* The event may be of a context that has gone. */
+        event_free(cuda, fence->event);
+        fence->event = 0;
+        TAILQ_INSERT_HEAD(&fences->spare, fence, link);
 }
 
 void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs)
@@ -95,6 +105,7 @@ void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epoch
 
         while ((fence = TAILQ_FIRST(&fences->pending)) && fence->epoch < n_done_epochs) {
                 TAILQ_REMOVE(&fences->pending, fence, link);
+                fences->n_pending--;
                 TAILQ_INSERT_HEAD(&fences->spare, fence, link);
         }
         lock_take(&heap->lock);

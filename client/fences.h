@@ -13,7 +13,11 @@ struct heap;
 struct fence;
 TAILQ_HEAD(fence_list, fence);
 
+/* Events that are pending in one stream at most: then the last one is recorded anew. */
+#define FENCES_MAX 256
+
 struct fences {
+        unsigned n_pending;
         struct fence_list pending; /* in order */
         struct fence_list spare;
 };

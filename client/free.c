@@ -22,11 +22,11 @@ static bool is_streams_own(const struct stream_heap *heap, const struct stream_m
         return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
 }
 
-/* Its last use is ordered, or over. `own_stream`: the heap's, if it is at hand. */
+/* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */
 static int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
         uint64_t generation = heap->generation;
-        int r = pool_give(heap, pointer);
+        int r = pool_give(heap, pointer, own_stream ? POOL_USE_ORDERED : POOL_USE_OVER);
 
         if (r != POOL_LOOK)
                 return r;

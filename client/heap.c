@@ -256,7 +256,7 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
-int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+static int give(struct heap *heap, uint64_t address, uint64_t epoch, struct heap_freed *ret_freed)
 {
         const struct piece *piece;
         struct heap_freed freed;
@@ -271,13 +271,26 @@ int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
         piece = holes_at(&heap->holes, index);
         freed.n_allocated_bytes = piece->n_units * HEAP_UNIT;
         freed.n_requested_bytes = freed.n_allocated_bytes - piece->n_slack;
-        index = holes_give(&heap->holes, index, heap->epoch);
+        index = holes_give(&heap->holes, index, epoch);
         freed.n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
         count_allocated(heap, -freed.n_allocated_bytes);
         heap->n_requested_bytes -= freed.n_requested_bytes;
-        heap->n_freed_bytes += freed.n_allocated_bytes;
         *ret_freed = freed;
         return 0;
+}
+
+int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+{
+        int r = give(heap, address, heap->epoch, ret_freed);
+
+        if (!r)
+                heap->n_freed_bytes += ret_freed->n_allocated_bytes;
+        return r;
+}
+
+int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+{
+        return give(heap, address, 0, ret_freed);
 }
 
 uint64_t heap_new_epoch(struct heap *heap)

@@ -105,6 +105,10 @@ struct heap_freed {
 /* GPUMEM_E_NOT_OURS: the address is not the start of a live allocation; nothing is freed. */
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
+/* The same when no work uses the allocation any more. What was enqueued for those that had the memory
+ * before it may still do: it is as idle as it was then. */
+int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
+
 /* What was freed before can be told from what will be. Returns the epoch that ended. */
 uint64_t heap_new_epoch(struct heap *heap);
 

@@ -306,6 +306,7 @@ uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
                 return hole;
         }
         taken = insert(holes, PIECE_TAKEN, piece->start, n_units, piece->before, hole);
+        holes_at(holes, taken)->epoch = piece->epoch;
         piece->start += n_units;
         resize_hole(holes, hole, piece->n_units - n_units);
         holes->n_splits++;
@@ -341,6 +342,7 @@ uint32_t holes_give(struct holes *holes, uint32_t taken, uint64_t epoch)
         uint32_t before = piece->before, after = piece->after, hole;
 
         assert(piece->state == PIECE_TAKEN);
+        epoch = later(epoch, piece->epoch);
         hole = is_hole(holes, before) ? before : is_hole(holes, after) ? after : 0;
         if (!hole) {
                 piece->epoch = epoch;

@@ -29,11 +29,12 @@ enum piece_state { PIECE_UNUSED, PIECE_TAKEN, PIECE_HOLE, PIECE_EDGE };
 struct piece {
         uint32_t start;
         uint32_t n_units;
-        uint32_t before;     /* ends where this one starts; 0 at a run's first edge */
-        uint32_t after;      /* starts where this one ends; 0 at a run's last edge */
-        uint32_t next;       /* of its class, while it is a hole; of the unused ones */
-        uint32_t previous;   /* of its class; 0 for the first one */
-        uint64_t epoch : 52; /* a hole: the latest one that anything was given to it in; 0: never */
+        uint32_t before;   /* ends where this one starts; 0 at a run's first edge */
+        uint32_t after;    /* starts where this one ends; 0 at a run's last edge */
+        uint32_t next;     /* of its class, while it is a hole; of the unused ones */
+        uint32_t previous; /* of its class; 0 for the first one */
+        uint64_t
+                epoch : 52; /* the latest one that any of it was given in, as far as a hole goes; 0: never */
         uint64_t n_slack : 10; /* taken: bytes of the last unit that nobody asked for */
         uint64_t state : 2;
 };
@@ -94,7 +95,7 @@ uint32_t holes_find(const struct holes *holes, uint32_t n_units);
 uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units);
 
 /* Makes a hole of a taken piece, merged with the holes that it touches. Returns the hole. Epochs only
- * rise. */
+ * rise: that of the hole that it was taken from counts too. */
 uint32_t holes_give(struct holes *holes, uint32_t taken, uint64_t epoch);
 
 /* The units of the largest hole; 0 if there is none. Walks the holes of one class. */

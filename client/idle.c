@@ -48,6 +48,13 @@ bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct lease
         return true;
 }
 
+/* Nothing goes back by itself that would make kernels wait. */
+static bool returns_by_itself(const struct pool *pool)
+{
+        return pool->space.budget.n_empty_max != UINT64_MAX || pool->memory.kind == GPUMEM_DEVICE ||
+               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
+}
+
 void idle_take_revoked(struct pool *pool, struct leased_list *list)
 {
         struct heap_block *block;
@@ -68,7 +75,8 @@ void idle_take_revoked(struct pool *pool, struct leased_list *list)
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
                     struct leased_list *list)
 {
-        while (space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
+        while (returns_by_itself(pool) &&
+               space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
                idle_take_one(pool, start, end, list))
                 ;
 }
@@ -87,13 +95,6 @@ void idle_return(struct pool *pool, struct leased_list *list)
 bool idle_is_fenced(const struct stream_heap *heap)
 {
         return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context;
-}
-
-/* Nothing goes back by itself that would make kernels wait. */
-static bool returns_by_itself(const struct pool *pool)
-{
-        return pool->space.budget.n_empty_max != UINT64_MAX || pool->memory.kind == GPUMEM_DEVICE ||
-               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
 }
 
 /* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
@@ -119,6 +120,14 @@ static uint64_t end_epoch(struct stream_heap *heap)
         return n_epochs;
 }
 
+/* What ended without having been waited for is the next event's. */
+static void open_epoch(struct stream_heap *heap)
+{
+        lock_take(&heap_in(heap)->lock);
+        heap_in(heap)->n_freed_bytes++;
+        lock_drop(&heap_in(heap)->lock);
+}
+
 /* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped
  * meanwhile. */
 static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -139,20 +148,28 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
                 fences_pass(&heap->fences, heap_in(heap), n_epochs);
                 return;
         }
-        /* What ended without having been waited for is the next event's. */
-        lock_take(&heap_in(heap)->lock);
-        heap_in(heap)->n_freed_bytes++;
-        lock_drop(&heap_in(heap)->lock);
+        open_epoch(heap);
 }
 
-static bool is_wanted(struct stream_heap *heap)
+/* Other streams want this one's blocks, or could use them. */
+static bool is_asked(struct stream_heap *heap)
 {
-        bool wanted;
+        bool asked;
 
         lock_take(&heap_in(heap)->lock);
-        wanted = heap->looks.n_wanted > 0;
+        asked = looks_ask(&heap->looks, heap_in(heap));
         lock_drop(&heap_in(heap)->lock);
-        return wanted;
+        return asked;
+}
+
+static bool is_last(struct stream_heap *heap)
+{
+        bool last;
+
+        lock_take(&heap_in(heap)->lock);
+        last = looks_is_last(&heap->looks, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        return last;
 }
 
 static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
@@ -175,8 +192,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
                 wait_for_stream(heap, generation, own_stream);
         if (!idle_is_still(heap, generation))
                 return;
-        /* Blocks are too many, or other streams want this one's. */
-        if (own_stream && idle_is_fenced(heap) && (n_excess || is_wanted(heap)))
+        if (own_stream && idle_is_fenced(heap) && (n_excess || is_asked(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
                               *own_stream);
         idle_poll(pool);
@@ -194,7 +210,7 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         if (!returns_by_itself(pool))
                 return;
         /* Who only looks from time to time need not wait for another one who looks. */
-        if (pool->space.budget.n_empty_max != UINT64_MAX)
+        if (pool->space.budget.n_empty_max != UINT64_MAX || is_last(heap))
                 pthread_mutex_lock(&pool->lock);
         else if (pthread_mutex_trylock(&pool->lock))
                 return;
@@ -220,6 +236,7 @@ static void wait_for_context(struct pool *pool, uint64_t context)
 {
         struct stream_heap *heap, *next;
         uint32_t n_heaps = 0;
+        int r = 0;
 
         pthread_mutex_lock(&pool->lock);
         HASH_ITER(hh, pool->heaps, heap, next)
@@ -230,12 +247,16 @@ static void wait_for_context(struct pool *pool, uint64_t context)
                 n_heaps++;
         }
         pthread_mutex_unlock(&pool->lock);
-        if (!n_heaps || stream_synchronize_context(pool->memory.cuda, context))
-                return;
+        if (n_heaps)
+                r = stream_synchronize_context(pool->memory.cuda, context);
         pthread_mutex_lock(&pool->lock);
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                if (heap->key.context == context)
+                if (heap->key.context != context)
+                        continue;
+                if (r)
+                        open_epoch(heap);
+                else
                         fences_pass(&heap->fences, heap_in(heap), heap->n_flush_epochs);
         }
         pthread_mutex_unlock(&pool->lock);

@@ -8,6 +8,11 @@ void looks_init(struct looks *looks)
         *looks = (struct looks){.n_until = LOOKS_FREES, .n_bytes = UINT64_MAX};
 }
 
+void looks_meet(struct looks *looks)
+{
+        looks->has_others = true;
+}
+
 void looks_want(struct looks *looks)
 {
         if (!looks->n_wanted)

@@ -69,9 +69,9 @@ void pool_move_board(struct pool *pool, struct board_pool *board)
         unlock_heaps(pool);
 }
 
-static void retire_heap(struct pool *pool, struct stream_heap *heap)
+/* The record may be looked at by who comes from a stream that it was of. */
+static void end_heap(struct pool *pool, struct stream_heap *heap)
 {
-        HASH_DEL(pool->heaps, heap);
         lanes_leave(heap->lane);
         lock_take(&heap_in(heap)->lock);
         heap->live = false;
@@ -80,6 +80,12 @@ static void retire_heap(struct pool *pool, struct stream_heap *heap)
         fences_deinit(&heap->fences, pool->memory.cuda);
         heap->hh.next = pool->spare_heaps;
         pool->spare_heaps = heap;
+}
+
+static void retire_heap(struct pool *pool, struct stream_heap *heap)
+{
+        HASH_DEL(pool->heaps, heap);
+        end_heap(pool, heap);
 }
 
 /* Those of streams that have gone, most likely. */
@@ -129,6 +135,8 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         looks_init(&heap->looks);
         if (elastic_is_on(pool))
                 looks_lower(&heap->looks);
+        if (pool->heaps)
+                looks_meet(&heap->looks);
         heap->n_flush_epochs = 0;
         fences_init(&heap->fences);
         space_add(&pool->space, &heap->in_space, pool_runs(pool));
@@ -148,6 +156,7 @@ static void meet_heaps(struct pool *pool, struct stream_heap *heap)
         heap->lane = lanes_join(&pool->lanes);
         HASH_ITER(hh, pool->heaps, other, next)
         {
+                looks_meet(&other->looks);
                 looks_want(&other->looks);
         }
         unlock_heaps(pool);
@@ -170,11 +179,7 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
                 lock_drop(&heap_in(heap)->lock);
                 HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
                 if (!heap->hh.tbl) {
-                        lanes_leave(heap->lane);
-                        heap->live = false;
-                        space_remove(&pool->space, &heap->in_space);
-                        heap->hh.next = pool->spare_heaps;
-                        pool->spare_heaps = heap;
+                        end_heap(pool, heap);
                         return -ENOMEM;
                 }
         }
@@ -241,15 +246,17 @@ struct stream_key pool_order_of(const struct stream_heap *heap, const void *poin
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
-int pool_give(struct stream_heap *heap, const void *pointer)
+int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
 {
+        uint64_t address = (uint64_t)(uintptr_t)pointer;
         struct pool *pool = heap->pool;
         struct heap_freed freed;
         int r = GPUMEM_E_NOT_OURS;
 
         lock_take(&heap_in(heap)->lock);
         if (heap->live)
-                r = heap_free(heap_in(heap), (uint64_t)(uintptr_t)pointer, &freed);
+                r = use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, &freed)
+                                         : heap_free(heap_in(heap), address, &freed);
         if (!r) {
                 lanes_count(&pool->lanes, heap->lane, LANE_FREE, freed.n_requested_bytes,
                             freed.n_allocated_bytes);

@@ -124,10 +124,11 @@ int pool_find(struct pool *pool, const void *pointer);
 /* What an allocation is, from any address in it; struct_size is left alone. GPUMEM_E_NOT_OURS. */
 int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
-/* Ends an allocation whose last use is ordered before later work of its stream. 1: it is time for
- * idle_look. GPUMEM_E_NOT_OURS. */
+/* Ends an allocation whose last use is ordered before later work of its stream, or is over. POOL_LOOK:
+ * it is time for idle_look. GPUMEM_E_NOT_OURS. */
 #define POOL_LOOK 1000
-int pool_give(struct stream_heap *heap, const void *pointer);
+enum pool_use { POOL_USE_ORDERED, POOL_USE_OVER };
+int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use);
 
 void pool_reset_peaks(struct pool *pool);
 

@@ -117,11 +117,12 @@ void record_alloc(struct gpumem_client *client, const struct gpumem_request *req
                                 .owner = (uintptr_t)client,
                                 .address = (uintptr_t)pointer,
                                 .n_bytes = request->n_bytes};
-        int ordinal;
+        struct stream_mark mark = {0, 0};
 
         /* Without a driver or a context there is one order for all, as the zeros say. */
         if (client_cuda(client))
-                (void)stream_identify(client_cuda(client), request->stream, &record.key, &ordinal);
+                (void)stream_look(client_cuda(client), request->stream, &mark);
+        record.key = (struct stream_key){.context = mark.scope, .id = mark.id};
         (void)put(&record);
 }
 

@@ -77,6 +77,16 @@ sys.exit(rows["peak_live"] != 1234567891 or rows["peak_reserved"] % (2 << 20) !=
 printf 'a 1 1234567891 0\n' >"$place/trace"
 ok "JSON has all digits" exact "$place/trace"
 
+# leases COUNT ARGUMENT...: so many.
+leases() {
+        local wanted=$1
+        shift
+        equal "$({ gpumem-bench trace "$@" || [ $? -eq 1 ]; } | awk '$1 == "leases" { print $2 }')" "$wanted"
+}
+printf 'a 1 30000000 0\nf 1\na 2 90000000 0\n' >"$place/trace"
+ok "a block is leased as what is missing to those before" leases 18 "$place/trace"
+ok "pinned memory is in blocks of one piece" leases 2 --pinned "$place/trace"
+
 # A figure may miss its bound in a build for tests; the others are failures.
 measures() {
         local status=0

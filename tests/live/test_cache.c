@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/size.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
@@ -27,7 +28,8 @@ static void connect_with(const char *cache_size)
 
 static void start(void)
 {
-        const char *const options[] = {"--device-bytes", "256MiB", NULL};
+        const char *const options[] = {"--device-bytes", "256MiB", "--pinned-bytes", "256MiB",
+                                       NULL};
 
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
         ck_assert_int_eq(gpu_new(0, &gpu), 0);
@@ -150,6 +152,108 @@ START_TEST(what_is_kept_is_given_up_before_a_refusal)
 }
 END_TEST
 
+/* Another stream's are given up too, which nobody has asked how far it has come. */
+START_TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
+{
+        struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 100 * MIB};
+        void *pointer;
+
+        connect_with(NULL);
+        must_free(must_alloc(150 * MIB));
+        ck_assert_uint_ge(stats().n_reserved_bytes, 150 * MIB);
+        for (unsigned i = 0; i < 3; i++) {
+                request.n_bytes = (200 + 20 * i) * MIB;
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
+                pointer = must_alloc(request.n_bytes);
+                must_free(pointer);
+        }
+}
+END_TEST
+
+/* A stream a task: what one has left is the next one's. */
+START_TEST(streams_that_have_ended_keep_nothing)
+{
+        struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 16 * MIB};
+        void *pointer;
+        struct gpu *own;
+
+        connect_with(NULL);
+        for (unsigned i = 0; i < 48; i++) {
+                ck_assert_int_eq(gpu_new(0, &own), 0);
+                request.stream = gpu_stream(own);
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpu_fill(own, pointer, 1, request.n_bytes), 0);
+                ck_assert_int_eq(gpumem_free(client, pointer, request.stream), 0);
+                ck_assert_int_eq(gpu_synchronize(own), 0);
+                own = gpu_free(own);
+                ck_assert_int_eq(gpu_use(gpu), 0);
+        }
+        ck_assert_uint_le(stats().n_reserved_peak_bytes, 3 * request.n_bytes);
+}
+END_TEST
+
+/* Who frees what another stream has made waits for it: then it is anybody's, that stream or not. */
+START_TEST(memory_of_ended_streams_that_others_free_is_anybodys)
+{
+        struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 16 * MIB};
+        void *pointer;
+        struct gpu *own;
+
+        connect_with(NULL);
+        for (unsigned i = 0; i < 48; i++) {
+                ck_assert_int_eq(gpu_new(0, &own), 0);
+                request.stream = gpu_stream(own);
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpu_fill(own, pointer, 1, request.n_bytes), 0);
+                ck_assert_int_eq(gpu_synchronize(own), 0);
+                own = gpu_free(own);
+                ck_assert_int_eq(gpu_use(gpu), 0);
+                if (i % 2)
+                        must_free(pointer);
+                else
+                        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        }
+        ck_assert_uint_le(stats().n_reserved_peak_bytes, 3 * request.n_bytes);
+}
+END_TEST
+
+static uint64_t n_pinned_reserved(void)
+{
+        struct gpumem_stats pinned = {.struct_size = sizeof(pinned)};
+
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_PINNED, GPUMEM_NEAREST, &pinned), 0);
+        return pinned.n_reserved_bytes;
+}
+
+/* Unregistering waits for every running kernel: a request that needs another block does not do that.
+ * Only who wants no more kept than so much, or asks for it, has it done. */
+START_TEST(registered_memory_stays_until_it_is_asked_for)
+{
+        static const uint64_t sizes[] = {20 * MIB, 30 * MIB, 45 * MIB};
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_PINNED,
+                                         .place = GPUMEM_NEAREST,
+                                         .stream = gpu_stream(gpu)};
+        uint64_t n_bytes = 0;
+        void *pointer;
+
+        connect_with(NULL);
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+                request.n_bytes = sizes[i];
+                n_bytes += sizes[i];
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpumem_free(client, pointer, request.stream), 0);
+                ck_assert_uint_ge(n_pinned_reserved(), n_bytes);
+        }
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_eq(n_pinned_reserved(), 0);
+}
+END_TEST
+
 /* A run of blocks is one memory to an allocation. */
 START_TEST(an_allocation_may_lie_in_several_blocks)
 {
@@ -190,6 +294,10 @@ int main(void)
         tcase_add_test(tests, a_cache_may_be_none);
         tcase_add_test(tests, a_size_that_is_none_is_told);
         tcase_add_test(tests, what_is_kept_is_given_up_before_a_refusal);
+        tcase_add_test(tests, what_another_stream_keeps_is_given_up_before_a_refusal);
+        tcase_add_test(tests, streams_that_have_ended_keep_nothing);
+        tcase_add_test(tests, memory_of_ended_streams_that_others_free_is_anybodys);
+        tcase_add_test(tests, registered_memory_stays_until_it_is_asked_for);
         tcase_add_test(tests, an_allocation_may_lie_in_several_blocks);
         suite_add_tcase(suite, tests);
         return run_suite(suite);

@@ -126,9 +126,10 @@ int __wrap_link_call(struct link *link, struct frame *request, enum message_kind
 
 static void start(void)
 {
+        static const char *const options[] = {"--pinned-bytes", "256MiB", NULL};
         char reason[CUDA_REASON_MAX];
 
-        daemon_start(&gpumemd, "devices=1,bytes=16GiB", NULL);
+        daemon_start(&gpumemd, "devices=1,bytes=16GiB", options);
         ck_assert_int_eq(gpu_new(0, &gpu), 0);
         ck_assert_int_eq(gpu_use(gpu), 0);
         ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
@@ -153,10 +154,16 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-static int step(const struct trace_event *event, void *stream, void **live)
+static enum gpumem_kind kind_of(const struct replay_options *options)
+{
+        return options->memory == REPLAY_DEVICE ? GPUMEM_DEVICE : GPUMEM_PINNED;
+}
+
+static int step(const struct trace_event *event, enum gpumem_kind kind, void *stream, void **live)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = GPUMEM_DEVICE,
+                                         .kind = kind,
+                                         .place = GPUMEM_NEAREST,
                                          .stream = stream,
                                          .n_bytes = event->n_bytes};
 
@@ -164,13 +171,13 @@ static int step(const struct trace_event *event, void *stream, void **live)
                                           : gpumem_free(client, *live, stream);
 }
 
-static void compare(const struct replay *replay, size_t line)
+static void compare(const struct replay *replay, enum gpumem_kind kind, size_t line)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
         struct replay_figures figures;
 
         replay_get(replay, &figures);
-        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        ck_assert_int_eq(gpumem_get_stats(client, kind, GPUMEM_NEAREST, &stats), 0);
         ck_assert_msg(stats.n_hits == figures.hits && stats.n_misses == figures.misses &&
                               n_leases == figures.leases &&
                               n_leases - stats.n_blocks == figures.returns &&
@@ -187,31 +194,28 @@ static void compare(const struct replay *replay, size_t line)
 }
 
 /* The first n_lines of the trace in both. Returns the replay's figures. */
-static struct replay_figures run(const struct trace *trace, size_t n_lines, unsigned n_streams,
-                                 unsigned lag_us, unsigned us_per_line)
+static struct replay_figures run(const struct trace *trace, size_t n_lines,
+                                 const struct replay_options *options)
 {
-        struct replay_options options = {.service = REPLAY_NO_THREAD,
-                                         .n_streams = n_streams,
-                                         .lag_us = lag_us,
-                                         .us_per_line = us_per_line,
-                                         .n_device_bytes = daemon_device_bytes()};
         void **live = calloc(trace->n_ids, sizeof(*live));
         struct replay_figures figures;
         struct replay *replay;
         struct timespec now;
 
         ck_assert_ptr_nonnull(live);
-        ck_assert_int_eq(replay_new(trace, &options, &replay), 0);
+        ck_assert_int_eq(replay_new(trace, options, &replay), 0);
         ck_assert_int_eq(__real_clock_gettime(CLOCK_MONOTONIC, &now), 0);
         world.now_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-        world.lag_us = lag_us;
+        world.lag_us = (uint64_t)options->lag_us;
         for (size_t i = 0; i < trace->n_events && i < n_lines; i++) {
                 const struct trace_event *event = &trace->events[i];
 
-                world.now_us += us_per_line;
+                world.now_us += (uint64_t)options->us_per_line;
                 ck_assert_int_eq(replay_step(replay), 0);
-                ck_assert_int_eq(step(event, streams[event->id % n_streams], &live[event->id]), 0);
-                compare(replay, i);
+                ck_assert_int_eq(step(event, kind_of(options),
+                                      streams[event->id % options->n_streams], &live[event->id]),
+                                 0);
+                compare(replay, kind_of(options), i);
         }
         replay_get(replay, &figures);
         (void)replay_free(replay);
@@ -220,7 +224,7 @@ static struct replay_figures run(const struct trace *trace, size_t n_lines, unsi
 }
 
 /* Sizes of all magnitudes; now there is more of it, now less. */
-static void make_trace(struct trace *trace, size_t n_lines)
+static void make_trace(struct trace *trace, size_t n_lines, uint64_t n_bytes_max)
 {
         struct test_random random = test_random_begin();
         uint32_t live[LIVE_MAX], n_live = 0;
@@ -233,7 +237,7 @@ static void make_trace(struct trace *trace, size_t n_lines)
 
                 if (test_random_below(&random, 2 * n_wanted) >= n_live && n_live < LIVE_MAX) {
                         *event = (struct trace_event){.kind = TRACE_ALLOC, .id = trace->n_ids++};
-                        event->n_bytes = test_random_size(&random, 16 * MIB);
+                        event->n_bytes = test_random_size(&random, n_bytes_max);
                         live[n_live++] = event->id;
                 } else {
                         uint32_t i = (uint32_t)test_random_below(&random, n_live);
@@ -246,11 +250,16 @@ static void make_trace(struct trace *trace, size_t n_lines)
 
 static struct replay_figures run_made(unsigned n_streams, unsigned lag_us, unsigned us_per_line)
 {
+        struct replay_options options = {.service = REPLAY_NO_THREAD,
+                                         .n_streams = n_streams,
+                                         .lag_us = lag_us,
+                                         .us_per_line = us_per_line,
+                                         .n_pool_bytes = daemon_device_bytes()};
         struct replay_figures figures;
         struct trace trace;
 
-        make_trace(&trace, 6000);
-        figures = run(&trace, trace.n_events, n_streams, lag_us, us_per_line);
+        make_trace(&trace, 6000, 16 * MIB);
+        figures = run(&trace, trace.n_events, &options);
         trace_deinit(&trace);
         ck_assert_uint_gt(figures.hits, figures.misses);
         ck_assert_uint_gt(figures.misses, 0);
@@ -288,16 +297,50 @@ START_TEST(streams_with_work_that_lasts)
 }
 END_TEST
 
+static void run_pinned(unsigned n_streams)
+{
+        struct replay_options options = {.service = REPLAY_NO_THREAD,
+                                         .memory = REPLAY_PINNED,
+                                         .n_streams = n_streams,
+                                         .us_per_line = 1000,
+                                         .n_pool_bytes = 256 * MIB};
+        struct replay_figures figures;
+        struct trace trace;
+
+        make_trace(&trace, 3000, MIB);
+        figures = run(&trace, trace.n_events, &options);
+        trace_deinit(&trace);
+        ck_assert_uint_gt(figures.leases, 1);
+        ck_assert_uint_eq(figures.returns, 0);
+}
+
+START_TEST(pinned_memory)
+{
+        run_pinned(1);
+}
+END_TEST
+
+START_TEST(pinned_memory_of_streams)
+{
+        run_pinned(STREAMS_MAX);
+}
+END_TEST
+
 static void run_head(const char *name, unsigned n_streams, unsigned lag_us)
 {
         const char *folder = getenv("GPUMEM_TEST_TRACES");
+        struct replay_options options = {.service = REPLAY_NO_THREAD,
+                                         .n_streams = n_streams,
+                                         .lag_us = lag_us,
+                                         .us_per_line = REPLAY_US_PER_LINE,
+                                         .n_pool_bytes = daemon_device_bytes()};
         struct trace trace;
         char path[256];
 
         ck_assert_ptr_nonnull(folder);
         (void)snprintf(path, sizeof(path), "%s/%s.trace.gz", folder, name);
         ck_assert_int_eq(trace_read(path, &trace), 0);
-        (void)run(&trace, 12000, n_streams, lag_us, REPLAY_US_PER_LINE);
+        (void)run(&trace, 12000, &options);
         trace_deinit(&trace);
 }
 
@@ -325,6 +368,8 @@ int main(void)
         tcase_add_test(tests, streams_adopt_each_others_blocks);
         tcase_add_test(tests, work_that_lasts_is_waited_for);
         tcase_add_test(tests, streams_with_work_that_lasts);
+        tcase_add_test(tests, pinned_memory);
+        tcase_add_test(tests, pinned_memory_of_streams);
         tcase_add_test(tests, a_programs_calls);
         tcase_add_test(tests, a_programs_calls_in_streams);
         suite_add_tcase(suite, tests);

@@ -215,13 +215,17 @@ void model_move_block(struct model *model, struct model_heap *from, struct model
 void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address)
 {
         uint64_t end = address + model_rounded(n_bytes, HEAP_UNIT);
+        uint32_t epoch;
         const struct model_range *hole = model_find(&heap->holes, address);
 
         MODEL_EXPECT(model, hole && hole->start == address && hole->end >= end);
+        epoch = hole->epoch;
         cut_hole(model, heap, address, end);
-        (void)insert(
-                model, &heap->live,
-                (struct model_range){.start = address, .end = end, .n_requested_bytes = n_bytes});
+        (void)insert(model, &heap->live,
+                     (struct model_range){.start = address,
+                                          .end = end,
+                                          .n_requested_bytes = n_bytes,
+                                          .epoch = epoch});
 }
 
 void model_free(struct model *model, struct model_heap *heap, unsigned index)
@@ -229,11 +233,16 @@ void model_free(struct model *model, struct model_heap *heap, unsigned index)
         struct model_range live = heap->live.at[index];
         struct heap_freed freed;
 
-        MODEL_EXPECT(model, heap_free(model_heap(heap), live.start, &freed) == 0);
         take_out(&heap->live, index);
-        add_hole(model, heap, live.start, live.end, heap->epoch);
-        mark_freed(model, live.start, live.end, heap->epoch);
-        heap->n_freed_bytes += model_bytes(&live);
+        if (test_random_below(&model->random, 4) == 0) {
+                MODEL_EXPECT(model, heap_free_idle(model_heap(heap), live.start, &freed) == 0);
+                add_hole(model, heap, live.start, live.end, live.epoch);
+        } else {
+                MODEL_EXPECT(model, heap_free(model_heap(heap), live.start, &freed) == 0);
+                add_hole(model, heap, live.start, live.end, heap->epoch);
+                mark_freed(model, live.start, live.end, heap->epoch);
+                heap->n_freed_bytes += model_bytes(&live);
+        }
         model->last_freed = live.start;
         MODEL_EXPECT(model, freed.n_requested_bytes == live.n_requested_bytes);
         MODEL_EXPECT(model, freed.n_allocated_bytes == model_bytes(&live));

@@ -20,7 +20,7 @@
 struct model_range {
         uint64_t start, end;
         uint64_t n_requested_bytes; /* of an allocation */
-        uint32_t epoch;             /* of a hole */
+        uint32_t epoch;             /* of a hole; of that which an allocation is from */
         struct heap_block *record;  /* of a block */
 };
 

@@ -1,6 +1,7 @@
 /* Pieces of a run. Runs that are joined and cut are in test_holes_runs.c, how well a hole fits is in
  * test_holes_fit.c. */
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -165,6 +166,25 @@ START_TEST(epochs_only_rise)
 END_TEST
 
 /* What is cut from it, what is added to it, and what is left of it. */
+/* What was enqueued for those who had it before may not be over. */
+START_TEST(a_piece_keeps_the_epoch_of_its_hole)
+{
+        struct holes holes;
+        uint32_t whole, first, second;
+
+        holes_init(&holes);
+        ck_assert_int_eq(holes_reserve(&holes, 8), 0);
+        (void)holes_add(&holes, 0, 64, (struct run_edges){0, 0});
+        whole = holes_take(&holes, holes_find(&holes, 64), 64);
+        (void)holes_give(&holes, whole, 5);
+        first = holes_take(&holes, holes_find(&holes, 64), 16);
+        second = holes_take(&holes, holes_find(&holes, 48), 48);
+        ck_assert_uint_eq(holes_at(&holes, holes_give(&holes, first, 0))->epoch, 5);
+        ck_assert_uint_eq(holes_at(&holes, holes_give(&holes, second, 0))->epoch, 5);
+        holes_deinit(&holes);
+}
+END_TEST
+
 START_TEST(a_holes_epoch_is_that_of_its_parts)
 {
         struct run_edges old, made;
@@ -183,6 +203,16 @@ START_TEST(a_holes_epoch_is_that_of_its_parts)
         ck_assert_uint_eq(holes_at(&holes, holes_at(&holes, made.after)->before)->epoch, 7);
         ck_assert_uint_eq(holes_at(&holes, holes_at(&holes, made.before)->after)->epoch, 7);
         holes_deinit(&holes);
+}
+END_TEST
+
+/* 2^31 are the most that double. */
+START_TEST(the_largest_array_grows_no_more)
+{
+        struct holes full = {.n_pieces = UINT32_C(1) << 31, .n_touched = UINT32_C(1) << 31};
+
+        ck_assert_int_eq(holes_reserve(&full, 1), -ENOMEM);
+        ck_assert_uint_eq(full.n_pieces, UINT32_C(1) << 31);
 }
 END_TEST
 
@@ -226,7 +256,9 @@ int main(void)
         tcase_add_loop_test(tcase, holes_merge_with_those_that_they_touch, 0,
                             (int)ARRAY_SIZE(merge_rows));
         tcase_add_test(tcase, epochs_only_rise);
+        tcase_add_test(tcase, a_piece_keeps_the_epoch_of_its_hole);
         tcase_add_test(tcase, a_holes_epoch_is_that_of_its_parts);
+        tcase_add_test(tcase, the_largest_array_grows_no_more);
         tcase_add_test(tcase, what_was_reserved_is_there);
         return run_suite(suite);
 }

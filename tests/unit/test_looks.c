@@ -96,6 +96,22 @@ START_TEST(nobody_is_there_who_wants_anything)
 }
 END_TEST
 
+START_TEST(the_last_free_looks_where_there_are_others)
+{
+        uint64_t addresses[2];
+
+        for (unsigned i = 0; i < 2; i++)
+                addresses[i] = world_alloc(&heap, 4096);
+        looks_meet(&looks);
+        (void)world_free(&heap, addresses[0]);
+        ck_assert(!looks_count_free(&looks, &heap));
+        ck_assert(!looks_ask(&looks, &heap));
+        (void)world_free(&heap, addresses[1]);
+        ck_assert(looks_count_free(&looks, &heap));
+        ck_assert(looks_ask(&looks, &heap));
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("looks");
@@ -108,6 +124,7 @@ int main(void)
         tcase_add_test(tests, in_small_heaps_it_is_a_block);
         tcase_add_test(tests, a_second_want_lets_a_look_come_when_it_was_to_come);
         tcase_add_test(tests, nobody_is_there_who_wants_anything);
+        tcase_add_test(tests, the_last_free_looks_where_there_are_others);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -298,6 +298,27 @@ START_TEST(another_goes_that_is_not_between_the_addresses)
 }
 END_TEST
 
+START_TEST(an_arena_has_room_for_heaps_far_apart)
+{
+        ck_assert_uint_eq(space_arena_bytes(BLOCK), 16 * BLOCK);
+        ck_assert_uint_eq(space_arena_bytes(BLOCK + 1), 32 * BLOCK);
+        ck_assert_uint_eq(space_arena_bytes(200 * GIB), HEAP_ARENA_MAX);
+        ck_assert_uint_eq(space_arena_bytes(UINT64_MAX / 32), 0);
+        ck_assert_uint_eq(space_arena_bytes(UINT64_MAX), 0);
+        ck_assert_uint_eq(space_arena_bytes(0), 0);
+}
+END_TEST
+
+START_TEST(it_is_hard_a_twelfth_above_the_peak)
+{
+        space_init(&space);
+        (void)space_excess(&space, 12 * BLOCK, NOW);
+        space_count(&space, 12 * BLOCK);
+        ck_assert(!space_is_hard(&space, BLOCK));
+        ck_assert(space_is_hard(&space, BLOCK + 1));
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("space");
@@ -319,5 +340,7 @@ int main(void)
         tcase_add_loop_test(tcase, nothing_goes_between_the_addresses, 0,
                             (int)ARRAY_SIZE(between_rows));
         tcase_add_test(tcase, another_goes_that_is_not_between_the_addresses);
+        tcase_add_test(tcase, an_arena_has_room_for_heaps_far_apart);
+        tcase_add_test(tcase, it_is_hard_a_twelfth_above_the_peak);
         return run_suite(suite);
 }

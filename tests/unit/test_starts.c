@@ -1,5 +1,6 @@
 /* The table of starts beside a plain array. */
 #include <check.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,15 @@ END_TEST
 
 /* To remove an entry moves up those behind it that stand too far down, and leaves alone the first
  * that stands where it belongs and all behind that. */
+START_TEST(the_largest_table_grows_no_more)
+{
+        struct starts starts = {.n_bits = 31}, before = starts;
+
+        ck_assert_int_eq(starts_reserve(&starts), -ENOMEM);
+        ck_assert_mem_eq(&starts, &before, sizeof(starts));
+}
+END_TEST
+
 START_TEST(a_removal_moves_up_one_chain_only)
 {
         struct starts starts = {0};
@@ -215,6 +225,7 @@ int main(void)
         tcase_add_test(tcase, units_at_both_ends);
         tcase_add_loop_test(tcase, a_full_table_of_one_chain, 0, 3);
         tcase_add_test(tcase, a_full_table_grows);
+        tcase_add_test(tcase, the_largest_table_grows_no_more);
         tcase_add_test(tcase, a_removal_moves_up_one_chain_only);
         tcase_add_test(tcase, a_table_does_what_an_array_does);
         return run_suite(suite);

@@ -1,0 +1,311 @@
+/* Events of a heap's stream, with a driver that does what the test says. */
+#include "client/fences.h"
+
+#include <string.h>
+
+#include "client/heap.h"
+#include "driver/cuda.h"
+#include "tests/suite.h"
+#include "tests/unit/heap_world.h"
+
+#define CONTEXT ((CUcontext)(uintptr_t)0x10)
+#define STREAM  ((CUstream)(uintptr_t)0x20)
+
+#define EVENTS_MAX (FENCES_MAX + 2)
+
+static struct {
+        unsigned n_made, n_freed, n_recorded;
+        CUresult record; /* what recording comes to */
+        CUresult queries
+                [EVENTS_MAX]; /* what each event says, by the order in which they were made */
+        CUcontext current;
+} driver;
+
+static struct heap_world world;
+static struct heap heap;
+static struct fences fences;
+static bool is_memory_short;
+
+void *__real_calloc(size_t n, size_t n_bytes);
+void *__wrap_calloc(size_t n, size_t n_bytes);
+void *__real_malloc(size_t n_bytes);
+void *__wrap_malloc(size_t n_bytes);
+
+void *__wrap_calloc(size_t n, size_t n_bytes)
+{
+        return is_memory_short ? NULL : __real_calloc(n, n_bytes);
+}
+
+void *__wrap_malloc(size_t n_bytes)
+{
+        return is_memory_short ? NULL : __real_malloc(n_bytes);
+}
+
+static CUresult CUDAAPI get_current(CUcontext *ret_context)
+{
+        *ret_context = driver.current;
+        return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI set_current(CUcontext context)
+{
+        driver.current = context;
+        return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI create(CUevent *ret_event, unsigned flags)
+{
+        ck_assert_uint_eq(flags, CU_EVENT_DISABLE_TIMING);
+        ck_assert_ptr_eq(driver.current, CONTEXT);
+        ck_assert_uint_lt(driver.n_made + 1, EVENTS_MAX);
+        *ret_event = (CUevent)(uintptr_t)++driver.n_made;
+        return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI record(CUevent event, CUstream stream)
+{
+        ck_assert_ptr_nonnull(event);
+        ck_assert_ptr_eq(stream, STREAM);
+        driver.n_recorded += driver.record == CUDA_SUCCESS;
+        return driver.record;
+}
+
+static CUresult CUDAAPI query(CUevent event)
+{
+        return driver.queries[(uintptr_t)event];
+}
+
+static CUresult CUDAAPI destroy(CUevent event)
+{
+        ck_assert_ptr_nonnull(event);
+        driver.n_freed++;
+        return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI text_of(CUresult result, const char **ret_text)
+{
+        (void)result;
+        *ret_text = "as the test says";
+        return CUDA_SUCCESS;
+}
+
+static const struct cuda cuda = {
+        .cuCtxGetCurrent = get_current,
+        .cuCtxSetCurrent = set_current,
+        .cuEventCreate = create,
+        .cuEventRecord = record,
+        .cuEventQuery = query,
+        .cuEventDestroy = destroy,
+        .cuGetErrorName = text_of,
+        .cuGetErrorString = text_of,
+};
+
+static void start(void)
+{
+        memset(&driver, 0, sizeof(driver));
+        for (unsigned i = 0; i < EVENTS_MAX; i++)
+                driver.queries[i] = CUDA_ERROR_NOT_READY;
+        is_memory_short = false;
+        world_init(&world, 64 * MIB);
+        heap_init(&heap, world.arena, HEAP_JOINED);
+        (void)world_add(&world, &heap, 0, 2 * MIB);
+        fences_init(&fences);
+}
+
+static void stop(void)
+{
+        fences_deinit(&fences, &cuda);
+        ck_assert_uint_eq(driver.n_freed, driver.n_made);
+        heap_deinit(&heap);
+        world_deinit(&world);
+}
+
+/* Something is allocated and freed, beside what stays. The hole that it leaves. */
+static const struct piece *free_some(void)
+{
+        uint64_t address = world_alloc(&heap, 4096);
+
+        (void)world_alloc(&heap, 512);
+        (void)world_free(&heap, address);
+        return holes_at(&heap.holes, holes_find(&heap.holes, 8));
+}
+
+static void record_now(void)
+{
+        fences_record(&fences, &heap, &cuda, (uint64_t)(uintptr_t)CONTEXT, STREAM);
+}
+
+/* So many of the last epochs are not known to be over. */
+static uint64_t n_open(void)
+{
+        return heap.epoch - heap.n_done_epochs;
+}
+
+START_TEST(what_is_freed_is_idle_when_its_event_is_over)
+{
+        const struct piece *hole = free_some();
+
+        record_now();
+        ck_assert(driver.current == NULL);
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert(!heap_is_idle(&heap, hole));
+        ck_assert(fences_wait_for(&fences));
+        driver.queries[1] = CUDA_SUCCESS;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert(heap_is_idle(&heap, hole));
+        ck_assert(!fences_wait_for(&fences));
+}
+END_TEST
+
+START_TEST(where_nothing_was_freed_nothing_is_recorded)
+{
+        record_now();
+        ck_assert_uint_eq(driver.n_made, 0);
+        (void)free_some();
+        record_now();
+        record_now();
+        ck_assert_uint_eq(driver.n_recorded, 1);
+}
+END_TEST
+
+START_TEST(events_are_over_in_their_order)
+{
+        for (unsigned i = 0; i < 3; i++) {
+                (void)free_some();
+                record_now();
+        }
+        driver.queries[2] = driver.queries[3] = CUDA_SUCCESS;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert_uint_eq(n_open(), 3);
+        driver.queries[1] = CUDA_SUCCESS;
+        driver.queries[3] = CUDA_ERROR_NOT_READY;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert_uint_eq(n_open(), 1);
+        ck_assert(fences_wait_for(&fences));
+}
+END_TEST
+
+START_TEST(an_event_that_passed_is_used_again)
+{
+        for (unsigned i = 0; i < 3; i++) {
+                (void)free_some();
+                record_now();
+                driver.queries[1] = CUDA_SUCCESS;
+                fences_poll(&fences, &heap, &cuda);
+        }
+        ck_assert_uint_eq(driver.n_made, 1);
+        ck_assert_uint_eq(driver.n_recorded, 3);
+        ck_assert_uint_eq(n_open(), 0);
+}
+END_TEST
+
+START_TEST(what_was_waited_for_needs_no_event)
+{
+        (void)free_some();
+        record_now();
+        (void)free_some();
+        record_now();
+        fences_pass(&fences, &heap, heap.epoch - 1);
+        ck_assert_uint_eq(n_open(), 1);
+        ck_assert(fences_wait_for(&fences));
+        fences_pass(&fences, &heap, heap.epoch);
+        ck_assert(!fences_wait_for(&fences));
+        /* Nothing that was known is forgotten. */
+        fences_pass(&fences, &heap, 1);
+        ck_assert_uint_eq(n_open(), 0);
+}
+END_TEST
+
+/* It may be of a context that has gone: the next one is made anew, and is for all that was freed. */
+START_TEST(an_event_that_cannot_be_recorded_is_made_anew)
+{
+        const struct piece *hole = free_some();
+
+        driver.record = CUDA_ERROR_INVALID_HANDLE;
+        record_now();
+        ck_assert_uint_eq(driver.n_freed, 1);
+        ck_assert(!fences_wait_for(&fences));
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert(!heap_is_idle(&heap, hole));
+        driver.record = CUDA_SUCCESS;
+        record_now();
+        ck_assert_uint_eq(driver.n_made, 2);
+        driver.queries[2] = CUDA_SUCCESS;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert(heap_is_idle(&heap, hole));
+}
+END_TEST
+
+/* It is over later then, but over it will be: there are not more and more of them. */
+START_TEST(the_last_of_many_is_recorded_anew)
+{
+        for (unsigned i = 0; i < FENCES_MAX + 10; i++) {
+                (void)free_some();
+                record_now();
+        }
+        ck_assert_uint_eq(driver.n_made, FENCES_MAX);
+        ck_assert_uint_eq(driver.n_recorded, FENCES_MAX + 10);
+        for (unsigned i = 1; i < FENCES_MAX; i++)
+                driver.queries[i] = CUDA_SUCCESS;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert_uint_eq(n_open(), 11);
+        driver.queries[FENCES_MAX] = CUDA_SUCCESS;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert_uint_eq(n_open(), 0);
+        ck_assert(!fences_wait_for(&fences));
+}
+END_TEST
+
+START_TEST(without_memory_nothing_changes)
+{
+        (void)free_some();
+        is_memory_short = true;
+        record_now();
+        is_memory_short = false;
+        ck_assert_uint_eq(driver.n_recorded, 0);
+        record_now();
+        ck_assert_uint_eq(driver.n_recorded, 1);
+}
+END_TEST
+
+/* Nothing runs in a context that failed or has gone; other errors tell nothing of the work. */
+START_TEST(errors_that_end_all_work_are_told_from_others)
+{
+        static const struct {
+                CUresult result;
+                uint64_t n_open;
+        } cases[] = {
+                {CUDA_ERROR_CONTEXT_IS_DESTROYED, 0},
+                {CUDA_ERROR_INVALID_CONTEXT, 0},
+                {CUDA_ERROR_ILLEGAL_ADDRESS, 0},
+                {CUDA_ERROR_LAUNCH_FAILED, 0},
+                {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 1},
+                {CUDA_ERROR_UNKNOWN, 1},
+        };
+
+        (void)free_some();
+        record_now();
+        driver.queries[1] = cases[_i].result;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert_uint_eq(n_open(), cases[_i].n_open);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("fences");
+        TCase *tests = tcase_create("fences");
+
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, what_is_freed_is_idle_when_its_event_is_over);
+        tcase_add_test(tests, where_nothing_was_freed_nothing_is_recorded);
+        tcase_add_test(tests, events_are_over_in_their_order);
+        tcase_add_test(tests, an_event_that_passed_is_used_again);
+        tcase_add_test(tests, what_was_waited_for_needs_no_event);
+        tcase_add_test(tests, an_event_that_cannot_be_recorded_is_made_anew);
+        tcase_add_test(tests, the_last_of_many_is_recorded_anew);
+        tcase_add_test(tests, without_memory_nothing_changes);
+        tcase_add_loop_test(tests, errors_that_end_all_work_are_told_from_others, 0, 6);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
