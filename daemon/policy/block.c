@@ -148,13 +148,6 @@ static void delist_leased(struct block *block)
         TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
 }
 
-void block_seen_in_use(struct block *block)
-{
-        assert(block_may_be_idle(block));
-        delist_leased(block);
-        enlist_leased(block);
-}
-
 void block_end_use(struct block *block)
 {
         if (block_may_be_idle(block))

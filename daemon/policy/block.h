@@ -95,9 +95,6 @@ void block_unmapped(struct block *block, struct lease *lease);
 /* In LEASED, to one client whose word may say that the lease is idle. */
 bool block_may_be_idle(const struct block *block);
 
-/* The lease of such a block was seen in use: others are looked at before it. */
-void block_seen_in_use(struct block *block);
-
 bool block_is_mapped(const struct block *block);
 struct pool *block_its_pool(const struct block *block);
 

@@ -49,8 +49,10 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker, stru
                 looks->n_left--;
                 if (lease_of(block)->client != asker && idle_revoke(block))
                         return block;
-                if (block_may_be_idle(block))
-                        block_seen_in_use(block);
+                if (block_may_be_idle(block)) {
+                        TAILQ_REMOVE(blocks, block, bin_link);
+                        TAILQ_INSERT_TAIL(blocks, block, bin_link);
+                }
         }
         return NULL;
 }
@@ -84,32 +86,38 @@ static bool is_full(const struct idle_leases *idle)
         return idle->n == IDLE_LOOKS_A_REQUEST;
 }
 
-/* Notes it if it is idle, and wanted. */
-static void look(struct idle_leases *idle, struct block *block, bool is_wanted, struct looks *looks)
+/* Whether it is idle, and noted. */
+static bool look(struct idle_leases *idle, const struct block *block, struct looks *looks)
 {
         struct lease *lease = lease_of(block);
 
         looks->n_left--;
-        if (is_wanted && lease_is_idle(lease)) {
-                idle->leases[idle->n++] = lease;
-                idle->n_bytes += block->bin->n_bytes;
-        } else {
-                block_seen_in_use(block);
-        }
+        if (!lease_is_idle(lease))
+                return false;
+        idle->leases[idle->n++] = lease;
+        idle->n_bytes += block->bin->n_bytes;
+        return true;
 }
 
-void idle_add_own(struct idle_leases *idle, const struct holding *holding,
-                  const struct client *client, struct looks *looks)
+void idle_add_own(struct idle_leases *idle, struct holding *holding, const struct client *client,
+                  struct looks *looks)
 {
-        const struct block *last = TAILQ_LAST(&holding->leased, holding_blocks);
+        struct holding_blocks *blocks = &holding->leased;
+        const struct block *last = TAILQ_LAST(blocks, holding_blocks);
         struct block *block, *next;
         bool was_last = false;
 
-        for (block = TAILQ_FIRST(&holding->leased);
-             block && !was_last && looks->n_left && !is_full(idle); block = next) {
+        for (block = TAILQ_FIRST(blocks); block && !was_last && looks->n_left && !is_full(idle);
+             block = next) {
+                bool is_wanted = !client || lease_of(block)->client == client;
+
                 next = TAILQ_NEXT(block, holding_link);
                 was_last = block == last;
-                look(idle, block, !client || lease_of(block)->client == client, looks);
+                if (is_wanted && look(idle, block, looks))
+                        continue;
+                looks->n_left -= !is_wanted;
+                TAILQ_REMOVE(blocks, block, holding_link);
+                TAILQ_INSERT_TAIL(blocks, block, holding_link);
         }
 }
 
@@ -121,18 +129,23 @@ static bool may_be_robbed(const struct holding *holding, uint64_t now_ns)
 void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
                      uint64_t now_ns, struct looks *looks)
 {
-        const struct pool *pool = asker->pool;
-        const struct block *last = TAILQ_LAST(&pool->leased, pool_blocks_by_age);
+        struct pool_blocks_by_age *blocks = &asker->pool->leased;
+        const struct block *last = TAILQ_LAST(blocks, pool_blocks_by_age);
         struct block *block, *next;
         bool was_last = false;
 
-        for (block = TAILQ_FIRST(&pool->leased);
+        for (block = TAILQ_FIRST(blocks);
              block && !was_last && looks->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
              block = next) {
+                bool is_wanted = block->holding != asker && may_be_robbed(block->holding, now_ns);
+
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;
-                look(idle, block, block->holding != asker && may_be_robbed(block->holding, now_ns),
-                     looks);
+                if (is_wanted && look(idle, block, looks))
+                        continue;
+                looks->n_left -= !is_wanted;
+                TAILQ_REMOVE(blocks, block, pool_age_link);
+                TAILQ_INSERT_TAIL(blocks, block, pool_age_link);
         }
 }
 
@@ -172,10 +185,10 @@ void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
 static void add_limited(struct idle_leases *idle, const struct client *client,
                         const struct pool *pool, const struct limit_hit *hit, struct looks *looks)
 {
-        const struct tenant *tenant = client->tenant;
+        struct tenant *tenant = client->tenant;
 
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
-                const struct holding *holding = &tenant->holdings[i];
+                struct holding *holding = &tenant->holdings[i];
 
                 if (hit->kind == LIMIT_LEASES ||
                     holding->pool->settings.kind == pool->settings.kind)

@@ -136,7 +136,7 @@ bool lease_is_idle(const struct lease *lease)
 
 bool lease_revoke(struct lease *lease)
 {
-        if (!may_be_idle(lease) ||
+        if (!lease_is_idle(lease) ||
             !board_step(&lease->client->words[lease->slot], lease->id, BOARD_IDLE, BOARD_REVOKED))
                 return false;
         lease_end_use(lease);
