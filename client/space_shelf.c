@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -13,6 +14,17 @@ static struct heap_block *block_at(const struct space *space, uint64_t address)
         return CONTAINER_OF(arena_find(space->arena, address), struct heap_block, at);
 }
 
+static struct heap_block *next_covered(const struct heap *heap, const struct piece *hole,
+                                       const struct heap_block *block)
+{
+        uint64_t end = block->at.start + block->at.n_bytes;
+        struct heap_block *next = NULL;
+
+        if (end < heap_address_of(heap, hole->start + hole->n_units))
+                next = CONTAINER_OF(arena_find(heap->arena, end), struct heap_block, at);
+        return next && heap_covers(heap, hole, next) ? next : NULL;
+}
+
 /* The first settled block with a word, or NULL. The caller has the heap's lock. */
 static struct heap_block *find_settled(const struct heap *heap)
 {
@@ -24,27 +36,26 @@ static struct heap_block *find_settled(const struct heap *heap)
 
                 if (hole->epoch < heap->n_settled_epochs)
                         block = heap_first_covered(heap, hole);
-                if (block && shelf_may_have(block))
+                while (block && !shelf_may_have(block))
+                        block = next_covered(heap, hole, block);
+                if (block)
                         return block;
         }
         return NULL;
 }
 
-/* The block goes back where it was if the shelf cannot have it. */
-static bool shelve_one(struct space *space, struct heap *heap)
+/* 1: there was one that the shelf cannot have, and that is not met again. */
+static int shelve_one(struct space *space, struct heap *heap)
 {
         struct heap_block *block;
-        bool shelved = false;
+        int r = -ENOENT;
 
         lock_take(&heap->lock);
-        block = heap_reserve(heap) ? NULL : find_settled(heap);
-        if (block && heap_remove_block(heap, block) == 0) {
-                shelved = shelf_put(&space->shelf, block) == 0;
-                if (!shelved)
-                        (void)heap_add_block(heap, block);
-        }
+        block = find_settled(heap);
+        if (block)
+                r = shelf_put(&space->shelf, block);
         lock_drop(&heap->lock);
-        return shelved;
+        return r;
 }
 
 bool space_shelve(struct space *space)
@@ -53,8 +64,10 @@ bool space_shelve(struct space *space)
         bool shelved = false;
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
-                while (shelve_one(space, &heap->heap))
-                        shelved = true;
+                int r;
+
+                while ((r = shelve_one(space, &heap->heap)) >= 0)
+                        shelved = shelved || r == 0;
         }
         return shelved;
 }
