@@ -62,8 +62,9 @@ uint64_t space_look_bytes(const struct space *space, const struct heap *heap);
 /* There is an empty block, idle or not. */
 bool space_has_empty(struct space *space);
 
-/* Puts idle blocks on the shelf that were idle at the last space_settle already: a loop that fills and
- * empties them keeps them. Says whether there was one. */
+/* Puts idle blocks on the shelf that were in their heap, and idle, at the last space_settle already: a
+ * loop that fills and empties them keeps them, and what came for a request is there when it is served.
+ * Says whether there was one. */
 bool space_shelve(struct space *space);
 
 /* What is idle now may be shelved next time. Says whether that is any more than last time. */
