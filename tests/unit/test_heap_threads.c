@@ -27,7 +27,6 @@
 #define N_WORKERS   4
 #define N_LIVE_MAX  40
 #define N_RECORDS   N_GRANULES
-#define STEPS_PART  5 /* of the steps that other tests make */
 #define N_EMPTY_MAX (32 * MIB)
 #define YIELD_STEPS 50
 
