@@ -10,10 +10,11 @@ void *__wrap_malloc(size_t n_bytes);
 void *__wrap_realloc(void *old, size_t n_bytes);
 
 int n_until_failure = -1;
+bool is_memory_gone;
 
-static int is_time_to_fail(void)
+static bool is_time_to_fail(void)
 {
-        return n_until_failure >= 0 && n_until_failure-- == 0;
+        return is_memory_gone || (n_until_failure >= 0 && n_until_failure-- == 0);
 }
 
 void *__wrap_calloc(size_t n, size_t n_bytes)

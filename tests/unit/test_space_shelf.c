@@ -198,6 +198,33 @@ START_TEST(blocks_without_memory_to_move_stay)
 }
 END_TEST
 
+static uint32_t spare_pieces(const struct heap *heap)
+{
+        return heap->holes.n_unused + (heap->holes.n_pieces - heap->holes.n_touched);
+}
+
+/* The heap could let go of a block in the midst of a hole, and not take it back then. */
+START_TEST(without_any_memory_no_block_is_lost)
+{
+        bool shelved;
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 3; i++)
+                (void)add(0, i * BLOCK, BLOCK);
+        while (spare_pieces(&heaps[0].heap) > 4)
+                (void)world_alloc(&heaps[0].heap, 512);
+        (void)look();
+        is_memory_gone = true;
+        shelved = space_shelve(&space);
+        is_memory_gone = false;
+        ck_assert(!shelved);
+        for (unsigned i = 0; i < 3; i++)
+                expect_in(0, &world.blocks[i]);
+        ck_assert(look());
+        end();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("space_shelf");
@@ -216,5 +243,6 @@ int main(void)
         tcase_add_loop_test(tcase, blocks_without_words_stay, HEAP_JOINED, HEAP_SPLIT + 1);
         tcase_add_loop_test(tcase, a_block_that_cannot_be_marked_holds_up_no_other, 0, 3);
         tcase_add_loop_test(tcase, blocks_without_memory_to_move_stay, HEAP_JOINED, HEAP_SPLIT + 1);
+        tcase_add_test(tcase, without_any_memory_no_block_is_lost);
         return run_suite(suite);
 }
