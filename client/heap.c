@@ -126,6 +126,7 @@ int heap_add_block(struct heap *heap, struct heap_block *block)
         heap->blocks[place] = block;
         heap->n_blocks++;
         heap->n_reserved_bytes += block->at.n_bytes;
+        block->n_earlier = heap->n_adds++;
         block->heap = heap;
         return 0;
 }
@@ -349,7 +350,7 @@ static void check_block(const struct heap *heap, uint32_t place)
         const struct heap_block *block = heap->blocks[place];
         struct neighbours next = neighbours_of(heap, place, block->at.start, end_of(block));
 
-        assert(block->heap == heap);
+        assert(block->heap == heap && block->n_earlier < heap->n_adds);
         assert(arena_find(heap->arena, block->at.start) == &block->at);
         assert(place == 0 || end_of(heap->blocks[place - 1]) <= block->at.start);
         assert(!block->edges.before == (next.below != NULL));

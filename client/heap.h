@@ -42,6 +42,7 @@ struct heap_block {
         _Atomic(struct heap *) heap; /* NULL: in none */
         struct run_edges edges;      /* of the run, where the block is at its end */
         struct heap_block *next;     /* see shelf.h */
+        uint64_t n_earlier;          /* how many blocks came to its heap before it */
 };
 
 enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
@@ -51,6 +52,8 @@ struct heap {
         uint64_t epoch;            /* of frees; heap_new_epoch begins the next one */
         uint64_t n_done_epochs;    /* those below it: the work that was enqueued before is over */
         uint64_t n_settled_epochs; /* those below it were over for a while; see space_settle */
+        uint64_t n_adds;           /* of blocks, ever */
+        uint64_t n_settled_adds;   /* those blocks were here for a while */
         uint64_t base;
         const struct arena *arena;
         enum heap_runs runs;

@@ -18,19 +18,32 @@ void shelf_deinit(struct shelf *shelf)
         heap_deinit(&shelf->heap);
 }
 
+/* A daemon that did not set the word as it should will not serve the block to others. */
+static bool give(struct heap_block *block)
+{
+        if (block->word && board_step(block->word, block->lease, BOARD_BUSY, BOARD_IDLE))
+                return true;
+        block->word = NULL;
+        return false;
+}
+
+/* All that can fail comes before the mark, which the daemon may act on at once. */
 int shelf_put(struct shelf *shelf, struct heap_block *block)
 {
-        int r;
+        struct heap *from = block->heap;
+        int r = heap_reserve(from);
 
         lock_take(&shelf->heap.lock);
-        r = heap_reserve(&shelf->heap);
-        /* A daemon that did not set the word as it should will not serve the block to others. */
-        if (!r && !board_step(block->word, block->lease, BOARD_BUSY, BOARD_IDLE))
-                block->word = NULL;
-        if (!r && block->word)
+        if (!r)
+                r = heap_reserve(&shelf->heap);
+        if (!r && !give(block))
+                r = 1;
+        if (!r) {
+                (void)heap_remove_block(from, block);
                 (void)heap_add_block(&shelf->heap, block);
+        }
         lock_drop(&shelf->heap.lock);
-        return !r && !block->word ? 1 : r;
+        return r;
 }
 
 static int remove_from(struct shelf *shelf, struct heap_block *block)
@@ -49,10 +62,10 @@ static void add_revoked(struct shelf *shelf, struct heap_block *block)
         shelf->revoked = block;
 }
 
-/* Without a word the lease was over with its connection; the memory is still this process's. */
+/* Without a word the lease was over with its connection, and was idle then: the block is others'. */
 static bool take_back(const struct heap_block *block)
 {
-        return !block->word || board_step(block->word, block->lease, BOARD_IDLE, BOARD_BUSY);
+        return block->word && board_step(block->word, block->lease, BOARD_IDLE, BOARD_BUSY);
 }
 
 int shelf_take(struct shelf *shelf, struct heap_block *block)

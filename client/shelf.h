@@ -24,12 +24,12 @@ static inline bool shelf_may_have(const struct heap_block *block)
         return block->word != NULL;
 }
 
-/* A block that is in no heap goes to the shelf and its lease is idle. 1: the lease cannot be marked, and
- * has lost its word. -ENOMEM changes nothing. */
+/* An empty block of a heap, whose lock the caller has, goes to the shelf and its lease is idle. 1: the
+ * lease cannot be marked, and has lost its word; the block stays. -ENOMEM changes nothing. */
 int shelf_put(struct shelf *shelf, struct heap_block *block);
 
-/* Takes a block from the shelf, its lease busy again. 1: it has been revoked, and is among `revoked`
- * from now on. -ENOMEM changes nothing. */
+/* Takes a block from the shelf, its lease busy again. 1: it has been revoked, or has lost its word, and
+ * is among `revoked` from now on. -ENOMEM changes nothing. */
 int shelf_take(struct shelf *shelf, struct heap_block *block);
 
 /* Takes those off the shelf that have been revoked, and those that have lost their words. */

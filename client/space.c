@@ -151,12 +151,17 @@ static void look_in(struct heap *heap, uint64_t start, uint64_t end, struct cand
         lock_drop(&heap->lock);
 }
 
-/* 1: it was another's first. */
+/* 1: it was another's first. Of the daemon's there may be many, which are not tried one by one. */
 static int take(struct space *space, const struct candidate *candidate)
 {
-        if (candidate->heap == &space->shelf.heap)
-                return shelf_take(&space->shelf, candidate->block);
-        return take_out(candidate->heap, candidate->block);
+        int r;
+
+        if (candidate->heap != &space->shelf.heap)
+                return take_out(candidate->heap, candidate->block);
+        r = shelf_take(&space->shelf, candidate->block);
+        if (r == 1)
+                shelf_sweep(&space->shelf);
+        return r;
 }
 
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end)

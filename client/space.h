@@ -66,8 +66,9 @@ struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t
 /* There is an empty block, idle or not. */
 bool space_has_empty(struct space *space);
 
-/* Puts idle blocks on the shelf that were idle at the last space_settle already: a loop that fills and
- * empties them keeps them. Says whether there was one. */
+/* Puts idle blocks on the shelf that were in their heap, and idle, at the last space_settle already: a
+ * loop that fills and empties them keeps them, and what came for a request is there when it is served.
+ * Says whether there was one. */
 bool space_shelve(struct space *space);
 
 /* What is idle now may be shelved next time. Says whether that is any more than last time. */

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -13,6 +14,22 @@ static struct heap_block *block_at(const struct space *space, uint64_t address)
         return CONTAINER_OF(arena_find(space->arena, address), struct heap_block, at);
 }
 
+static struct heap_block *next_covered(const struct heap *heap, const struct piece *hole,
+                                       const struct heap_block *block)
+{
+        uint64_t end = block->at.start + block->at.n_bytes;
+        struct heap_block *next = NULL;
+
+        if (end < heap_address_of(heap, hole->start + hole->n_units))
+                next = CONTAINER_OF(arena_find(heap->arena, end), struct heap_block, at);
+        return next && heap_covers(heap, hole, next) ? next : NULL;
+}
+
+static bool is_settled(const struct heap *heap, const struct heap_block *block)
+{
+        return block->n_earlier < heap->n_settled_adds && shelf_may_have(block);
+}
+
 /* The first settled block with a word, or NULL. The caller has the heap's lock. */
 static struct heap_block *find_settled(const struct heap *heap)
 {
@@ -24,27 +41,26 @@ static struct heap_block *find_settled(const struct heap *heap)
 
                 if (hole->epoch < heap->n_settled_epochs)
                         block = heap_first_covered(heap, hole);
-                if (block && shelf_may_have(block))
+                while (block && !is_settled(heap, block))
+                        block = next_covered(heap, hole, block);
+                if (block)
                         return block;
         }
         return NULL;
 }
 
-/* The block goes back where it was if the shelf cannot have it. */
-static bool shelve_one(struct space *space, struct heap *heap)
+/* 1: there was one that the shelf cannot have, and that is not met again. */
+static int shelve_one(struct space *space, struct heap *heap)
 {
         struct heap_block *block;
-        bool shelved = false;
+        int r = -ENOENT;
 
         lock_take(&heap->lock);
-        block = heap_reserve(heap) ? NULL : find_settled(heap);
-        if (block && heap_remove_block(heap, block) == 0) {
-                shelved = shelf_put(&space->shelf, block) == 0;
-                if (!shelved)
-                        (void)heap_add_block(heap, block);
-        }
+        block = find_settled(heap);
+        if (block)
+                r = shelf_put(&space->shelf, block);
         lock_drop(&heap->lock);
-        return shelved;
+        return r;
 }
 
 bool space_shelve(struct space *space)
@@ -53,10 +69,22 @@ bool space_shelve(struct space *space)
         bool shelved = false;
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
-                while (shelve_one(space, &heap->heap))
-                        shelved = true;
+                int r;
+
+                while ((r = shelve_one(space, &heap->heap)) >= 0)
+                        shelved = shelved || r == 0;
         }
         return shelved;
+}
+
+static bool settle(struct heap *heap)
+{
+        bool more = heap->n_settled_epochs < heap->n_done_epochs ||
+                    heap->n_settled_adds < heap->n_adds;
+
+        heap->n_settled_epochs = heap->n_done_epochs;
+        heap->n_settled_adds = heap->n_adds;
+        return more;
 }
 
 bool space_settle(struct space *space)
@@ -66,8 +94,7 @@ bool space_settle(struct space *space)
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
                 lock_take(&heap->heap.lock);
-                more = more || heap->heap.n_settled_epochs < heap->heap.n_done_epochs;
-                heap->heap.n_settled_epochs = heap->heap.n_done_epochs;
+                more = settle(&heap->heap) || more;
                 lock_drop(&heap->heap.lock);
         }
         return more;
@@ -151,23 +178,28 @@ static int unshelve_one(struct space *space, struct heap *heap, struct heap_bloc
         return r;
 }
 
-/* From below on, and no more blocks than it takes. */
-static int unshelve(struct space *space, struct heap *heap, const struct stretch *stretch,
-                    uint64_t n_bytes)
+/* From the end on where the heap's own hole is larger, and no more blocks than it takes. */
+static int unshelve(struct space *space, struct heap *heap, struct stretch rest, uint64_t n_bytes)
 {
-        uint64_t at = stretch->start, n_got = stretch->n_below_bytes;
+        bool is_from_above = rest.n_above_bytes > rest.n_below_bytes;
+        uint64_t n_got = is_from_above ? rest.n_above_bytes : rest.n_below_bytes;
         int r = 0;
 
-        while (!r && at < stretch->end && n_got < n_bytes) {
-                struct heap_block *block = block_at(space, at);
+        while (!r && rest.start < rest.end && n_got < n_bytes) {
+                struct heap_block *block = block_at(space,
+                                                    is_from_above ? rest.end - 1 : rest.start);
 
-                at += block->at.n_bytes;
+                if (is_from_above)
+                        rest.end = block->at.start;
+                else
+                        rest.start += block->at.n_bytes;
                 n_got += block->at.n_bytes;
                 r = unshelve_one(space, heap, block);
         }
         return r;
 }
 
+/* Where the daemon was faster with one it may have been so with many: they are not tried one by one. */
 bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_bytes)
 {
         struct stretch stretch;
@@ -176,7 +208,9 @@ bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_byt
         for (unsigned i = 0; r == 1 && i < TRIES_MAX; i++) {
                 if (!find_stretch(space, &heap->heap, n_bytes, &stretch))
                         return false;
-                r = unshelve(space, &heap->heap, &stretch, n_bytes);
+                r = unshelve(space, &heap->heap, stretch, n_bytes);
+                if (r == 1)
+                        shelf_sweep(&space->shelf);
         }
         return r == 0;
 }

@@ -23,6 +23,7 @@ void model_deinit(struct model *model)
 {
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 space_remove(&model->space, &model->heaps[i].in_space);
+        space_close(&model->space);
         model->arena = arena_free(model->arena);
 }
 
@@ -87,17 +88,23 @@ const struct model_range *model_first_covered(const struct model_heap *heap,
         return NULL;
 }
 
+static bool is_any_in(const struct model_ranges *blocks, uint64_t start, uint64_t n_bytes)
+{
+        for (unsigned i = 0; i < blocks->n; i++) {
+                if (start < blocks->at[i].end && blocks->at[i].start < start + n_bytes)
+                        return true;
+        }
+        return false;
+}
+
 bool model_is_free(const struct model *model, uint64_t start, uint64_t n_bytes)
 {
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
-                const struct model_ranges *blocks = &model->heaps[i].blocks;
-
-                for (unsigned k = 0; k < blocks->n; k++) {
-                        if (start < blocks->at[k].end && blocks->at[k].start < start + n_bytes)
-                                return false;
-                }
+                if (is_any_in(&model->heaps[i].blocks, start, n_bytes))
+                        return false;
         }
-        return start >= MODEL_START &&
+        return !is_any_in(&model->shelf, start, n_bytes) &&
+               !is_any_in(&model->revoked, start, n_bytes) && start >= MODEL_START &&
                start + n_bytes <= MODEL_START + MODEL_N_GRANULES * HEAP_BLOCK_UNIT;
 }
 
@@ -171,6 +178,8 @@ static void put_block(struct model *model, struct model_heap *heap, struct heap_
                      (struct model_range){.start = start, .end = end, .record = record});
         add_hole(model, heap, start, end, 0);
         mark_freed(model, start, end, 0);
+        model->came_at[record - model->records] = model->clock++;
+        heap->is_more_to_settle = true;
 }
 
 static void take_block_out(struct model *model, struct model_heap *heap,
@@ -183,6 +192,16 @@ static void take_block_out(struct model *model, struct model_heap *heap,
         take_out(&heap->blocks, index_of(&heap->blocks, block));
 }
 
+/* Some have no word, and some a wrong one. */
+static void set_word(struct model *model, struct heap_block *record)
+{
+        uint64_t kind = test_random_below(&model->random, 64);
+
+        record->lease = ++model->n_leases;
+        *model_word(model, record) = kind == 1 ? 0 : board_word(record->lease, BOARD_BUSY);
+        record->word = kind ? model_word(model, record) : NULL;
+}
+
 void model_add_block(struct model *model, struct model_heap *heap, uint64_t start, uint64_t n_bytes)
 {
         struct heap_block *record;
@@ -190,19 +209,28 @@ void model_add_block(struct model *model, struct model_heap *heap, uint64_t star
         MODEL_EXPECT(model, model->n_unused > 0 && model_is_free(model, start, n_bytes));
         record = model->unused[--model->n_unused];
         *record = (struct heap_block){.at = {start, n_bytes}};
+        set_word(model, record);
         MODEL_EXPECT(model, arena_put(model->arena, &record->at) == 0);
         MODEL_EXPECT(model, heap_add_block(model_heap(heap), record) == 0);
         space_count(&model->space, n_bytes);
         put_block(model, heap, record);
 }
 
-void model_forget_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+/* The lease is over and its slot free. */
+static void give_back(struct model *model, struct heap_block *record)
 {
         MODEL_EXPECT(model, record->heap == NULL);
-        take_block_out(model, heap, record);
+        *model_word(model, record) = 0;
         space_forget(&model->space, record->at.n_bytes);
         arena_take_out(model->arena, &record->at);
         model->unused[model->n_unused++] = record;
+}
+
+void model_forget_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+{
+        model_expect_busy(model, record);
+        take_block_out(model, heap, record);
+        give_back(model, record);
 }
 
 void model_move_block(struct model *model, struct model_heap *from, struct model_heap *to,
@@ -210,6 +238,77 @@ void model_move_block(struct model *model, struct model_heap *from, struct model
 {
         take_block_out(model, from, record);
         put_block(model, to, record);
+}
+
+static void put_in(struct model *model, struct model_ranges *blocks, struct heap_block *record)
+{
+        (void)insert(model, blocks,
+                     (struct model_range){.start = record->at.start,
+                                          .end = record->at.start + record->at.n_bytes,
+                                          .record = record});
+}
+
+static void take_from(struct model *model, struct model_ranges *blocks,
+                      const struct heap_block *record)
+{
+        const struct model_range *block = model_find(blocks, record->at.start);
+
+        MODEL_EXPECT(model, block && block->record == record);
+        take_out(blocks, index_of(blocks, block));
+}
+
+void model_expect_busy(struct model *model, const struct heap_block *record)
+{
+        MODEL_EXPECT(model, !board_is(model_word(model, record), record->lease, BOARD_IDLE));
+        MODEL_EXPECT(model, !board_is(model_word(model, record), record->lease, BOARD_REVOKED));
+}
+
+void model_shelve_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+{
+        take_block_out(model, heap, record);
+        put_in(model, &model->shelf, record);
+        model->n_shelved++;
+}
+
+void model_unshelve_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+{
+        model_expect_busy(model, record);
+        take_from(model, &model->shelf, record);
+        put_block(model, heap, record);
+        model->n_unshelved++;
+}
+
+void model_take_block_off(struct model *model, struct heap_block *record)
+{
+        model_expect_busy(model, record);
+        take_from(model, &model->shelf, record);
+        give_back(model, record);
+}
+
+void model_revoke_block(struct model *model, struct heap_block *record)
+{
+        take_from(model, &model->shelf, record);
+        put_in(model, &model->revoked, record);
+        model->n_revoked++;
+}
+
+void model_unmap_block(struct model *model, struct heap_block *record)
+{
+        take_from(model, &model->revoked, record);
+        give_back(model, record);
+}
+
+/* Whatever the heap believes: each block there is the process's own. */
+static void expect_own(struct model *model, uint64_t start, uint64_t end)
+{
+        while (start < end) {
+                const struct arena_block *at = arena_find(model->arena, start);
+
+                MODEL_EXPECT(model, at);
+                model_expect_busy(model, (const struct heap_block *)at);
+                MODEL_EXPECT(model, !is_any_in(&model->revoked, at->start, at->n_bytes));
+                start = at->start + at->n_bytes;
+        }
 }
 
 void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address)
@@ -220,6 +319,7 @@ void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, 
 
         MODEL_EXPECT(model, hole && hole->start == address && hole->end >= end);
         epoch = hole->epoch;
+        expect_own(model, address, end);
         cut_hole(model, heap, address, end);
         (void)insert(model, &heap->live,
                      (struct model_range){.start = address,

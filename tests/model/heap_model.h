@@ -1,6 +1,6 @@
-/* What heaps of one space hold, in sorted arrays that are searched from end to end, and the same
- * operations on the heaps and on these arrays. What the heaps answer is foretold or, where the choice
- * is theirs, judged. One thread. */
+/* What heaps of one space and its shelf hold, in sorted arrays that are searched from end to end, and
+ * the same operations on the heaps and on these arrays. What the heaps answer is foretold or, where the
+ * choice is theirs, judged. The model is the daemon, too: it has the words of all leases. One thread. */
 #pragma once
 
 #include <check.h>
@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "client/space.h"
+#include "proto/board.h"
 #include "tests/random.h"
 
 #define MODEL_START      (UINT64_C(1) << 44)
@@ -32,8 +33,10 @@ struct model_ranges {
 struct model_heap {
         struct space_heap in_space;
         struct model_ranges blocks, live, holes;
-        uint32_t epoch, n_done_epochs;
+        uint32_t epoch, n_done_epochs, n_settled_epochs;
         uint64_t n_freed_bytes;
+        uint64_t settled_at; /* by the model's clock */
+        bool is_more_to_settle;
 };
 
 struct model {
@@ -47,6 +50,12 @@ struct model {
         struct heap_block records[MODEL_N_RECORDS];
         struct heap_block *unused[MODEL_N_RECORDS];
         unsigned n_unused;
+        _Atomic uint64_t words[MODEL_N_RECORDS];
+        uint64_t came_at[MODEL_N_RECORDS]; /* to the heap that has it */
+        uint64_t clock;                    /* of what came and was settled */
+        uint64_t n_leases;
+        struct model_ranges shelf, revoked; /* revoked: not unmapped yet */
+        uint64_t n_shelved, n_unshelved, n_revoked;
         uint64_t last_freed;
         /* The latest epoch in which any byte of a granule was freed, since it came to its heap. */
         uint32_t freed_in[MODEL_N_GRANULES];
@@ -105,6 +114,31 @@ void model_forget_block(struct model *model, struct model_heap *heap, struct hea
 void model_move_block(struct model *model, struct model_heap *from, struct model_heap *to,
                       struct heap_block *record);
 
+/* The word that it has, or had, on the board. */
+static inline _Atomic uint64_t *model_word(struct model *model, const struct heap_block *record)
+{
+        return &model->words[record - model->records];
+}
+
+/* The shelf would get it back. */
+static inline bool model_is_good(struct model *model, const struct heap_block *record)
+{
+        return record->word && board_is(model_word(model, record), record->lease, BOARD_IDLE);
+}
+
+/* Of those on the shelf. */
+unsigned model_count_good(struct model *model);
+
+/* The lease is neither idle nor revoked. */
+void model_expect_busy(struct model *model, const struct heap_block *record);
+
+/* What the heaps and the shelf have done with a block, or the client with one that was revoked. */
+void model_shelve_block(struct model *model, struct model_heap *heap, struct heap_block *record);
+void model_unshelve_block(struct model *model, struct model_heap *heap, struct heap_block *record);
+void model_take_block_off(struct model *model, struct heap_block *record);
+void model_revoke_block(struct model *model, struct heap_block *record);
+void model_unmap_block(struct model *model, struct heap_block *record);
+
 /* The heap has cut an allocation there. */
 void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address);
 
@@ -123,6 +157,47 @@ bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 /* The heap, which has no hole for n_bytes, gets exactly the blocks of a plan. False: there are no
  * addresses or records left. */
 bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes);
+
+/* What is idle and was so at the last model_settle goes to the shelf. */
+void model_shelve(struct model *model);
+void model_settle(struct model *model);
+
+/* The client takes what is revoked off the shelf; unmaps one that was taken off. */
+void model_sweep(struct model *model);
+bool model_unmap_one(struct model *model);
+
+/* The connection ends, and another one is there for what is leased from now on. */
+void model_lose_words(struct model *model);
+
+/* The daemon takes up to n blocks, if they are idle. */
+void model_revoke_some(struct model *model, unsigned n);
+
+/* Blocks on the shelf that follow each other, and what they touch of a heap's holes. */
+struct model_stretch {
+        uint64_t start, end, n_below_bytes, n_above_bytes;
+};
+
+/* The stretch that begins with the shelf's block of that index, which is moved behind it. With the
+ * daemon's taken out of them, or as the client sees them. False: there is none. */
+enum model_view { MODEL_SEEN, MODEL_GOOD };
+bool model_next_stretch(struct model *model, const struct model_heap *heap, enum model_view view,
+                        unsigned *index, struct model_stretch *ret_stretch);
+
+/* What unshelving n_bytes will do. */
+struct model_unshelving {
+        bool is_enough;
+        bool is_exact;         /* nothing was revoked */
+        uint64_t n_best_bytes; /* of the smallest stretch; 0: there is none */
+};
+struct model_unshelving model_foretell_unshelving(struct model *model,
+                                                  const struct model_heap *heap, uint64_t n_bytes);
+
+/* The same has happened. */
+void model_follow_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,
+                             const struct model_unshelving *foretold);
+
+/* Those that the shelf has given up as revoked. */
+void model_follow_revoked(struct model *model);
 
 /* Asserts that the heaps hold what the arrays hold, byte for byte, and that their own checks pass. */
 void model_compare(struct model *model);

@@ -61,16 +61,59 @@ static void compare_heap(const struct model *model, const struct model_heap *hea
         compare_pieces(model, heap);
 }
 
+/* Idle, or revoked since, or without a word. */
+static void compare_shelf(struct model *model)
+{
+        const struct heap *shelf = &model->space.shelf.heap;
+
+        heap_check(shelf);
+        MODEL_EXPECT(model, shelf->n_blocks == model->shelf.n);
+        MODEL_EXPECT(model, shelf->n_allocated_bytes == 0);
+        for (unsigned i = 0; i < model->shelf.n; i++) {
+                const struct heap_block *record = model->shelf.at[i].record;
+
+                MODEL_EXPECT(model, shelf->blocks[i] == record && record->heap == shelf);
+                MODEL_EXPECT(model, model_is_good(model, record) || !record->word ||
+                                            board_is(record->word, record->lease, BOARD_REVOKED));
+        }
+}
+
+/* Each is once in the shelf's list. */
+static void compare_revoked(struct model *model)
+{
+        const struct heap_block *record = model->space.shelf.revoked;
+        unsigned n = 0;
+
+        for (; record; record = record->next) {
+                const struct model_range *block = model_find(&model->revoked, record->at.start);
+
+                MODEL_EXPECT(model, block && block->record == record && record->heap == NULL);
+                MODEL_EXPECT(model, ++n <= model->revoked.n);
+        }
+        MODEL_EXPECT(model, n == model->revoked.n);
+}
+
+static void compare_words(struct model *model, const struct model_heap *heap)
+{
+        for (unsigned i = 0; i < heap->blocks.n; i++)
+                model_expect_busy(model, heap->blocks.at[i].record);
+}
+
 void model_compare(struct model *model)
 {
-        uint64_t n_allocated_bytes = 0, n_reserved_bytes = 0;
-        unsigned n_blocks = 0;
-        bool has_empty = false;
+        uint64_t n_allocated_bytes = 0;
+        uint64_t n_reserved_bytes = model_sum(&model->shelf) + model_sum(&model->revoked);
+        unsigned n_blocks = model->shelf.n + model->revoked.n;
+        bool has_empty = model->shelf.n;
+
+        compare_shelf(model);
+        compare_revoked(model);
 
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
                 const struct model_heap *heap = &model->heaps[i];
 
                 compare_heap(model, heap);
+                compare_words(model, heap);
                 n_allocated_bytes += model_sum(&heap->live);
                 n_reserved_bytes += model_sum(&heap->blocks);
                 n_blocks += heap->blocks.n;

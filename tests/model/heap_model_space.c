@@ -78,20 +78,20 @@ bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 {
         uint64_t n_rounded = model_rounded(n_bytes, HEAP_UNIT);
         uint64_t n_hole = smallest_to_adopt(model, heap, n_rounded);
-        uint32_t n_blocks = model_heap(heap)->n_blocks;
+        struct model_unshelving foretold = model_foretell_unshelving(model, heap, n_rounded);
         bool adopted = space_adopt(&model->space, &heap->in_space, n_rounded);
 
-        MODEL_EXPECT(model, adopted == (n_hole != 0));
-        if (!adopted) {
-                MODEL_EXPECT(model, model_heap(heap)->n_blocks == n_blocks);
-                return false;
-        }
-        for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS; from++) {
-                if (from != heap && model_heap(from)->n_blocks != from->blocks.n)
-                        follow_moves(model, from, heap, n_hole, n_rounded);
+        MODEL_EXPECT(model, adopted == (foretold.is_enough || n_hole != 0));
+        model_follow_unshelving(model, heap, n_rounded, &foretold);
+        if (adopted && !foretold.is_enough) {
+                for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS;
+                     from++) {
+                        if (from != heap && model_heap(from)->n_blocks != from->blocks.n)
+                                follow_moves(model, from, heap, n_hole, n_rounded);
+                }
         }
         MODEL_EXPECT(model, model_heap(heap)->n_blocks == heap->blocks.n);
-        return true;
+        return adopted;
 }
 
 static bool overlaps(const struct model_range *block, uint64_t start, uint64_t end)
@@ -117,24 +117,67 @@ static uint64_t smallest_to_take(struct model *model, uint64_t start, uint64_t e
         return n_best;
 }
 
-bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
+/* The same on the shelf. Is there any, and how large is the stretch? */
+static uint64_t smallest_on_shelf(struct model *model, enum model_view view, uint64_t start,
+                                  uint64_t end)
 {
-        uint64_t n_hole = smallest_to_take(model, start, end);
-        struct heap_block *record = space_take_idle(&model->space, start, end);
+        struct model_stretch stretch;
+        uint64_t n_best = 0;
+        unsigned next = 0;
+
+        while (model_next_stretch(model, NULL, view, &next, &stretch)) {
+                const struct model_range *block = model_find(&model->shelf, stretch.start);
+
+                if (!overlaps(block, start, end) &&
+                    (!n_best || stretch.end - stretch.start < n_best))
+                        n_best = stretch.end - stretch.start;
+        }
+        return n_best;
+}
+
+/* Of a heap. */
+static void judge_taken(struct model *model, struct heap_block *record, uint64_t n_hole)
+{
         const struct model_range *block = NULL, *hole;
         struct model_heap *heap = model->heaps;
 
-        MODEL_EXPECT(model, (record != NULL) == (n_hole != 0));
-        if (!record)
-                return false;
         while (!(block = model_find(&heap->blocks, record->at.start)))
                 MODEL_EXPECT(model, ++heap < model->heaps + MODEL_N_HEAPS);
         hole = model_covering(heap, block);
         MODEL_EXPECT(model, hole && model_bytes(hole) == n_hole && is_idle(heap, hole));
-        MODEL_EXPECT(model, block->record == record && !overlaps(block, start, end));
+        MODEL_EXPECT(model, block->record == record);
         expect_done(model, heap, record);
         model_forget_block(model, heap, record);
-        return true;
+}
+
+/* While the shelf is as the client sees it, the smallest is known before. */
+bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
+{
+        uint64_t n_hole = smallest_to_take(model, start, end);
+        uint64_t n_seen = smallest_on_shelf(model, MODEL_SEEN, start, end);
+        uint64_t n_good = smallest_on_shelf(model, MODEL_GOOD, start, end);
+        bool is_seen = model_count_good(model) == model->shelf.n;
+        struct heap_block *record = space_take_idle(&model->space, start, end);
+
+        MODEL_EXPECT(model, !record || n_hole || n_good);
+        MODEL_EXPECT(model, record || (!n_hole && !(is_seen && n_seen)));
+        if (record) {
+                const struct model_range *block = model_find(&model->shelf, record->at.start);
+
+                MODEL_EXPECT(model, !overlaps(&(struct model_range){.start = record->at.start,
+                                                                    .end = record->at.start +
+                                                                           record->at.n_bytes},
+                                              start, end));
+                if (is_seen)
+                        MODEL_EXPECT(model, block ? !n_hole || n_seen <= n_hole
+                                                  : !n_seen || n_hole <= n_seen);
+                if (block)
+                        model_take_block_off(model, record);
+                else
+                        judge_taken(model, record, n_hole);
+        }
+        model_follow_revoked(model);
+        return record != NULL;
 }
 
 /* Free, in order, and together with holes of the heap one range. */

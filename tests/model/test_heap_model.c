@@ -218,6 +218,31 @@ static void pass_some_epochs(struct model *model)
         pass_epochs(heap, (uint32_t)below(model, heap->epoch - heap->n_done_epochs + 1));
 }
 
+static void use_shelf(struct model *model)
+{
+        uint64_t choice = below(model, 100);
+
+        if (choice < 30)
+                model_shelve(model);
+        else if (choice < 60)
+                model_settle(model);
+        else if (choice < 75)
+                model_sweep(model);
+        else if (choice < 99)
+                (void)model_unmap_one(model);
+        else if (below(model, 10) == 0)
+                model_lose_words(model);
+}
+
+/* The daemon may come at any step: mostly for a few blocks, sometimes for all. */
+static void be_daemon(struct model *model)
+{
+        if (below(model, 50) == 0)
+                model_revoke_some(model, 1 + (unsigned)below(model, 40));
+        if (below(model, 5000) == 0)
+                model_revoke_some(model, 4 * MODEL_N_RECORDS);
+}
+
 /* Phases of growth and of shrinking, so that both full heaps and empty ones are met. */
 static void step_once(struct model *model)
 {
@@ -228,18 +253,20 @@ static void step_once(struct model *model)
                 alloc(model);
         else if (choice < 70)
                 free_one(model);
-        else if (choice < 78)
+        else if (choice < 75)
                 look_up(model);
-        else if (choice < 82)
+        else if (choice < 79)
                 add_anywhere(model);
-        else if (choice < 86)
+        else if (choice < 82)
                 remove_if_empty(model);
-        else if (choice < 90)
+        else if (choice < 84)
                 take_idle(model);
-        else if (choice < 95)
+        else if (choice < 89)
                 end_epoch(model);
-        else
+        else if (choice < 94)
                 pass_some_epochs(model);
+        else
+                use_shelf(model);
 }
 
 /* All is freed and over: every block can be taken. */
@@ -257,7 +284,9 @@ static void drain(struct model *model)
                 heap->epoch++;
                 pass_epochs(heap, heap->epoch - heap->n_done_epochs);
         }
-        while (model_take_idle(model, 0, 0))
+        model_shelve(model);
+        model_sweep(model);
+        while (model_take_idle(model, 0, 0) || model_unmap_one(model))
                 model_compare(model);
         MODEL_EXPECT(model, model->n_unused == MODEL_N_RECORDS);
         MODEL_EXPECT(model, model->space.n_reserved_bytes == 0);
@@ -270,9 +299,12 @@ START_TEST(heaps_do_what_the_model_does)
 
         model_init(&model, (enum heap_runs)_i);
         for (model.step = 0; model.step < n_steps; model.step++) {
+                be_daemon(&model);
                 step_once(&model);
                 model_compare(&model);
         }
+        if (n_steps >= N_STEPS)
+                MODEL_EXPECT(&model, model.n_shelved && model.n_unshelved && model.n_revoked);
         drain(&model);
         model_deinit(&model);
 }

@@ -1,5 +1,4 @@
-/* Bookkeeping that cannot be allocated: -ENOMEM, and nothing has changed. The linker leads malloc,
- * calloc and realloc of all that is linked here through the functions below (--wrap). */
+/* Bookkeeping that cannot be allocated: -ENOMEM, and nothing has changed. */
 #include <check.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -8,43 +7,14 @@
 #include "base/err.h"
 #include "client/space.h"
 #include "tests/suite.h"
+#include "tests/unit/failing_alloc.h"
 #include "tests/unit/heap_world.h"
 
 #define UNTOUCHED UINT64_C(0x5555555555555555)
 
-void *__real_calloc(size_t n, size_t n_bytes);
-void *__real_malloc(size_t n_bytes);
-void *__real_realloc(void *old, size_t n_bytes);
-void *__wrap_calloc(size_t n, size_t n_bytes);
-void *__wrap_malloc(size_t n_bytes);
-void *__wrap_realloc(void *old, size_t n_bytes);
-
-/* How many calls succeed before one fails; negative: none fails. */
-static int n_until_failure = -1;
-
 static struct heap_world world;
 static struct space space;
 static struct space_heap heaps[2];
-
-static int is_time_to_fail(void)
-{
-        return n_until_failure >= 0 && n_until_failure-- == 0;
-}
-
-void *__wrap_calloc(size_t n, size_t n_bytes)
-{
-        return is_time_to_fail() ? NULL : __real_calloc(n, n_bytes);
-}
-
-void *__wrap_malloc(size_t n_bytes)
-{
-        return is_time_to_fail() ? NULL : __real_malloc(n_bytes);
-}
-
-void *__wrap_realloc(void *old, size_t n_bytes)
-{
-        return is_time_to_fail() ? NULL : __real_realloc(old, n_bytes);
-}
 
 static void begin(void)
 {

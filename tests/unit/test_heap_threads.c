@@ -1,6 +1,7 @@
 /* Threads that allocate from several heaps and free to them under the heaps' locks, while others take
- * idle blocks, adopt and lease, one at a time. The thread sanitizer watches; here it is watched that
- * nothing is handed out twice and that the sums come out. */
+ * idle blocks, adopt, shelve and lease, one at a time, and one is the daemon, which asks nobody. The
+ * thread sanitizer watches; here it is watched that nothing is handed out twice, that nobody has what
+ * is idle or revoked, and that the sums come out. */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,8 +12,10 @@
 #include "client/lanes.h"
 #include "client/space.h"
 #include "gpumem.h"
+#include "proto/board.h"
 #include "tests/random.h"
 #include "tests/suite.h"
+#include "tests/unit/thread_marks.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define N_STEPS UINT64_C(100000)
@@ -20,15 +23,12 @@
 #define N_STEPS UINT64_C(1000000)
 #endif
 
-#define START       (UINT64_C(1) << 44)
-#define N_GRANULES  256
 #define N_HEAPS     10 /* more than there are lanes */
 #define N_WORKERS   4
 #define N_LIVE_MAX  40
 #define N_RECORDS   N_GRANULES
-#define MARK_STRIDE 64
-#define STEPS_PART  5 /* of the steps that other tests make */
 #define N_EMPTY_MAX (32 * MIB)
+#define YIELD_STEPS 50
 
 struct live {
         uint64_t address, n_bytes, n_requested_bytes;
@@ -47,7 +47,7 @@ static struct space space;
 static struct heap_block records[N_RECORDS];
 static struct heap_block *unused[N_RECORDS];
 static unsigned n_unused;
-static uint64_t n_adopted, n_taken;
+static uint64_t n_adopted, n_taken, n_shelved, n_unshelved, n_revoked, n_leases;
 
 static struct space_heap heaps[N_HEAPS];
 static struct lanes lanes;
@@ -57,29 +57,27 @@ static struct worker workers[N_WORKERS];
 static uint64_t n_steps;
 static _Atomic unsigned n_working;
 
-/* Whether a unit is in somebody's hands. Check's own asserts are not for threads. */
-static _Atomic uint8_t marks[N_GRANULES * (HEAP_BLOCK_UNIT / HEAP_UNIT)];
-static _Atomic unsigned n_wrong;
+/* Of the leases, by record. */
+static _Atomic uint64_t words[N_RECORDS];
 
 /* The heap that a granule was freed in last, and the epoch: written under the heap's lock. */
 static _Atomic uint64_t freed_in[N_GRANULES];
 
-static void expect(bool right)
+/* The blocks that it lies in are busy, for as long as it lives. */
+static void expect_busy(const struct live *live)
 {
-        if (!right)
-                n_wrong++;
-}
+        uint64_t address = live->address, end = address + live->n_bytes;
 
-/* The first unit, the last one, and some in between. */
-static void mark(const struct live *live, uint8_t from, uint8_t to)
-{
-        uint64_t first = (live->address - START) / HEAP_UNIT;
-        uint64_t n = (live->n_bytes + HEAP_UNIT - 1) / HEAP_UNIT;
+        while (address < end) {
+                struct heap_block *block = CONTAINER_OF(arena_find(arena, address),
+                                                        struct heap_block, at);
 
-        for (uint64_t i = 0; i < n; i += MARK_STRIDE)
-                expect(atomic_exchange(&marks[first + i], to) == from);
-        if ((n - 1) % MARK_STRIDE)
-                expect(atomic_exchange(&marks[first + n - 1], to) == from);
+                expect(block != NULL);
+                if (!block)
+                        return;
+                expect(board_is(&words[block - records], block->lease, BOARD_BUSY));
+                address = block->at.start + block->at.n_bytes;
+        }
 }
 
 static void note_freed(const struct live *live, const struct heap *heap)
@@ -132,20 +130,39 @@ static void pass_epochs(void)
         }
 }
 
+/* It is unmapped, and its lease over. */
+static void give_back(struct heap_block *block, enum board_state state)
+{
+        expect(block->heap == NULL);
+        expect(board_is(&words[block - records], block->lease, state));
+        expect_unmarked(block);
+        words[block - records] = 0;
+        space.n_reserved_bytes -= block->at.n_bytes;
+        arena_take_out(arena, &block->at);
+        unused[n_unused++] = block;
+}
+
 static bool take_one(uint64_t start, uint64_t end)
 {
         struct heap_block *block = space_take_idle(&space, start, end);
 
         if (!block)
                 return false;
-        expect(block->heap == NULL);
         expect_done(block);
-        for (uint64_t i = 0; i < block->at.n_bytes / HEAP_UNIT; i += MARK_STRIDE)
-                expect(!marks[(block->at.start - START) / HEAP_UNIT + i]);
-        space_forget(&space, block->at.n_bytes);
-        arena_take_out(arena, &block->at);
-        unused[n_unused++] = block;
+        give_back(block, BOARD_BUSY);
         return true;
+}
+
+static void unmap_revoked(void)
+{
+        struct heap_block *block;
+
+        shelf_sweep(&space.shelf);
+        while ((block = shelf_next_revoked(&space.shelf))) {
+                expect_done(block);
+                give_back(block, BOARD_REVOKED);
+                n_revoked++;
+        }
 }
 
 /* What is empty above a bound goes, but none between the two addresses. */
@@ -165,7 +182,10 @@ static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes
 
         for (unsigned i = 0; i < plan->n_parts; i++) {
                 blocks[i] = unused[--n_unused];
-                blocks[i]->at = plan->parts[i];
+                *blocks[i] = (struct heap_block){.at = plan->parts[i],
+                                                 .lease = ++n_leases,
+                                                 .word = &words[blocks[i] - records]};
+                words[blocks[i] - records] = board_word(n_leases, BOARD_BUSY);
                 expect(arena_put(arena, &blocks[i]->at) == 0);
                 space_count(&space, plan->parts[i].n_bytes);
         }
@@ -185,7 +205,10 @@ static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 
         pthread_mutex_lock(&slow);
         pass_epochs();
-        if (space_adopt(&space, &heaps[heap], n_rounded)) {
+        if (space_unshelve(&space, &heaps[heap], n_rounded)) {
+                n_unshelved++;
+                r = hit(heap, n_bytes, ret_address);
+        } else if (space_adopt(&space, &heaps[heap], n_rounded)) {
                 n_adopted++;
                 r = hit(heap, n_bytes, ret_address);
         } else if (space_plan(&space, &heaps[heap], n_rounded, &plan) == 0 &&
@@ -210,7 +233,8 @@ static void alloc(struct worker *worker)
         expect(!r || r == GPUMEM_E_REFUSED);
         if (r)
                 return;
-        mark(&live, 0, 1);
+        mark(live.address, live.n_bytes, 0, 1);
+        expect_busy(&live);
         worker->live[worker->n_live++] = live;
 }
 
@@ -229,7 +253,8 @@ static void free_at(struct worker *worker, unsigned index)
         struct heap_freed freed;
 
         worker->live[index] = worker->live[--worker->n_live];
-        mark(&live, 1, 0);
+        expect_busy(&live);
+        mark(live.address, live.n_bytes, 1, 0);
         expect(heap != NULL);
         if (!heap)
                 return;
@@ -273,6 +298,9 @@ static void *work(void *argument)
         for (uint64_t step = 0; step < n_steps; step++) {
                 uint64_t choice = test_random_below(&worker->random, 100);
 
+                /* Where there are few processors the others get their turns, too. */
+                if (step % YIELD_STEPS == 0)
+                        (void)sched_yield();
                 if (choice < 50 && worker->n_live < N_LIVE_MAX)
                         alloc(worker);
                 else if (choice < 90 && worker->n_live)
@@ -309,6 +337,37 @@ static void keep(struct test_random *random)
                 lanes_reset_peaks(&lanes);
         pthread_mutex_unlock(&slow);
         (void)sched_yield();
+}
+
+static void *shelve(void *argument)
+{
+        (void)argument;
+        while (n_working) {
+                pthread_mutex_lock(&slow);
+                unmap_revoked();
+                pass_epochs();
+                (void)space_settle(&space);
+                n_shelved += space_shelve(&space);
+                heap_check(&space.shelf.heap);
+                pthread_mutex_unlock(&slow);
+                (void)sched_yield();
+        }
+        return NULL;
+}
+
+/* Takes no lock, and does not wait. */
+static void *be_daemon(void *argument)
+{
+        struct test_random *random = argument;
+
+        while (n_working) {
+                _Atomic uint64_t *word = &words[test_random_below(random, N_RECORDS)];
+
+                (void)board_step(word, *word >> 8, BOARD_IDLE, BOARD_REVOKED);
+                if (test_random_below(random, 16) == 0)
+                        (void)sched_yield();
+        }
+        return NULL;
 }
 
 static void begin(void)
@@ -357,31 +416,41 @@ static void end(void)
         pass_epochs();
         while (take_one(0, 0))
                 ;
+        unmap_revoked();
         ck_assert_uint_eq(n_unused, N_RECORDS);
         ck_assert_uint_eq(space.n_reserved_bytes, 0);
         ck_assert_uint_eq(arena_room_above(arena, START), N_GRANULES * HEAP_BLOCK_UNIT);
         for (unsigned i = 0; i < N_HEAPS; i++)
                 space_remove(&space, &heaps[i]);
+        space_close(&space);
         lanes_deinit(&lanes);
         arena_free(arena);
 }
 
 START_TEST(nothing_is_handed_out_twice)
 {
-        struct test_random random = {.state = 1};
+        struct test_random random = {.state = 1}, daemon_random = {.state = 2};
+        pthread_t shelver, daemon;
 
         begin();
         n_working = N_WORKERS;
         for (unsigned i = 0; i < N_WORKERS; i++)
                 ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        ck_assert_int_eq(pthread_create(&shelver, NULL, shelve, NULL), 0);
+        ck_assert_int_eq(pthread_create(&daemon, NULL, be_daemon, &daemon_random), 0);
         while (n_working)
                 keep(&random);
+        pthread_join(shelver, NULL);
+        pthread_join(daemon, NULL);
         for (unsigned i = 0; i < N_WORKERS; i++)
                 pthread_join(workers[i].thread, NULL);
         end();
         ck_assert_uint_eq(n_wrong, 0);
         ck_assert_uint_gt(n_taken, 0);
         ck_assert_uint_gt(n_adopted, 0);
+        ck_assert_uint_gt(n_shelved, 0);
+        ck_assert_uint_gt(n_unshelved, 0);
+        ck_assert_uint_gt(n_revoked, 0);
 }
 END_TEST
 

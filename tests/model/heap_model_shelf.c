@@ -1,0 +1,293 @@
+#include "tests/model/heap_model.h"
+
+unsigned model_count_good(struct model *model)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < model->shelf.n; i++)
+                n += model_is_good(model, model->shelf.at[i].record);
+        return n;
+}
+
+/* By now, and at the last settle: it was there, and what was freed in it was over. */
+static bool is_settled(struct model *model, const struct model_heap *heap,
+                       const struct model_range *block)
+{
+        const struct model_range *hole = model_covering(heap, block);
+
+        return hole && hole->epoch < heap->n_settled_epochs &&
+               model->came_at[block->record - model->records] < heap->settled_at;
+}
+
+/* No byte of it was freed since: without looking at holes. */
+static void expect_settled(struct model *model, const struct model_heap *heap,
+                           const struct heap_block *record)
+{
+        uint64_t first = (record->at.start - MODEL_START) / HEAP_BLOCK_UNIT;
+
+        for (uint64_t i = 0; i < record->at.n_bytes / HEAP_BLOCK_UNIT; i++)
+                MODEL_EXPECT(model, model->freed_in[first + i] < heap->n_settled_epochs);
+}
+
+static bool is_markable(struct model *model, const struct heap_block *record)
+{
+        return record->word && board_is(model_word(model, record), record->lease, BOARD_BUSY);
+}
+
+/* In one pass over the heap as it was: what is to go depends on nothing that goes. */
+static unsigned follow_shelving(struct model *model, struct model_heap *heap)
+{
+        struct heap_block *gone[MODEL_N_RECORDS];
+        unsigned n_gone = 0;
+
+        for (unsigned i = 0; i < heap->blocks.n; i++) {
+                const struct model_range *block = &heap->blocks.at[i];
+                struct heap_block *record = block->record;
+                bool is_gone = record->heap != model_heap(heap);
+
+                if (!is_settled(model, heap, block)) {
+                        MODEL_EXPECT(model, !is_gone);
+                        continue;
+                }
+                MODEL_EXPECT(model, is_gone || !record->word);
+                if (!is_gone)
+                        continue;
+                MODEL_EXPECT(model, model_is_good(model, record));
+                expect_settled(model, heap, record);
+                gone[n_gone++] = record;
+        }
+        for (unsigned i = 0; i < n_gone; i++)
+                model_shelve_block(model, heap, gone[i]);
+        return n_gone;
+}
+
+/* Those of them that can be marked. */
+static unsigned count_settled(struct model *model, const struct model_heap *heap)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < heap->blocks.n; i++)
+                n += is_settled(model, heap, &heap->blocks.at[i]) &&
+                     is_markable(model, heap->blocks.at[i].record);
+        return n;
+}
+
+void model_shelve(struct model *model)
+{
+        unsigned n_settled = 0, n_gone = 0;
+        bool shelved;
+
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
+                n_settled += count_settled(model, &model->heaps[i]);
+        shelved = space_shelve(&model->space);
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
+                n_gone += follow_shelving(model, &model->heaps[i]);
+        MODEL_EXPECT(model, n_gone == n_settled && shelved == (n_gone > 0));
+}
+
+void model_settle(struct model *model)
+{
+        bool more = false;
+
+        model->clock++;
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
+                struct model_heap *heap = &model->heaps[i];
+
+                more = more || heap->is_more_to_settle ||
+                       heap->n_settled_epochs < heap->n_done_epochs;
+                heap->n_settled_epochs = heap->n_done_epochs;
+                heap->settled_at = model->clock;
+                heap->is_more_to_settle = false;
+        }
+        MODEL_EXPECT(model, space_settle(&model->space) == more);
+}
+
+/* All that were, when the client looked. */
+void model_follow_revoked(struct model *model)
+{
+        for (unsigned i = 0; i < model->shelf.n;) {
+                struct heap_block *record = model->shelf.at[i].record;
+
+                if (record->heap) {
+                        i++;
+                        continue;
+                }
+                MODEL_EXPECT(model, !model_is_good(model, record));
+                model_revoke_block(model, record);
+        }
+}
+
+void model_sweep(struct model *model)
+{
+        unsigned n_good = model_count_good(model);
+
+        shelf_sweep(&model->space.shelf);
+        model_follow_revoked(model);
+        MODEL_EXPECT(model, model->shelf.n == n_good && model_count_good(model) == n_good);
+}
+
+bool model_unmap_one(struct model *model)
+{
+        struct heap_block *record = shelf_next_revoked(&model->space.shelf);
+
+        MODEL_EXPECT(model, (record != NULL) == (model->revoked.n > 0));
+        if (record)
+                model_unmap_block(model, record);
+        return record != NULL;
+}
+
+static void lose_words(const struct model_ranges *blocks)
+{
+        for (unsigned i = 0; i < blocks->n; i++)
+                blocks->at[i].record->word = NULL;
+}
+
+void model_lose_words(struct model *model)
+{
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
+                lose_words(&model->heaps[i].blocks);
+        lose_words(&model->shelf);
+}
+
+/* Wherever it is: what is not idle it cannot have. */
+void model_revoke_some(struct model *model, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++) {
+                const struct heap_block *record =
+                        &model->records[test_random_below(&model->random, MODEL_N_RECORDS)];
+
+                (void)board_step(model_word(model, record), record->lease, BOARD_IDLE,
+                                 BOARD_REVOKED);
+        }
+}
+
+static uint64_t bytes_below(const struct model_heap *heap, uint64_t address)
+{
+        const struct model_range *hole = model_find(&heap->holes, address - 1);
+
+        return hole && hole->end == address ? model_bytes(hole) : 0;
+}
+
+static uint64_t bytes_above(const struct model_heap *heap, uint64_t address)
+{
+        const struct model_range *hole = model_find(&heap->holes, address);
+
+        return hole && hole->start == address ? model_bytes(hole) : 0;
+}
+
+bool model_next_stretch(struct model *model, const struct model_heap *heap, enum model_view view,
+                        unsigned *index, struct model_stretch *ret_stretch)
+{
+        const struct model_range *at = model->shelf.at;
+        struct model_stretch stretch = {0};
+        unsigned i = *index;
+
+        while (i < model->shelf.n && view == MODEL_GOOD && !model_is_good(model, at[i].record))
+                i++;
+        if (i >= model->shelf.n)
+                return false;
+        stretch.start = at[i].start;
+        do
+                stretch.end = at[i++].end;
+        while (model->runs == HEAP_JOINED && i < model->shelf.n && at[i].start == stretch.end &&
+               (view == MODEL_SEEN || model_is_good(model, at[i].record)));
+        if (heap && model->runs == HEAP_JOINED) {
+                stretch.n_below_bytes = bytes_below(heap, stretch.start);
+                stretch.n_above_bytes = bytes_above(heap, stretch.end);
+        }
+        *index = i;
+        *ret_stretch = stretch;
+        return true;
+}
+
+static uint64_t stretch_bytes(const struct model_stretch *stretch)
+{
+        return stretch->n_below_bytes + (stretch->end - stretch->start) + stretch->n_above_bytes;
+}
+
+static uint64_t smallest_stretch(struct model *model, const struct model_heap *heap,
+                                 enum model_view view, uint64_t n_bytes)
+{
+        struct model_stretch stretch;
+        uint64_t n_best = 0;
+        unsigned next = 0;
+
+        while (model_next_stretch(model, heap, view, &next, &stretch)) {
+                uint64_t n_stretch = stretch_bytes(&stretch);
+
+                if (n_stretch >= n_bytes && (!n_best || n_stretch < n_best))
+                        n_best = n_stretch;
+        }
+        return n_best;
+}
+
+struct model_unshelving model_foretell_unshelving(struct model *model,
+                                                  const struct model_heap *heap, uint64_t n_bytes)
+{
+        uint64_t n_best = smallest_stretch(model, heap, MODEL_GOOD, n_bytes);
+
+        return (struct model_unshelving){.is_enough = n_best != 0,
+                                         .is_exact = model_count_good(model) == model->shelf.n,
+                                         .n_best_bytes = n_best};
+}
+
+/* Blocks come from the better end on, and not one too many. */
+static void judge_stretch(struct model *model, struct model_heap *heap,
+                          const struct model_stretch *stretch, unsigned first, unsigned n_blocks,
+                          uint64_t n_bytes)
+{
+        bool is_from_above = stretch->n_above_bytes > stretch->n_below_bytes;
+        uint64_t n_got = is_from_above ? stretch->n_above_bytes : stretch->n_below_bytes;
+
+        for (unsigned i = 0; i < n_blocks; i++) {
+                const struct model_range *block =
+                        &model->shelf.at[is_from_above ? first + n_blocks - 1 - i : first + i];
+                bool came = block->record->heap == model_heap(heap);
+
+                MODEL_EXPECT(model, came == (n_got < n_bytes));
+                n_got += came ? model_bytes(block) : 0;
+        }
+}
+
+static bool has_come(struct model *model, struct model_heap *heap, unsigned first, unsigned end)
+{
+        bool came = false;
+
+        for (unsigned i = first; i < end; i++)
+                came = came || model->shelf.at[i].record->heap == model_heap(heap);
+        return came;
+}
+
+/* Nothing of the shelf was revoked: it is one of the smallest. */
+static void judge_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,
+                             const struct model_unshelving *foretold)
+{
+        struct model_stretch stretch;
+        unsigned first = 0, next = 0, n_stretches = 0;
+
+        for (; model_next_stretch(model, heap, MODEL_SEEN, &next, &stretch); first = next) {
+                if (!has_come(model, heap, first, next))
+                        continue;
+                n_stretches++;
+                MODEL_EXPECT(model, stretch_bytes(&stretch) == foretold->n_best_bytes);
+                judge_stretch(model, heap, &stretch, first, next - first, n_bytes);
+        }
+        MODEL_EXPECT(model, n_stretches == foretold->is_enough);
+}
+
+void model_follow_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,
+                             const struct model_unshelving *foretold)
+{
+        if (foretold->is_exact)
+                judge_unshelving(model, heap, n_bytes, foretold);
+        for (unsigned i = 0; i < model->shelf.n;) {
+                struct heap_block *record = model->shelf.at[i].record;
+
+                if (record->heap == model_heap(heap))
+                        model_unshelve_block(model, heap, record);
+                else
+                        i++;
+        }
+        model_follow_revoked(model);
+        MODEL_EXPECT(model, !foretold->is_enough || model_best_fit(heap, n_bytes));
+}

@@ -1,0 +1,45 @@
+/* A space of two heaps with a shelf, and the words of their blocks. The test plays the daemon. One
+ * thread. */
+#pragma once
+
+#include "client/space.h"
+#include "proto/board.h"
+#include "tests/unit/heap_world.h"
+
+#define BLOCK (2 * MIB)
+
+extern struct heap_world world;
+extern struct space space;
+extern struct space_heap heaps[2];
+extern _Atomic uint64_t words[WORLD_BLOCKS_MAX]; /* in the order of world.blocks */
+
+void begin(enum heap_runs runs);
+void end(void);
+void check_all(void);
+
+/* With a busy lease. */
+struct heap_block *add(unsigned heap, uint64_t offset, uint64_t n_bytes);
+
+/* An allocation of exactly a hole's size is where the hole was. */
+void fill(unsigned heap, uint64_t n_bytes, uint64_t offset);
+void give(unsigned heap, uint64_t offset);
+
+/* The work before all that was freed is over. */
+void pass(unsigned heap);
+
+/* As the client looks, again and again. Whether anything was shelved. */
+bool look(void);
+
+/* All that is idle goes to the shelf. */
+void shelve(void);
+
+/* The first heap gets blocks off the shelf. */
+bool unshelve(uint64_t n_bytes);
+
+/* The daemon takes a block that is idle. */
+void revoke(struct heap_block *block);
+
+/* Where a block is, with the word that it has there. */
+void expect_in(unsigned heap, const struct heap_block *block);
+void expect_shelved(const struct heap_block *block);
+void expect_gone(const struct heap_block *block);

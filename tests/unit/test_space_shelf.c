@@ -1,0 +1,248 @@
+/* Idle blocks that go to the shelf. How they come back is in test_space_unshelve.c. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "tests/suite.h"
+#include "tests/unit/failing_alloc.h"
+#include "tests/unit/space_world.h"
+
+START_TEST(a_block_is_shelved_at_the_second_look)
+{
+        struct heap_block *block;
+
+        begin((enum heap_runs)_i);
+        block = add(1, GIB, 2 * BLOCK);
+        ck_assert(!space_shelve(&space));
+        ck_assert(space_settle(&space));
+        expect_in(1, block);
+        ck_assert(space_shelve(&space));
+        expect_shelved(block);
+        ck_assert(!space_settle(&space));
+        ck_assert(!look());
+        ck_assert(space_has_empty(&space));
+        end();
+}
+END_TEST
+
+START_TEST(what_came_since_the_first_look_stays)
+{
+        struct heap_block *old, *new;
+
+        begin((enum heap_runs)_i);
+        old = add(0, 0, BLOCK);
+        ck_assert(!look());
+        new = add(0, BLOCK, BLOCK);
+        ck_assert(space_shelve(&space));
+        expect_shelved(old);
+        expect_in(0, new);
+        ck_assert(space_settle(&space));
+        ck_assert(look());
+        expect_shelved(new);
+        end();
+}
+END_TEST
+
+/* It came for a request that is not served yet. */
+START_TEST(what_was_unshelved_or_adopted_stays)
+{
+        struct heap_block *block;
+
+        begin(HEAP_JOINED);
+        block = add(0, 0, BLOCK);
+        shelve();
+        ck_assert(unshelve(512));
+        ck_assert(!space_shelve(&space));
+        expect_in(0, block);
+        ck_assert(space_adopt(&space, &heaps[1], 512));
+        ck_assert(!space_shelve(&space));
+        expect_in(1, block);
+        shelve();
+        expect_shelved(block);
+        end();
+}
+END_TEST
+
+START_TEST(work_that_is_not_over_is_waited_for)
+{
+        struct heap_block *block;
+
+        begin(HEAP_JOINED);
+        block = add(0, 0, BLOCK);
+        fill(0, 512, 0);
+        give(0, 0);
+        for (unsigned i = 0; i < 4; i++)
+                ck_assert(!look());
+        pass(0);
+        ck_assert(!space_shelve(&space));
+        ck_assert(space_settle(&space));
+        expect_in(0, block);
+        ck_assert(look());
+        expect_shelved(block);
+        end();
+}
+END_TEST
+
+/* A loop: at every look it is idle, and between two it was used. */
+START_TEST(what_was_used_between_looks_stays)
+{
+        struct heap_block *block;
+
+        begin(HEAP_JOINED);
+        block = add(0, 0, BLOCK);
+        for (unsigned i = 0; i < 5; i++) {
+                ck_assert(!look());
+                fill(0, BLOCK, 0);
+                give(0, 0);
+                pass(0);
+        }
+        expect_in(0, block);
+        ck_assert(!look());
+        ck_assert(look());
+        end();
+}
+END_TEST
+
+/* The hole begins and ends within blocks. */
+START_TEST(blocks_in_use_stay)
+{
+        struct heap_block *blocks[5];
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 5; i++)
+                blocks[i] = add(1, i * BLOCK, BLOCK);
+        fill(1, MIB, 0);
+        fill(1, 8 * MIB, MIB);
+        fill(1, MIB, 9 * MIB);
+        give(1, MIB);
+        pass(1);
+        shelve();
+        for (unsigned i = 1; i < 4; i++)
+                expect_shelved(blocks[i]);
+        expect_in(1, blocks[0]);
+        expect_in(1, blocks[4]);
+        end();
+}
+END_TEST
+
+/* The way's bits say which have none. */
+static void shelve_some(enum heap_runs runs, unsigned way)
+{
+        begin(runs);
+        for (unsigned i = 0; i < 5; i++) {
+                (void)add(0, i * BLOCK, BLOCK);
+                if (way >> i & 1)
+                        world.blocks[i].word = NULL;
+        }
+        shelve();
+        for (unsigned i = 0; i < 5; i++) {
+                if (way >> i & 1)
+                        expect_in(0, &world.blocks[i]);
+                else
+                        expect_shelved(&world.blocks[i]);
+        }
+        ck_assert(space_has_empty(&space));
+        end();
+}
+
+START_TEST(blocks_without_words_stay)
+{
+        for (unsigned way = 0; way < 1 << 5; way++)
+                shelve_some((enum heap_runs)_i, way);
+}
+END_TEST
+
+START_TEST(a_block_that_cannot_be_marked_holds_up_no_other)
+{
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 3; i++)
+                (void)add(0, i * BLOCK, BLOCK);
+        words[_i] = 0;
+        shelve();
+        for (int i = 0; i < 3; i++) {
+                if (i != _i)
+                        expect_shelved(&world.blocks[i]);
+        }
+        ck_assert(world.blocks[_i].heap == &heaps[0].heap && !world.blocks[_i].word);
+        ck_assert_uint_eq(words[_i], 0);
+        end();
+}
+END_TEST
+
+START_TEST(blocks_without_memory_to_move_stay)
+{
+        int n_failures = 0;
+        bool shelved = false;
+
+        begin((enum heap_runs)_i);
+        for (unsigned i = 0; i < 40; i++)
+                (void)add(0, 2 * i * BLOCK, BLOCK);
+        (void)look();
+        while (space.shelf.heap.n_blocks < 40) {
+                uint32_t n_before = space.shelf.heap.n_blocks;
+
+                n_until_failure = 0;
+                shelved = space_shelve(&space);
+                n_failures += n_until_failure < 0;
+                n_until_failure = -1;
+                ck_assert(shelved == (space.shelf.heap.n_blocks > n_before));
+                check_all();
+                ck_assert_uint_eq(space.shelf.heap.n_blocks + heaps[0].heap.n_blocks, 40);
+                /* One look can grow what the next needs. */
+                n_until_failure = 1;
+                (void)space_shelve(&space);
+                n_until_failure = -1;
+                check_all();
+        }
+        ck_assert_int_ge(n_failures, 1);
+        end();
+}
+END_TEST
+
+static uint32_t spare_pieces(const struct heap *heap)
+{
+        return heap->holes.n_unused + (heap->holes.n_pieces - heap->holes.n_touched);
+}
+
+/* The heap could let go of a block in the midst of a hole, and not take it back then. */
+START_TEST(without_any_memory_no_block_is_lost)
+{
+        bool shelved;
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 3; i++)
+                (void)add(0, i * BLOCK, BLOCK);
+        while (spare_pieces(&heaps[0].heap) > 4)
+                (void)world_alloc(&heaps[0].heap, 512);
+        (void)look();
+        is_memory_gone = true;
+        shelved = space_shelve(&space);
+        is_memory_gone = false;
+        ck_assert(!shelved);
+        for (unsigned i = 0; i < 3; i++)
+                expect_in(0, &world.blocks[i]);
+        ck_assert(look());
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("space_shelf");
+        TCase *tcase = tcase_create("space_shelf");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_loop_test(tcase, a_block_is_shelved_at_the_second_look, HEAP_JOINED,
+                            HEAP_SPLIT + 1);
+        tcase_add_loop_test(tcase, what_came_since_the_first_look_stays, HEAP_JOINED,
+                            HEAP_SPLIT + 1);
+        tcase_add_test(tcase, what_was_unshelved_or_adopted_stays);
+        tcase_add_test(tcase, work_that_is_not_over_is_waited_for);
+        tcase_add_test(tcase, what_was_used_between_looks_stays);
+        tcase_add_test(tcase, blocks_in_use_stay);
+        tcase_add_loop_test(tcase, blocks_without_words_stay, HEAP_JOINED, HEAP_SPLIT + 1);
+        tcase_add_loop_test(tcase, a_block_that_cannot_be_marked_holds_up_no_other, 0, 3);
+        tcase_add_loop_test(tcase, blocks_without_memory_to_move_stay, HEAP_JOINED, HEAP_SPLIT + 1);
+        tcase_add_test(tcase, without_any_memory_no_block_is_lost);
+        return run_suite(suite);
+}

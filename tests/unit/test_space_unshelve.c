@@ -1,0 +1,347 @@
+/* Idle blocks that come back from the shelf, if the daemon was not faster. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "tests/suite.h"
+#include "tests/unit/failing_alloc.h"
+#include "tests/unit/space_world.h"
+
+START_TEST(what_the_shelf_lacks_is_not_unshelved)
+{
+        begin((enum heap_runs)_i);
+        ck_assert(!unshelve(512));
+        (void)add(1, 0, BLOCK);
+        (void)add(1, BLOCK, BLOCK);
+        shelve();
+        ck_assert(!unshelve(2 * BLOCK + 512));
+        ck_assert(unshelve(2 * BLOCK) == (_i == HEAP_JOINED));
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, _i == HEAP_JOINED ? 2 : 0);
+        end();
+}
+END_TEST
+
+START_TEST(the_smallest_stretch_is_unshelved)
+{
+        static const unsigned n_blocks[] = {8, 3, 2, 5};
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < ARRAY_SIZE(n_blocks); i++) {
+                for (unsigned k = 0; k < n_blocks[i]; k++)
+                        (void)add(1, i * GIB + k * BLOCK, BLOCK);
+        }
+        shelve();
+        ck_assert(unshelve(3 * BLOCK));
+        fill(0, 3 * BLOCK, GIB);
+        ck_assert(unshelve(2 * BLOCK + 512));
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, 6);
+        fill(0, 2 * BLOCK + 512, 3 * GIB);
+        end();
+}
+END_TEST
+
+/* Four blocks on the shelf, and so much of the heap's that touches them. Which of them come, one bit
+ * each, where runs are joined; and whether one does where they are kept apart. */
+static const struct {
+        uint64_t n_below, n_above, n_bytes;
+        unsigned joined;
+        bool split;
+} edge_rows[] = {
+        {0, 0, BLOCK, 1, 1},
+        {0, 0, BLOCK + 512, 3, 0},
+        {0, 0, 4 * BLOCK + 512, 0, 0},
+        {MIB, 0, MIB + 512, 1, 1},
+        {MIB, 0, MIB + BLOCK, 1, 0},
+        {MIB, 0, MIB + BLOCK + 512, 3, 0},
+        {MIB, 0, MIB + 4 * BLOCK, 15, 0},
+        {MIB, 0, MIB + 4 * BLOCK + 512, 0, 0},
+        {0, MIB, MIB + 512, 8, 1},
+        {0, MIB, MIB + BLOCK, 8, 0},
+        {0, MIB, MIB + BLOCK + 512, 12, 0},
+        {0, MIB, MIB + 4 * BLOCK, 15, 0},
+        {0, MIB, MIB + 4 * BLOCK + 512, 0, 0},
+        {MIB, 512, MIB + BLOCK, 1, 0},
+        {512, MIB, MIB + BLOCK, 8, 0},
+        {MIB, MIB, MIB + BLOCK, 1, 0},
+        {MIB, 512, MIB + 4 * BLOCK + 512, 15, 0},
+        {MIB, MIB, 2 * MIB + 4 * BLOCK, 15, 0},
+        {MIB, MIB, 2 * MIB + 4 * BLOCK + 512, 0, 0},
+};
+
+/* Blocks of that heap on both sides of the four. */
+static void add_edges(unsigned heap, uint64_t n_below, uint64_t n_above)
+{
+        (void)add(heap, GIB - BLOCK, BLOCK);
+        fill(heap, BLOCK - n_below, GIB - BLOCK);
+        if (n_below)
+                fill(heap, n_below, GIB - n_below);
+        (void)add(heap, GIB + 4 * BLOCK, BLOCK);
+        if (n_above)
+                fill(heap, n_above, GIB + 4 * BLOCK);
+        fill(heap, BLOCK - n_above, GIB + 4 * BLOCK + n_above);
+        if (n_below)
+                give(heap, GIB - n_below);
+        if (n_above)
+                give(heap, GIB + 4 * BLOCK);
+}
+
+static void expect_came(unsigned which)
+{
+        for (unsigned i = 0; i < 4; i++) {
+                if (which >> i & 1)
+                        expect_in(0, &world.blocks[i]);
+                else
+                        expect_shelved(&world.blocks[i]);
+        }
+}
+
+static bool unshelve_between(enum heap_runs runs, unsigned owner, int row)
+{
+        uint64_t n_bytes = edge_rows[row].n_bytes, address;
+        bool unshelved;
+
+        begin(runs);
+        for (unsigned i = 0; i < 4; i++)
+                (void)add(1, GIB + i * BLOCK, BLOCK);
+        shelve();
+        add_edges(owner, edge_rows[row].n_below, edge_rows[row].n_above);
+        unshelved = unshelve(n_bytes);
+        ck_assert((heap_alloc(&heaps[0].heap, n_bytes, &address) == 0) == unshelved);
+        check_all();
+        return unshelved;
+}
+
+START_TEST(holes_that_touch_a_stretch_count)
+{
+        ck_assert(unshelve_between(HEAP_JOINED, 0, _i) == (edge_rows[_i].joined != 0));
+        expect_came(edge_rows[_i].joined);
+        end();
+}
+END_TEST
+
+START_TEST(anothers_holes_do_not_count)
+{
+        uint64_t n_bytes = edge_rows[_i].n_bytes;
+
+        ck_assert(unshelve_between(HEAP_JOINED, 1, _i) == (n_bytes <= 4 * BLOCK));
+        if (n_bytes <= 4 * BLOCK)
+                expect_came((1u << (n_bytes + BLOCK - 1) / BLOCK) - 1);
+        end();
+}
+END_TEST
+
+START_TEST(runs_kept_apart_come_one_by_one)
+{
+        ck_assert(unshelve_between(HEAP_SPLIT, 0, _i) == edge_rows[_i].split);
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, 2 + edge_rows[_i].split);
+        end();
+}
+END_TEST
+
+/* Four blocks of which three are wanted, and five elsewhere. What was got before the daemon was met
+ * stays; what is left behind it may do. */
+static const struct {
+        unsigned revoked, n_got;
+        bool is_enough;
+} faster_rows[] = {{0, 3, true}, {1, 1, false}, {2, 2, false}, {3, 3, true}};
+
+static void shelve_four(void)
+{
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 4; i++)
+                (void)add(1, GIB + i * BLOCK, BLOCK);
+}
+
+START_TEST(the_daemon_is_faster_with_one)
+{
+        bool is_enough = faster_rows[_i].is_enough;
+
+        shelve_four();
+        shelve();
+        revoke(&world.blocks[faster_rows[_i].revoked]);
+        ck_assert(unshelve(3 * BLOCK) == is_enough);
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, faster_rows[_i].n_got);
+        shelf_sweep(&space.shelf);
+        expect_gone(&world.blocks[faster_rows[_i].revoked]);
+        ck_assert_ptr_eq(shelf_next_revoked(&space.shelf), &world.blocks[faster_rows[_i].revoked]);
+        ck_assert_ptr_null(shelf_next_revoked(&space.shelf));
+        if (is_enough)
+                fill(0, 3 * BLOCK, GIB + (faster_rows[_i].revoked ? 0 : BLOCK));
+        end();
+}
+END_TEST
+
+START_TEST(another_stretch_does_where_the_daemon_is_faster)
+{
+        shelve_four();
+        for (unsigned i = 0; i < 5; i++)
+                (void)add(1, 2 * GIB + i * BLOCK, BLOCK);
+        shelve();
+        revoke(&world.blocks[faster_rows[_i].revoked]);
+        ck_assert(unshelve(3 * BLOCK));
+        if (!faster_rows[_i].is_enough)
+                fill(0, 3 * BLOCK, 2 * GIB);
+        end();
+}
+END_TEST
+
+/* More than anybody tries one by one. */
+static void revoke_many(void)
+{
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 200; i++)
+                (void)add(1, 2 * i * BLOCK, BLOCK);
+        (void)add(1, GIB, 2 * BLOCK);
+        shelve();
+        for (unsigned i = 0; i < 200; i++)
+                revoke(&world.blocks[i]);
+}
+
+START_TEST(one_is_unshelved_that_many_revoked_ones_hide)
+{
+        revoke_many();
+        ck_assert(unshelve(512));
+        expect_in(0, &world.blocks[200]);
+        end();
+}
+END_TEST
+
+START_TEST(one_is_taken_that_many_revoked_ones_hide)
+{
+        revoke_many();
+        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), &world.blocks[200]);
+        end();
+}
+END_TEST
+
+START_TEST(all_are_revoked)
+{
+        shelve_four();
+        shelve();
+        for (unsigned i = 0; i < 4; i++)
+                revoke(&world.blocks[i]);
+        ck_assert(space_has_empty(&space));
+        ck_assert(!unshelve(512));
+        ck_assert_ptr_null(space_take_idle(&space, 0, 0));
+        ck_assert(!space_has_empty(&space));
+        for (unsigned i = 0; i < 4; i++)
+                expect_gone(&world.blocks[i]);
+        end();
+}
+END_TEST
+
+/* The lease was idle when the connection went. */
+START_TEST(what_lost_its_word_is_not_unshelved)
+{
+        shelve_four();
+        shelve();
+        world.blocks[0].word = world.blocks[2].word = NULL;
+        ck_assert(!unshelve(2 * BLOCK));
+        ck_assert(unshelve(BLOCK));
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, 1);
+        ck_assert(world.blocks[0].heap == NULL && world.blocks[2].heap == NULL);
+        end();
+}
+END_TEST
+
+/* From the smallest hole, wherever it is; its lease is busy then. */
+START_TEST(an_idle_block_is_taken_off_the_shelf)
+{
+        struct heap_block *large, *small, *own;
+
+        begin((enum heap_runs)_i);
+        large = add(1, 0, 4 * BLOCK);
+        small = add(1, GIB, BLOCK);
+        shelve();
+        own = add(0, 2 * GIB, 2 * BLOCK);
+        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), small);
+        ck_assert(small->heap == NULL);
+        ck_assert_uint_eq(words[1], board_word(small->lease, BOARD_BUSY));
+        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), own);
+        ck_assert_ptr_null(space_take_idle(&space, WORLD_START, WORLD_START + BLOCK));
+        expect_shelved(large);
+        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), large);
+        ck_assert(!space_has_empty(&space));
+        end();
+}
+END_TEST
+
+START_TEST(a_revoked_block_is_passed_over)
+{
+        struct heap_block *large, *small;
+
+        begin((enum heap_runs)_i);
+        large = add(1, 0, 4 * BLOCK);
+        small = add(1, GIB, BLOCK);
+        shelve();
+        revoke(small);
+        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), large);
+        expect_gone(small);
+        ck_assert_ptr_eq(shelf_next_revoked(&space.shelf), small);
+        end();
+}
+END_TEST
+
+START_TEST(the_shelf_comes_before_other_heaps)
+{
+        struct heap_block *shelved, *idle;
+
+        begin((enum heap_runs)_i);
+        shelved = add(1, 0, 4 * BLOCK);
+        shelve();
+        idle = add(1, GIB, BLOCK);
+        ck_assert(space_adopt(&space, &heaps[0], BLOCK));
+        expect_in(0, shelved);
+        expect_in(1, idle);
+        ck_assert(space_adopt(&space, &heaps[0], BLOCK));
+        expect_in(0, idle);
+        end();
+}
+END_TEST
+
+START_TEST(blocks_without_memory_to_come_stay)
+{
+        struct heap_block *block;
+        bool unshelved;
+
+        begin((enum heap_runs)_i);
+        block = add(1, 0, BLOCK);
+        shelve();
+        n_until_failure = 0;
+        unshelved = space_unshelve(&space, &heaps[0], BLOCK);
+        n_until_failure = -1;
+        ck_assert(!unshelved);
+        expect_shelved(block);
+        ck_assert(unshelve(BLOCK));
+        expect_in(0, block);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("space_unshelve");
+        TCase *tcase = tcase_create("space_unshelve");
+
+        suite_add_tcase(suite, tcase);
+        tcase_set_timeout(tcase, 0);
+        tcase_add_loop_test(tcase, what_the_shelf_lacks_is_not_unshelved, HEAP_JOINED,
+                            HEAP_SPLIT + 1);
+        tcase_add_test(tcase, the_smallest_stretch_is_unshelved);
+        tcase_add_loop_test(tcase, holes_that_touch_a_stretch_count, 0, (int)ARRAY_SIZE(edge_rows));
+        tcase_add_loop_test(tcase, anothers_holes_do_not_count, 0, (int)ARRAY_SIZE(edge_rows));
+        tcase_add_loop_test(tcase, runs_kept_apart_come_one_by_one, 0, (int)ARRAY_SIZE(edge_rows));
+        tcase_add_loop_test(tcase, the_daemon_is_faster_with_one, 0, (int)ARRAY_SIZE(faster_rows));
+        tcase_add_loop_test(tcase, another_stretch_does_where_the_daemon_is_faster, 0,
+                            (int)ARRAY_SIZE(faster_rows));
+        tcase_add_test(tcase, one_is_unshelved_that_many_revoked_ones_hide);
+        tcase_add_test(tcase, one_is_taken_that_many_revoked_ones_hide);
+        tcase_add_test(tcase, all_are_revoked);
+        tcase_add_test(tcase, what_lost_its_word_is_not_unshelved);
+        tcase_add_loop_test(tcase, an_idle_block_is_taken_off_the_shelf, HEAP_JOINED,
+                            HEAP_SPLIT + 1);
+        tcase_add_loop_test(tcase, a_revoked_block_is_passed_over, HEAP_JOINED, HEAP_SPLIT + 1);
+        tcase_add_loop_test(tcase, the_shelf_comes_before_other_heaps, HEAP_JOINED, HEAP_SPLIT + 1);
+        tcase_add_loop_test(tcase, blocks_without_memory_to_come_stay, HEAP_JOINED, HEAP_SPLIT + 1);
+        return run_suite(suite);
+}
