@@ -2,42 +2,51 @@
 
 #include <stddef.h>
 
+#include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"
 
 #define CURRENT_MAX 64
 
+struct entry {
+        struct context *context;
+        uint64_t id;
+};
+
+/* The top, and apart from it, since it is not asked for so often, what is below. */
+static _Thread_local EMULATOR_HOT_TLS struct entry top;
 static _Thread_local struct {
-        struct {
-                struct context *context;
-                uint64_t id;
-        } stack[CURRENT_MAX];
-        unsigned depth;
-} current;
+        struct entry entries[CURRENT_MAX];
+        unsigned n;
+} below;
 
 struct context *current_get(uint64_t *ret_id)
 {
-        if (!current.depth)
-                return NULL;
-        *ret_id = current.stack[current.depth - 1].id;
-        return current.stack[current.depth - 1].context;
+        *ret_id = top.id;
+        return top.context;
 }
 
 CUresult current_push(struct context *context, uint64_t id)
 {
-        if (current.depth == CURRENT_MAX)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        current.stack[current.depth].context = context;
-        current.stack[current.depth].id = id;
-        current.depth++;
+        if (top.context) {
+                if (below.n == CURRENT_MAX)
+                        return CUDA_ERROR_OUT_OF_MEMORY;
+                below.entries[below.n++] = top;
+        }
+        top = (struct entry){context, id};
         return CUDA_SUCCESS;
+}
+
+static void current_pop(void)
+{
+        top = below.n ? below.entries[--below.n] : (struct entry){0};
 }
 
 void current_forget(const struct context *context)
 {
-        if (current.depth && current.stack[current.depth - 1].context == context)
-                current.depth--;
+        if (top.context == context)
+                current_pop();
 }
 
 static CUresult context_find(CUcontext handle, struct context **ret_context, uint64_t *ret_id)
@@ -69,8 +78,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
                 if (r != CUDA_SUCCESS)
                         return r;
         }
-        if (current.depth)
-                current.depth--;
+        current_pop();
         return handle ? current_push(context, id) : CUDA_SUCCESS;
 }
 
@@ -104,11 +112,11 @@ EMULATOR_API CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ret_handle)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!current.depth)
+        if (!top.context)
                 return CUDA_ERROR_INVALID_CONTEXT;
-        current.depth--;
         if (ret_handle)
-                *ret_handle = context_handle(current.stack[current.depth].context);
+                *ret_handle = context_handle(top.context);
+        current_pop();
         return CUDA_SUCCESS;
 }
 
@@ -152,5 +160,10 @@ EMULATOR_API CUresult CUDAAPI cuCtxSynchronize(void)
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        r = capture_spoil_context(context);
+        emulator_unlock();
         return r == CUDA_SUCCESS ? context_wait(context) : r;
 }

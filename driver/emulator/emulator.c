@@ -1,13 +1,17 @@
 #include "driver/emulator/emulator.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "driver/emulator/capture.h"
 #include "driver/emulator/visible.h"
+
+#define THREAD_STACK_BYTES ((size_t)512 << 10)
 
 /* The kernel zeroes this page in a forked child, which so knows that it is one. */
 struct life {
@@ -22,7 +26,7 @@ static struct {
         struct emulator emulator;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .init_lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local enum emulator_callback callback_state;
+static _Thread_local EMULATOR_HOT_TLS enum emulator_callback callback_state;
 
 static struct life *life_get(void)
 {
@@ -52,6 +56,13 @@ CUresult emulator_enter_delayed(void)
         return r;
 }
 
+CUresult emulator_enter_unsafe(void)
+{
+        CUresult r = emulator_enter();
+
+        return r == CUDA_SUCCESS ? capture_check_unsafe() : r;
+}
+
 void emulator_mark_callback(enum emulator_callback callback)
 {
         callback_state = callback;
@@ -75,6 +86,26 @@ void emulator_lock(void)
 void emulator_unlock(void)
 {
         (void)pthread_mutex_unlock(&process.lock);
+}
+
+int emulator_start_thread(void *(*function)(void *argument), void *argument)
+{
+        pthread_attr_t attributes;
+        sigset_t all, before;
+        pthread_t thread;
+        int r;
+
+        if (pthread_attr_init(&attributes))
+                return -ENOMEM;
+        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        (void)pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+        /* The application's signals are for the application's threads. */
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&thread, &attributes, function, argument);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void)pthread_attr_destroy(&attributes);
+        return -r;
 }
 
 void emulator_sleep_us(uint64_t n_us)

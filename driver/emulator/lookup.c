@@ -93,7 +93,9 @@ bool lookup_identity(CUstream handle, struct identity *ret_identity)
         if (context_current(&ret_identity->context) != CUDA_SUCCESS)
                 return false;
         ret_identity->id = __atomic_load_n(&ret_identity->context->legacy_id, __ATOMIC_ACQUIRE);
-        return ret_identity->id != 0;
+        ret_identity->status = CU_STREAM_CAPTURE_STATUS_NONE;
+        return ret_identity->id != 0 &&
+               !__atomic_load_n(&ret_identity->context->n_capturing, __ATOMIC_ACQUIRE);
 }
 
 static CUresult lookup_locked(CUstream handle, struct stream **ret_stream)

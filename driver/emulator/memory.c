@@ -57,7 +57,7 @@ EMULATOR_API CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret_address, size_t n_requ
         struct allocation *allocation;
         struct context *context;
         uint64_t n_bytes;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe();
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -108,7 +108,7 @@ EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
 {
         struct reservation reservation;
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe();
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);

@@ -74,7 +74,26 @@ static void value_free(struct operation *operation)
         free(operation);
 }
 
-static const struct operation_type value_type = {.run = value_run, .free = value_free};
+static bool value_is_held(const struct operation *operation, const struct context *context)
+{
+        const struct value *value = (const struct value *)operation;
+        bool held = false;
+        struct span span;
+
+        if (value->kind == VALUE_WRITE ||
+            span_acquire(value->address, sizeof(uint64_t), context->device, SPAN_READ, &span) !=
+                    CUDA_SUCCESS)
+                return false;
+        if (span.n_bytes >= sizeof(uint64_t))
+                held = !is_satisfied(
+                        __atomic_load_n((uint64_t *)(void *)span.bytes, __ATOMIC_ACQUIRE),
+                        value->number, value->flags);
+        span_release(&span);
+        return held;
+}
+
+static const struct operation_type value_type = {
+        .run = value_run, .free = value_free, .is_held = value_is_held};
 
 static CUresult value_submit(CUstream handle, const struct value *like)
 {
