@@ -15,7 +15,7 @@ static bool is_mode(CUstreamCaptureMode mode)
 
 EMULATOR_API CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -28,7 +28,7 @@ EMULATOR_API CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureM
 EMULATOR_API CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS && !is_mode(mode))
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -48,7 +48,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *ret_g
         struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
         struct graph *graph = NULL;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_stream(handle, &stream);
@@ -79,7 +79,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
 {
         struct identity identity;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_status)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -129,7 +129,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream handle,
 {
         struct capture_info info;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && (!ret_status || (ret_edges && !ret_dependencies)))
                 r = CUDA_ERROR_INVALID_VALUE;

@@ -192,7 +192,7 @@ static void context_end(struct context *context)
 
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -211,7 +211,7 @@ EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, C
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -231,7 +231,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreatePar
                                           unsigned int flags, CUdevice device)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -259,7 +259,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreatePar
 EMULATOR_API CUresult CUDAAPI cuCtxDestroy(CUcontext handle)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;

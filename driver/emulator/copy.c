@@ -176,11 +176,12 @@ static CUresult copy_submit(struct stream *stream, struct copy_end to, struct co
         return r;
 }
 
-static CUresult copy(uint64_t to, enum naming to_naming, uint64_t from, enum naming from_naming,
-                     uint64_t n_bytes, CUstream handle, enum waiting waiting)
+static CUresult copy(const char *call, uint64_t to, enum naming to_naming, uint64_t from,
+                     enum naming from_naming, uint64_t n_bytes, CUstream handle,
+                     enum waiting waiting)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(handle, &stream);
@@ -197,46 +198,51 @@ static CUresult copy(uint64_t to, enum naming to_naming, uint64_t from, enum nam
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t n_bytes)
 {
-        return copy(to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes, CU_STREAM_LEGACY,
-                    WAIT_ALWAYS);
+        return copy(__func__, to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes,
+                    CU_STREAM_LEGACY, WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoH(void *to, CUdeviceptr from, size_t n_bytes)
 {
-        return copy((uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes, CU_STREAM_LEGACY,
-                    WAIT_ALWAYS);
+        return copy(__func__, (uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes,
+                    CU_STREAM_LEGACY, WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n_bytes)
 {
-        return copy(to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, CU_STREAM_LEGACY, WAIT_ALWAYS);
+        return copy(__func__, to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, CU_STREAM_LEGACY,
+                    WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n_bytes)
 {
-        return copy(to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, CU_STREAM_LEGACY, WAIT_ALWAYS);
+        return copy(__func__, to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, CU_STREAM_LEGACY,
+                    WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t n_bytes,
                                                 CUstream stream)
 {
-        return copy(to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes, stream,
+                    WAIT_PAGEABLE);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t n_bytes,
                                                 CUstream stream)
 {
-        return copy((uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, (uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes, stream,
+                    WAIT_PAGEABLE);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
                                                 CUstream stream)
 {
-        return copy(to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, stream, WAIT_PAGEABLE);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
                                             CUstream stream)
 {
-        return copy(to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, stream,
+                    WAIT_PAGEABLE);
 }

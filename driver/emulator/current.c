@@ -69,7 +69,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
 {
         struct context *context;
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -85,7 +85,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
 EMULATOR_API CUresult CUDAAPI cuCtxGetCurrent(CUcontext *ret_handle)
 {
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -99,7 +99,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
 {
         struct context *context;
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_find(handle, &context, &id);
@@ -108,7 +108,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
 
 EMULATOR_API CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ret_handle)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -123,7 +123,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ret_handle)
 EMULATOR_API CUresult CUDAAPI cuCtxGetDevice(CUdevice *ret_device)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_device)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -138,7 +138,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *r
 {
         struct context *context;
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_id)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -156,7 +156,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *r
 EMULATOR_API CUresult CUDAAPI cuCtxSynchronize(void)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "driver/emulator/capture.h"
+#include "driver/emulator/fault.h"
 #include "driver/emulator/visible.h"
 
 #define THREAD_STACK_BYTES ((size_t)512 << 10)
@@ -40,25 +41,42 @@ bool emulator_is_live(void)
         return life && life->initialised;
 }
 
-CUresult emulator_enter(void)
+static CUresult state_check(void)
 {
         if (!emulator_is_live())
                 return CUDA_ERROR_NOT_INITIALIZED;
         return callback_state == EMULATOR_IN_CALLBACK ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
-CUresult emulator_enter_delayed(void)
+CUresult emulator_enter_hot(const char *call)
 {
-        CUresult r = emulator_enter();
+        CUresult r = state_check();
+
+        return r == CUDA_SUCCESS && fault_is_armed() ? fault_apply(call) : r;
+}
+
+CUresult emulator_enter(const char *call)
+{
+        CUresult r = state_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        fault_look();
+        return fault_is_armed() ? fault_apply(call) : CUDA_SUCCESS;
+}
+
+CUresult emulator_enter_delayed(const char *call)
+{
+        CUresult r = emulator_enter(call);
 
         if (r == CUDA_SUCCESS)
                 emulator_sleep_us(process.emulator.config.call_delay_us);
         return r;
 }
 
-CUresult emulator_enter_unsafe(void)
+CUresult emulator_enter_unsafe(const char *call)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         return r == CUDA_SUCCESS ? capture_check_unsafe() : r;
 }
@@ -151,6 +169,8 @@ static CUresult emulator_init(struct emulator *emulator)
         r = config_read(secure_getenv("GPUMEM_EMULATOR"), &emulator->config, reason);
         if (!r)
                 r = directory_init(&emulator->directory, &emulator->config, reason);
+        if (!r)
+                r = fault_init(&emulator->config.faults, emulator->directory.fd, reason);
         if (r) {
                 (void)fprintf(stderr, "libcuda-emu: GPUMEM_EMULATOR: %s\n", reason);
                 return emulator_result(r);
@@ -158,7 +178,9 @@ static CUresult emulator_init(struct emulator *emulator)
         emulator->n_devices = visible_devices(secure_getenv("CUDA_VISIBLE_DEVICES"),
                                               emulator->directory.seed, emulator->config.n_devices,
                                               emulator->physical);
-        return emulator->n_devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+        if (!emulator->n_devices)
+                return CUDA_ERROR_NO_DEVICE;
+        return fault_is_armed() ? fault_apply("cuInit") : CUDA_SUCCESS;
 }
 
 /* A failure is final for the process, so that it is explained once. */

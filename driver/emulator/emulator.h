@@ -33,11 +33,12 @@ struct emulator {
         unsigned physical[CONFIG_DEVICES_MAX];
 };
 
-/* Every call but cuInit and the pure ones begins with one of these; anything but CUDA_SUCCESS is
- * the call's result. */
-CUresult emulator_enter(void);
-CUresult emulator_enter_delayed(void);
-CUresult emulator_enter_unsafe(void); /* what a capture does not see, and may forbid */
+/* Every call but cuInit and the pure ones begins with one of these and its name; anything but
+ * CUDA_SUCCESS is the call's result. Faults that were asked for come about here. */
+CUresult emulator_enter(const char *call);
+CUresult emulator_enter_hot(const char *call); /* takes no look at the file of faults */
+CUresult emulator_enter_delayed(const char *call);
+CUresult emulator_enter_unsafe(const char *call); /* what a capture does not see, and may forbid */
 
 /* Whether this process may use the emulator: not before cuInit, not in a forked child. */
 bool emulator_is_live(void);

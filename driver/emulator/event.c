@@ -138,7 +138,7 @@ EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int fl
         struct context *context;
         uintptr_t handle;
         struct event *event;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -166,7 +166,7 @@ EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int fl
 EMULATOR_API CUresult CUDAAPI cuEventDestroy(CUevent handle)
 {
         struct event *event;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -273,7 +273,7 @@ static CUresult event_record(CUevent handle, struct stream *stream)
 EMULATOR_API CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(stream_handle, &stream);
@@ -287,7 +287,7 @@ EMULATOR_API CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_hand
 EMULATOR_API CUresult CUDAAPI cuEventQuery(CUevent handle)
 {
         struct moment moment;
-        CUresult failure, r = emulator_enter();
+        CUresult failure, r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = event_state(handle, &moment, &failure);
@@ -307,7 +307,7 @@ EMULATOR_API CUresult CUDAAPI cuEventQuery(CUevent handle)
 EMULATOR_API CUresult CUDAAPI cuEventSynchronize(CUevent handle)
 {
         struct moment moment;
-        CUresult failure, r = emulator_enter();
+        CUresult failure, r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = event_state(handle, &moment, &failure);
@@ -346,7 +346,7 @@ static CUresult event_time(CUevent handle, struct timespec *ret_time)
 EMULATOR_API CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent start, CUevent end)
 {
         struct timespec from, to;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS && !ret_ms)
                 r = CUDA_ERROR_INVALID_VALUE;

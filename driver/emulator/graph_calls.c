@@ -144,7 +144,7 @@ static CUresult clone_locked(const struct graph *graph, CUgraph *ret_handle)
 EMULATOR_API CUresult CUDAAPI cuGraphClone(CUgraph *ret_handle, CUgraph handle)
 {
         const struct graph *graph;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -161,7 +161,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphDestroy(CUgraph handle)
 {
         struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
         struct graph *graph;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -201,7 +201,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret_handle, CUgrap
                                                  unsigned long long flags)
 {
         const struct graph *graph;
-        CUresult r = emulator_enter_unsafe();
+        CUresult r = emulator_enter_unsafe(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -217,7 +217,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret_handle, CUgrap
 EMULATOR_API CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle)
 {
         struct executable *executable;
-        CUresult r = emulator_enter_unsafe();
+        CUresult r = emulator_enter_unsafe(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -272,7 +272,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_
 {
         struct launch *launch = NULL;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = user_prepare_later();

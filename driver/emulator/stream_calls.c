@@ -30,11 +30,10 @@ static CUresult create_locked(unsigned flags, int priority, struct stream **ret_
         return CUDA_SUCCESS;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *ret_handle, unsigned int flags,
-                                                         int priority)
+static CUresult stream_create(const char *call, CUstream *ret_handle, unsigned flags, int priority)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -48,16 +47,22 @@ EMULATOR_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *ret_handle, u
         return r;
 }
 
+EMULATOR_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *ret_handle, unsigned int flags,
+                                                         int priority)
+{
+        return stream_create(__func__, ret_handle, flags, priority);
+}
+
 EMULATOR_API CUresult CUDAAPI cuStreamCreate(CUstream *ret_handle, unsigned int flags)
 {
-        return cuStreamCreateWithPriority(ret_handle, flags, 0);
+        return stream_create(__func__, ret_handle, flags, 0);
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamDestroy(CUstream handle)
 {
         struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -95,7 +100,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
 {
         struct moment end = {0};
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_stream(handle, &stream);
@@ -133,7 +138,7 @@ static bool is_busy_locked(struct stream *stream)
 EMULATOR_API CUresult CUDAAPI cuStreamQuery(CUstream handle)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
         bool busy;
 
         if (r == CUDA_SUCCESS)
@@ -157,7 +162,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long 
 {
         struct identity identity;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_id)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -178,7 +183,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_con
 {
         struct identity identity;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_context)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -198,7 +203,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_con
 EMULATOR_API CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && flags)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -239,7 +244,7 @@ EMULATOR_API CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn functio
 {
         struct host_call *call;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS && !function)
                 r = CUDA_ERROR_INVALID_VALUE;

@@ -153,7 +153,7 @@ EMULATOR_API CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret_handle, void 
                                                  unsigned int flags)
 {
         struct user_object *object;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -180,7 +180,7 @@ EMULATOR_API CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret_handle, void 
 EMULATOR_API CUresult CUDAAPI cuUserObjectRetain(CUuserObject handle, unsigned int n_refs)
 {
         struct user_object *object;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -198,7 +198,7 @@ EMULATOR_API CUresult CUDAAPI cuUserObjectRelease(CUuserObject handle, unsigned 
 {
         struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
         struct user_object *object;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -218,7 +218,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUus
 {
         struct user_object *object;
         struct graph *graph;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -257,7 +257,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle, CUu
         struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
         struct user_object *object;
         struct graph *graph;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -95,11 +95,11 @@ static bool value_is_held(const struct operation *operation, const struct contex
 static const struct operation_type value_type = {
         .run = value_run, .free = value_free, .is_held = value_is_held};
 
-static CUresult value_submit(CUstream handle, const struct value *like)
+static CUresult value_submit(const char *call, CUstream handle, const struct value *like)
 {
         struct stream *stream;
         struct value *value;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(handle, &stream);
@@ -125,7 +125,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr a
 
         if (!address || address % sizeof(uint64_t) || flags > CU_STREAM_WAIT_VALUE_NOR)
                 return CUDA_ERROR_INVALID_VALUE;
-        return value_submit(stream, &like);
+        return value_submit(__func__, stream, &like);
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr address,
@@ -135,5 +135,5 @@ EMULATOR_API CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr 
 
         if (!address || address % sizeof(uint64_t) || flags)
                 return CUDA_ERROR_INVALID_VALUE;
-        return value_submit(stream, &like);
+        return value_submit(__func__, stream, &like);
 }
