@@ -254,7 +254,7 @@ CUresult capture_wait(struct stream *stream, const struct capture_place *place)
         if (place->capture->state != CAPTURE_ACTIVE)
                 return CUDA_ERROR_INVALID_VALUE;
         if (stream->kind == STREAM_LEGACY)
-                return capture_spoil(place->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+                return capture_spoil(place->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
         if (own == place->capture)
                 return nodes_add_all(&stream->place.tip, &place->tip);
         if (own) {

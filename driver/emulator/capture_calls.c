@@ -1,5 +1,6 @@
 /* The driver's calls on captures. */
 #include <cuda.h>
+#include <stdlib.h>
 
 #include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
@@ -98,25 +99,43 @@ EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
         return r;
 }
 
-struct capture_info {
-        CUstreamCaptureStatus status;
-        cuuint64_t id;
-        CUgraph graph;
-        const CUgraphNode *dependencies;
-        size_t n_dependencies;
+/* Where the answers go; NULL for what was not asked. */
+struct answers {
+        cuuint64_t *id;
+        CUgraph *graph;
+        const CUgraphNode **dependencies;
+        const CUgraphEdgeData **edges;
+        size_t *n_dependencies;
 };
 
-static CUresult info_get(const struct stream *stream, struct capture_info *ret_info)
+/* No edge bears data, but there is one for each. */
+static CUresult edges_get(struct stream *stream, const CUgraphEdgeData **ret_edges)
+{
+        CUgraphEdgeData *edges = calloc((size_t)stream->place.tip.n + 1, sizeof(*edges));
+
+        if (!edges)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        free(stream->edges);
+        stream->edges = edges;
+        *ret_edges = edges;
+        return CUDA_SUCCESS;
+}
+
+static CUresult place_answer(struct stream *stream, const struct answers *answers)
 {
         const struct capture_place *place = &stream->place;
-        CUresult r = status_get(stream, &ret_info->status);
+        CUresult r = answers->edges ? edges_get(stream, answers->edges) : CUDA_SUCCESS;
 
-        if (r != CUDA_SUCCESS || ret_info->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        if (r != CUDA_SUCCESS)
                 return r;
-        ret_info->id = capture_id(place->capture);
-        ret_info->graph = capture_graph(place->capture);
-        ret_info->dependencies = (const CUgraphNode *)place->tip.items;
-        ret_info->n_dependencies = place->tip.n;
+        if (answers->id)
+                *answers->id = capture_id(place->capture);
+        if (answers->graph)
+                *answers->graph = capture_graph(place->capture);
+        if (answers->dependencies)
+                *answers->dependencies = (const CUgraphNode *)place->tip.items;
+        if (answers->n_dependencies)
+                *answers->n_dependencies = place->tip.n;
         return CUDA_SUCCESS;
 }
 
@@ -127,7 +146,11 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream handle,
                                                      const CUgraphEdgeData **ret_edges,
                                                      size_t *ret_n_dependencies)
 {
-        struct capture_info info;
+        const struct answers answers = {.id = ret_id,
+                                        .graph = ret_graph,
+                                        .dependencies = ret_dependencies,
+                                        .edges = ret_edges,
+                                        .n_dependencies = ret_n_dependencies};
         struct stream *stream;
         CUresult r = emulator_enter_hot(__func__);
 
@@ -138,24 +161,10 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream handle,
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
-        r = info_get(stream, &info);
+        r = status_get(stream, ret_status);
+        if (r == CUDA_SUCCESS && *ret_status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
+                r = place_answer(stream, &answers);
         emulator_unlock();
         (void)stream_unref(stream);
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret_status = info.status;
-        if (info.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-                return CUDA_SUCCESS;
-        if (ret_id)
-                *ret_id = info.id;
-        if (ret_graph)
-                *ret_graph = info.graph;
-        if (ret_dependencies)
-                *ret_dependencies = info.dependencies;
-        /* No edge bears data. */
-        if (ret_edges)
-                *ret_edges = NULL;
-        if (ret_n_dependencies)
-                *ret_n_dependencies = info.n_dependencies;
-        return CUDA_SUCCESS;
+        return r;
 }

@@ -335,8 +335,11 @@ static CUresult event_time(CUevent handle, struct timespec *ret_time)
                 return r;
         if (event->flags & CU_EVENT_DISABLE_TIMING || !event->recording)
                 return CUDA_ERROR_INVALID_HANDLE;
+        /* Unlike the calls that ask whether it has passed, this one spoils nothing. */
         if (event->recording->place.capture)
-                return CUDA_ERROR_INVALID_VALUE;
+                return capture_state(event->recording->place.capture) == CAPTURE_ACTIVE
+                               ? CUDA_ERROR_CAPTURED_EVENT
+                               : CUDA_ERROR_INVALID_VALUE;
         if (!moment_has_passed(&event->recording->moment))
                 return CUDA_ERROR_NOT_READY;
         *ret_time = event->recording->passed_at;

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"
@@ -47,6 +48,10 @@ struct plan *plan_unref(struct plan *plan)
 {
         if (__atomic_sub_fetch(&plan->refs, 1, __ATOMIC_ACQ_REL))
                 return NULL;
+        if (plan->origin) {
+                (void)plan_unref(plan->origin);
+                plan->nodes.n = 0;
+        }
         for (unsigned i = 0; i < plan->nodes.n; i++) {
                 struct node *node = plan->nodes.items[i];
 
@@ -67,6 +72,27 @@ static CUresult plan_new(struct plan **ret_plan)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         plan->refs = 1;
         *ret_plan = plan;
+        return CUDA_SUCCESS;
+}
+
+CUresult plan_copy(struct plan *plan, struct plan **ret_copy)
+{
+        size_t n_bytes = plan->nodes.n * sizeof(struct node *);
+        struct plan *copy;
+        CUresult r = plan_new(&copy);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        copy->nodes.items = malloc(n_bytes + 1);
+        if (!copy->nodes.items) {
+                (void)plan_unref(copy);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        if (n_bytes)
+                memcpy(copy->nodes.items, plan->nodes.items, n_bytes);
+        copy->nodes.n = plan->nodes.n;
+        copy->origin = plan_ref(plan);
+        *ret_copy = copy;
         return CUDA_SUCCESS;
 }
 
@@ -151,6 +177,14 @@ CUresult graph_new(struct plan *plan, struct graph **ret_graph)
         else
                 free(graph);
         return r;
+}
+
+CUresult graph_plan(const struct graph *graph, struct plan **ret_plan)
+{
+        if (graph->state == GRAPH_CAPTURING)
+                return plan_copy(graph->plan, ret_plan);
+        *ret_plan = plan_ref(graph->plan);
+        return CUDA_SUCCESS;
 }
 
 void graph_free(struct graph *graph, struct user_list *dead)

@@ -1,7 +1,8 @@
 /* Graphs: operations that a capture has taken down, to be run as often as they are launched.
  *
  * A plan is the nodes and what each comes after; it grows while it is captured and never changes
- * afterwards, so a graph, its clones and its executables share it, counted. What a graph and an
+ * afterwards, so a graph, its clones and its executables share it, counted. Those that are made
+ * before share the nodes that there are. What a graph and an
  * executable do not share is the user objects that each holds.
  *
  * The emulator's lock guards the handles, the nodes of a capture and the user objects. */
@@ -33,7 +34,8 @@ struct node {
 
 struct plan {
         unsigned refs;
-        struct nodes nodes; /* owned */
+        struct nodes nodes;  /* owned, if it is no copy */
+        struct plan *origin; /* of a copy, with a count: it has the nodes */
 };
 
 enum graph_state { GRAPH_CAPTURING, GRAPH_COMPLETE };
@@ -53,6 +55,9 @@ void nodes_clear(struct nodes *nodes);
 struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 
+/* What there is of it now; if it grows, the copy does not. */
+CUresult plan_copy(struct plan *plan, struct plan **ret_copy);
+
 /* Adds a node that comes after `before`. Consumes the operation if it succeeds. */
 CUresult plan_add(struct plan *plan, struct operation *take_operation, struct context *context,
                   const struct nodes *before, struct node **ret_node);
@@ -60,8 +65,12 @@ CUresult plan_add(struct plan *plan, struct operation *take_operation, struct co
 /* Whether all nodes are among `last` or come before them. */
 CUresult plan_ends_in(const struct plan *plan, const struct nodes *last, bool *ret_ends);
 
-/* With the emulator's lock held. A new graph is empty and capturing; a NULL plan makes one. */
+/* With the emulator's lock held. A new graph is capturing, and has no user objects. Without a plan it
+ * makes one, which is empty. */
 CUresult graph_new(struct plan *plan, struct graph **ret_graph);
+
+/* Its plan, or if that may grow a copy; the caller gets a count. With the emulator's lock held. */
+CUresult graph_plan(const struct graph *graph, struct plan **ret_plan);
 
 /* With the emulator's lock held. The user objects that nobody holds any more are added to `dead`,
  * for the caller to destroy without the lock. */

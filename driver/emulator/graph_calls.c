@@ -11,8 +11,10 @@
 
 #define POLL_US 20
 
+/* None of them changes what an emulated launch does. */
 #define INSTANTIATE_FLAGS                                  \
         (CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | \
+         CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH |       \
          CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
 /* Counted: by its handle, and by every launch until it is over. */
@@ -116,20 +118,17 @@ static void launch_free(struct operation *operation)
 
 static const struct operation_type launch_type = {.run = launch_run, .free = launch_free};
 
-/* A graph that is complete, for one that is still captured may change. */
-static struct graph *graph_find(CUgraph handle)
-{
-        struct graph *graph = handle_find(HANDLE_GRAPH, (uintptr_t)handle);
-
-        return graph && graph->state == GRAPH_COMPLETE ? graph : NULL;
-}
-
 static CUresult clone_locked(const struct graph *graph, CUgraph *ret_handle)
 {
         struct user_list none = SLIST_HEAD_INITIALIZER(none);
         struct graph *clone;
-        CUresult r = graph_new(graph->plan, &clone);
+        struct plan *plan;
+        CUresult r = graph_plan(graph, &plan);
 
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = graph_new(plan, &clone);
+        (void)plan_unref(plan);
         if (r != CUDA_SUCCESS)
                 return r;
         clone->state = GRAPH_COMPLETE;
@@ -151,7 +150,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphClone(CUgraph *ret_handle, CUgraph handle)
         if (!ret_handle)
                 return CUDA_ERROR_INVALID_VALUE;
         emulator_lock();
-        graph = graph_find(handle);
+        graph = handle_find(HANDLE_GRAPH, (uintptr_t)handle);
         r = graph ? clone_locked(graph, ret_handle) : CUDA_ERROR_INVALID_VALUE;
         emulator_unlock();
         return r;
@@ -166,35 +165,48 @@ EMULATOR_API CUresult CUDAAPI cuGraphDestroy(CUgraph handle)
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
-        graph = graph_find(handle);
-        if (graph)
+        graph = handle_find(HANDLE_GRAPH, (uintptr_t)handle);
+        /* One that is captured is its capture's. */
+        if (graph && graph->state == GRAPH_COMPLETE)
                 graph_free(graph, &dead);
+        else
+                r = CUDA_ERROR_INVALID_VALUE;
         emulator_unlock();
         user_destroy(&dead);
-        return graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return r;
 }
 
-static CUresult instantiate_locked(const struct graph *graph, CUgraphExec *ret_handle)
+static CUresult executable_fill(struct executable *executable, const struct graph *graph)
 {
-        struct executable *executable = calloc(1, sizeof(*executable));
         struct user_list none = SLIST_HEAD_INITIALIZER(none);
-        CUresult r;
+        CUresult r = graph_plan(graph, &executable->plan);
 
-        if (!executable)
-                return CUDA_ERROR_OUT_OF_MEMORY;
+        if (r != CUDA_SUCCESS)
+                return r;
         r = holdings_copy(&graph->holdings, &executable->holdings);
         if (r == CUDA_SUCCESS && handle_new(HANDLE_EXECUTABLE, executable, &executable->handle)) {
                 holdings_clear(&executable->holdings, &none);
                 r = CUDA_ERROR_OUT_OF_MEMORY;
         }
-        if (r != CUDA_SUCCESS) {
-                free(executable);
-                return r;
-        }
+        if (r != CUDA_SUCCESS)
+                (void)plan_unref(executable->plan);
+        return r;
+}
+
+static CUresult instantiate_locked(const struct graph *graph, CUgraphExec *ret_handle)
+{
+        struct executable *executable = calloc(1, sizeof(*executable));
+        CUresult r;
+
+        if (!executable)
+                return CUDA_ERROR_OUT_OF_MEMORY;
         executable->refs = 1;
-        executable->plan = plan_ref(graph->plan);
-        *ret_handle = (CUgraphExec)executable->handle;
-        return CUDA_SUCCESS;
+        r = executable_fill(executable, graph);
+        if (r == CUDA_SUCCESS)
+                *ret_handle = (CUgraphExec)executable->handle;
+        else
+                free(executable);
+        return r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret_handle, CUgraph handle,
@@ -208,7 +220,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret_handle, CUgrap
         if (!ret_handle || flags & ~(unsigned long long)INSTANTIATE_FLAGS)
                 return CUDA_ERROR_INVALID_VALUE;
         emulator_lock();
-        graph = graph_find(handle);
+        graph = handle_find(HANDLE_GRAPH, (uintptr_t)handle);
         r = graph ? instantiate_locked(graph, ret_handle) : CUDA_ERROR_INVALID_VALUE;
         emulator_unlock();
         return r;

@@ -110,6 +110,8 @@ EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
         struct context *context;
         CUresult r = emulator_enter_unsafe(__func__);
 
+        if (r == CUDA_SUCCESS && !address)
+                return CUDA_SUCCESS;
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
         if (r == CUDA_SUCCESS)

@@ -18,6 +18,7 @@ struct stream *stream_unref(struct stream *stream)
         if (stream && __atomic_sub_fetch(&stream->refs, 1, __ATOMIC_ACQ_REL) == 0) {
                 (void)pthread_cond_destroy(&stream->changed);
                 (void)pthread_mutex_destroy(&stream->mutex);
+                free(stream->edges);
                 free(stream);
         }
         return NULL;

@@ -56,6 +56,7 @@ struct stream {
         uint64_t submitted;         /* under the emulator's lock */
         struct capture_place place; /* likewise: the capture that it is part of */
         TAILQ_ENTRY(stream) capture_link;
+        CUgraphEdgeData *edges; /* likewise: what was last given out, one for each of the tip */
         unsigned refs;
 
         pthread_mutex_t mutex;

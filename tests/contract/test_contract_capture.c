@@ -101,22 +101,6 @@ START_TEST(a_capture_begins_and_ends)
 }
 END_TEST
 
-START_TEST(a_threads_mode_is_exchanged)
-{
-        CUstreamCaptureMode mode = RELAXED, wrong = (CUstreamCaptureMode)7;
-
-        contract_init();
-        ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
-        ck_assert_int_eq(mode, GLOBAL);
-        mode = LOCAL;
-        ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
-        ck_assert_int_eq(mode, RELAXED);
-        ck_cuda(INVALID, cu.cuThreadExchangeStreamCaptureMode(&wrong));
-        ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
-        ck_assert_int_eq(mode, LOCAL);
-}
-END_TEST
-
 static CUresult info_of(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
                         CUgraph *graph, size_t *n)
 {
@@ -266,9 +250,11 @@ START_TEST(a_destroyed_stream_leaves_its_capture)
 }
 END_TEST
 
+static CUdeviceptr somewhere;
+
 static CUresult default_fill(void)
 {
-        return cu.cuMemsetD8Async(8, 1, 4, NULL);
+        return cu.cuMemsetD8Async(somewhere, 1, 4, NULL);
 }
 
 static CUresult default_record(void)
@@ -296,6 +282,7 @@ START_TEST(a_blocking_stream_that_captures_locks_the_default_one)
 
         (void)contract_context();
         stream = stream_new(CU_STREAM_DEFAULT);
+        ck_ok(cu.cuMemAlloc(&somewhere, 4096));
         ck_ok(cu.cuStreamIsCapturing(NULL, &status));
         ck_ok(cu.cuStreamBeginCapture(stream, RELAXED));
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cu.cuStreamIsCapturing(NULL, &status));
@@ -307,6 +294,18 @@ START_TEST(a_blocking_stream_that_captures_locks_the_default_one)
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, stream);
         ck_assert_int_eq(status_of(NULL), NONE);
         ck_ok(cu.cuStreamSynchronize(NULL));
+}
+END_TEST
+
+START_TEST(the_default_stream_joins_no_capture)
+{
+        CUstream stream;
+
+        (void)contract_context();
+        stream = stream_capturing(RELAXED);
+        ck_cuda(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, order(stream, NULL));
+        check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, stream);
+        ck_assert_int_eq(status_of(NULL), NONE);
 }
 END_TEST
 
@@ -386,7 +385,6 @@ int main(void)
         TCase *tcase = contract_case(suite, "captures");
 
         tcase_add_test(tcase, a_capture_begins_and_ends);
-        tcase_add_test(tcase, a_threads_mode_is_exchanged);
         tcase_add_test(tcase, a_capture_has_an_id_a_graph_and_ends_of_its_streams);
         tcase_add_test(tcase, a_stream_that_waits_for_a_capture_joins_it);
         tcase_add_test(tcase, what_spoils_a_capture_spoils_it_for_all_its_streams);
@@ -395,6 +393,7 @@ int main(void)
         tcase_add_test(tcase, a_destroyed_stream_leaves_its_capture);
         tcase_add_loop_test(tcase, a_blocking_stream_that_captures_locks_the_default_one, 0,
                             ARRAY_SIZE(of_the_default));
+        tcase_add_test(tcase, the_default_stream_joins_no_capture);
         tcase_add_test(tcase, another_thread_may_work_but_end_relaxed_ones_only);
         tcase_add_test(tcase, another_thread_is_bound_by_global_captures);
         return contract_main(suite);

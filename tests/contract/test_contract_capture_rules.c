@@ -300,6 +300,33 @@ START_TEST(a_refused_thing_keeps_being_refused)
 }
 END_TEST
 
+START_TEST(a_threads_mode_is_exchanged)
+{
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED, wrong = (CUstreamCaptureMode)7;
+
+        contract_init();
+        ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
+        ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
+        ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+        ck_cuda(CUDA_ERROR_INVALID_VALUE, cu.cuThreadExchangeStreamCaptureMode(&wrong));
+        ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
+        ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+END_TEST
+
+START_TEST(no_time_is_measured_in_a_capture)
+{
+        (void)contract_context();
+        world_new();
+        ck_ok(cu.cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        ck_ok(cu.cuEventRecord(outside, capturing));
+        ck_cuda(CUDA_ERROR_CAPTURED_EVENT, elapsed());
+        capture_survives();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("capture rules");
@@ -310,6 +337,8 @@ int main(void)
                             ARRAY_SIZE(conflicts));
         tcase_add_loop_test(tcase, harmless_calls_are_allowed_in_every_mode, 0,
                             ARRAY_SIZE(harmless));
+        tcase_add_test(tcase, a_threads_mode_is_exchanged);
+        tcase_add_test(tcase, no_time_is_measured_in_a_capture);
         tcase_add_test(tcase, a_refused_thing_keeps_being_refused);
         return contract_main(suite);
 }

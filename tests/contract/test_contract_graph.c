@@ -252,6 +252,33 @@ START_TEST(a_launch_completes_without_its_graph_and_executable)
 }
 END_TEST
 
+/* Only what there is: the rest of the capture is not in it. */
+START_TEST(a_graph_may_be_used_while_it_is_captured)
+{
+        CUstreamCaptureStatus status;
+        const CUgraphNode *nodes = NULL;
+        const CUgraphEdgeData *edges = NULL;
+        CUgraphExec executable;
+        CUgraph graph;
+        size_t n = 0;
+
+        world_new();
+        ck_ok(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ck_ok(cu.cuMemsetD8Async(memory, 0x21, N_BYTES, stream));
+        ck_ok(cu.cuStreamGetCaptureInfo(stream, &status, NULL, &graph, &nodes, &edges, &n));
+        ck_assert_uint_eq(n, 1);
+        ck_assert_ptr_nonnull(nodes);
+        ck_assert_ptr_nonnull(edges);
+        executable = executable_of(graph);
+        ck_ok(cu.cuMemsetD8Async(more, 0x22, N_BYTES, stream));
+        ck_ok(cu.cuGraphDestroy(end()));
+        ck_ok(cu.cuGraphLaunch(executable, stream));
+        ck_ok(cu.cuStreamSynchronize(stream));
+        ck_assert_uint_eq(contract_read(memory), 0x21);
+        ck_assert_uint_eq(contract_read(more), 0);
+}
+END_TEST
+
 START_TEST(an_empty_graph_does_nothing)
 {
         CUgraphExec executable;
@@ -279,6 +306,7 @@ int main(void)
         tcase_add_test(tcase, a_graph_waits_for_values_and_writes_them);
         tcase_add_test(tcase, host_functions_are_captured);
         tcase_add_test(tcase, a_launch_completes_without_its_graph_and_executable);
+        tcase_add_test(tcase, a_graph_may_be_used_while_it_is_captured);
         tcase_add_test(tcase, an_empty_graph_does_nothing);
         return contract_main(suite);
 }
