@@ -18,6 +18,18 @@ struct own_stream {
 static pthread_key_t own_key;
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
+/* What it captured nobody can end any more. */
+static void own_stream_close(struct stream *take_stream)
+{
+        struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
+
+        emulator_lock();
+        capture_forget(take_stream, &dead);
+        emulator_unlock();
+        stream_close(take_stream);
+        user_destroy(&dead);
+}
+
 static void own_streams_free(void *list)
 {
         struct own_stream *own = list;
@@ -26,7 +38,7 @@ static void own_streams_free(void *list)
                 struct own_stream *next = own->next;
 
                 if (emulator_is_live())
-                        stream_close(own->stream);
+                        own_stream_close(own->stream);
                 free(own);
                 own = next;
         }

@@ -1,5 +1,6 @@
 /* Graphs of the emulated driver, beyond what every driver promises: what it does where the real one may
  * do either, so that what was left to chance comes out. */
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -139,6 +140,24 @@ START_TEST(a_context_takes_its_captures_with_it)
 }
 END_TEST
 
+static void *capture_and_end(void *context)
+{
+        ck_ok(cu.cuCtxSetCurrent(context));
+        ck_ok(cu.cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        return NULL;
+}
+
+START_TEST(a_thread_takes_the_capture_of_its_own_stream_with_it)
+{
+        CUcontext context = contract_context();
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, capture_and_end, context), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_ok(cu.cuMemAlloc(&memory, N_BYTES));
+}
+END_TEST
+
 START_TEST(stale_handles_are_found_out)
 {
         CUstreamCaptureStatus status;
@@ -176,6 +195,7 @@ int main(void)
         tcase_add_loop_test(tcase, branches_run_beside_one_that_waits, 0, 2);
         tcase_add_test(tcase, a_launch_that_finds_memory_gone_spoils_its_context);
         tcase_add_test(tcase, a_context_takes_its_captures_with_it);
+        tcase_add_test(tcase, a_thread_takes_the_capture_of_its_own_stream_with_it);
         tcase_add_test(tcase, stale_handles_are_found_out);
         return contract_main(suite);
 }
