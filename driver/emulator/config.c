@@ -15,7 +15,7 @@
 
 struct option {
         const char *name;
-        enum { OPTION_NUMBER, OPTION_SIZE, OPTION_PATH } type;
+        enum { OPTION_NUMBER, OPTION_SIZE, OPTION_PATH, OPTION_FAULT } type;
         size_t offset;
         uint64_t min, max;
         const char *allowed;
@@ -38,6 +38,10 @@ static const struct option options[] = {
          "milliseconds, 0 to 3600000"},
         {"ctx_bytes", OPTION_SIZE, OPTION_AT(context_bytes), 0, 4 * TIB,
          "a size such as 512MiB, a multiple of 2MiB, up to 4TiB"},
+        {"fail", OPTION_FAULT, 0, 0, 0, FAULT_FAIL_ALLOWED},
+        {"delay", OPTION_FAULT, 0, 0, 0, FAULT_DELAY_ALLOWED},
+        {"hang", OPTION_FAULT, 0, 0, 0, FAULT_HANG_ALLOWED},
+        {"lost", OPTION_FAULT, 0, 0, 0, FAULT_LOST_ALLOWED},
 };
 
 int config_refuse(char reason[CONFIG_REASON_MAX], const char *format, ...)
@@ -79,6 +83,8 @@ static int option_store(const struct option *option, const char *text, struct co
         uint64_t number;
         int r;
 
+        if (option->type == OPTION_FAULT)
+                return fault_rules_add(&config->faults, option->name, text);
         if (option->type == OPTION_PATH) {
                 if (text[0] != '/' || strlen(text) >= sizeof(config->directory))
                         return -EINVAL;
@@ -109,10 +115,11 @@ static int setting_read(char *setting, struct config *config, char *ret_reason)
         *value++ = '\0';
         option = option_find(setting);
         if (!option)
-                return config_refuse(ret_reason,
-                                     "'%s' is unknown; allowed are devices, bytes, dir, delay_us, "
-                                     "copy_delay_us, reclaim_ms and ctx_bytes",
-                                     setting);
+                return config_refuse(
+                        ret_reason,
+                        "'%s' is unknown; allowed are devices, bytes, dir, delay_us, "
+                        "copy_delay_us, reclaim_ms, ctx_bytes, fail, delay, hang and lost",
+                        setting);
         if (option_store(option, value, config))
                 return config_refuse(ret_reason, "%s=%s is not allowed; allowed is %s",
                                      option->name, value, option->allowed);

@@ -2,7 +2,7 @@
  * Pure but for the look at /dev/shm that finds the default directory.
  *
  * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0", each
- * optional. bytes is the capacity of every device. Processes with the same dir share the machine;
+ * optional, and the faults that fault_rules.h lists, any number of them. bytes is the capacity of every device. Processes with the same dir share the machine;
  * the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The
  * file system behind it must hold what is really written, or the writer gets SIGBUS. */
 #pragma once
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "driver/emulator/fault_rules.h"
 
 #define CONFIG_DEVICES_MAX 16
 #define CONFIG_REASON_MAX  (PATH_MAX + 256)
@@ -22,6 +23,7 @@ struct config {
         uint64_t copy_delay_us; /* added to every operation of a stream */
         uint64_t reclaim_ms;    /* until the memory of a dead process comes back */
         uint64_t context_bytes; /* what a primary context costs a process */
+        struct fault_rules faults;
         char directory[PATH_MAX];
 };
 

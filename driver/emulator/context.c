@@ -150,13 +150,14 @@ static CUresult primary_retain(struct context *context, unsigned device)
         return CUDA_SUCCESS;
 }
 
-/* Takes the handles of its streams away; they end when their queues are empty. */
-static void streams_close(struct context *context)
+/* Takes the handles of its streams away; they end when their queues are empty, and captures now. */
+static void streams_close(struct context *context, struct user_list *dead)
 {
         struct stream *stream, *next;
 
         for (stream = TAILQ_FIRST(&context->streams); stream; stream = next) {
                 next = TAILQ_NEXT(stream, link);
+                capture_forget(stream, dead);
                 if (!stream->handle)
                         continue;
                 identity_remove(stream->handle);
@@ -170,6 +171,7 @@ static void streams_close(struct context *context)
 
 static void context_end(struct context *context)
 {
+        struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
         struct store_hold charge;
 
         (void)context_wait(context);
@@ -177,10 +179,11 @@ static void context_end(struct context *context)
         context->state = CONTEXT_INACTIVE;
         __atomic_store_n(&context->live_id, 0, __ATOMIC_RELEASE);
         __atomic_store_n(&context->legacy_id, 0, __ATOMIC_RELEASE);
-        streams_close(context);
+        streams_close(context, &dead);
         charge = context->charge;
         context->charge.fd = -1;
         emulator_unlock();
+        user_destroy(&dead);
         memory_context_ended(context);
         host_context_ended(context);
         if (charge.fd >= 0)
@@ -189,7 +192,7 @@ static void context_end(struct context *context)
 
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -208,7 +211,7 @@ EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, C
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -228,7 +231,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreatePar
                                           unsigned int flags, CUdevice device)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -256,7 +259,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreatePar
 EMULATOR_API CUresult CUDAAPI cuCtxDestroy(CUcontext handle)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;

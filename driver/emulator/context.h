@@ -3,7 +3,7 @@
  * A context object lives as long as the process, so that a stale handle or a thread's stale
  * current context never dangles; ending one makes it inactive, and a primary one can become
  * active again, under another id. The emulator's lock guards the fields, but for the failure
- * and two of the ids, which are atomic. What is current belongs to the thread. */
+ * the two ids and the count that say so, which are atomic. What is current belongs to the thread. */
 #pragma once
 
 #include <cuda.h>
@@ -26,6 +26,7 @@ struct context {
         uint64_t live_id;   /* the id while it is active, else 0; atomic */
         uint64_t legacy_id; /* of `legacy`, 0 before its first use; atomic */
         unsigned device;
+        unsigned n_capturing; /* blocking streams that are part of captures; atomic */
         unsigned flags;
         unsigned n_retained;
         CUresult failure;

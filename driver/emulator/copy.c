@@ -119,8 +119,11 @@ static void copy_free(struct operation *operation)
 
 static const struct operation_type copy_type = {.run = copy_run, .free = copy_free};
 
+/* When a copy reads memory of the application's. */
+enum staging { STAGE_SMALL, STAGE_NOTHING };
+
 static CUresult copy_new(struct copy_end to, struct copy_end from, uint64_t n_bytes,
-                         struct copy **ret_copy)
+                         enum staging staging, struct copy **ret_copy)
 {
         struct copy *copy = calloc(1, sizeof(*copy));
 
@@ -128,7 +131,7 @@ static CUresult copy_new(struct copy_end to, struct copy_end from, uint64_t n_by
                 return CUDA_ERROR_OUT_OF_MEMORY;
         *copy = (struct copy){
                 .operation.type = &copy_type, .to = to, .from = from, .n_bytes = n_bytes};
-        if (from.kind == END_PAGEABLE && n_bytes <= STAGED_MAX) {
+        if (staging == STAGE_SMALL && from.kind == END_PAGEABLE && n_bytes <= STAGED_MAX) {
                 copy->staged = malloc(n_bytes);
                 if (!copy->staged) {
                         free(copy);
@@ -147,6 +150,7 @@ enum waiting { WAIT_PAGEABLE, WAIT_ALWAYS };
 static CUresult copy_submit(struct stream *stream, struct copy_end to, struct copy_end from,
                             uint64_t n_bytes, enum waiting waiting)
 {
+        enum staging staging;
         struct moment end;
         struct copy *copy;
         CUresult r;
@@ -154,7 +158,9 @@ static CUresult copy_submit(struct stream *stream, struct copy_end to, struct co
 
         if (host_is_divided(to.address, n_bytes) || host_is_divided(from.address, n_bytes))
                 return CUDA_ERROR_INVALID_VALUE;
-        r = copy_new(to, from, n_bytes, &copy);
+        /* A graph reads it each time that it is launched. */
+        staging = stream_is_captured(stream) ? STAGE_NOTHING : STAGE_SMALL;
+        r = copy_new(to, from, n_bytes, staging, &copy);
         if (r != CUDA_SUCCESS)
                 return r;
         wait = waiting == WAIT_ALWAYS || to.kind == END_PAGEABLE ||
@@ -170,11 +176,12 @@ static CUresult copy_submit(struct stream *stream, struct copy_end to, struct co
         return r;
 }
 
-static CUresult copy(uint64_t to, enum naming to_naming, uint64_t from, enum naming from_naming,
-                     uint64_t n_bytes, CUstream handle, enum waiting waiting)
+static CUresult copy(const char *call, uint64_t to, enum naming to_naming, uint64_t from,
+                     enum naming from_naming, uint64_t n_bytes, CUstream handle,
+                     enum waiting waiting)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(handle, &stream);
@@ -191,46 +198,51 @@ static CUresult copy(uint64_t to, enum naming to_naming, uint64_t from, enum nam
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t n_bytes)
 {
-        return copy(to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes, CU_STREAM_LEGACY,
-                    WAIT_ALWAYS);
+        return copy(__func__, to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes,
+                    CU_STREAM_LEGACY, WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoH(void *to, CUdeviceptr from, size_t n_bytes)
 {
-        return copy((uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes, CU_STREAM_LEGACY,
-                    WAIT_ALWAYS);
+        return copy(__func__, (uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes,
+                    CU_STREAM_LEGACY, WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n_bytes)
 {
-        return copy(to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, CU_STREAM_LEGACY, WAIT_ALWAYS);
+        return copy(__func__, to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, CU_STREAM_LEGACY,
+                    WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n_bytes)
 {
-        return copy(to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, CU_STREAM_LEGACY, WAIT_ALWAYS);
+        return copy(__func__, to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, CU_STREAM_LEGACY,
+                    WAIT_ALWAYS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t n_bytes,
                                                 CUstream stream)
 {
-        return copy(to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, to, NAMED_DEVICE, (uintptr_t)from, NAMED_HOST, n_bytes, stream,
+                    WAIT_PAGEABLE);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t n_bytes,
                                                 CUstream stream)
 {
-        return copy((uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, (uintptr_t)to, NAMED_HOST, from, NAMED_DEVICE, n_bytes, stream,
+                    WAIT_PAGEABLE);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
                                                 CUstream stream)
 {
-        return copy(to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, to, NAMED_DEVICE, from, NAMED_DEVICE, n_bytes, stream, WAIT_PAGEABLE);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
                                             CUstream stream)
 {
-        return copy(to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, stream, WAIT_PAGEABLE);
+        return copy(__func__, to, NAMED_UNIFIED, from, NAMED_UNIFIED, n_bytes, stream,
+                    WAIT_PAGEABLE);
 }

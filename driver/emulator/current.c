@@ -2,42 +2,51 @@
 
 #include <stddef.h>
 
+#include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"
 
 #define CURRENT_MAX 64
 
+struct entry {
+        struct context *context;
+        uint64_t id;
+};
+
+/* The top, and apart from it, since it is not asked for so often, what is below. */
+static _Thread_local EMULATOR_HOT_TLS struct entry top;
 static _Thread_local struct {
-        struct {
-                struct context *context;
-                uint64_t id;
-        } stack[CURRENT_MAX];
-        unsigned depth;
-} current;
+        struct entry entries[CURRENT_MAX];
+        unsigned n;
+} below;
 
 struct context *current_get(uint64_t *ret_id)
 {
-        if (!current.depth)
-                return NULL;
-        *ret_id = current.stack[current.depth - 1].id;
-        return current.stack[current.depth - 1].context;
+        *ret_id = top.id;
+        return top.context;
 }
 
 CUresult current_push(struct context *context, uint64_t id)
 {
-        if (current.depth == CURRENT_MAX)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        current.stack[current.depth].context = context;
-        current.stack[current.depth].id = id;
-        current.depth++;
+        if (top.context) {
+                if (below.n == CURRENT_MAX)
+                        return CUDA_ERROR_OUT_OF_MEMORY;
+                below.entries[below.n++] = top;
+        }
+        top = (struct entry){context, id};
         return CUDA_SUCCESS;
+}
+
+static void current_pop(void)
+{
+        top = below.n ? below.entries[--below.n] : (struct entry){0};
 }
 
 void current_forget(const struct context *context)
 {
-        if (current.depth && current.stack[current.depth - 1].context == context)
-                current.depth--;
+        if (top.context == context)
+                current_pop();
 }
 
 static CUresult context_find(CUcontext handle, struct context **ret_context, uint64_t *ret_id)
@@ -60,7 +69,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
 {
         struct context *context;
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -69,15 +78,14 @@ EMULATOR_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
                 if (r != CUDA_SUCCESS)
                         return r;
         }
-        if (current.depth)
-                current.depth--;
+        current_pop();
         return handle ? current_push(context, id) : CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuCtxGetCurrent(CUcontext *ret_handle)
 {
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -91,7 +99,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
 {
         struct context *context;
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_find(handle, &context, &id);
@@ -100,22 +108,22 @@ EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
 
 EMULATOR_API CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ret_handle)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!current.depth)
+        if (!top.context)
                 return CUDA_ERROR_INVALID_CONTEXT;
-        current.depth--;
         if (ret_handle)
-                *ret_handle = context_handle(current.stack[current.depth].context);
+                *ret_handle = context_handle(top.context);
+        current_pop();
         return CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuCtxGetDevice(CUdevice *ret_device)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_device)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -130,7 +138,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *r
 {
         struct context *context;
         uint64_t id;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_id)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -148,9 +156,14 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *r
 EMULATOR_API CUresult CUDAAPI cuCtxSynchronize(void)
 {
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        r = capture_spoil_context(context);
+        emulator_unlock();
         return r == CUDA_SUCCESS ? context_wait(context) : r;
 }

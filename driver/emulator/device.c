@@ -47,9 +47,9 @@ static const struct attribute attributes[] = {
         {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
 };
 
-static CUresult device_check(CUdevice device)
+static CUresult device_check(const char *call, CUdevice device)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -68,7 +68,7 @@ EMULATOR_API CUresult CUDAAPI cuDriverGetVersion(int *ret_version)
 
 EMULATOR_API CUresult CUDAAPI cuDeviceGetCount(int *ret_n_devices)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -80,7 +80,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetCount(int *ret_n_devices)
 
 EMULATOR_API CUresult CUDAAPI cuDeviceGet(CUdevice *ret_device, int ordinal)
 {
-        CUresult r = device_check(ordinal);
+        CUresult r = device_check(__func__, ordinal);
 
         if (r == CUDA_SUCCESS && !ret_device)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -91,7 +91,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGet(CUdevice *ret_device, int ordinal)
 
 EMULATOR_API CUresult CUDAAPI cuDeviceGetName(char *ret_name, int n_bytes, CUdevice device)
 {
-        CUresult r = device_check(device);
+        CUresult r = device_check(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -105,7 +105,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetName(char *ret_name, int n_bytes, CUdev
 EMULATOR_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice device)
 {
         uint8_t uuid[VISIBLE_UUID_BYTES];
-        CUresult r = device_check(device);
+        CUresult r = device_check(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -118,7 +118,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice device)
 
 EMULATOR_API CUresult CUDAAPI cuDeviceTotalMem(size_t *ret_n_bytes, CUdevice device)
 {
-        CUresult r = device_check(device);
+        CUresult r = device_check(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -131,7 +131,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceTotalMem(size_t *ret_n_bytes, CUdevice dev
 EMULATOR_API CUresult CUDAAPI cuDeviceGetAttribute(int *ret_value, CUdevice_attribute attribute,
                                                    CUdevice device)
 {
-        CUresult r = device_check(device);
+        CUresult r = device_check(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -1,13 +1,18 @@
 #include "driver/emulator/emulator.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "driver/emulator/capture.h"
+#include "driver/emulator/fault.h"
 #include "driver/emulator/visible.h"
+
+#define THREAD_STACK_BYTES ((size_t)512 << 10)
 
 /* The kernel zeroes this page in a forked child, which so knows that it is one. */
 struct life {
@@ -22,7 +27,7 @@ static struct {
         struct emulator emulator;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .init_lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local enum emulator_callback callback_state;
+static _Thread_local EMULATOR_HOT_TLS enum emulator_callback callback_state;
 
 static struct life *life_get(void)
 {
@@ -36,20 +41,44 @@ bool emulator_is_live(void)
         return life && life->initialised;
 }
 
-CUresult emulator_enter(void)
+static CUresult state_check(void)
 {
         if (!emulator_is_live())
                 return CUDA_ERROR_NOT_INITIALIZED;
         return callback_state == EMULATOR_IN_CALLBACK ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
-CUresult emulator_enter_delayed(void)
+CUresult emulator_enter_hot(const char *call)
 {
-        CUresult r = emulator_enter();
+        CUresult r = state_check();
+
+        return r == CUDA_SUCCESS && fault_is_armed() ? fault_apply(call) : r;
+}
+
+CUresult emulator_enter(const char *call)
+{
+        CUresult r = state_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        fault_look();
+        return fault_is_armed() ? fault_apply(call) : CUDA_SUCCESS;
+}
+
+CUresult emulator_enter_delayed(const char *call)
+{
+        CUresult r = emulator_enter(call);
 
         if (r == CUDA_SUCCESS)
                 emulator_sleep_us(process.emulator.config.call_delay_us);
         return r;
+}
+
+CUresult emulator_enter_unsafe(const char *call)
+{
+        CUresult r = emulator_enter(call);
+
+        return r == CUDA_SUCCESS ? capture_check_unsafe() : r;
 }
 
 void emulator_mark_callback(enum emulator_callback callback)
@@ -75,6 +104,26 @@ void emulator_lock(void)
 void emulator_unlock(void)
 {
         (void)pthread_mutex_unlock(&process.lock);
+}
+
+int emulator_start_thread(void *(*function)(void *argument), void *argument)
+{
+        pthread_attr_t attributes;
+        sigset_t all, before;
+        pthread_t thread;
+        int r;
+
+        if (pthread_attr_init(&attributes))
+                return -ENOMEM;
+        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        (void)pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+        /* The application's signals are for the application's threads. */
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&thread, &attributes, function, argument);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void)pthread_attr_destroy(&attributes);
+        return -r;
 }
 
 void emulator_sleep_us(uint64_t n_us)
@@ -120,6 +169,8 @@ static CUresult emulator_init(struct emulator *emulator)
         r = config_read(secure_getenv("GPUMEM_EMULATOR"), &emulator->config, reason);
         if (!r)
                 r = directory_init(&emulator->directory, &emulator->config, reason);
+        if (!r)
+                r = fault_init(&emulator->config.faults, emulator->directory.fd, reason);
         if (r) {
                 (void)fprintf(stderr, "libcuda-emu: GPUMEM_EMULATOR: %s\n", reason);
                 return emulator_result(r);
@@ -127,7 +178,9 @@ static CUresult emulator_init(struct emulator *emulator)
         emulator->n_devices = visible_devices(secure_getenv("CUDA_VISIBLE_DEVICES"),
                                               emulator->directory.seed, emulator->config.n_devices,
                                               emulator->physical);
-        return emulator->n_devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+        if (!emulator->n_devices)
+                return CUDA_ERROR_NO_DEVICE;
+        return fault_is_armed() ? fault_apply("cuInit") : CUDA_SUCCESS;
 }
 
 /* A failure is final for the process, so that it is explained once. */

@@ -22,6 +22,10 @@
 /* Granularity of the virtual memory interface, and what cuMemAlloc rounds up to. */
 #define EMULATOR_GRANULE UINT64_C(2097152)
 
+/* For what the hottest calls read of a thread: found without a call, in the little room that there is
+ * for libraries loaded late. */
+#define EMULATOR_HOT_TLS __attribute__((tls_model("initial-exec")))
+
 struct emulator {
         struct config config;
         struct directory directory;
@@ -29,10 +33,12 @@ struct emulator {
         unsigned physical[CONFIG_DEVICES_MAX];
 };
 
-/* Every call but cuInit and the pure ones begins with one of these; anything but CUDA_SUCCESS is
- * the call's result. */
-CUresult emulator_enter(void);
-CUresult emulator_enter_delayed(void);
+/* Every call but cuInit and the pure ones begins with one of these and its name; anything but
+ * CUDA_SUCCESS is the call's result. Faults that were asked for come about here. */
+CUresult emulator_enter(const char *call);
+CUresult emulator_enter_hot(const char *call); /* takes no look at the file of faults */
+CUresult emulator_enter_delayed(const char *call);
+CUresult emulator_enter_unsafe(const char *call); /* what a capture does not see, and may forbid */
 
 /* Whether this process may use the emulator: not before cuInit, not in a forked child. */
 bool emulator_is_live(void);
@@ -48,6 +54,9 @@ struct store *emulator_store(unsigned device);
 
 void emulator_lock(void);
 void emulator_unlock(void);
+
+/* A detached thread of the driver's own, which gets no signals. -ENOMEM and the like. */
+int emulator_start_thread(void *(*function)(void *argument), void *argument);
 
 void emulator_sleep_us(uint64_t n_us);
 

@@ -14,7 +14,8 @@
 struct recording {
         unsigned refs;
         struct moment moment;
-        struct timespec passed_at; /* valid once the moment has passed */
+        struct timespec passed_at;  /* valid once the moment has passed */
+        struct capture_place place; /* where it was recorded in a capture, instead of all these */
 };
 
 struct event {
@@ -33,6 +34,7 @@ static struct recording *recording_unref(struct recording *recording)
 {
         if (recording && __atomic_sub_fetch(&recording->refs, 1, __ATOMIC_ACQ_REL) == 0) {
                 moment_clear(&recording->moment);
+                capture_place_clear(&recording->place);
                 free(recording);
         }
         return NULL;
@@ -67,10 +69,17 @@ static CUresult event_find(CUevent handle, struct event **ret_event)
 
 static struct moment recording_moment(const struct recording *recording)
 {
-        if (!recording)
-                return (struct moment){0};
-        return (struct moment){.stream = stream_ref(recording->moment.stream),
-                               .sequence = recording->moment.sequence};
+        return recording ? moment_copy(&recording->moment) : (struct moment){0};
+}
+
+/* Nobody can tell when a captured recording is passed. */
+static CUresult recording_check(const struct recording *recording)
+{
+        if (!recording || !recording->place.capture)
+                return CUDA_SUCCESS;
+        if (capture_state(recording->place.capture) != CAPTURE_ACTIVE)
+                return CUDA_ERROR_INVALID_VALUE;
+        return capture_spoil(recording->place.capture, CUDA_ERROR_CAPTURED_EVENT);
 }
 
 /* The moment, and what failure the event's context has. */
@@ -81,6 +90,8 @@ static CUresult event_state(CUevent handle, struct moment *ret_moment, CUresult 
 
         emulator_lock();
         r = event_find(handle, &event);
+        if (r == CUDA_SUCCESS)
+                r = recording_check(event->recording);
         if (r == CUDA_SUCCESS) {
                 *ret_moment = recording_moment(event->recording);
                 *ret_failure = context_failure(event->context);
@@ -89,11 +100,37 @@ static CUresult event_state(CUevent handle, struct moment *ret_moment, CUresult 
         return r;
 }
 
-CUresult event_recorded(CUevent handle, struct moment *ret_moment)
+/* In a capture, an event from outside cannot be waited for; one never recorded holds nothing up. */
+static CUresult order_captured(const struct recording *recording, struct stream *stream)
 {
-        CUresult failure;
+        struct capture *capture = stream->place.capture;
 
-        return event_state(handle, ret_moment, &failure);
+        if (recording && recording->place.capture)
+                return capture_wait(stream, &recording->place);
+        if (capture_state(capture) != CAPTURE_ACTIVE)
+                return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        return recording ? capture_spoil(capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
+                         : CUDA_SUCCESS;
+}
+
+CUresult event_order(CUevent handle, struct stream *stream)
+{
+        struct moment moment = {0};
+        struct event *event;
+        CUresult r;
+
+        emulator_lock();
+        r = event_find(handle, &event);
+        if (r == CUDA_SUCCESS) {
+                const struct recording *recording = event->recording;
+
+                if (stream->place.capture || (recording && recording->place.capture))
+                        r = order_captured(recording, stream);
+                else
+                        moment = recording_moment(recording);
+        }
+        emulator_unlock();
+        return moment.stream ? stream_submit_marker(stream, &moment, NULL) : r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int flags)
@@ -101,7 +138,7 @@ EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int fl
         struct context *context;
         uintptr_t handle;
         struct event *event;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -129,7 +166,7 @@ EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int fl
 EMULATOR_API CUresult CUDAAPI cuEventDestroy(CUevent handle)
 {
         struct event *event;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -177,7 +214,7 @@ static void event_set(CUevent handle, struct recording *take_recording)
         (void)recording_unref(take_recording);
 }
 
-static CUresult event_check(CUevent handle, const struct stream *stream)
+static CUresult event_check(CUevent handle, const struct stream *stream, bool *ret_captured)
 {
         struct event *event;
         CUresult r;
@@ -186,7 +223,28 @@ static CUresult event_check(CUevent handle, const struct stream *stream)
         r = event_find(handle, &event);
         if (r == CUDA_SUCCESS && event->context != stream->context)
                 r = CUDA_ERROR_INVALID_HANDLE;
+        *ret_captured = stream->place.capture;
         emulator_unlock();
+        return r;
+}
+
+/* The place only: in a graph, an event is what comes after what. */
+static CUresult event_record_captured(CUevent handle, struct stream *stream)
+{
+        struct recording *recording = calloc(1, sizeof(*recording));
+        CUresult r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+
+        if (!recording)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        recording->refs = 1;
+        emulator_lock();
+        if (stream->place.capture)
+                r = capture_record(stream, &recording->place);
+        emulator_unlock();
+        if (r == CUDA_SUCCESS)
+                event_set(handle, recording);
+        else
+                (void)recording_unref(recording);
         return r;
 }
 
@@ -194,8 +252,11 @@ static CUresult event_record(CUevent handle, struct stream *stream)
 {
         struct recording *recording;
         struct record *record;
-        CUresult r = event_check(handle, stream);
+        bool captured;
+        CUresult r = event_check(handle, stream, &captured);
 
+        if (r == CUDA_SUCCESS && captured)
+                return event_record_captured(handle, stream);
         if (r == CUDA_SUCCESS)
                 r = record_new(&record);
         if (r != CUDA_SUCCESS)
@@ -212,7 +273,7 @@ static CUresult event_record(CUevent handle, struct stream *stream)
 EMULATOR_API CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(stream_handle, &stream);
@@ -226,12 +287,17 @@ EMULATOR_API CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_hand
 EMULATOR_API CUresult CUDAAPI cuEventQuery(CUevent handle)
 {
         struct moment moment;
-        CUresult failure, r = emulator_enter();
+        CUresult failure, r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = event_state(handle, &moment, &failure);
         if (r != CUDA_SUCCESS)
                 return r;
+        r = capture_check_unsafe();
+        if (r != CUDA_SUCCESS) {
+                moment_clear(&moment);
+                return r;
+        }
         if (failure == CUDA_SUCCESS && !moment_has_passed(&moment))
                 failure = CUDA_ERROR_NOT_READY;
         moment_clear(&moment);
@@ -241,12 +307,17 @@ EMULATOR_API CUresult CUDAAPI cuEventQuery(CUevent handle)
 EMULATOR_API CUresult CUDAAPI cuEventSynchronize(CUevent handle)
 {
         struct moment moment;
-        CUresult failure, r = emulator_enter();
+        CUresult failure, r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = event_state(handle, &moment, &failure);
         if (r != CUDA_SUCCESS)
                 return r;
+        r = capture_check_unsafe();
+        if (r != CUDA_SUCCESS) {
+                moment_clear(&moment);
+                return r;
+        }
         if (moment.stream) {
                 moment_wait(&moment);
                 failure = context_failure(moment.stream->context);
@@ -264,6 +335,11 @@ static CUresult event_time(CUevent handle, struct timespec *ret_time)
                 return r;
         if (event->flags & CU_EVENT_DISABLE_TIMING || !event->recording)
                 return CUDA_ERROR_INVALID_HANDLE;
+        /* Unlike the calls that ask whether it has passed, this one spoils nothing. */
+        if (event->recording->place.capture)
+                return capture_state(event->recording->place.capture) == CAPTURE_ACTIVE
+                               ? CUDA_ERROR_CAPTURED_EVENT
+                               : CUDA_ERROR_INVALID_VALUE;
         if (!moment_has_passed(&event->recording->moment))
                 return CUDA_ERROR_NOT_READY;
         *ret_time = event->recording->passed_at;
@@ -273,7 +349,7 @@ static CUresult event_time(CUevent handle, struct timespec *ret_time)
 EMULATOR_API CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent start, CUevent end)
 {
         struct timespec from, to;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS && !ret_ms)
                 r = CUDA_ERROR_INVALID_VALUE;

@@ -5,6 +5,6 @@
 
 #include "driver/emulator/stream.h"
 
-/* Where the event was last recorded; the caller clears it. The stream is NULL if it never was.
- * Takes the emulator's lock. */
-CUresult event_recorded(CUevent handle, struct moment *ret_moment);
+/* What is submitted to the stream from now on comes after the event's recording. Takes the emulator's
+ * lock. */
+CUresult event_order(CUevent handle, struct stream *stream);

@@ -7,7 +7,16 @@
 
 #include <stdint.h>
 
-enum handle_kind { HANDLE_MEMORY, HANDLE_CONTEXT, HANDLE_STREAM, HANDLE_EVENT, _HANDLE_N };
+enum handle_kind {
+        HANDLE_MEMORY,
+        HANDLE_CONTEXT,
+        HANDLE_STREAM,
+        HANDLE_EVENT,
+        HANDLE_GRAPH,
+        HANDLE_EXECUTABLE,
+        HANDLE_USER,
+        _HANDLE_N
+};
 
 /* -ENOMEM. */
 int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle);

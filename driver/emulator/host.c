@@ -99,7 +99,7 @@ EMULATOR_API CUresult CUDAAPI cuMemHostRegister(void *bytes, size_t n_bytes, uns
         int advice = flags & CU_MEMHOSTREGISTER_READ_ONLY ? MADV_POPULATE_READ
                                                           : MADV_POPULATE_WRITE;
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -115,7 +115,7 @@ EMULATOR_API CUresult CUDAAPI cuMemHostUnregister(void *bytes)
 {
         struct context *context;
         struct host_range *range;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS && !bytes)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -136,7 +136,7 @@ EMULATOR_API CUresult CUDAAPI cuMemHostAlloc(void **ret_bytes, size_t n_bytes, u
 {
         struct context *context;
         void *bytes;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -166,7 +166,7 @@ EMULATOR_API CUresult CUDAAPI cuMemFreeHost(void *bytes)
 {
         struct context *context;
         struct host_range *range;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -186,7 +186,7 @@ EMULATOR_API CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *ret_address
 {
         struct context *context;
         bool known;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);

@@ -13,6 +13,7 @@ struct slot {
         uint64_t version; /* odd while it is written */
         uint64_t id;      /* 0: none */
         struct context *context;
+        CUstreamCaptureStatus status;
 };
 
 /* Never moved, never freed: readers may be anywhere in them. */
@@ -30,13 +31,14 @@ static struct slot *slot_at(uintptr_t handle)
 }
 
 /* Nothing of it may be seen before the odd version, and the even one not before all of it. */
-static void slot_write(struct slot *slot, uint64_t id, struct context *context)
+static void slot_write(struct slot *slot, const struct identity *identity)
 {
         uint64_t version = __atomic_load_n(&slot->version, __ATOMIC_RELAXED);
 
         __atomic_store_n(&slot->version, version + 1, __ATOMIC_RELAXED);
-        __atomic_store_n(&slot->id, id, __ATOMIC_RELEASE);
-        __atomic_store_n(&slot->context, context, __ATOMIC_RELEASE);
+        __atomic_store_n(&slot->id, identity->id, __ATOMIC_RELEASE);
+        __atomic_store_n(&slot->context, identity->context, __ATOMIC_RELEASE);
+        __atomic_store_n(&slot->status, identity->status, __ATOMIC_RELEASE);
         __atomic_store_n(&slot->version, version + 2, __ATOMIC_RELEASE);
 }
 
@@ -51,7 +53,7 @@ void identity_put(uintptr_t handle, const struct identity *identity)
                 slot = slot_at(handle);
         }
         if (slot)
-                slot_write(slot, identity->id, identity->context);
+                slot_write(slot, identity);
 }
 
 void identity_remove(uintptr_t handle)
@@ -59,7 +61,7 @@ void identity_remove(uintptr_t handle)
         struct slot *slot = slot_at(handle);
 
         if (slot)
-                slot_write(slot, 0, NULL);
+                slot_write(slot, &(struct identity){0});
 }
 
 bool identity_find(uintptr_t handle, struct identity *ret_identity)
@@ -73,6 +75,7 @@ bool identity_find(uintptr_t handle, struct identity *ret_identity)
         version = __atomic_load_n(&slot->version, __ATOMIC_ACQUIRE);
         identity.id = __atomic_load_n(&slot->id, __ATOMIC_ACQUIRE);
         identity.context = __atomic_load_n(&slot->context, __ATOMIC_ACQUIRE);
+        identity.status = __atomic_load_n(&slot->status, __ATOMIC_ACQUIRE);
         if (version % 2 || __atomic_load_n(&slot->version, __ATOMIC_RELAXED) != version ||
             !identity.id)
                 return false;

@@ -1,8 +1,9 @@
-/* What a stream's handle says of the stream for good: its id and its context. Read without a lock,
+/* What is asked of a stream most: its id, its context, and whether it is captured. Read without a lock,
  * since the real driver answers such questions in some nanoseconds, and threads that ask do not meet
  * in it. The tables of handles stay the truth: what is not found here is to be looked up there. */
 #pragma once
 
+#include <cuda.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@ struct context;
 struct identity {
         uint64_t id;
         struct context *context; /* lives as long as the process */
+        CUstreamCaptureStatus status;
 };
 
 /* With the emulator's lock held. Where there is no memory for it, it is not found. */

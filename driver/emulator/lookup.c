@@ -18,6 +18,18 @@ struct own_stream {
 static pthread_key_t own_key;
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
+/* What it captured nobody can end any more. */
+static void own_stream_close(struct stream *take_stream)
+{
+        struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
+
+        emulator_lock();
+        capture_forget(take_stream, &dead);
+        emulator_unlock();
+        stream_close(take_stream);
+        user_destroy(&dead);
+}
+
 static void own_streams_free(void *list)
 {
         struct own_stream *own = list;
@@ -26,7 +38,7 @@ static void own_streams_free(void *list)
                 struct own_stream *next = own->next;
 
                 if (emulator_is_live())
-                        stream_close(own->stream);
+                        own_stream_close(own->stream);
                 free(own);
                 own = next;
         }
@@ -93,7 +105,9 @@ bool lookup_identity(CUstream handle, struct identity *ret_identity)
         if (context_current(&ret_identity->context) != CUDA_SUCCESS)
                 return false;
         ret_identity->id = __atomic_load_n(&ret_identity->context->legacy_id, __ATOMIC_ACQUIRE);
-        return ret_identity->id != 0;
+        ret_identity->status = CU_STREAM_CAPTURE_STATUS_NONE;
+        return ret_identity->id != 0 &&
+               !__atomic_load_n(&ret_identity->context->n_capturing, __ATOMIC_ACQUIRE);
 }
 
 static CUresult lookup_locked(CUstream handle, struct stream **ret_stream)

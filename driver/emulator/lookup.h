@@ -9,7 +9,7 @@
 
 struct stream;
 
-/* Whose id and context are asked for only, without a lock. False: lookup_stream knows, which may have
+/* Whose identity is asked for only, without a lock. False: lookup_stream knows, which may have
  * to make a default stream first. */
 bool lookup_identity(CUstream handle, struct identity *ret_identity);
 

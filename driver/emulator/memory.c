@@ -57,7 +57,7 @@ EMULATOR_API CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret_address, size_t n_requ
         struct allocation *allocation;
         struct context *context;
         uint64_t n_bytes;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -108,8 +108,10 @@ EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
 {
         struct reservation reservation;
         struct context *context;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_unsafe(__func__);
 
+        if (r == CUDA_SUCCESS && !address)
+                return CUDA_SUCCESS;
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
         if (r == CUDA_SUCCESS)
@@ -139,7 +141,7 @@ EMULATOR_API CUresult CUDAAPI cuMemGetInfo(size_t *ret_free, size_t *ret_total)
         struct context *context;
         struct store *store;
         uint64_t used;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);

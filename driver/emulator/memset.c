@@ -66,12 +66,12 @@ static CUresult fill_submit(struct stream *stream, CUdeviceptr to, const unsigne
 
 enum waiting { FILL_ASYNC, FILL_WAIT };
 
-static CUresult fill(CUdeviceptr to, const unsigned char pattern[4], size_t n_bytes,
-                     CUstream handle, enum waiting waiting)
+static CUresult fill(const char *call, CUdeviceptr to, const unsigned char pattern[4],
+                     size_t n_bytes, CUstream handle, enum waiting waiting)
 {
         struct moment end;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(handle, &stream);
@@ -90,8 +90,8 @@ static CUresult fill(CUdeviceptr to, const unsigned char pattern[4], size_t n_by
         return r;
 }
 
-static CUresult fill_words(CUdeviceptr to, unsigned value, size_t n_words, CUstream handle,
-                           enum waiting waiting)
+static CUresult fill_words(const char *call, CUdeviceptr to, unsigned value, size_t n_words,
+                           CUstream handle, enum waiting waiting)
 {
         unsigned char pattern[4];
         uint64_t n_bytes;
@@ -99,35 +99,35 @@ static CUresult fill_words(CUdeviceptr to, unsigned value, size_t n_words, CUstr
         if (to % sizeof(pattern) || __builtin_mul_overflow(n_words, sizeof(pattern), &n_bytes))
                 return CUDA_ERROR_INVALID_VALUE;
         memcpy(pattern, &value, sizeof(pattern));
-        return fill(to, pattern, n_bytes, handle, waiting);
+        return fill(call, to, pattern, n_bytes, handle, waiting);
 }
 
-static CUresult fill_bytes(CUdeviceptr to, unsigned char value, size_t n_bytes, CUstream handle,
-                           enum waiting waiting)
+static CUresult fill_bytes(const char *call, CUdeviceptr to, unsigned char value, size_t n_bytes,
+                           CUstream handle, enum waiting waiting)
 {
         const unsigned char pattern[4] = {value, value, value, value};
 
-        return fill(to, pattern, n_bytes, handle, waiting);
+        return fill(call, to, pattern, n_bytes, handle, waiting);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemsetD8(CUdeviceptr to, unsigned char value, size_t n_bytes)
 {
-        return fill_bytes(to, value, n_bytes, CU_STREAM_LEGACY, FILL_WAIT);
+        return fill_bytes(__func__, to, value, n_bytes, CU_STREAM_LEGACY, FILL_WAIT);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n_bytes,
                                               CUstream stream)
 {
-        return fill_bytes(to, value, n_bytes, stream, FILL_ASYNC);
+        return fill_bytes(__func__, to, value, n_bytes, stream, FILL_ASYNC);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemsetD32(CUdeviceptr to, unsigned int value, size_t n_words)
 {
-        return fill_words(to, value, n_words, CU_STREAM_LEGACY, FILL_WAIT);
+        return fill_words(__func__, to, value, n_words, CU_STREAM_LEGACY, FILL_WAIT);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n_words,
                                                CUstream stream)
 {
-        return fill_words(to, value, n_words, stream, FILL_ASYNC);
+        return fill_words(__func__, to, value, n_words, stream, FILL_ASYNC);
 }

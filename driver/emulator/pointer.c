@@ -159,7 +159,7 @@ EMULATOR_API CUresult CUDAAPI cuPointerGetAttribute(void *ret_data, CUpointer_at
                                                     CUdeviceptr address)
 {
         struct pointer pointer;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -214,7 +214,7 @@ EMULATOR_API CUresult CUDAAPI cuPointerGetAttributes(unsigned int n_attributes,
                                                      CUdeviceptr address)
 {
         struct pointer pointer;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
         bool known;
 
         if (r != CUDA_SUCCESS)
@@ -237,7 +237,7 @@ EMULATOR_API CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *ret_base, size_t
 {
         struct context *context;
         struct pointer pointer;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -256,7 +256,7 @@ EMULATOR_API CUresult CUDAAPI cuMemGetAccess(unsigned long long *ret_flags,
                                              const CUmemLocation *location, CUdeviceptr address)
 {
         const struct mapping *mapping;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -1,12 +1,9 @@
 #include "driver/emulator/stream.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
-
-#define STREAM_STACK_BYTES (UINT64_C(512) << 10)
 
 static uint64_t last_id; /* ids are never used twice; under the emulator's lock */
 
@@ -21,14 +18,32 @@ struct stream *stream_unref(struct stream *stream)
         if (stream && __atomic_sub_fetch(&stream->refs, 1, __ATOMIC_ACQ_REL) == 0) {
                 (void)pthread_cond_destroy(&stream->changed);
                 (void)pthread_mutex_destroy(&stream->mutex);
+                free(stream->edges);
                 free(stream);
         }
         return NULL;
 }
 
+bool stream_is_captured(const struct stream *stream)
+{
+        bool captured;
+
+        emulator_lock();
+        captured = stream->place.capture;
+        emulator_unlock();
+        return captured;
+}
+
 bool stream_is_blocking(const struct stream *stream)
 {
         return !(stream->flags & CU_STREAM_NON_BLOCKING);
+}
+
+struct moment moment_copy(const struct moment *moment)
+{
+        if (moment->stream)
+                (void)stream_ref(moment->stream);
+        return *moment;
 }
 
 void moment_clear(struct moment *moment)
@@ -137,26 +152,6 @@ static void *stream_main(void *argument)
         return NULL;
 }
 
-/* The application's signals are for the application's threads. */
-static int thread_start(struct stream *stream)
-{
-        pthread_attr_t attributes;
-        sigset_t all, before;
-        pthread_t thread;
-        int r;
-
-        if (pthread_attr_init(&attributes))
-                return -ENOMEM;
-        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        (void)pthread_attr_setstacksize(&attributes, STREAM_STACK_BYTES);
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&thread, &attributes, stream_main, stream);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-        (void)pthread_attr_destroy(&attributes);
-        return -r;
-}
-
 CUresult stream_new(struct context *context, enum stream_kind kind, unsigned flags, int priority,
                     struct stream **ret_stream)
 {
@@ -172,7 +167,7 @@ CUresult stream_new(struct context *context, enum stream_kind kind, unsigned fla
                                   .last = &stream->first};
         (void)pthread_mutex_init(&stream->mutex, NULL);
         (void)pthread_cond_init(&stream->changed, NULL);
-        if (thread_start(stream)) {
+        if (emulator_start_thread(stream_main, stream)) {
                 stream->refs = 1;
                 (void)stream_unref(stream);
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -215,15 +210,10 @@ static CUresult default_stream_order(struct stream *stream, struct operation *op
         return CUDA_SUCCESS;
 }
 
-static CUresult submit_locked(struct stream *stream, struct operation *operation,
-                              struct moment *ret_moment)
+static CUresult stream_queue(struct stream *stream, struct operation *operation)
 {
-        CUresult r = default_stream_order(stream, operation);
+        CUresult r = CUDA_SUCCESS;
 
-        if (r == CUDA_SUCCESS && stream->context->state != CONTEXT_ACTIVE)
-                r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        if (r != CUDA_SUCCESS)
-                return r;
         (void)pthread_mutex_lock(&stream->mutex);
         if (stream->state == STREAM_OPEN) {
                 operation->next = NULL;
@@ -235,6 +225,28 @@ static CUresult submit_locked(struct stream *stream, struct operation *operation
                 r = CUDA_ERROR_INVALID_HANDLE;
         }
         (void)pthread_mutex_unlock(&stream->mutex);
+        return r;
+}
+
+CUresult stream_submit_locked(struct stream *stream, struct operation *take_operation,
+                              struct moment *ret_moment)
+{
+        CUresult r = CUDA_SUCCESS;
+
+        if (stream->place.capture) {
+                r = capture_add(stream, take_operation);
+                if (r == CUDA_SUCCESS && ret_moment)
+                        *ret_moment = (struct moment){0};
+                return r;
+        }
+        if (stream->context->state != CONTEXT_ACTIVE)
+                r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (r == CUDA_SUCCESS && stream->kind == STREAM_LEGACY)
+                r = capture_spoil_implicit(stream->context);
+        if (r == CUDA_SUCCESS)
+                r = default_stream_order(stream, take_operation);
+        if (r == CUDA_SUCCESS)
+                r = stream_queue(stream, take_operation);
         if (r == CUDA_SUCCESS && ret_moment)
                 *ret_moment = stream_end(stream);
         return r;
@@ -246,7 +258,7 @@ CUresult stream_submit(struct stream *stream, struct operation *take_operation,
         CUresult r;
 
         emulator_lock();
-        r = submit_locked(stream, take_operation, ret_moment);
+        r = stream_submit_locked(stream, take_operation, ret_moment);
         emulator_unlock();
         if (r != CUDA_SUCCESS)
                 operation_free(take_operation);

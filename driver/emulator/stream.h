@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "driver/emulator/capture.h"
+
 struct context;
 struct stream;
 
@@ -29,6 +31,8 @@ struct operation_type {
         /* Anything but success spoils the context. Not called once the context is spoilt. */
         CUresult (*run)(struct operation *operation, struct context *context);
         void (*free)(struct operation *operation);
+        /* Whether it would wait for somebody else's doing if it ran now; NULL: never. */
+        bool (*is_held)(const struct operation *operation, const struct context *context);
 };
 
 /* Embedded as the first member of what a stream can do. */
@@ -48,8 +52,11 @@ struct stream {
         unsigned flags;
         int priority;
         uint64_t id;
-        uintptr_t handle;   /* 0 but for created ones */
-        uint64_t submitted; /* under the emulator's lock */
+        uintptr_t handle;           /* 0 but for created ones */
+        uint64_t submitted;         /* under the emulator's lock */
+        struct capture_place place; /* likewise: the capture that it is part of */
+        TAILQ_ENTRY(stream) capture_link;
+        CUgraphEdgeData *edges; /* likewise: what was last given out, one for each of the tip */
         unsigned refs;
 
         pthread_mutex_t mutex;
@@ -70,10 +77,15 @@ struct stream *stream_unref(struct stream *stream);
 /* No further submissions; what is queued still runs. Consumes the count. */
 void stream_close(struct stream *take_stream);
 
-/* Queues the operation, behind what the rules of the default stream demand. Consumes it, also on
- * failure. `ret_moment` may be NULL. */
+/* Queues the operation, behind what the rules of the default stream demand, or adds it to the
+ * stream's capture: its moment has passed then. Consumes it, also on failure. `ret_moment` may be
+ * NULL. */
 CUresult stream_submit(struct stream *stream, struct operation *take_operation,
                        struct moment *ret_moment);
+
+/* The same with the emulator's lock held, and consuming the operation only if it succeeds. */
+CUresult stream_submit_locked(struct stream *stream, struct operation *take_operation,
+                              struct moment *ret_moment);
 
 /* An operation that does nothing, for its place in the order. Consumes `after`. */
 CUresult stream_submit_marker(struct stream *stream, struct moment *after,
@@ -89,9 +101,13 @@ struct moment stream_end(struct stream *stream);
 /* Whether something submitted is not yet done. With the emulator's lock held. */
 bool stream_is_busy(struct stream *stream);
 
+/* Whether its operations are captured. Takes the emulator's lock. */
+bool stream_is_captured(const struct stream *stream);
+
 /* Whether work in the context's default stream orders this one. */
 bool stream_is_blocking(const struct stream *stream);
 
 void moment_wait(const struct moment *moment);
 bool moment_has_passed(const struct moment *moment);
+struct moment moment_copy(const struct moment *moment);
 void moment_clear(struct moment *moment);

@@ -25,16 +25,15 @@ static CUresult create_locked(unsigned flags, int priority, struct stream **ret_
                 stream_close(stream);
                 return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        identity_put(stream->handle, &(struct identity){stream->id, context});
+        identity_put(stream->handle, &(struct identity){.id = stream->id, .context = context});
         *ret_stream = stream;
         return CUDA_SUCCESS;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *ret_handle, unsigned int flags,
-                                                         int priority)
+static CUresult stream_create(const char *call, CUstream *ret_handle, unsigned flags, int priority)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -48,21 +47,29 @@ EMULATOR_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *ret_handle, u
         return r;
 }
 
+EMULATOR_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *ret_handle, unsigned int flags,
+                                                         int priority)
+{
+        return stream_create(__func__, ret_handle, flags, priority);
+}
+
 EMULATOR_API CUresult CUDAAPI cuStreamCreate(CUstream *ret_handle, unsigned int flags)
 {
-        return cuStreamCreateWithPriority(ret_handle, flags, 0);
+        return stream_create(__func__, ret_handle, flags, 0);
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamDestroy(CUstream handle)
 {
+        struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
         stream = handle_find(HANDLE_STREAM, (uintptr_t)handle);
         if (stream) {
+                capture_forget(stream, &dead);
                 identity_remove(stream->handle);
                 handle_free(HANDLE_STREAM, stream->handle);
                 stream->handle = 0;
@@ -71,23 +78,39 @@ EMULATOR_API CUresult CUDAAPI cuStreamDestroy(CUstream handle)
         if (!stream)
                 return CUDA_ERROR_INVALID_HANDLE;
         stream_close(stream);
+        user_destroy(&dead);
         return CUDA_SUCCESS;
+}
+
+/* For calls that ask after the work of a stream: a capture cannot tell. */
+static CUresult capture_check(struct stream *stream)
+{
+        CUresult r = CUDA_SUCCESS;
+
+        emulator_lock();
+        if (stream->place.capture)
+                r = capture_spoil(stream->place.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        else if (stream->kind == STREAM_LEGACY)
+                r = capture_spoil_implicit(stream->context);
+        emulator_unlock();
+        return r == CUDA_SUCCESS ? capture_check_unsafe() : r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
 {
         struct moment end = {0};
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
+        r = capture_check(stream);
         /* The end of the default stream is behind that of all blocking ones. */
-        if (stream->kind == STREAM_LEGACY) {
+        if (r == CUDA_SUCCESS && stream->kind == STREAM_LEGACY) {
                 r = stream_submit_marker(stream, NULL, &end);
-        } else {
+        } else if (r == CUDA_SUCCESS) {
                 emulator_lock();
                 end = stream_end(stream);
                 emulator_unlock();
@@ -115,26 +138,31 @@ static bool is_busy_locked(struct stream *stream)
 EMULATOR_API CUresult CUDAAPI cuStreamQuery(CUstream handle)
 {
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
         bool busy;
 
         if (r == CUDA_SUCCESS)
                 r = lookup_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
-        emulator_lock();
-        busy = is_busy_locked(stream);
-        emulator_unlock();
-        r = context_failure(stream->context);
+        r = capture_check(stream);
+        if (r == CUDA_SUCCESS) {
+                emulator_lock();
+                busy = is_busy_locked(stream);
+                emulator_unlock();
+                r = context_failure(stream->context);
+                if (r == CUDA_SUCCESS && busy)
+                        r = CUDA_ERROR_NOT_READY;
+        }
         (void)stream_unref(stream);
-        return r == CUDA_SUCCESS && busy ? CUDA_ERROR_NOT_READY : r;
+        return r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *ret_id)
 {
         struct identity identity;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_id)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -155,7 +183,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_con
 {
         struct identity identity;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_context)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -172,33 +200,10 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_con
         return CUDA_SUCCESS;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
-                                                  CUstreamCaptureStatus *ret_status)
-{
-        struct identity identity;
-        struct stream *stream;
-        CUresult r = emulator_enter();
-
-        if (r == CUDA_SUCCESS && !ret_status)
-                r = CUDA_ERROR_INVALID_VALUE;
-        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity)) {
-                *ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
-                return context_failure(identity.context);
-        }
-        if (r == CUDA_SUCCESS)
-                r = lookup_usable_stream(handle, &stream);
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
-        (void)stream_unref(stream);
-        return CUDA_SUCCESS;
-}
-
 EMULATOR_API CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 {
-        struct moment recorded;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && flags)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -206,10 +211,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, 
                 r = lookup_usable_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
-        r = event_recorded(event, &recorded);
-        /* An event that was never recorded holds nothing up. */
-        if (r == CUDA_SUCCESS && recorded.stream)
-                r = stream_submit_marker(stream, &recorded, NULL);
+        r = event_order(event, stream);
         (void)stream_unref(stream);
         return r;
 }
@@ -242,7 +244,7 @@ EMULATOR_API CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn functio
 {
         struct host_call *call;
         struct stream *stream;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS && !function)
                 r = CUDA_ERROR_INVALID_VALUE;

@@ -74,13 +74,32 @@ static void value_free(struct operation *operation)
         free(operation);
 }
 
-static const struct operation_type value_type = {.run = value_run, .free = value_free};
+static bool value_is_held(const struct operation *operation, const struct context *context)
+{
+        const struct value *value = (const struct value *)operation;
+        bool held = false;
+        struct span span;
 
-static CUresult value_submit(CUstream handle, const struct value *like)
+        if (value->kind == VALUE_WRITE ||
+            span_acquire(value->address, sizeof(uint64_t), context->device, SPAN_READ, &span) !=
+                    CUDA_SUCCESS)
+                return false;
+        if (span.n_bytes >= sizeof(uint64_t))
+                held = !is_satisfied(
+                        __atomic_load_n((uint64_t *)(void *)span.bytes, __ATOMIC_ACQUIRE),
+                        value->number, value->flags);
+        span_release(&span);
+        return held;
+}
+
+static const struct operation_type value_type = {
+        .run = value_run, .free = value_free, .is_held = value_is_held};
+
+static CUresult value_submit(const char *call, CUstream handle, const struct value *like)
 {
         struct stream *stream;
         struct value *value;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(call);
 
         if (r == CUDA_SUCCESS)
                 r = lookup_usable_stream(handle, &stream);
@@ -106,7 +125,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr a
 
         if (!address || address % sizeof(uint64_t) || flags > CU_STREAM_WAIT_VALUE_NOR)
                 return CUDA_ERROR_INVALID_VALUE;
-        return value_submit(stream, &like);
+        return value_submit(__func__, stream, &like);
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr address,
@@ -116,5 +135,5 @@ EMULATOR_API CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr 
 
         if (!address || address % sizeof(uint64_t) || flags)
                 return CUDA_ERROR_INVALID_VALUE;
-        return value_submit(stream, &like);
+        return value_submit(__func__, stream, &like);
 }

@@ -59,7 +59,7 @@ EMULATOR_API CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *ret_granular
                                                             CUmemAllocationGranularity_flags option)
 {
         struct store *store;
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -91,7 +91,7 @@ EMULATOR_API CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *ret_hand
 {
         struct allocation *allocation;
         struct store *store;
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -107,7 +107,7 @@ EMULATOR_API CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
 {
         struct allocation *allocation;
         unsigned n_left = 1;
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -130,7 +130,7 @@ EMULATOR_API CUresult CUDAAPI cuMemExportToShareableHandle(void *ret_fd,
                                                            unsigned long long flags)
 {
         const struct allocation *allocation;
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
         int fd = -1;
 
         if (r != CUDA_SUCCESS)
@@ -157,7 +157,7 @@ EMULATOR_API CUresult CUDAAPI cuMemImportFromShareableHandle(
         CUmemGenericAllocationHandle *ret_handle, void *os_handle, CUmemAllocationHandleType type)
 {
         struct allocation *allocation;
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -171,7 +171,7 @@ EMULATOR_API CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(
         CUmemAllocationProp *ret_properties, CUmemGenericAllocationHandle handle)
 {
         const struct allocation *allocation;
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -202,7 +202,7 @@ static CUresult retain_locked(uint64_t address, CUmemGenericAllocationHandle *re
 EMULATOR_API CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle,
                                                           void *address)
 {
-        CUresult r = emulator_enter();
+        CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -220,7 +220,7 @@ EMULATOR_API CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ret_address, size
 {
         const struct reservation like = {.kind = RESERVATION_VIRTUAL};
         struct reservation *reservation;
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -234,7 +234,7 @@ EMULATOR_API CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ret_address, size
 
 EMULATOR_API CUresult CUDAAPI cuMemAddressFree(CUdeviceptr base, size_t n_bytes)
 {
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         return r == CUDA_SUCCESS ? reservation_free(RESERVATION_VIRTUAL, base, n_bytes) : r;
 }
@@ -244,7 +244,7 @@ EMULATOR_API CUresult CUDAAPI cuMemMap(CUdeviceptr base, size_t n_bytes, size_t 
                                        unsigned long long flags)
 {
         struct allocation *allocation;
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -267,7 +267,7 @@ EMULATOR_API CUresult CUDAAPI cuMemMap(CUdeviceptr base, size_t n_bytes, size_t 
 
 EMULATOR_API CUresult CUDAAPI cuMemUnmap(CUdeviceptr base, size_t n_bytes)
 {
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -279,7 +279,7 @@ EMULATOR_API CUresult CUDAAPI cuMemUnmap(CUdeviceptr base, size_t n_bytes)
 EMULATOR_API CUresult CUDAAPI cuMemSetAccess(CUdeviceptr base, size_t n_bytes,
                                              const CUmemAccessDesc *access, size_t n_access)
 {
-        CUresult r = emulator_enter_delayed();
+        CUresult r = emulator_enter_delayed(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -104,6 +104,13 @@ START_TEST(alloc_beyond_the_device_gives_no_address)
 }
 END_TEST
 
+START_TEST(free_of_nothing_is_no_fault)
+{
+        (void)contract_context();
+        ck_ok(cu.cuMemFree(0));
+}
+END_TEST
+
 START_TEST(free_refuses_an_address_inside)
 {
         CUdeviceptr address;
@@ -244,6 +251,7 @@ int main(void)
         tcase_add_test(tcase, alloc_needs_an_output);
         tcase_add_test(tcase, alloc_beyond_the_device_is_out_of_memory);
         tcase_add_test(tcase, alloc_beyond_the_device_gives_no_address);
+        tcase_add_test(tcase, free_of_nothing_is_no_fault);
         tcase_add_test(tcase, free_refuses_an_address_inside);
         tcase_add_test(tcase, free_refuses_what_was_freed);
         tcase_add_test(tcase, allocated_memory_is_not_the_virtual_interface_s);

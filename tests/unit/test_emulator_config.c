@@ -45,6 +45,15 @@ static const struct {
         {"copy_delay_us=1s", "copy_delay_us=1s", "microseconds"},
         {"reclaim_ms=99999999999", "reclaim_ms", "milliseconds"},
         {"ctx_bytes=1", "ctx_bytes=1", "multiple of 2MiB"},
+        {"fail=cuMemCreate", "fail=cuMemCreate", "CALL:N:RESULT"},
+        {"fail=cuMemCreate:0:2", "fail=cuMemCreate:0:2", "CALL:N:RESULT"},
+        {"fail=cuMemCreate:1:2:3", "fail=cuMemCreate:1:2:3", "CALL:N:RESULT"},
+        {"fail=memory:1:2", "fail=memory:1:2", "CALL:N:RESULT"},
+        {"fail=cuMemCrate:1:2", "cuMemCrate", "no cuMemCrate that could fail"},
+        {"delay=cuMemMap", "delay=cuMemMap", "CALL:MICROSECONDS"},
+        {"delay=cuMemMap:99999999", "delay=cuMemMap:99999999", "up to 10000000"},
+        {"hang=cuMemMap:x", "hang=cuMemMap:x", "CALL:N such"},
+        {"lost=cuMemMap:", "lost=cuMemMap:", "CALL:N or"},
         {"colour=red", "colour", "devices, bytes, dir"},
         {"devices", "devices", "name=value"},
         {"devices=1,,bytes=1GiB", "''", "name=value"},
@@ -68,7 +77,8 @@ START_TEST(good_options_say_nothing)
         size_t n_bytes;
         int n;
 
-        contract_configure("devices=3,bytes=1.5GiB,delay_us=0,copy_delay_us=0,ctx_bytes=2MiB");
+        contract_configure("devices=3,bytes=1.5GiB,delay_us=0,copy_delay_us=0,ctx_bytes=2MiB,"
+                           "fail=cuMemMap:*:1,delay=*:1,hang=cuMemAlloc:9,lost=cuMemFree:*");
         init_explained(CUDA_SUCCESS, text, sizeof(text));
         ck_assert_str_eq(text, "");
         ck_ok(cu.cuDeviceGetCount(&n));

@@ -1,0 +1,48 @@
+/* Faults that a test asks for, as text and as rules. Pure.
+ *
+ * "fail=CALL:N:RESULT"  the Nth call gives that CUresult and does nothing
+ * "delay=CALL:US"       every call takes so many microseconds longer
+ * "hang=CALL:N"         the Nth call does not go on before other rules are in force
+ * "lost=CALL:N:RESULT"  from the Nth call on, every call of whatever name gives that CUresult; without
+ *                       one, CUDA_ERROR_DEVICE_UNAVAILABLE
+ *
+ * CALL is a call's name, without the number of its version, or * for any. N counts this process's calls
+ * from when the rule came into force; * is each. Where N is a number that is past, nothing happens. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAULT_RULES_MAX 16
+#define FAULT_CALL_MAX  64
+
+#define FAULT_FAIL_ALLOWED  "CALL:N:RESULT such as cuMemCreate:3:2, N or CALL may be *"
+#define FAULT_DELAY_ALLOWED "CALL:MICROSECONDS such as cuMemMap:500, up to 10000000"
+#define FAULT_HANG_ALLOWED  "CALL:N such as cuMemMap:1, N or CALL may be *"
+#define FAULT_LOST_ALLOWED  "CALL:N or CALL:N:RESULT such as cuMemMap:5:46, N or CALL may be *"
+
+enum fault_kind { FAULT_FAIL, FAULT_DELAY, FAULT_HANG, FAULT_LOST };
+
+struct fault_rule {
+        enum fault_kind kind;
+        char call[FAULT_CALL_MAX]; /* "" for any */
+        uint64_t nth;              /* 0 for each */
+        uint64_t value;            /* a result, or microseconds */
+};
+
+struct fault_rules {
+        struct fault_rule items[FAULT_RULES_MAX];
+        unsigned n;
+};
+
+/* `kind` is the word before the =, and `text` what comes after it. -EINVAL: that is no rule; -E2BIG:
+ * one too many. */
+int fault_rules_add(struct fault_rules *rules, const char *kind, const char *text);
+
+/* The same from lines of "kind=text". A line "pid=N" makes those that follow another process's unless N
+ * is `pid`, and "pid=*" everybody's again. Empty lines and those that begin with # say nothing. The text
+ * is taken apart. `ret_line` is the line at fault, from 1. */
+int fault_rules_read(struct fault_rules *rules, char *text, uint64_t pid, unsigned *ret_line);
+
+/* Whether the rule is about the function, whose name may end in a version. */
+bool fault_rule_names(const struct fault_rule *rule, const char *function);

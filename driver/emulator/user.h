@@ -1,0 +1,31 @@
+/* User objects: counted by the application, graphs and executables; the last one to let go has the
+ * object's destructor run.
+ *
+ * The emulator's lock guards them. Destructors run without it: by user_destroy on the thread whose
+ * call let go, or by user_destroy_later on a thread of the driver's, where work on a stream came
+ * between. Either way they may call no CUDA function. */
+#pragma once
+
+#include <cuda.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct user_object;
+
+SLIST_HEAD(user_list, user_object);
+
+/* The references that a graph or an executable has. */
+struct holdings {
+        struct holding *items;
+        unsigned n;
+};
+
+/* With the emulator's lock held. CUDA_ERROR_OUT_OF_MEMORY leaves `ret_copy` empty. */
+CUresult holdings_copy(const struct holdings *holdings, struct holdings *ret_copy);
+void holdings_clear(struct holdings *holdings, struct user_list *dead);
+
+void user_destroy(struct user_list *dead);
+void user_destroy_later(struct user_list *dead);
+
+/* Starts the thread that user_destroy_later needs, if it does not run yet. */
+CUresult user_prepare_later(void);

@@ -1,0 +1,360 @@
+/* Faults that the emulated driver is asked for: by its environment variable, and by a file in the
+ * machine's directory while it runs. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "tests/contract/contract.h"
+
+#define FULL    CUDA_ERROR_OUT_OF_MEMORY
+#define UNKNOWN CUDA_ERROR_UNKNOWN
+#define LOST    CUDA_ERROR_DEVICE_UNAVAILABLE
+
+static char directory[512];
+
+/* The faults are of this process's environment; the file's directory is known. */
+static void machine_with(const char *faults)
+{
+        char options[256];
+        const char *path;
+
+        (void)snprintf(options, sizeof(options), "%s%s%s", CONTRACT_OPTIONS, *faults ? "," : "",
+                       faults);
+        contract_configure(options);
+        path = strstr(getenv("GPUMEM_EMULATOR"), "dir=");
+        ck_assert_ptr_nonnull(path);
+        (void)snprintf(directory, sizeof(directory), "%s", path + strlen("dir="));
+}
+
+static void file_path(const char *name, char ret_path[static 600])
+{
+        (void)snprintf(ret_path, 600, "%s/%s", directory, name);
+}
+
+/* As a test of a daemon would: whole, in one step. */
+static void file_write(const char *text)
+{
+        char path[600], new_path[600];
+        FILE *file;
+
+        file_path("faults", path);
+        file_path("faults.new", new_path);
+        file = fopen(new_path, "we");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_ge(fputs(text, file), 0);
+        ck_assert_int_eq(fclose(file), 0);
+        ck_assert_int_eq(rename(new_path, path), 0);
+}
+
+static void file_remove(void)
+{
+        char path[600];
+
+        file_path("faults", path);
+        ck_assert_int_eq(unlink(path), 0);
+}
+
+static CUresult create(void)
+{
+        CUmemAllocationProp properties = contract_properties(CU_MEM_HANDLE_TYPE_NONE);
+        CUmemGenericAllocationHandle handle;
+        CUresult r = cu.cuMemCreate(&handle, CONTRACT_GRANULE, &properties, 0);
+
+        if (r == CUDA_SUCCESS)
+                ck_ok(cu.cuMemRelease(handle));
+        return r;
+}
+
+START_TEST(the_nth_call_fails_and_no_other)
+{
+        machine_with("fail=cuMemCreate:3:2");
+        contract_init();
+        ck_ok(create());
+        ck_ok(create());
+        ck_cuda(FULL, create());
+        ck_ok(create());
+}
+END_TEST
+
+START_TEST(every_call_may_fail)
+{
+        CUdeviceptr address;
+
+        machine_with("fail=cuMemAlloc:*:999,fail=cuMemCreate:1:2,fail=cuMemCreate:2:999");
+        (void)contract_context();
+        for (int i = 0; i < 3; i++)
+                ck_cuda(UNKNOWN, cu.cuMemAlloc(&address, 4096));
+        ck_cuda(FULL, create());
+        ck_cuda(UNKNOWN, create());
+        ck_ok(create());
+}
+END_TEST
+
+START_TEST(a_name_is_not_the_start_of_another)
+{
+        CUstream stream;
+
+        machine_with("fail=cuStreamCreate:*:999");
+        (void)contract_context();
+        ck_cuda(UNKNOWN, cu.cuStreamCreate(&stream, 0));
+        ck_ok(cu.cuStreamCreateWithPriority(&stream, 0, 0));
+}
+END_TEST
+
+START_TEST(the_driver_may_not_even_start)
+{
+        machine_with("fail=cuInit:1:100");
+        ck_cuda(CUDA_ERROR_NO_DEVICE, cu.cuInit(0));
+        ck_cuda(CUDA_ERROR_NO_DEVICE, cu.cuInit(0));
+        ck_cuda(CUDA_ERROR_NOT_INITIALIZED, create());
+}
+END_TEST
+
+START_TEST(hot_calls_fail_too)
+{
+        CUstreamCaptureStatus status;
+
+        machine_with("fail=cuStreamIsCapturing:2:999");
+        (void)contract_context();
+        ck_ok(cu.cuStreamIsCapturing(NULL, &status));
+        ck_cuda(UNKNOWN, cu.cuStreamIsCapturing(NULL, &status));
+        ck_ok(cu.cuStreamIsCapturing(NULL, &status));
+}
+END_TEST
+
+START_TEST(calls_take_longer)
+{
+        struct timespec from, to;
+
+        machine_with("delay=cuMemCreate:30000");
+        contract_init();
+        (void)clock_gettime(CLOCK_MONOTONIC, &from);
+        ck_ok(create());
+        (void)clock_gettime(CLOCK_MONOTONIC, &to);
+        ck_assert_int_ge((to.tv_sec - from.tv_sec) * 1000000000 + to.tv_nsec - from.tv_nsec,
+                         30000000);
+}
+END_TEST
+
+static const struct {
+        const char *faults;
+        CUresult expected;
+} losses[] = {
+        {"lost=cuMemCreate:2", LOST},
+        {"lost=cuMemCreate:2:719", CUDA_ERROR_LAUNCH_FAILED},
+};
+
+START_TEST(a_lost_device_stays_lost)
+{
+        CUstreamCaptureStatus status;
+        size_t n_free, n_total;
+
+        machine_with(losses[_i].faults);
+        (void)contract_context();
+        ck_ok(create());
+        ck_ok(cu.cuMemGetInfo(&n_free, &n_total));
+        for (int i = 0; i < 2; i++) {
+                ck_cuda(losses[_i].expected, create());
+                ck_cuda(losses[_i].expected, cu.cuMemGetInfo(&n_free, &n_total));
+                ck_cuda(losses[_i].expected, cu.cuStreamIsCapturing(NULL, &status));
+        }
+        file_write("");
+        ck_ok(create());
+}
+END_TEST
+
+struct caller {
+        pthread_t thread;
+        CUresult result;
+        int has_returned; /* atomic */
+};
+
+static void *call(void *argument)
+{
+        struct caller *caller = argument;
+
+        caller->result = create();
+        __atomic_store_n(&caller->has_returned, 1, __ATOMIC_RELEASE);
+        return NULL;
+}
+
+static void caller_start(struct caller *caller)
+{
+        *caller = (struct caller){.result = UNKNOWN};
+        ck_assert_int_eq(pthread_create(&caller->thread, NULL, call, caller), 0);
+}
+
+static int has_returned(const struct caller *caller)
+{
+        return __atomic_load_n(&caller->has_returned, __ATOMIC_ACQUIRE);
+}
+
+static void caller_finish(struct caller *caller)
+{
+        ck_assert_int_eq(pthread_join(caller->thread, NULL), 0);
+        ck_ok(caller->result);
+}
+
+/* While it hangs, other threads call: it holds nothing that they need. */
+START_TEST(a_hanging_call_holds_no_other_up)
+{
+        struct caller hanging;
+        CUdeviceptr address;
+        int n_looks = 0;
+
+        machine_with("hang=cuMemCreate:*");
+        contract_init();
+        caller_start(&hanging);
+        while (contract_pause(&n_looks), n_looks < 10) {
+                ck_ok(cu.cuMemAddressReserve(&address, CONTRACT_GRANULE, 0, 0, 0));
+                ck_ok(cu.cuMemAddressFree(address, CONTRACT_GRANULE));
+                ck_assert(!has_returned(&hanging));
+        }
+        file_write("# nothing fails\n");
+        caller_finish(&hanging);
+}
+END_TEST
+
+START_TEST(faults_come_and_go_while_the_driver_runs)
+{
+        machine_with("");
+        contract_init();
+        ck_ok(create());
+        file_write("fail=cuMemCreate:*:2\n");
+        ck_cuda(FULL, create());
+        file_write("\n# counted from now on\nfail=cuMemCreate:2:999\n");
+        ck_ok(create());
+        ck_cuda(UNKNOWN, create());
+        ck_ok(create());
+        file_write("fail=*:*:2\n");
+        ck_cuda(FULL, create());
+        file_remove();
+        ck_ok(create());
+}
+END_TEST
+
+START_TEST(the_file_stands_in_for_the_variable)
+{
+        machine_with("fail=cuMemCreate:*:2");
+        contract_init();
+        ck_cuda(FULL, create());
+        file_write("fail=cuMemAddressReserve:*:2");
+        ck_ok(create());
+        file_remove();
+        ck_cuda(FULL, create());
+}
+END_TEST
+
+static void other_process(int socket)
+{
+        struct caller caller;
+        int n_looks = 0;
+
+        contract_init();
+        ck_ok(create());
+        contract_send(socket, 'r', -1);
+        (void)contract_receive(socket, 'g');
+        ck_cuda(FULL, create());
+        contract_send(socket, 'f', -1);
+        (void)contract_receive(socket, 'g');
+        caller_start(&caller);
+        while (contract_pause(&n_looks), n_looks < 10)
+                ck_assert(!has_returned(&caller));
+        contract_send(socket, 'h', -1);
+        caller_finish(&caller);
+        contract_send(socket, 'd', -1);
+}
+
+START_TEST(another_process_is_made_to_fail_and_hang_and_recovers)
+{
+        struct contract_peer peer;
+
+        machine_with("");
+        peer = contract_start(other_process);
+        (void)contract_receive(peer.socket, 'r');
+        file_write("fail=cuMemCreate:1:2");
+        contract_send(peer.socket, 'g', -1);
+        (void)contract_receive(peer.socket, 'f');
+        file_write("hang=cuMemCreate:*");
+        contract_send(peer.socket, 'g', -1);
+        (void)contract_receive(peer.socket, 'h');
+        file_remove();
+        (void)contract_receive(peer.socket, 'd');
+        contract_finish(&peer);
+}
+END_TEST
+
+START_TEST(a_fault_may_be_for_one_process)
+{
+        char text[128];
+
+        machine_with("");
+        contract_init();
+        (void)snprintf(text, sizeof(text), "pid=%d\nfail=cuMemCreate:1:2\n", (int)getpid());
+        file_write(text);
+        ck_cuda(FULL, create());
+        ck_ok(create());
+        file_write("pid=1\nfail=cuMemCreate:*:2\n");
+        ck_ok(create());
+        file_write("pid=1\nfail=cuMemCreate:*:2\npid=*\nfail=cuMemCreate:1:999\n");
+        ck_cuda(UNKNOWN, create());
+}
+END_TEST
+
+static const char *const bad_files[] = {
+        "# for nobody\npid=me\n",
+        "pid=1\nfail=cuMemCreate:0:2\n",
+        "fail=cuMemCreate:1:2\nfail=cuMemCreate:0:2\n",
+        "fail=cuMemCreate:1:2\nfail cuMemCreate\n",
+        "fail=cuMemCreate:1:2\nfail=cuMemCrate:1:2\n",
+};
+
+/* On stderr, once; the calls go on without faults. */
+START_TEST(a_file_with_a_mistake_has_no_faults)
+{
+        int saved, pipe_fds[2];
+        char text[512];
+        ssize_t n;
+
+        machine_with("");
+        contract_init();
+        file_write(bad_files[_i]);
+        saved = dup(STDERR_FILENO);
+        ck_assert_int_eq(pipe(pipe_fds), 0);
+        ck_assert_int_ge(dup2(pipe_fds[1], STDERR_FILENO), 0);
+        ck_ok(create());
+        ck_ok(create());
+        ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
+        (void)close(pipe_fds[1]);
+        n = read(pipe_fds[0], text, sizeof(text) - 1);
+        ck_assert_int_gt(n, 0);
+        text[n] = '\0';
+        ck_assert_msg(strstr(text, "line 2") || strstr(text, "cuMemCrate"), "%s", text);
+        ck_assert_ptr_eq(strchr(text, '\n'), text + n - 1);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("emulator_fault");
+        TCase *tcase = contract_case(suite, "faults");
+
+        tcase_add_test(tcase, the_nth_call_fails_and_no_other);
+        tcase_add_test(tcase, every_call_may_fail);
+        tcase_add_test(tcase, a_name_is_not_the_start_of_another);
+        tcase_add_test(tcase, the_driver_may_not_even_start);
+        tcase_add_test(tcase, hot_calls_fail_too);
+        tcase_add_test(tcase, calls_take_longer);
+        tcase_add_loop_test(tcase, a_lost_device_stays_lost, 0, ARRAY_SIZE(losses));
+        tcase_add_test(tcase, a_hanging_call_holds_no_other_up);
+        tcase_add_test(tcase, faults_come_and_go_while_the_driver_runs);
+        tcase_add_test(tcase, the_file_stands_in_for_the_variable);
+        tcase_add_test(tcase, another_process_is_made_to_fail_and_hang_and_recovers);
+        tcase_add_test(tcase, a_fault_may_be_for_one_process);
+        tcase_add_loop_test(tcase, a_file_with_a_mistake_has_no_faults, 0, ARRAY_SIZE(bad_files));
+        return contract_main(suite);
+}
