@@ -363,8 +363,7 @@ static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allo
         record_work(replay, stream);
         poll_all(replay);
         want(replay, stream);
-        if (space_unshelve(&replay->space, &stream->in_space, n_allocated_bytes) ||
-            space_adopt(&replay->space, &stream->in_space, n_allocated_bytes))
+        if (space_adopt(&replay->space, &stream->in_space, n_allocated_bytes))
                 return 0;
         (void)space_excess(&replay->space, n_allocated_bytes, (uint64_t)replay->now_us);
         r = space_plan(&replay->space, &stream->in_space, n_allocated_bytes, &placement);

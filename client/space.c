@@ -244,7 +244,7 @@ static bool move(struct heap *from, struct heap *to, struct heap_block *block)
         return moved;
 }
 
-bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+static bool adopt_from_others(struct space *space, struct space_heap *heap, uint64_t n_bytes)
 {
         struct candidate best = {.block = NULL};
         struct space_heap *other;
@@ -270,6 +270,11 @@ bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
                 at += block->at.n_bytes;
         }
         return true;
+}
+
+bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+{
+        return space_unshelve(space, heap, n_bytes) || adopt_from_others(space, heap, n_bytes);
 }
 
 static uint64_t spare_bytes(const struct space *space, uint64_t n_needed)

@@ -78,7 +78,7 @@ bool space_settle(struct space *space);
  * False: there are none. */
 bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_bytes);
 
-/* Gives the heap idle blocks of others in which n_bytes fit. False: there are none. */
+/* The same, or else idle blocks of other heaps in which n_bytes fit. */
 bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes);
 
 /* Says where to lease what. As placement_plan. */
