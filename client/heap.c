@@ -128,6 +128,7 @@ int heap_add_block(struct heap *heap, struct heap_block *block)
         heap->n_reserved_bytes += block->at.n_bytes;
         block->n_earlier = heap->n_adds++;
         block->heap = heap;
+        block->epoch = 0;
         return 0;
 }
 
@@ -191,6 +192,17 @@ struct heap_block *heap_first_covered(const struct heap *heap, const struct piec
                 block = (struct heap_block *)arena_find(heap->arena, next);
         }
         return block;
+}
+
+struct heap_block *heap_next_covered(const struct heap *heap, const struct piece *hole,
+                                     const struct heap_block *block)
+{
+        uint64_t end = end_of(block);
+        struct heap_block *next = NULL;
+
+        if (end < heap_address_of(heap, hole->start + hole->n_units))
+                next = (struct heap_block *)arena_find(heap->arena, end);
+        return next && heap_covers(heap, hole, next) ? next : NULL;
 }
 
 int heap_remove_block(struct heap *heap, struct heap_block *block)
@@ -257,7 +269,7 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
-static int give(struct heap *heap, uint64_t address, uint64_t epoch, struct heap_freed *ret_freed)
+static int give(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
         const struct piece *piece;
         struct heap_freed freed;
@@ -272,7 +284,7 @@ static int give(struct heap *heap, uint64_t address, uint64_t epoch, struct heap
         piece = holes_at(&heap->holes, index);
         freed.n_allocated_bytes = piece->n_units * HEAP_UNIT;
         freed.n_requested_bytes = freed.n_allocated_bytes - piece->n_slack;
-        index = holes_give(&heap->holes, index, epoch);
+        index = holes_give(&heap->holes, index);
         freed.n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
         count_allocated(heap, -freed.n_allocated_bytes);
         heap->n_requested_bytes -= freed.n_requested_bytes;
@@ -280,18 +292,33 @@ static int give(struct heap *heap, uint64_t address, uint64_t epoch, struct heap
         return 0;
 }
 
+/* Most allocations lie in one block. */
+static void date(const struct heap *heap, uint64_t address, uint64_t n_bytes)
+{
+        uint64_t end = address + n_bytes;
+
+        while (address < end) {
+                struct heap_block *block = (struct heap_block *)arena_find(heap->arena, address);
+
+                block->epoch = heap->epoch;
+                address = end_of(block);
+        }
+}
+
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        int r = give(heap, address, heap->epoch, ret_freed);
+        int r = give(heap, address, ret_freed);
 
-        if (!r)
-                heap->n_freed_bytes += ret_freed->n_allocated_bytes;
-        return r;
+        if (r)
+                return r;
+        date(heap, address, ret_freed->n_allocated_bytes);
+        heap->n_freed_bytes += ret_freed->n_allocated_bytes;
+        return 0;
 }
 
 int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        return give(heap, address, 0, ret_freed);
+        return give(heap, address, ret_freed);
 }
 
 uint64_t heap_new_epoch(struct heap *heap)

@@ -40,6 +40,7 @@ struct heap_block {
         uint64_t lease;              /* 0: not leased yet */
         _Atomic uint64_t *word;      /* of the lease, on the board; NULL: it has none, or no more */
         _Atomic(struct heap *) heap; /* NULL: in none */
+        uint64_t epoch;              /* the latest one that anything in it was freed in; 0: none */
         struct run_edges edges;      /* of the run, where the block is at its end */
         struct heap_block *next;     /* see shelf.h */
         uint64_t n_earlier;          /* how many blocks came to its heap before it */
@@ -91,6 +92,10 @@ bool heap_covers(const struct heap *heap, const struct piece *hole, const struct
  * other. */
 struct heap_block *heap_first_covered(const struct heap *heap, const struct piece *hole);
 
+/* The one above it, if the hole covers that too. */
+struct heap_block *heap_next_covered(const struct heap *heap, const struct piece *hole,
+                                     const struct heap_block *block);
+
 /* Forgets a block that is empty. -ENOMEM. */
 int heap_remove_block(struct heap *heap, struct heap_block *block);
 
@@ -125,10 +130,10 @@ struct heap_allocation {
  * in the pieces of its run. GPUMEM_E_NOT_OURS. */
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation);
 
-/* No work uses the hole any more. */
-static inline bool heap_is_idle(const struct heap *heap, const struct piece *hole)
+/* No work uses what was freed in the block any more. */
+static inline bool heap_is_idle(const struct heap *heap, const struct heap_block *block)
 {
-        return hole->epoch < heap->n_done_epochs;
+        return block->epoch < heap->n_done_epochs;
 }
 
 static inline uint32_t heap_unit_of(const struct heap *heap, uint64_t address)

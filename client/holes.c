@@ -200,18 +200,15 @@ struct run_edges holes_add(struct holes *holes, uint32_t start, uint32_t n_units
                 after = made.after = insert(holes, PIECE_EDGE, end, 0, 0, 0);
         }
         index = insert(holes, PIECE_TAKEN, start, n_units, before, after);
-        (void)holes_give(holes, index, 0);
+        (void)holes_give(holes, index);
         return made;
 }
 
 /* A part of an old hole, between two pieces. */
-static void put_hole(struct holes *holes, const struct piece *old, uint32_t start, uint32_t end,
-                     uint32_t before, uint32_t after)
+static void put_hole(struct holes *holes, uint32_t start, uint32_t end, uint32_t before,
+                     uint32_t after)
 {
-        uint32_t index = insert(holes, PIECE_HOLE, start, end - start, before, after);
-
-        holes_at(holes, index)->epoch = old->epoch;
-        link_hole(holes, index);
+        link_hole(holes, insert(holes, PIECE_HOLE, start, end - start, before, after));
 }
 
 struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start, uint32_t n_units)
@@ -231,14 +228,14 @@ struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start
         } else {
                 made.after = insert(holes, PIECE_EDGE, start, 0, old.before, 0);
                 if (start > old.start)
-                        put_hole(holes, &old, old.start, start, old.before, made.after);
+                        put_hole(holes, old.start, start, old.before, made.after);
         }
         if (end == old_end && holes_at(holes, old.after)->state == PIECE_EDGE) {
                 drop_piece(holes, old.after);
         } else {
                 made.before = insert(holes, PIECE_EDGE, end, 0, 0, old.after);
                 if (end < old_end)
-                        put_hole(holes, &old, end, old_end, made.before, old.after);
+                        put_hole(holes, end, old_end, made.before, old.after);
         }
         return made;
 }
@@ -306,7 +303,6 @@ uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
                 return hole;
         }
         taken = insert(holes, PIECE_TAKEN, piece->start, n_units, piece->before, hole);
-        holes_at(holes, taken)->epoch = piece->epoch;
         piece->start += n_units;
         resize_hole(holes, hole, piece->n_units - n_units);
         holes->n_splits++;
@@ -316,11 +312,6 @@ uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
 static bool is_hole(const struct holes *holes, uint32_t index)
 {
         return holes_at(holes, index)->state == PIECE_HOLE;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
 }
 
 /* A hole takes in the piece beside it, which is in no list. */
@@ -336,27 +327,22 @@ static void take_in(struct holes *holes, uint32_t hole, uint32_t beside)
         holes->n_merges++;
 }
 
-uint32_t holes_give(struct holes *holes, uint32_t taken, uint64_t epoch)
+uint32_t holes_give(struct holes *holes, uint32_t taken)
 {
-        struct piece *piece = holes_at(holes, taken);
+        const struct piece *piece = holes_at(holes, taken);
         uint32_t before = piece->before, after = piece->after, hole;
 
         assert(piece->state == PIECE_TAKEN);
-        epoch = later(epoch, piece->epoch);
         hole = is_hole(holes, before) ? before : is_hole(holes, after) ? after : 0;
         if (!hole) {
-                piece->epoch = epoch;
                 link_hole(holes, taken);
                 return taken;
         }
-        epoch = later(epoch, holes_at(holes, hole)->epoch);
         take_in(holes, hole, taken);
         if (hole == before && is_hole(holes, after)) {
                 unlink_hole(holes, after);
-                epoch = later(epoch, holes_at(holes, after)->epoch);
                 take_in(holes, hole, after);
         }
-        holes_at(holes, hole)->epoch = epoch;
         return hole;
 }
 

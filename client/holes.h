@@ -33,10 +33,8 @@ struct piece {
         uint32_t after;    /* starts where this one ends; 0 at a run's last edge */
         uint32_t next;     /* of its class, while it is a hole; of the unused ones */
         uint32_t previous; /* of its class; 0 for the first one */
-        uint64_t
-                epoch : 52; /* the latest one that any of it was given in, as far as a hole goes; 0: never */
-        uint64_t n_slack : 10; /* taken: bytes of the last unit that nobody asked for */
-        uint64_t state : 2;
+        uint32_t n_slack;  /* taken: bytes of the last unit that nobody asked for */
+        uint32_t state;
 };
 
 struct holes {
@@ -94,9 +92,8 @@ uint32_t holes_find(const struct holes *holes, uint32_t n_units);
  * left. One piece. */
 uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units);
 
-/* Makes a hole of a taken piece, merged with the holes that it touches. Returns the hole. Epochs only
- * rise: that of the hole that it was taken from counts too. */
-uint32_t holes_give(struct holes *holes, uint32_t taken, uint64_t epoch);
+/* Makes a hole of a taken piece, merged with the holes that it touches. Returns the hole. */
+uint32_t holes_give(struct holes *holes, uint32_t taken);
 
 /* The units of the largest hole; 0 if there is none. Walks the holes of one class. */
 uint32_t holes_largest(const struct holes *holes);

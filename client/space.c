@@ -121,11 +121,12 @@ static void look_for_idle(struct heap *heap, uint64_t start, uint64_t end, struc
                 const struct piece *hole = holes_at(&heap->holes, index);
                 struct heap_block *block;
 
-                if (!heap_is_idle(heap, hole) ||
-                    (best->block && hole->n_units >= best->n_hole_units))
+                if (best->block && hole->n_units >= best->n_hole_units)
                         continue;
                 block = heap_first_covered(heap, hole);
-                if (block && !overlaps(block, start, end))
+                while (block && (!heap_is_idle(heap, block) || overlaps(block, start, end)))
+                        block = heap_next_covered(heap, hole, block);
+                if (block)
                         *best = (struct candidate){heap, block, hole->n_units};
         }
 }
@@ -138,7 +139,7 @@ static int take_out(struct heap *heap, struct heap_block *block)
 
         lock_take(&heap->lock);
         hole = heap_block_hole(heap, block);
-        if (hole && heap_is_idle(heap, holes_at(&heap->holes, hole)))
+        if (hole && heap_is_idle(heap, block))
                 r = heap_remove_block(heap, block);
         lock_drop(&heap->lock);
         return r;
@@ -207,25 +208,39 @@ bool space_has_empty(struct space *space)
         return found;
 }
 
-/* The smallest idle hole whose whole blocks hold n_bytes one after another. */
+/* The first of idle blocks that the hole covers one after another and that hold n_bytes, or NULL. */
+static struct heap_block *find_room(const struct heap *heap, const struct piece *hole,
+                                    uint64_t n_bytes)
+{
+        struct heap_block *first = NULL, *block;
+
+        for (block = heap_first_covered(heap, hole); block;
+             block = heap_next_covered(heap, hole, block)) {
+                if (!heap_is_idle(heap, block)) {
+                        first = NULL;
+                        continue;
+                }
+                if (!first)
+                        first = block;
+                if (block->at.start + block->at.n_bytes - first->at.start >= n_bytes)
+                        return first;
+        }
+        return NULL;
+}
+
+/* In the smallest hole. */
 static void look_for_room(struct heap *heap, uint64_t n_bytes, struct candidate *best)
 {
         uint32_t index = 0;
 
         while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
                 const struct piece *hole = holes_at(&heap->holes, index);
-                uint64_t end = heap_address_of(heap, hole->start + hole->n_units), last;
                 struct heap_block *first;
 
-                if (!heap_is_idle(heap, hole) ||
-                    (best->block && hole->n_units >= best->n_hole_units))
+                if (best->block && hole->n_units >= best->n_hole_units)
                         continue;
-                first = heap_first_covered(heap, hole);
-                if (!first || end - first->at.start < n_bytes)
-                        continue;
-                last = first->at.start + n_bytes - 1;
-                if (heap_covers(heap, hole,
-                                CONTAINER_OF(arena_find(heap->arena, last), struct heap_block, at)))
+                first = find_room(heap, hole, n_bytes);
+                if (first)
                         *best = (struct candidate){heap, first, hole->n_units};
         }
 }

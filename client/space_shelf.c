@@ -14,20 +14,10 @@ static struct heap_block *block_at(const struct space *space, uint64_t address)
         return CONTAINER_OF(arena_find(space->arena, address), struct heap_block, at);
 }
 
-static struct heap_block *next_covered(const struct heap *heap, const struct piece *hole,
-                                       const struct heap_block *block)
-{
-        uint64_t end = block->at.start + block->at.n_bytes;
-        struct heap_block *next = NULL;
-
-        if (end < heap_address_of(heap, hole->start + hole->n_units))
-                next = CONTAINER_OF(arena_find(heap->arena, end), struct heap_block, at);
-        return next && heap_covers(heap, hole, next) ? next : NULL;
-}
-
 static bool is_settled(const struct heap *heap, const struct heap_block *block)
 {
-        return block->n_earlier < heap->n_settled_adds && shelf_may_have(block);
+        return block->epoch < heap->n_settled_epochs && block->n_earlier < heap->n_settled_adds &&
+               shelf_may_have(block);
 }
 
 /* The first settled block with a word, or NULL. The caller has the heap's lock. */
@@ -37,12 +27,10 @@ static struct heap_block *find_settled(const struct heap *heap)
 
         while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
                 const struct piece *hole = holes_at(&heap->holes, index);
-                struct heap_block *block = NULL;
+                struct heap_block *block = heap_first_covered(heap, hole);
 
-                if (hole->epoch < heap->n_settled_epochs)
-                        block = heap_first_covered(heap, hole);
                 while (block && !is_settled(heap, block))
-                        block = next_covered(heap, hole, block);
+                        block = heap_next_covered(heap, hole, block);
                 if (block)
                         return block;
         }

@@ -124,16 +124,12 @@ static void merge_with_next(struct model *model, struct model_heap *heap, unsign
         if (index + 1 >= heap->holes.n || !are_one(model, heap, hole, hole + 1))
                 return;
         hole->end = hole[1].end;
-        if (hole[1].epoch > hole->epoch)
-                hole->epoch = hole[1].epoch;
         take_out(&heap->holes, index + 1);
 }
 
-static void add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end,
-                     uint32_t epoch)
+static void add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
 {
-        unsigned i = insert(model, &heap->holes,
-                            (struct model_range){.start = start, .end = end, .epoch = epoch});
+        unsigned i = insert(model, &heap->holes, (struct model_range){.start = start, .end = end});
 
         merge_with_next(model, heap, i);
         if (i > 0)
@@ -170,13 +166,24 @@ static void mark_freed(struct model *model, uint64_t start, uint64_t end, uint32
                 model->freed_in[i] = epoch;
 }
 
+uint32_t model_freed_in(const struct model *model, const struct model_range *block)
+{
+        uint32_t epoch = 0;
+
+        for (uint64_t i = granule_of(block->start); i <= granule_of(block->end - 1); i++) {
+                if (model->freed_in[i] > epoch)
+                        epoch = model->freed_in[i];
+        }
+        return epoch;
+}
+
 static void put_block(struct model *model, struct model_heap *heap, struct heap_block *record)
 {
         uint64_t start = record->at.start, end = start + record->at.n_bytes;
 
         (void)insert(model, &heap->blocks,
                      (struct model_range){.start = start, .end = end, .record = record});
-        add_hole(model, heap, start, end, 0);
+        add_hole(model, heap, start, end);
         mark_freed(model, start, end, 0);
         model->came_at[record - model->records] = model->clock++;
         heap->is_more_to_settle = true;
@@ -314,18 +321,14 @@ static void expect_own(struct model *model, uint64_t start, uint64_t end)
 void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address)
 {
         uint64_t end = address + model_rounded(n_bytes, HEAP_UNIT);
-        uint32_t epoch;
         const struct model_range *hole = model_find(&heap->holes, address);
 
         MODEL_EXPECT(model, hole && hole->start == address && hole->end >= end);
-        epoch = hole->epoch;
         expect_own(model, address, end);
         cut_hole(model, heap, address, end);
-        (void)insert(model, &heap->live,
-                     (struct model_range){.start = address,
-                                          .end = end,
-                                          .n_requested_bytes = n_bytes,
-                                          .epoch = epoch});
+        (void)insert(
+                model, &heap->live,
+                (struct model_range){.start = address, .end = end, .n_requested_bytes = n_bytes});
 }
 
 void model_free(struct model *model, struct model_heap *heap, unsigned index)
@@ -336,10 +339,10 @@ void model_free(struct model *model, struct model_heap *heap, unsigned index)
         take_out(&heap->live, index);
         if (test_random_below(&model->random, 4) == 0) {
                 MODEL_EXPECT(model, heap_free_idle(model_heap(heap), live.start, &freed) == 0);
-                add_hole(model, heap, live.start, live.end, live.epoch);
+                add_hole(model, heap, live.start, live.end);
         } else {
                 MODEL_EXPECT(model, heap_free(model_heap(heap), live.start, &freed) == 0);
-                add_hole(model, heap, live.start, live.end, heap->epoch);
+                add_hole(model, heap, live.start, live.end);
                 mark_freed(model, live.start, live.end, heap->epoch);
                 heap->n_freed_bytes += model_bytes(&live);
         }

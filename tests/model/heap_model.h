@@ -21,7 +21,6 @@
 struct model_range {
         uint64_t start, end;
         uint64_t n_requested_bytes; /* of an allocation */
-        uint32_t epoch;             /* of a hole; of that which an allocation is from */
         struct heap_block *record;  /* of a block */
 };
 
@@ -138,6 +137,9 @@ void model_unshelve_block(struct model *model, struct model_heap *heap, struct h
 void model_take_block_off(struct model *model, struct heap_block *record);
 void model_revoke_block(struct model *model, struct heap_block *record);
 void model_unmap_block(struct model *model, struct heap_block *record);
+
+/* The latest epoch that anything in the block was freed in, since it came to its heap. */
+uint32_t model_freed_in(const struct model *model, const struct model_range *block);
 
 /* The heap has cut an allocation there. */
 void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address);

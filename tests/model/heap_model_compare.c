@@ -20,7 +20,6 @@ static void compare_run(const struct model *model, const struct model_heap *heap
                 } else {
                         MODEL_EXPECT(model, *n_holes < heap->holes.n);
                         range = &heap->holes.at[(*n_holes)++];
-                        MODEL_EXPECT(model, range->epoch == piece->epoch);
                 }
                 MODEL_EXPECT(model, range->start == heap_address_of(real, piece->start));
                 MODEL_EXPECT(model, model_bytes(range) == piece->n_units * HEAP_UNIT);
@@ -34,6 +33,8 @@ static void compare_pieces(const struct model *model, const struct model_heap *h
 
         for (uint32_t i = 0; i < real->n_blocks; i++) {
                 MODEL_EXPECT(model, real->blocks[i] == heap->blocks.at[i].record);
+                MODEL_EXPECT(model,
+                             real->blocks[i]->epoch == model_freed_in(model, &heap->blocks.at[i]));
                 if (real->blocks[i]->edges.before)
                         compare_run(model, heap, real->blocks[i]->edges.before, &n_live, &n_holes);
         }

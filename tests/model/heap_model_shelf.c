@@ -15,7 +15,7 @@ static bool is_settled(struct model *model, const struct model_heap *heap,
 {
         const struct model_range *hole = model_covering(heap, block);
 
-        return hole && hole->epoch < heap->n_settled_epochs &&
+        return hole && model_freed_in(model, block) < heap->n_settled_epochs &&
                model->came_at[block->record - model->records] < heap->settled_at;
 }
 

@@ -2,9 +2,10 @@
 
 #include "tests/model/heap_model.h"
 
-static bool is_idle(const struct model_heap *heap, const struct model_range *hole)
+static bool is_idle(const struct model *model, const struct model_heap *heap,
+                    const struct model_range *block)
 {
-        return hole->epoch < heap->n_done_epochs;
+        return model_freed_in(model, block) < heap->n_done_epochs;
 }
 
 /* No byte of it was freed in an epoch that is not over: without looking at holes. */
@@ -17,21 +18,33 @@ static void expect_done(struct model *model, const struct model_heap *heap,
                 MODEL_EXPECT(model, model->freed_in[first + i] < heap->n_done_epochs);
 }
 
-/* The bytes of the blocks that a hole covers. */
-static uint64_t covered_bytes(const struct model_heap *heap, const struct model_range *hole)
+static bool covers(const struct model_range *hole, const struct model_range *block)
 {
-        uint64_t n_bytes = 0;
+        return block->start >= hole->start && block->end <= hole->end;
+}
+
+/* The first of the idle blocks that the hole covers one after another and that hold n_bytes, or NULL. */
+static const struct model_range *room_in(const struct model *model, const struct model_heap *heap,
+                                         const struct model_range *hole, uint64_t n_bytes)
+{
+        const struct model_range *first = NULL;
 
         for (unsigned i = 0; i < heap->blocks.n; i++) {
                 const struct model_range *block = &heap->blocks.at[i];
 
-                if (block->start >= hole->start && block->end <= hole->end)
-                        n_bytes += model_bytes(block);
+                if (!covers(hole, block))
+                        continue;
+                if (!is_idle(model, heap, block))
+                        first = NULL;
+                else if (!first)
+                        first = block;
+                if (first && block->end - first->start >= n_bytes)
+                        return first;
         }
-        return n_bytes;
+        return NULL;
 }
 
-/* The smallest idle hole of other heaps whose blocks hold n_bytes; 0: none. */
+/* The smallest hole of other heaps that has room; 0: none. */
 static uint64_t smallest_to_adopt(struct model *model, const struct model_heap *heap,
                                   uint64_t n_bytes)
 {
@@ -41,7 +54,7 @@ static uint64_t smallest_to_adopt(struct model *model, const struct model_heap *
                 for (unsigned i = 0; from != heap && i < from->holes.n; i++) {
                         const struct model_range *hole = &from->holes.at[i];
 
-                        if (is_idle(from, hole) && covered_bytes(from, hole) >= n_bytes &&
+                        if (room_in(model, from, hole, n_bytes) &&
                             (!n_best || model_bytes(hole) < n_best))
                                 n_best = model_bytes(hole);
                 }
@@ -49,7 +62,7 @@ static uint64_t smallest_to_adopt(struct model *model, const struct model_heap *
         return n_best;
 }
 
-/* Those that are in the heap now: from the first that a hole covers on, and no more than needed. */
+/* Those that are in the heap now: from the first of the room on, and no more than needed. */
 static void follow_moves(struct model *model, struct model_heap *from, struct model_heap *to,
                          uint64_t n_hole, uint64_t n_bytes)
 {
@@ -63,9 +76,9 @@ static void follow_moves(struct model *model, struct model_heap *from, struct mo
                         i++;
                         continue;
                 }
-                MODEL_EXPECT(model, hole && is_idle(from, hole) && n_moved < n_bytes);
+                MODEL_EXPECT(model, hole && is_idle(model, from, block) && n_moved < n_bytes);
                 MODEL_EXPECT(model, n_moved ? block->start == end : model_bytes(hole) == n_hole);
-                MODEL_EXPECT(model, n_moved || model_first_covered(from, hole) == block);
+                MODEL_EXPECT(model, n_moved || room_in(model, from, hole, n_bytes) == block);
                 expect_done(model, from, block->record);
                 end = block->end;
                 n_moved += model_bytes(block);
@@ -99,7 +112,21 @@ static bool overlaps(const struct model_range *block, uint64_t start, uint64_t e
         return block->start < end && block->end > start;
 }
 
-/* The smallest idle hole whose first block stands elsewhere than between the two; 0: none. */
+/* It covers an idle block that stands elsewhere than between the two. */
+static bool has_one_to_take(const struct model *model, const struct model_heap *heap,
+                            const struct model_range *hole, uint64_t start, uint64_t end)
+{
+        for (unsigned i = 0; i < heap->blocks.n; i++) {
+                const struct model_range *block = &heap->blocks.at[i];
+
+                if (covers(hole, block) && is_idle(model, heap, block) &&
+                    !overlaps(block, start, end))
+                        return true;
+        }
+        return false;
+}
+
+/* The smallest such hole; 0: none. */
 static uint64_t smallest_to_take(struct model *model, uint64_t start, uint64_t end)
 {
         uint64_t n_best = 0;
@@ -107,14 +134,26 @@ static uint64_t smallest_to_take(struct model *model, uint64_t start, uint64_t e
         for (struct model_heap *heap = model->heaps; heap < model->heaps + MODEL_N_HEAPS; heap++) {
                 for (unsigned i = 0; i < heap->holes.n; i++) {
                         const struct model_range *hole = &heap->holes.at[i];
-                        const struct model_range *block = model_first_covered(heap, hole);
 
-                        if (is_idle(heap, hole) && block && !overlaps(block, start, end) &&
+                        if (has_one_to_take(model, heap, hole, start, end) &&
                             (!n_best || model_bytes(hole) < n_best))
                                 n_best = model_bytes(hole);
                 }
         }
         return n_best;
+}
+
+static bool has_other(const struct model *model, const struct model_stretch *stretch,
+                      uint64_t start, uint64_t end)
+{
+        for (unsigned i = 0; i < model->shelf.n; i++) {
+                const struct model_range *block = &model->shelf.at[i];
+
+                if (block->start >= stretch->start && block->end <= stretch->end &&
+                    !overlaps(block, start, end))
+                        return true;
+        }
+        return false;
 }
 
 /* The same on the shelf. Is there any, and how large is the stretch? */
@@ -126,9 +165,7 @@ static uint64_t smallest_on_shelf(struct model *model, enum model_view view, uin
         unsigned next = 0;
 
         while (model_next_stretch(model, NULL, view, &next, &stretch)) {
-                const struct model_range *block = model_find(&model->shelf, stretch.start);
-
-                if (!overlaps(block, start, end) &&
+                if (has_other(model, &stretch, start, end) &&
                     (!n_best || stretch.end - stretch.start < n_best))
                         n_best = stretch.end - stretch.start;
         }
@@ -144,7 +181,7 @@ static void judge_taken(struct model *model, struct heap_block *record, uint64_t
         while (!(block = model_find(&heap->blocks, record->at.start)))
                 MODEL_EXPECT(model, ++heap < model->heaps + MODEL_N_HEAPS);
         hole = model_covering(heap, block);
-        MODEL_EXPECT(model, hole && model_bytes(hole) == n_hole && is_idle(heap, hole));
+        MODEL_EXPECT(model, hole && model_bytes(hole) == n_hole && is_idle(model, heap, block));
         MODEL_EXPECT(model, block->record == record);
         expect_done(model, heap, record);
         model_forget_block(model, heap, record);

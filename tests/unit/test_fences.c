@@ -120,14 +120,14 @@ static void stop(void)
         world_deinit(&world);
 }
 
-/* Something is allocated and freed, beside what stays. The hole that it leaves. */
-static const struct piece *free_some(void)
+/* Something is allocated and freed, beside what stays. Its block. */
+static const struct heap_block *free_some(void)
 {
         uint64_t address = world_alloc(&heap, 4096);
 
         (void)world_alloc(&heap, 512);
         (void)world_free(&heap, address);
-        return holes_at(&heap.holes, holes_find(&heap.holes, 8));
+        return (const struct heap_block *)arena_find(world.arena, address);
 }
 
 static void record_now(void)
@@ -143,16 +143,16 @@ static uint64_t n_open(void)
 
 START_TEST(what_is_freed_is_idle_when_its_event_is_over)
 {
-        const struct piece *hole = free_some();
+        const struct heap_block *block = free_some();
 
         record_now();
         ck_assert(driver.current == NULL);
         fences_poll(&fences, &heap, &cuda);
-        ck_assert(!heap_is_idle(&heap, hole));
+        ck_assert(!heap_is_idle(&heap, block));
         ck_assert(fences_wait_for(&fences));
         driver.queries[1] = CUDA_SUCCESS;
         fences_poll(&fences, &heap, &cuda);
-        ck_assert(heap_is_idle(&heap, hole));
+        ck_assert(heap_is_idle(&heap, block));
         ck_assert(!fences_wait_for(&fences));
 }
 END_TEST
@@ -219,20 +219,20 @@ END_TEST
 /* It may be of a context that has gone: the next one is made anew, and is for all that was freed. */
 START_TEST(an_event_that_cannot_be_recorded_is_made_anew)
 {
-        const struct piece *hole = free_some();
+        const struct heap_block *block = free_some();
 
         driver.record = CUDA_ERROR_INVALID_HANDLE;
         record_now();
         ck_assert_uint_eq(driver.n_freed, 1);
         ck_assert(!fences_wait_for(&fences));
         fences_poll(&fences, &heap, &cuda);
-        ck_assert(!heap_is_idle(&heap, hole));
+        ck_assert(!heap_is_idle(&heap, block));
         driver.record = CUDA_SUCCESS;
         record_now();
         ck_assert_uint_eq(driver.n_made, 2);
         driver.queries[2] = CUDA_SUCCESS;
         fences_poll(&fences, &heap, &cuda);
-        ck_assert(heap_is_idle(&heap, hole));
+        ck_assert(heap_is_idle(&heap, block));
 }
 END_TEST
 

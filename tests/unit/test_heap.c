@@ -271,28 +271,46 @@ END_TEST
 
 START_TEST(epochs_tell_what_is_idle)
 {
-        const struct piece *hole;
+        const struct heap_block *block;
         uint32_t epoch;
 
         begin();
-        (void)world_add(&world, &heap, 0, 2 * MIB);
-        hole = holes_at(&heap.holes, holes_find(&heap.holes, 1));
-        ck_assert(heap_is_idle(&heap, hole));
+        block = world_add(&world, &heap, 0, 2 * MIB);
+        ck_assert(heap_is_idle(&heap, block));
         (void)world_alloc(&heap, MIB);
         (void)world_free(&heap, 0);
-        hole = holes_at(&heap.holes, holes_find(&heap.holes, 1));
-        ck_assert(!heap_is_idle(&heap, hole));
+        ck_assert(!heap_is_idle(&heap, block));
         ck_assert_uint_eq(heap.n_freed_bytes, MIB);
         epoch = heap_new_epoch(&heap);
         ck_assert_uint_eq(heap.epoch, epoch + 1);
         ck_assert_uint_eq(heap.n_freed_bytes, 0);
-        ck_assert(!heap_is_idle(&heap, hole));
+        ck_assert(!heap_is_idle(&heap, block));
         heap.n_done_epochs = epoch + 1;
-        ck_assert(heap_is_idle(&heap, hole));
+        ck_assert(heap_is_idle(&heap, block));
         (void)world_alloc(&heap, MIB);
         (void)world_free(&heap, 0);
-        hole = holes_at(&heap.holes, holes_find(&heap.holes, 1));
-        ck_assert(!heap_is_idle(&heap, hole));
+        ck_assert(!heap_is_idle(&heap, block));
+        end();
+}
+END_TEST
+
+/* Of what spans several blocks each one knows; what is freed beside them is not theirs. */
+START_TEST(each_block_knows_when_it_was_freed_in)
+{
+        const struct heap_block *blocks[3];
+        uint64_t wide, narrow;
+
+        begin();
+        for (unsigned i = 0; i < 3; i++)
+                blocks[i] = world_add(&world, &heap, i * 2 * MIB, 2 * MIB);
+        wide = world_alloc(&heap, 3 * MIB);
+        narrow = world_alloc(&heap, 3 * MIB);
+        (void)world_free(&heap, wide);
+        heap.n_done_epochs = heap_new_epoch(&heap) + 1;
+        ck_assert(heap_is_idle(&heap, blocks[0]) && heap_is_idle(&heap, blocks[1]));
+        (void)world_free(&heap, narrow);
+        ck_assert(heap_is_idle(&heap, blocks[0]));
+        ck_assert(!heap_is_idle(&heap, blocks[1]) && !heap_is_idle(&heap, blocks[2]));
         end();
 }
 END_TEST
@@ -328,6 +346,7 @@ int main(void)
         tcase_add_test(tcase, an_allocation_is_found_by_any_of_its_addresses);
         tcase_add_test(tcase, another_heaps_allocation_is_not_found);
         tcase_add_test(tcase, epochs_tell_what_is_idle);
+        tcase_add_test(tcase, each_block_knows_when_it_was_freed_in);
         tcase_add_test(tcase, deinit_frees_what_describes_live_allocations);
         return run_suite(suite);
 }

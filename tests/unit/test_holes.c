@@ -61,7 +61,7 @@ START_TEST(units_reach_to_the_last)
         piece = run_cut(&holes, UINT32_MAX - 1);
         run_check(&holes, edges.before);
         ck_assert_uint_eq(holes.n_holes, 0);
-        ck_assert_uint_eq(holes_give(&holes, piece, 1), piece);
+        ck_assert_uint_eq(holes_give(&holes, piece), piece);
         ck_assert_uint_eq(holes_find(&holes, UINT32_MAX - 1), piece);
         run_check(&holes, edges.before);
         holes_deinit(&holes);
@@ -128,81 +128,13 @@ START_TEST(holes_merge_with_those_that_they_touch)
 
         row_init(&row);
         for (const char *name = merge_rows[_i].given; *name; name++) {
-                hole = holes_give(&row.holes,
-                                  *name == 'a'   ? row.a
-                                  : *name == 'b' ? row.b
-                                                 : row.c,
-                                  1);
+                hole = holes_give(&row.holes, *name == 'a' ? row.a : *name == 'b' ? row.b : row.c);
                 run_check(&row.holes, row.edges.before);
         }
         run_expect(&row.holes, hole, PIECE_HOLE, merge_rows[_i].start, merge_rows[_i].n_units);
         ck_assert_uint_eq(row.holes.n_holes, merge_rows[_i].n_holes);
         ck_assert_uint_eq(row.holes.n_merges, merge_rows[_i].n_merges);
         holes_deinit(&row.holes);
-}
-END_TEST
-
-START_TEST(epochs_only_rise)
-{
-        struct row row;
-        uint32_t hole;
-
-        row_init(&row);
-        ck_assert_uint_eq(holes_at(&row.holes, holes_find(&row.holes, 1))->epoch, 0);
-        hole = holes_give(&row.holes, row.b, 5);
-        ck_assert_uint_eq(holes_at(&row.holes, hole)->epoch, 5);
-        hole = holes_give(&row.holes, row.a, 3);
-        ck_assert_uint_eq(holes_at(&row.holes, hole)->epoch, 5);
-        hole = holes_give(&row.holes, row.c, 4);
-        ck_assert_uint_eq(holes_at(&row.holes, hole)->epoch, 5);
-        holes_deinit(&row.holes);
-        row_init(&row);
-        (void)holes_give(&row.holes, row.a, 2);
-        (void)holes_give(&row.holes, row.c, 9);
-        hole = holes_give(&row.holes, row.b, 6);
-        ck_assert_uint_eq(holes_at(&row.holes, hole)->epoch, 9);
-        holes_deinit(&row.holes);
-}
-END_TEST
-
-/* What is cut from it, what is added to it, and what is left of it. */
-/* What was enqueued for those who had it before may not be over. */
-START_TEST(a_piece_keeps_the_epoch_of_its_hole)
-{
-        struct holes holes;
-        uint32_t whole, first, second;
-
-        holes_init(&holes);
-        ck_assert_int_eq(holes_reserve(&holes, 8), 0);
-        (void)holes_add(&holes, 0, 64, (struct run_edges){0, 0});
-        whole = holes_take(&holes, holes_find(&holes, 64), 64);
-        (void)holes_give(&holes, whole, 5);
-        first = holes_take(&holes, holes_find(&holes, 64), 16);
-        second = holes_take(&holes, holes_find(&holes, 48), 48);
-        ck_assert_uint_eq(holes_at(&holes, holes_give(&holes, first, 0))->epoch, 5);
-        ck_assert_uint_eq(holes_at(&holes, holes_give(&holes, second, 0))->epoch, 5);
-        holes_deinit(&holes);
-}
-END_TEST
-
-START_TEST(a_holes_epoch_is_that_of_its_parts)
-{
-        struct run_edges old, made;
-        struct holes holes;
-        uint32_t piece;
-
-        holes_init(&holes);
-        old = run_add(&holes, 1000, 100, run_alone);
-        piece = run_cut(&holes, 100);
-        (void)holes_give(&holes, piece, 7);
-        piece = run_cut(&holes, 10);
-        ck_assert_uint_eq(holes_at(&holes, holes_at(&holes, piece)->after)->epoch, 7);
-        (void)run_add(&holes, 1100, 50, (struct run_edges){.before = old.after});
-        ck_assert_uint_eq(holes_at(&holes, holes_find(&holes, 140))->epoch, 7);
-        made = run_remove(&holes, holes_find(&holes, 140), 1040, 20);
-        ck_assert_uint_eq(holes_at(&holes, holes_at(&holes, made.after)->before)->epoch, 7);
-        ck_assert_uint_eq(holes_at(&holes, holes_at(&holes, made.before)->after)->epoch, 7);
-        holes_deinit(&holes);
 }
 END_TEST
 
@@ -255,9 +187,6 @@ int main(void)
         tcase_add_test(tcase, a_cut_leaves_the_rest);
         tcase_add_loop_test(tcase, holes_merge_with_those_that_they_touch, 0,
                             (int)ARRAY_SIZE(merge_rows));
-        tcase_add_test(tcase, epochs_only_rise);
-        tcase_add_test(tcase, a_piece_keeps_the_epoch_of_its_hole);
-        tcase_add_test(tcase, a_holes_epoch_is_that_of_its_parts);
         tcase_add_test(tcase, the_largest_array_grows_no_more);
         tcase_add_test(tcase, what_was_reserved_is_there);
         return run_suite(suite);

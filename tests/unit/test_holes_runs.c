@@ -19,7 +19,7 @@ START_TEST(runs_stay_apart)
         runs_check(&holes, (uint32_t[]){low.before, high.before, 0});
         ck_assert_uint_eq(holes_find(&holes, 11), 0);
         piece = run_cut(&holes, 10);
-        (void)holes_give(&holes, piece, 1);
+        (void)holes_give(&holes, piece);
         runs_check(&holes, (uint32_t[]){low.before, high.before, 0});
         ck_assert_uint_eq(holes.n_merges, 0);
         holes_deinit(&holes);
@@ -75,8 +75,8 @@ START_TEST(units_join_two_runs)
         ck_assert_uint_eq(between.after, 0);
         run_check(&holes, low.before);
         run_expect(&holes, holes_find(&holes, 20), PIECE_HOLE, 1010, 20);
-        (void)holes_give(&holes, pieces[1], 1);
-        (void)holes_give(&holes, pieces[0], 1);
+        (void)holes_give(&holes, pieces[1]);
+        (void)holes_give(&holes, pieces[0]);
         run_check(&holes, low.before);
         run_expect(&holes, holes_find(&holes, 40), PIECE_HOLE, 1000, 40);
         run_expect(&holes, high.after, PIECE_EDGE, 1040, 0);
@@ -109,7 +109,7 @@ static struct run_edges run_with_ends(struct holes *holes, uint32_t n_low, uint3
         if (n_high) {
                 middle = run_cut(holes, 100 - n_low - n_high);
                 (void)run_cut(holes, n_high);
-                (void)holes_give(holes, middle, 7);
+                (void)holes_give(holes, middle);
         }
         return edges;
 }
