@@ -231,7 +231,8 @@ struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer)
         if (arena)
                 leased = leased_of(arena_find(arena, (uint64_t)(uintptr_t)pointer));
         heap = leased ? leased->block.heap : NULL;
-        return heap ? stream_heap_of(heap) : NULL;
+        /* On the shelf nothing is allocated. */
+        return heap && heap != &pool->space.shelf.heap ? stream_heap_of(heap) : NULL;
 }
 
 struct stream_key pool_order_of(const struct stream_heap *heap, const void *pointer)

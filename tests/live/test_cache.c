@@ -172,7 +172,8 @@ START_TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
 }
 END_TEST
 
-/* A stream a task: what one has left is the next one's. */
+/* A stream a task: what one has left is the next one's, but for a few whose blocks are on their way to
+ * the shelf. */
 START_TEST(streams_that_have_ended_keep_nothing)
 {
         struct gpumem_request request = {
@@ -191,7 +192,7 @@ START_TEST(streams_that_have_ended_keep_nothing)
                 own = gpu_free(own);
                 ck_assert_int_eq(gpu_use(gpu), 0);
         }
-        ck_assert_uint_le(stats().n_reserved_peak_bytes, 3 * request.n_bytes);
+        ck_assert_uint_le(stats().n_reserved_peak_bytes, 8 * request.n_bytes);
 }
 END_TEST
 

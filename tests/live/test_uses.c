@@ -169,6 +169,27 @@ START_TEST(other_frees_wait)
 }
 END_TEST
 
+/* Its block goes to the shelf meanwhile. */
+START_TEST(a_second_free_is_told)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = gpu_stream(gpu),
+                                         .n_bytes = 128 * MIB};
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+        for (unsigned i = 0; i < 40; i++) {
+                ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), GPUMEM_E_NOT_OURS);
+                ck_assert_int_eq(gpumem_free_sync(client, pointer), GPUMEM_E_NOT_OURS);
+                ck_assert_int_eq(gpumem_describe(client, pointer, &info), GPUMEM_E_NOT_OURS);
+                sleep_ms(1);
+        }
+}
+END_TEST
+
 START_TEST(bad_calls_are_told)
 {
         void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
@@ -193,6 +214,7 @@ int main(void)
         tcase_add_test(tests, what_is_freed_and_waits_is_not_ours);
         tcase_add_test(tests, its_own_stream_is_no_other);
         tcase_add_test(tests, other_frees_wait);
+        tcase_add_test(tests, a_second_free_is_told);
         tcase_add_test(tests, bad_calls_are_told);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
