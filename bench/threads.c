@@ -1,4 +1,5 @@
-/* Two threads, each with a stream of its own, beside one that is alone. Both begin a batch together,
+/* Two threads, each with a stream of its own, beside one that is alone; and the driver's two look-ups that
+ * are in each hit, in the same way: what the driver itself loses cannot be had back. Both begin a batch together,
  * and it lasts until the slower one is done: two that take turns on one CPU, or wait for each other,
  * take twice as long. */
 #include <pthread.h>
@@ -18,17 +19,45 @@
 #define N_FIRST_BATCHES 30
 #define BOUND           1.8
 
+/* A thread's; no line of it is the other thread's too. */
+struct half {
+        _Alignas(128) struct hot hot;
+};
+
 struct threads {
         struct target target;
-        struct {
-                _Alignas(128) struct hot hot; /* no line of it is the other thread's too */
-        } halves[2];                          /* the measuring thread's and the other one's */
+        struct half halves[2]; /* the measuring thread's and the other one's */
+        timed_steps *steps;    /* of a half */
         pthread_t other;
         sem_t begin, end; /* of the other thread's repetitions */
         _Atomic unsigned n_arrived;
         int r_other;
         _Atomic bool is_over;
 };
+
+static int pair_steps(void *state, unsigned n_steps)
+{
+        struct half *half = state;
+
+        return hot_steps(&half->hot, n_steps);
+}
+
+static int look_up_steps(void *state, unsigned n_steps)
+{
+        const struct half *half = state;
+        const struct target *target = half->hot.target;
+        CUstream stream = target->streams[half->hot.stream];
+        CUstreamCaptureStatus status;
+        unsigned long long id;
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++) {
+                r = CUDA_CALL(&target->cuda, cuStreamIsCapturing, stream, &status);
+                if (!r)
+                        r = CUDA_CALL(&target->cuda, cuStreamGetId, stream, &id);
+        }
+        return target_check_cuda(r);
+}
 
 /* Both leave it within nanoseconds of each other, if both have a CPU. Who waits keeps his: threads that
  * yield to each other may stay on one CPU for good. */
@@ -42,7 +71,7 @@ static void meet(struct threads *threads)
 }
 
 /* A thread whose steps fail goes on meeting the other one. */
-static int run_batches(struct threads *threads, struct hot *hot, int r, double *ret_ns)
+static int run_batches(struct threads *threads, struct half *half, int r, double *ret_ns)
 {
         struct samples batches = {.n = 0};
 
@@ -52,7 +81,7 @@ static int run_batches(struct threads *threads, struct hot *hot, int r, double *
                 meet(threads);
                 start = now_ns();
                 if (!r)
-                        r = hot_steps(hot, N_STEPS);
+                        r = threads->steps(half, N_STEPS);
                 meet(threads);
                 if (i >= N_FIRST_BATCHES)
                         samples_add(&batches, (double)(now_ns() - start) / N_STEPS);
@@ -69,7 +98,7 @@ static void *other_main(void *argument)
         int r = target_enter(&threads->target);
 
         while (sem_wait(&threads->begin) == 0 && !atomic_load(&threads->is_over)) {
-                r = run_batches(threads, &threads->halves[1].hot, r, &ns);
+                r = run_batches(threads, &threads->halves[1], r, &ns);
                 threads->r_other = r;
                 (void)sem_post(&threads->end);
         }
@@ -81,7 +110,7 @@ static int run_together(struct threads *threads, double *ret_ns)
         int r;
 
         (void)sem_post(&threads->begin);
-        r = run_batches(threads, &threads->halves[0].hot, 0, ret_ns);
+        r = run_batches(threads, &threads->halves[0], 0, ret_ns);
         (void)sem_wait(&threads->end);
         return r ? r : threads->r_other;
 }
@@ -92,7 +121,7 @@ static int take_turn(struct threads *threads, struct samples *alone, struct samp
         double ns;
         int r;
 
-        r = time_repetition(hot_steps, &threads->halves[0].hot, N_STEPS, &ns);
+        r = time_repetition(threads->steps, &threads->halves[0], N_STEPS, &ns);
         if (r)
                 return r;
         samples_add(alone, 1e3 / ns);
@@ -102,25 +131,37 @@ static int take_turn(struct threads *threads, struct samples *alone, struct samp
         return r;
 }
 
-static int measure(struct threads *threads, const struct options *options, struct rows *rows)
+static int measure_steps(struct threads *threads, timed_steps *steps, const struct options *options,
+                         struct row row, struct rows *rows)
 {
         struct samples alone = {.n = 0}, together = {.n = 0};
-        struct row row = {.name = "threads", .unit = "/us", .limit = ROW_AT_LEAST, .bound = BOUND};
+        int r = 0;
+
+        threads->steps = steps;
+        for (unsigned i = 0; i < count_repetitions(options) && !r; i++)
+                r = take_turn(threads, &alone, &together);
+        row.value = samples_median(&together);
+        row.baseline = samples_median(&alone);
+        return r ? r : rows_add(rows, &row);
+}
+
+static int measure(struct threads *threads, const struct options *options, struct rows *rows)
+{
+        struct row pairs = {
+                .name = "threads", .unit = "/us", .limit = ROW_AT_LEAST, .bound = BOUND};
+        struct row look_ups = {.name = "threads_look_ups", .unit = "/us"};
         int r;
 
         r = pthread_create(&threads->other, NULL, other_main, threads);
         if (r)
                 return -r;
-        for (unsigned i = 0; i < count_repetitions(options) && !r; i++)
-                r = take_turn(threads, &alone, &together);
+        r = measure_steps(threads, pair_steps, options, pairs, rows);
+        if (!r)
+                r = measure_steps(threads, look_up_steps, options, look_ups, rows);
         atomic_store(&threads->is_over, true);
         (void)sem_post(&threads->begin);
         (void)pthread_join(threads->other, NULL);
-        if (r)
-                return r;
-        row.value = samples_median(&together);
-        row.baseline = samples_median(&alone);
-        return rows_add(rows, &row);
+        return r;
 }
 
 int command_threads(const struct options *options, struct rows *rows)

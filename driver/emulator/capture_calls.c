@@ -20,7 +20,8 @@ EMULATOR_API CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureM
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!mode || !is_mode(*mode))
+        /* The driver takes any number here. */
+        if (!mode)
                 return CUDA_ERROR_INVALID_VALUE;
         *mode = capture_exchange_mode(*mode);
         return CUDA_SUCCESS;
