@@ -88,9 +88,12 @@ struct gpumem_request {
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
  * client serves pinned memory.
- * Blocks that no allocation needs stay with the process, so that memory that is needed again costs
- * nothing: as many as the process needed at its peak, which fades by half in 50 ms. GPUMEM_CACHE_SIZE,
- * such as 0 or 512MiB, bounds them for each pool.
+ * Blocks that no allocation needs, and whose GPU work is over, stay mapped, so that memory that is needed
+ * again costs nothing; the daemon may take them for other processes at any time. A thread of the
+ * library's sees to it: it begins when memory is first freed, blocks all signals, and is joined by
+ * gpumem_disconnect and at the process's exit; GPUMEM_SERVICE_THREAD=0 in the environment: there is none,
+ * and those who free do it. With GPUMEM_CACHE_SIZE, such as 0 or 512MiB, the daemon takes nothing, and
+ * what is empty beyond that size, for each pool, is given back instead.
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
