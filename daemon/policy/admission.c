@@ -77,6 +77,24 @@ static int timeout_outcome(const struct request *request)
         return request->may_wait ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED;
 }
 
+static unsigned take_looks(struct turn *turn, unsigned n)
+{
+        if (n > turn->n_looks)
+                n = turn->n_looks;
+        turn->n_looks -= n;
+        return n;
+}
+
+/* Before a block is made: see room.h. */
+static void thin_out(struct turn *turn, const struct request *request)
+{
+        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK)};
+
+        turn->n_sure_bytes += room_thin_out(turn->pool, request->client, request->n_bytes,
+                                            turn->now_ns, &looks);
+        turn->n_looks += looks.n_left;
+}
+
 /* Returns whether the request has had its share of the turn's bytes. */
 static bool serve_covered(struct turn *turn, struct request *request)
 {
@@ -86,6 +104,7 @@ static bool serve_covered(struct turn *turn, struct request *request)
                 turn->held = true;
                 return true;
         }
+        thin_out(turn, request);
         r = request_create(request);
         if (r)
                 request_refuse(request, r);
@@ -155,11 +174,9 @@ static void serve_one(struct turn *turn, struct request *request)
 /* Looks are shared out, or one that waits in vain would leave none for those behind it. */
 static void serve_with_looks(struct turn *turn, struct request *request)
 {
-        unsigned n = turn->n_looks < IDLE_LOOKS_A_REQUEST ? turn->n_looks : IDLE_LOOKS_A_REQUEST;
-
-        turn->looks.n_left = n;
+        turn->looks.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST);
         serve_one(turn, request);
-        turn->n_looks -= n - turn->looks.n_left;
+        turn->n_looks += turn->looks.n_left;
 }
 
 static void walk(struct pool *pool, uint64_t now_ns)

@@ -124,6 +124,7 @@ struct model_pool {
         uint64_t last_reserved; /* at that */
         bool was_trimmed;       /* since then, so that blocks went for nobody's sake */
         bool was_limited;       /* or for one that was refused in the end */
+        bool was_ordered;       /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
