@@ -42,10 +42,15 @@ static bool is_hopeless(const struct request *request)
                (request->n_backs == pool->n_backs || pool->totals.incoming > 0);
 }
 
-static bool cover_hopeless(const struct request *request)
+static bool cover_hopeless(struct turn *turn, const struct request *request)
 {
-        return request->pool->totals.incoming > 0 ||
-               room_evict(holding_of(request), request->n_bytes, ROOM_UNMAPPED) > 0;
+        if (request->pool->totals.incoming > 0 ||
+            room_evict(holding_of(request), request->n_bytes, ROOM_UNMAPPED) > 0)
+                return true;
+        if (request->deadline_ns > turn->now_ns)
+                room_call_in(turn->pool, request->client, request->n_bytes, ROOM_SOME, turn->now_ns,
+                             &turn->looks);
+        return false;
 }
 
 /* Whether bytes that come for certain serve the request; cached blocks are let go if that helps. */
@@ -54,14 +59,14 @@ static bool cover(struct turn *turn, const struct request *request)
         uint64_t n_missing_bytes;
 
         if (is_hopeless(request))
-                return cover_hopeless(request);
+                return cover_hopeless(turn, request);
         if (turn->n_owed_bytes == 0 && turn->n_sure_bytes >= request->n_bytes)
                 return true;
         n_missing_bytes = request->n_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
-                        room_call_in(turn->pool, request->client, n_missing_bytes, turn->now_ns,
-                                     &turn->looks);
+                        room_call_in(turn->pool, request->client, n_missing_bytes, ROOM_ENOUGH,
+                                     turn->now_ns, &turn->looks);
                 return false;
         }
         turn->n_sure_bytes += room_evict(holding_of(request), n_missing_bytes, ROOM_UNMAPPED);

@@ -18,7 +18,8 @@
  * that the same limit binds (quota.h). One that they could never allow is refused at once.
  *
  * When the driver has less than the pool's limit, a request is tried again only after bytes of the
- * pool have come back to the driver; cached blocks are let go for that, as far as there are any. */
+ * pool have come back to the driver; cached blocks are let go for that, as far as there are any, and if it waits
+ * idle leases' too. */
 #pragma once
 
 #include <stdint.h>

@@ -3,6 +3,7 @@
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
+#include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/tenant.h"
 
@@ -58,7 +59,7 @@ static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
 }
 
 void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                  uint64_t now_ns, struct looks *looks)
+                  enum room_amount amount, uint64_t now_ns, struct looks *looks)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -74,7 +75,7 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
                 idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);
                 n_there_bytes += others.n_bytes;
         }
-        if (n_there_bytes < n_left_bytes)
+        if (n_there_bytes < n_left_bytes && amount == ROOM_ENOUGH)
                 return;
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
@@ -127,8 +128,20 @@ uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n
         return n_sure_bytes;
 }
 
+static void revoke_excess(struct pool *pool)
+{
+        struct block *block, *next;
+
+        for (block = TAILQ_FIRST(&pool->leased); block && pool_excess(pool); block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (lease_revoke(TAILQ_FIRST(&block->leases)))
+                        block_let_go(block);
+        }
+}
+
 void room_trim(struct pool *pool)
 {
         (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED);
         (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED);
+        revoke_excess(pool);
 }

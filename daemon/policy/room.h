@@ -22,9 +22,10 @@ uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind
 
 /* For a client's request that waits for others, and that everything unmapped does not serve. If the
  * mapped blocks would, enough of them are let go: they linger on their mappers' charge until
- * unmapped. */
+ * unmapped. ROOM_SOME: also if they would not; nobody knows how much the driver lacks. */
+enum room_amount { ROOM_ENOUGH, ROOM_SOME };
 void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                  uint64_t now_ns, struct looks *looks);
+                  enum room_amount amount, uint64_t now_ns, struct looks *looks);
 
 /* So much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
  * what is reserved, or a few blocks. */
@@ -41,5 +42,5 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
 uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
                        uint64_t now_ns, struct looks *looks);
 
-/* The pool's limit was lowered: lets go of what is cached beyond it. */
+/* The pool's limit was lowered: lets go of what is cached beyond it, and of what is idle. */
 void room_trim(struct pool *pool);

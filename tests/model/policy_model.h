@@ -173,6 +173,9 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
                                 enum model_board board);
 /* The client writes on its board, whatever it likes. */
 void model_say(struct model *model, struct model_client *client, uint32_t slot, uint64_t word);
+/* Not shared, and its client says that it does not use it. */
+bool model_is_idle(const struct model_lease *lease);
+
 /* The client is about to end: notes what it does not use at this moment. */
 void model_note_idle(struct model_client *client);
 /* Finds out what the policy has revoked since it was asked last. */

@@ -126,6 +126,74 @@ START_TEST(pinned_memory_stays)
 }
 END_TEST
 
+START_TEST(free_all_takes_what_is_idle)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
+        struct held busy = hold(&world, a, 2 * MIB), idle = hold(&world, a, 4 * MIB);
+        struct held others = hold(&world, other, 8 * MIB);
+        struct order order;
+
+        mark_idle(&world, a, idle.lease);
+        mark_idle(&world, other, others.lease);
+        ck_assert_int_eq(policy_free_all(world.policy, kin, 1, SCOPE_TENANT, POLICY_ALL_POOLS), 0);
+        expect_release(&world, idle.block);
+        expect_notice(&world, a, idle.lease);
+        order = take(&world, ORDER_FREED);
+        ck_assert_uint_eq(order.n_bytes, 4 * MIB);
+        ck_assert_uint_eq(order.n_blocks, 1);
+        ck_assert_int_eq(policy_free_all(world.policy, kin, 2, SCOPE_NODE, 0), 0);
+        expect_release(&world, others.block);
+        expect_notice(&world, other, others.lease);
+        ck_assert_uint_eq(take(&world, ORDER_FREED).n_bytes, 8 * MIB);
+        ck_assert(!was_revoked(&world, a, busy.lease));
+        expect_totals(&world, 2 * MIB, 0, 12 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(lowered_limit_takes_what_is_idle)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1);
+        struct held old = hold(&world, a, 4 * MIB), busy = hold(&world, a, 4 * MIB);
+        struct held young = hold(&world, a, 4 * MIB);
+
+        mark_idle(&world, a, young.lease);
+        mark_idle(&world, a, old.lease);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 10 * MIB, 0), 0);
+        expect_release(&world, old.block);
+        expect_notice(&world, a, old.lease);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, busy.lease) && !was_revoked(&world, a, young.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(full_driver_takes_what_is_idle_for_one_that_waits)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *other = join(&world, 2);
+        struct held idle = hold(&world, other, 4 * MIB);
+
+        mark_idle(&world, other, idle.lease);
+        ask(&world, a, 1, 8 * MIB, 0);
+        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
+        ck_assert(!was_revoked(&world, other, idle.lease));
+        /* It is less than is asked for, but perhaps all that is missing. */
+        ask(&world, a, 2, 8 * MIB, UINT64_MAX);
+        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_release(&world, idle.block);
+        expect_notice(&world, other, idle.lease);
+        expect_idle(&world);
+        unmap(&world, other, idle.id);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 2);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *tests[] = {
@@ -134,6 +202,9 @@ int main(void)
                 the_askers_own_goes_before_cached_ones_and_those_before_others,
                 another_tenant_is_not_robbed_for_it_twice_at_once,
                 pinned_memory_stays,
+                free_all_takes_what_is_idle,
+                lowered_limit_takes_what_is_idle,
+                full_driver_takes_what_is_idle_for_one_that_waits,
         };
 
         return run_tests("policy: reserve", tests, ARRAY_SIZE(tests));
