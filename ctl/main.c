@@ -28,7 +28,7 @@ static const char help_text[] =
         "  clients, blocks, tenants\n"
         "                 who holds what; only root and the daemon's user see that of others\n"
         "  reset-peaks    PEAK of tenants, reserved_peak of stats --json begin anew\n"
-        "  free-all       gives cached blocks back to the driver\n"
+        "  free-all       gives cached and idle blocks back to the driver\n"
         "  limits         what clients, tenants and pools may have; see gpumemctl limits --help\n"
         "\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"

@@ -42,10 +42,15 @@ static bool is_hopeless(const struct request *request)
                (request->n_backs == pool->n_backs || pool->totals.incoming > 0);
 }
 
-static bool cover_hopeless(const struct request *request)
+static bool cover_hopeless(struct turn *turn, const struct request *request)
 {
-        return request->pool->totals.incoming > 0 ||
-               room_evict(holding_of(request), request->n_bytes, ROOM_UNMAPPED) > 0;
+        if (request->pool->totals.incoming > 0 ||
+            room_evict(holding_of(request), request->n_bytes, ROOM_UNMAPPED) > 0)
+                return true;
+        if (request->deadline_ns > turn->now_ns)
+                room_call_in(turn->pool, request->client, request->n_bytes, ROOM_SOME, turn->now_ns,
+                             &turn->looks);
+        return false;
 }
 
 /* Whether bytes that come for certain serve the request; cached blocks are let go if that helps. */
@@ -54,14 +59,14 @@ static bool cover(struct turn *turn, const struct request *request)
         uint64_t n_missing_bytes;
 
         if (is_hopeless(request))
-                return cover_hopeless(request);
+                return cover_hopeless(turn, request);
         if (turn->n_owed_bytes == 0 && turn->n_sure_bytes >= request->n_bytes)
                 return true;
         n_missing_bytes = request->n_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
-                        room_call_in(turn->pool, request->client, n_missing_bytes, turn->now_ns,
-                                     &turn->looks);
+                        room_call_in(turn->pool, request->client, n_missing_bytes, ROOM_ENOUGH,
+                                     turn->now_ns, &turn->looks);
                 return false;
         }
         turn->n_sure_bytes += room_evict(holding_of(request), n_missing_bytes, ROOM_UNMAPPED);
@@ -77,6 +82,24 @@ static int timeout_outcome(const struct request *request)
         return request->may_wait ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED;
 }
 
+static unsigned take_looks(struct turn *turn, unsigned n)
+{
+        if (n > turn->n_looks)
+                n = turn->n_looks;
+        turn->n_looks -= n;
+        return n;
+}
+
+/* Before a block is made: see room.h. */
+static void thin_out(struct turn *turn, const struct request *request)
+{
+        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK)};
+
+        turn->n_sure_bytes += room_thin_out(turn->pool, request->client, request->n_bytes,
+                                            turn->now_ns, &looks);
+        turn->n_looks += looks.n_left;
+}
+
 /* Returns whether the request has had its share of the turn's bytes. */
 static bool serve_covered(struct turn *turn, struct request *request)
 {
@@ -86,6 +109,7 @@ static bool serve_covered(struct turn *turn, struct request *request)
                 turn->held = true;
                 return true;
         }
+        thin_out(turn, request);
         r = request_create(request);
         if (r)
                 request_refuse(request, r);
@@ -155,11 +179,9 @@ static void serve_one(struct turn *turn, struct request *request)
 /* Looks are shared out, or one that waits in vain would leave none for those behind it. */
 static void serve_with_looks(struct turn *turn, struct request *request)
 {
-        unsigned n = turn->n_looks < IDLE_LOOKS_A_REQUEST ? turn->n_looks : IDLE_LOOKS_A_REQUEST;
-
-        turn->looks.n_left = n;
+        turn->looks.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST);
         serve_one(turn, request);
-        turn->n_looks -= n - turn->looks.n_left;
+        turn->n_looks += turn->looks.n_left;
 }
 
 static void walk(struct pool *pool, uint64_t now_ns)

@@ -5,6 +5,9 @@
  * room that letting go of blocks makes (room.h). While bytes that
  * come for certain will serve it, it is kept whatever its deadline: that is no waiting for others.
  *
+ * What nobody uses does not pile up beside what is used: where a new block of a device is made although
+ * more than a little is cached or idle that did not serve the request, as much of that goes (room.h).
+ *
  * Fairness: room goes to requests in the order of asking, whatever their size. A younger one never
  * takes room that an older one waits for, nor lets it go for itself; so a large request is not
  * starved by small ones, and a small one waits behind it. One thing passes an older request: a
@@ -15,7 +18,8 @@
  * that the same limit binds (quota.h). One that they could never allow is refused at once.
  *
  * When the driver has less than the pool's limit, a request is tried again only after bytes of the
- * pool have come back to the driver; cached blocks are let go for that, as far as there are any. */
+ * pool have come back to the driver; cached blocks are let go for that, as far as there are any, and if it waits
+ * idle leases' too. */
 #pragma once
 
 #include <stdint.h>

@@ -5,6 +5,7 @@
 
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
 
@@ -20,11 +21,17 @@ static void take_block(struct free_all *free_all, struct block *block)
 static void take_pool(struct free_all *free_all, struct pool *pool, enum policy_scope scope)
 {
         struct holding *holding = &free_all->client->tenant->holdings[pool->id];
-        struct block *block;
+        struct block *block, *next;
 
         while ((block = scope == SCOPE_NODE ? TAILQ_FIRST(&pool->cached)
                                             : TAILQ_FIRST(&holding->cached)))
                 take_block(free_all, block);
+        for (block = TAILQ_FIRST(&pool->leased); block; block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if ((scope == SCOPE_NODE || block->holding == holding) &&
+                    lease_revoke(TAILQ_FIRST(&block->leases)))
+                        take_block(free_all, block);
+        }
 }
 
 static void answer_if_done(struct free_all *free_all)

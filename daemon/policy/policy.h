@@ -125,7 +125,7 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
 int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease_id,
                     uint64_t now_ns);
 
-/* Gives cached blocks back to the driver: those of the client's tenant, or everybody's; of one
+/* Gives blocks that are cached, or in idle leases, back to the driver: those of the client's tenant, or everybody's; of one
  * pool, or of POLICY_ALL_POOLS. Leads to ORDER_FREED when the last of them is released. */
 enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
@@ -206,7 +206,8 @@ int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid
 /* The table in force, or NULL. */
 const struct limit_table *policy_limits(const struct policy *policy);
 
-/* The most that a pool may reserve from now on. Cached blocks beyond it are let go; leases stay.
+/* The most that a pool may reserve from now on. Cached blocks beyond it are let go, then those of
+ * idle leases, longest ago first; busy ones stay.
  * GPUMEM_E_NO_POOL. */
 int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);
 

@@ -3,6 +3,7 @@
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
+#include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/tenant.h"
 
@@ -58,7 +59,7 @@ static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
 }
 
 void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                  uint64_t now_ns, struct looks *looks)
+                  enum room_amount amount, uint64_t now_ns, struct looks *looks)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -74,7 +75,7 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
                 idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);
                 n_there_bytes += others.n_bytes;
         }
-        if (n_there_bytes < n_left_bytes)
+        if (n_there_bytes < n_left_bytes && amount == ROOM_ENOUGH)
                 return;
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
@@ -82,8 +83,65 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
         idle_rob(&others, n_left_bytes, now_ns);
 }
 
+static uint64_t spare_bytes(const struct pool *pool)
+{
+        uint64_t n_bytes = pool->reserved_peak / ROOM_SPARE_PART;
+
+        return n_bytes > ROOM_SPARE_BYTES ? n_bytes : ROOM_SPARE_BYTES;
+}
+
+/* Idle leases of the tenant, and those of others as far as they are needed to see n_bytes unused. */
+static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t now_ns,
+                            struct looks *looks, struct idle_leases *own,
+                            struct idle_leases *others)
+{
+        const struct totals *totals = &holding->pool->totals;
+        uint64_t n_found_bytes = totals->evictable + totals->mapped_cached;
+
+        idle_add_own(own, holding, NULL, looks);
+        n_found_bytes += own->n_bytes;
+        if (n_found_bytes < n_bytes)
+                idle_add_others(others, holding, n_bytes - n_found_bytes, now_ns, looks);
+        return n_found_bytes + others->n_bytes;
+}
+
+uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
+                       uint64_t now_ns, struct looks *looks)
+{
+        struct holding *holding = &asker->tenant->holdings[pool->id];
+        struct idle_leases own = {.n = 0}, others = {.n = 0};
+        uint64_t n_spare_bytes = spare_bytes(pool), n_left_bytes, n_sure_bytes;
+
+        if (pool->settings.kind != POLICY_DEVICE)
+                return 0;
+        n_left_bytes = less(
+                find_unused(holding, n_spare_bytes + n_new_bytes, now_ns, looks, &own, &others),
+                n_spare_bytes);
+        if (n_left_bytes > n_new_bytes)
+                n_left_bytes = n_new_bytes;
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
+        n_sure_bytes = room_evict(holding, n_left_bytes, ROOM_UNMAPPED);
+        n_left_bytes = less(n_left_bytes, n_sure_bytes);
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
+        idle_rob(&others, n_left_bytes, now_ns);
+        return n_sure_bytes;
+}
+
+static void revoke_excess(struct pool *pool)
+{
+        struct block *block, *next;
+
+        for (block = TAILQ_FIRST(&pool->leased); block && pool_excess(pool); block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (lease_revoke(TAILQ_FIRST(&block->leases)))
+                        block_let_go(block);
+        }
+}
+
 void room_trim(struct pool *pool)
 {
         (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED);
         (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED);
+        revoke_excess(pool);
 }

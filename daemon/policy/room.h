@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "base/size.h"
+
 struct client;
 struct holding;
 struct looks;
@@ -20,9 +22,25 @@ uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind
 
 /* For a client's request that waits for others, and that everything unmapped does not serve. If the
  * mapped blocks would, enough of them are let go: they linger on their mappers' charge until
- * unmapped. */
+ * unmapped. ROOM_SOME: also if they would not; nobody knows how much the driver lacks. */
+enum room_amount { ROOM_ENOUGH, ROOM_SOME };
 void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                  uint64_t now_ns, struct looks *looks);
+                  enum room_amount amount, uint64_t now_ns, struct looks *looks);
 
-/* The pool's limit was lowered: lets go of what is cached beyond it. */
+/* So much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
+ * what is reserved, or a few blocks. */
+#define ROOM_SPARE_PART  32
+#define ROOM_SPARE_BYTES (64 * MIB)
+
+/* Looks at leases for that: 20 us, where making the block takes ten times as long. */
+#define ROOM_LOOKS_A_BLOCK 512
+
+/* A new block is about to be made for the client's request, which nothing served that is cached or idle.
+ * What there is of that beyond the above is let go, as much as is made: the idle leases of the asking
+ * client first, then as in room_call_in. Nobody waits for it. Pinned memory is dear to make, and stays.
+ * Returns how much of it comes back for certain. */
+uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
+                       uint64_t now_ns, struct looks *looks);
+
+/* The pool's limit was lowered: lets go of what is cached beyond it, and of what is idle. */
 void room_trim(struct pool *pool);

@@ -124,6 +124,7 @@ struct model_pool {
         uint64_t last_reserved; /* at that */
         bool was_trimmed;       /* since then, so that blocks went for nobody's sake */
         bool was_limited;       /* or for one that was refused in the end */
+        bool was_ordered;       /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
@@ -172,6 +173,9 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
                                 enum model_board board);
 /* The client writes on its board, whatever it likes. */
 void model_say(struct model *model, struct model_client *client, uint32_t slot, uint64_t word);
+/* Not shared, and its client says that it does not use it. */
+bool model_is_idle(const struct model_lease *lease);
+
 /* The client is about to end: notes what it does not use at this moment. */
 void model_note_idle(struct model_client *client);
 /* Finds out what the policy has revoked since it was asked last. */

@@ -241,6 +241,8 @@ static void check_evictions(struct model *model)
                 check_oldest_went(model, block);
                 if (model->pools[block->pool].was_trimmed || model->pools[block->pool].was_limited)
                         continue;
+                if (model->pools[block->pool].was_ordered && block->pool != MODEL_PINNED_POOL)
+                        continue;
                 /* What was revoked for another request may have served the one that it was for. */
                 if (model->revoked)
                         continue;
@@ -266,6 +268,7 @@ static void begin_anew(struct model *model, uint32_t pool)
         expected->last_reserved = model_reserved(model, pool);
         expected->was_trimmed = false;
         expected->was_limited = false;
+        expected->was_ordered = false;
 }
 
 static void forget_revoked(struct model *model)

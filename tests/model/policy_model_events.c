@@ -256,13 +256,18 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
         free_all->client = client;
         free_all->serial = ++model->last_serial;
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->state != MODEL_CACHED)
+                bool is_idle = block->state == MODEL_HELD &&
+                               model_is_idle(TAILQ_FIRST(&block->leases));
+
+                if (block->state != MODEL_CACHED && !is_idle)
                         continue;
                 if (scope == SCOPE_TENANT && block->uid != client->uid)
                         continue;
                 if (pool != POLICY_ALL_POOLS && pool != block->pool)
                         continue;
-                block->state = MODEL_RELEASING;
+                /* One that is idle is noted as revoked when orders are taken. */
+                if (!is_idle)
+                        block->state = MODEL_RELEASING;
                 block->free_all = free_all;
                 free_all->n_bytes += block->n_bytes;
                 free_all->n_blocks++;

@@ -122,6 +122,7 @@ static struct model_block *take_create(struct model *model, const struct order *
         LIST_INSERT_HEAD(&model->blocks, block, link);
         model->last_block_id = block->id;
         model->pools[block->pool].n_jobs++;
+        model->pools[block->pool].was_ordered = true;
         request->block = block;
         request->n_backs = model->pools[block->pool].n_backs;
         return block_of(model, order);

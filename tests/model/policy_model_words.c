@@ -9,14 +9,20 @@ void model_say(struct model *model, struct model_client *client, uint32_t slot, 
         atomic_store(&client->words[slot], word);
 }
 
+bool model_is_idle(const struct model_lease *lease)
+{
+        const struct model_client *client = lease->client;
+
+        return lease->busy && client->words && !(lease->block->properties & POLICY_SHAREABLE) &&
+               board_is(&client->words[lease->slot], lease->id, BOARD_IDLE);
+}
+
 void model_note_idle(struct model_client *client)
 {
         struct model_lease *lease;
 
         LIST_FOREACH (lease, &client->leases, client_link)
-                lease->idle_at_end = lease->busy && client->words &&
-                                     !(lease->block->properties & POLICY_SHAREABLE) &&
-                                     board_is(&client->words[lease->slot], lease->id, BOARD_IDLE);
+                lease->idle_at_end = model_is_idle(lease);
 }
 
 /* It was idle, and nobody but the policy says that it is revoked. */

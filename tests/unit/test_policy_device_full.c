@@ -114,9 +114,9 @@ START_TEST(unmapping_lets_it_try_again)
         struct held held = cache(&world, b, 4 * MIB, RETURN_MAPPED);
 
         ask_in_vain(&world, a, 1, 4 * MIB, 5000);
+        expect_release(&world, held.block);
         expect_idle(&world);
         unmap(&world, b, held.id);
-        expect_release(&world, held.block);
         (void)take(&world, ORDER_CREATE);
         world_free(&world);
 }

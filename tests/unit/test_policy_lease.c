@@ -73,12 +73,12 @@ START_TEST(smallest_block_that_serves_is_granted)
 {
         struct world world = world_new(1000 * MIB);
         struct client *client = join(&world, 1);
-        struct held small = cache(&world, client, 66 * MIB, RETURN_UNMAPPED);
-        struct held large = cache(&world, client, 72 * MIB, RETURN_UNMAPPED);
+        struct held small = cache(&world, client, 34 * MIB, RETURN_UNMAPPED);
+        struct held large = cache(&world, client, 36 * MIB, RETURN_UNMAPPED);
 
-        ask(&world, client, 1, 64 * MIB, 0);
+        ask(&world, client, 1, 32 * MIB, 0);
         ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, small.block);
-        ask(&world, client, 2, 64 * MIB, 0);
+        ask(&world, client, 2, 32 * MIB, 0);
         ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, large.block);
         world_free(&world);
 }

@@ -1,0 +1,211 @@
+/* What nobody uses does not pile up beside new blocks. */
+#include "base/err.h"
+#include "daemon/policy/idle.h"
+#include "daemon/policy/room.h"
+#include "tests/unit/policy_world.h"
+
+#define LARGE (8 * ROOM_SPARE_BYTES)
+
+START_TEST(a_little_stays)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, ROOM_SPARE_BYTES);
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 2 * ROOM_SPARE_BYTES, 0);
+        (void)take(&world, ORDER_CREATE);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, held.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held[4];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                held[i] = hold(&world, a, ROOM_SPARE_BYTES);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                mark_idle(&world, a, held[i].lease);
+        /* Its properties are others. */
+        ask_with(&world, b,
+                 &(struct policy_ask){
+                         .serial = 1, .n_bytes = 2 * MIB, .properties = POLICY_SHAREABLE});
+        expect_release(&world, held[0].block);
+        expect_notice(&world, a, held[0].lease);
+        (void)take(&world, ORDER_CREATE);
+        expect_idle(&world);
+        /* What is on its way counts no more: two are to stay less than one of these. */
+        ask_with(&world, b,
+                 &(struct policy_ask){.serial = 2,
+                                      .n_bytes = 2 * ROOM_SPARE_BYTES,
+                                      .properties = POLICY_SHAREABLE});
+        expect_release(&world, held[1].block);
+        expect_notice(&world, a, held[1].lease);
+        expect_release(&world, held[2].block);
+        expect_notice(&world, a, held[2].lease);
+        (void)take(&world, ORDER_CREATE);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, held[3].lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
+        struct held others = hold(&world, other, ROOM_SPARE_BYTES);
+        struct held kins = hold(&world, kin, ROOM_SPARE_BYTES), own = hold(&world, a, 2 * MIB);
+        struct held cached = cache(&world, kin, 2 * MIB, RETURN_UNMAPPED);
+        const struct held *order[] = {&own, &cached, &kins, &others};
+
+        mark_idle(&world, other, others.lease);
+        mark_idle(&world, kin, kins.lease);
+        mark_idle(&world, a, own.lease);
+        ask(&world, a, 1, 3 * ROOM_SPARE_BYTES, 0);
+        for (unsigned i = 0; i + 1 < ARRAY_SIZE(order); i++) {
+                expect_release(&world, order[i]->block);
+                if (order[i] != &cached)
+                        expect_notice(&world, i ? kin : a, order[i]->lease);
+        }
+        (void)take(&world, ORDER_CREATE);
+        expect_idle(&world);
+        /* That was a little. */
+        ck_assert(!was_revoked(&world, other, others.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(another_tenant_is_not_robbed_for_it_twice_at_once)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *other = join(&world, 2);
+        struct held held[4];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                held[i] = hold(&world, other, ROOM_SPARE_BYTES);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                mark_idle(&world, other, held[i].lease);
+        ask(&world, a, 1, 2 * MIB, 0);
+        expect_release(&world, held[0].block);
+        expect_notice(&world, other, held[0].lease);
+        (void)take(&world, ORDER_CREATE);
+        ask(&world, a, 2, 4 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        expect_idle(&world);
+        world.now_ns += IDLE_ROB_NS;
+        ask(&world, a, 3, 6 * MIB, 0);
+        expect_release(&world, held[1].block);
+        expect_notice(&world, other, held[1].lease);
+        (void)take(&world, ORDER_CREATE);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(pinned_memory_stays)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1);
+
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 1, LARGE, 0), 0);
+        for (uint32_t i = 1; i <= 3; i++) {
+                struct policy_ask pinned = {.pool = 1, .serial = i, .n_bytes = i * 80 * MIB};
+
+                ask_with(&world, a, &pinned);
+                created(&world, take(&world, ORDER_CREATE).block, 0);
+                give_back(&world, a, expect_grant(&world, a, i), RETURN_UNMAPPED);
+                expect_idle(&world);
+        }
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(free_all_takes_what_is_idle)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
+        struct held busy = hold(&world, a, 2 * MIB), idle = hold(&world, a, 4 * MIB);
+        struct held others = hold(&world, other, 8 * MIB);
+        struct order order;
+
+        mark_idle(&world, a, idle.lease);
+        mark_idle(&world, other, others.lease);
+        ck_assert_int_eq(policy_free_all(world.policy, kin, 1, SCOPE_TENANT, POLICY_ALL_POOLS), 0);
+        expect_release(&world, idle.block);
+        expect_notice(&world, a, idle.lease);
+        order = take(&world, ORDER_FREED);
+        ck_assert_uint_eq(order.n_bytes, 4 * MIB);
+        ck_assert_uint_eq(order.n_blocks, 1);
+        ck_assert_int_eq(policy_free_all(world.policy, kin, 2, SCOPE_NODE, 0), 0);
+        expect_release(&world, others.block);
+        expect_notice(&world, other, others.lease);
+        ck_assert_uint_eq(take(&world, ORDER_FREED).n_bytes, 8 * MIB);
+        ck_assert(!was_revoked(&world, a, busy.lease));
+        expect_totals(&world, 2 * MIB, 0, 12 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(lowered_limit_takes_what_is_idle)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1);
+        struct held old = hold(&world, a, 4 * MIB), busy = hold(&world, a, 4 * MIB);
+        struct held young = hold(&world, a, 4 * MIB);
+
+        mark_idle(&world, a, young.lease);
+        mark_idle(&world, a, old.lease);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 10 * MIB, 0), 0);
+        expect_release(&world, old.block);
+        expect_notice(&world, a, old.lease);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, busy.lease) && !was_revoked(&world, a, young.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(full_driver_takes_what_is_idle_for_one_that_waits)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *other = join(&world, 2);
+        struct held idle = hold(&world, other, 4 * MIB);
+
+        mark_idle(&world, other, idle.lease);
+        ask(&world, a, 1, 8 * MIB, 0);
+        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
+        ck_assert(!was_revoked(&world, other, idle.lease));
+        /* It is less than is asked for, but perhaps all that is missing. */
+        ask(&world, a, 2, 8 * MIB, UINT64_MAX);
+        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_release(&world, idle.block);
+        expect_notice(&world, other, idle.lease);
+        expect_idle(&world);
+        unmap(&world, other, idle.id);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 2);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                a_little_stays,
+                as_much_goes_as_is_made_and_the_oldest_of_it,
+                the_askers_own_goes_before_cached_ones_and_those_before_others,
+                another_tenant_is_not_robbed_for_it_twice_at_once,
+                pinned_memory_stays,
+                free_all_takes_what_is_idle,
+                lowered_limit_takes_what_is_idle,
+                full_driver_takes_what_is_idle_for_one_that_waits,
+        };
+
+        return run_tests("policy: reserve", tests, ARRAY_SIZE(tests));
+}
