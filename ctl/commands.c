@@ -130,9 +130,9 @@ static void format_count(char *cell, uint64_t value)
 
 static void add_stats_columns(struct table *table)
 {
-        static const char *const headings[] = {"RESERVED",  "OF",      "LEASED",   "CACHED",
-                                               "LINGERING", "CHARGED", "DECLARED", "BLOCKS",
-                                               "CLIENTS",   "WAITING"};
+        static const char *const headings[] = {"RESERVED", "OF",        "LEASED",  "IDLE",
+                                               "CACHED",   "LINGERING", "CHARGED", "DECLARED",
+                                               "BLOCKS",   "CLIENTS",   "WAITING"};
 
         table_add_column(table, "POOL", TABLE_RIGHT);
         table_add_column(table, "KIND", TABLE_LEFT);
@@ -152,6 +152,7 @@ static void fill_stats_row(struct table_row *row, const struct pool_row *pool,
         format_bytes(row->cells[cell++], stats->reserved);
         format_bytes(row->cells[cell++], stats->max);
         format_bytes(row->cells[cell++], stats->leased);
+        format_bytes(row->cells[cell++], stats->idle);
         format_bytes(row->cells[cell++], stats->cached);
         format_bytes(row->cells[cell++], stats->lingering);
         format_bytes(row->cells[cell++], stats->charged);

@@ -6,6 +6,18 @@
 #include "daemon/policy/state.h"
 #include "gpumem.h"
 
+uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0;
+
+        if (pool >= policy->n_pools)
+                return 0;
+        TAILQ_FOREACH (block, &policy->pools[pool]->leased, pool_age_link)
+                n_bytes += lease_is_idle(TAILQ_FIRST(&block->leases)) ? block->bin->n_bytes : 0;
+        return n_bytes;
+}
+
 int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
                         struct pool_figures *ret_figures)
 {
@@ -30,6 +42,9 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
                 .n_creates = pool->n_creates,
                 .n_releases = pool->n_releases,
                 .n_refusals = pool->n_refusals,
+                .n_revocations = pool->n_revocations,
+                .n_known_grants = pool->n_known_grants,
+                .n_notices = pool->n_notices,
         };
         return 0;
 }

@@ -142,6 +142,7 @@ bool lease_revoke(struct lease *lease)
         lease_end_use(lease);
         lease->revoked = true;
         lease->client->policy->n_revocations++;
+        block_its_pool(lease->block)->n_revocations++;
         return true;
 }
 
@@ -152,5 +153,6 @@ void lease_call_in(struct lease *lease)
         if (!lease->revoked || lease->called_in || client->eof || client->dead)
                 return;
         lease->called_in = true;
+        block_its_pool(lease->block)->n_notices++;
         order_push(&client->policy->orders, &lease->order, ORDER_NOTICE);
 }

@@ -36,7 +36,9 @@ static bool is_known(const struct lease *granted)
 static struct order of_lease(struct order_node *node)
 {
         struct lease *lease = CONTAINER_OF(node, struct lease, order);
+        bool known = is_known(lease);
 
+        block_its_pool(lease->block)->n_known_grants += known;
         return (struct order){
                 .kind = ORDER_GRANT,
                 .client = lease->client,
@@ -44,7 +46,7 @@ static struct order of_lease(struct order_node *node)
                 .serial = lease->serial,
                 .block = lease->block,
                 .lease = lease,
-                .known = is_known(lease),
+                .known = known,
         };
 }
 

@@ -253,11 +253,17 @@ struct pool_figures {
         uint64_t n_creates;
         uint64_t n_releases;
         uint64_t n_refusals;
+        uint64_t n_revocations;
+        uint64_t n_known_grants;
+        uint64_t n_notices;
 };
 
 /* GPUMEM_E_NO_POOL for an unknown pool. */
 int policy_pool_figures(const struct policy *policy, uint32_t pool,
                         struct pool_figures *ret_figures);
+
+/* Bytes of the pool's leases that are idle at this moment: looks at every word. */
+uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);

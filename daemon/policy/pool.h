@@ -38,6 +38,9 @@ struct pool {
         uint64_t n_creates;
         uint64_t n_releases;
         uint64_t n_refusals;
+        uint64_t n_revocations;
+        uint64_t n_known_grants;
+        uint64_t n_notices;
 };
 
 int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *settings,

@@ -42,6 +42,7 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row)
                 .reserved_peak = figures.reserved_peak,
                 .leased = figures.leased,
                 .cached = figures.cached,
+                .idle = policy_idle_bytes(server->policy, pool),
                 .lingering = figures.lingering,
                 .charged = figures.charged,
                 .declared = figures.declared,
@@ -52,6 +53,9 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row)
                 .creates = figures.n_creates,
                 .releases = figures.n_releases,
                 .refusals = figures.n_refusals,
+                .revocations = figures.n_revocations,
+                .known_grants = figures.n_known_grants,
+                .notices = figures.n_notices,
         };
         add_clients(server, pool, row);
         return 0;
