@@ -19,7 +19,8 @@ struct state {
 
 struct walk {
         const struct world_kind *kind;
-        struct state *states; /* in the order in which they were found; the first one is the start */
+        struct state
+                *states; /* in the order in which they were found; the first one is the start */
         uint64_t n_states, n_states_max;
         uint64_t n_edges;
         struct fingerprint *seen; /* a table of open addresses */

@@ -14,9 +14,15 @@ static bool may_send(const struct party *party)
         return !party->left && party->to_daemon.n < N_SENT_MAX;
 }
 
-static void send(struct party *party, enum message_kind kind, uint64_t lease)
+static void send(struct party *party, enum message_kind kind)
 {
-        queue_put(&party->to_daemon, (struct message){.kind = kind, .lease = lease});
+        queue_put(&party->to_daemon, (struct message){.kind = kind});
+}
+
+static void send_of(struct party *party, enum message_kind kind, const struct held *held)
+{
+        queue_put(&party->to_daemon,
+                  (struct message){.kind = kind, .lease = held->lease, .block = held->block});
 }
 
 static bool is_known_to_be_over(const struct held *held)
@@ -126,7 +132,7 @@ static void unmap(struct held *held)
 
 static void return_mapped(struct party *party, struct held *held)
 {
-        send(party, SAY_RETURN_MAPPED, held->lease);
+        send_of(party, SAY_RETURN_MAPPED, held);
         held->state = HELD_RETURNED;
 }
 
@@ -136,7 +142,7 @@ static void say(struct party *party, uint32_t slot)
         struct held *held = &party->held[slot];
 
         if (!party->left)
-                send(party, held->state == HELD_SAY_RETURN ? SAY_RETURN : SAY_UNMAPPED, held->lease);
+                send_of(party, held->state == HELD_SAY_RETURN ? SAY_RETURN : SAY_UNMAPPED, held);
         *held = (struct held){.state = HELD_NONE};
 }
 
@@ -146,7 +152,7 @@ static void leave(struct party *party)
         party->asking = false;
         party->from_daemon.n = 0;
         if (party->session != SESSION_LEFT && party->session != SESSION_OVER)
-                send(party, SAY_END, 0);
+                send(party, SAY_END);
 }
 
 void party_die(struct party *party)
@@ -175,7 +181,7 @@ static void lie(struct party *party, uint32_t slot, unsigned which)
         if (which < ARRAY_SIZE(words))
                 atomic_store(&party->words[slot], words[which]);
         else
-                send(party, SAY_UNMAPPED, lease);
+                send_of(party, SAY_UNMAPPED, &party->held[slot]);
 }
 
 static bool may_lie(const struct party *party, const struct step *step)
@@ -185,8 +191,7 @@ static bool may_lie(const struct party *party, const struct step *step)
         return step->kind != STEP_LIE_LAST || may_send(party);
 }
 
-static bool may_do_with(const struct party *party, const struct held *held,
-                        const struct step *step)
+static bool may_do_with(const struct party *party, const struct held *held, const struct step *step)
 {
         bool early = world->kind.mutant == MUTANT_IDLE_WHILE_USED;
         bool is_unused = held->state == HELD_BUSY && held->was_used && !held->used;
@@ -265,10 +270,10 @@ void client_step(const struct step *step)
         } else if (step->kind == STEP_ASK) {
                 party->asking = true;
                 party->n_asks_left--;
-                send(party, SAY_LEASE, 0);
+                send(party, SAY_LEASE);
         } else if (step->kind == STEP_CANCEL) {
                 world->n_cancels_left--;
-                send(party, SAY_CANCEL, 0);
+                send(party, SAY_CANCEL);
         } else if (step->kind == STEP_HEAR) {
                 hear(party);
         } else if (step->kind == STEP_LEAVE) {

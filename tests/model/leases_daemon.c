@@ -40,9 +40,8 @@ static struct made *make(const struct block *block)
 
         while (made->there)
                 made++;
-        *made = (struct made){.block = block_id(block),
-                              .uid = block->holding->tenant->key.uid,
-                              .there = true};
+        *made = (struct made){
+                .block = block_id(block), .uid = block->holding->tenant->key.uid, .there = true};
         if ((unsigned)(made - world->made) == world->n_made)
                 world->n_made++;
         return made;
@@ -60,13 +59,33 @@ static void send(struct party *party, struct message message)
                 queue_put(&party->from_daemon, message);
 }
 
+/* As far as the daemon has been told. */
+static bool may_map(const struct party *party, uint64_t block)
+{
+        for (uint32_t slot = 0; slot < N_SLOTS; slot++) {
+                const struct held *held = &party->held[slot];
+
+                if (held->block == block && (held->mapped || held->state == HELD_SAY_UNMAPPED))
+                        return true;
+        }
+        for (unsigned i = 0; i < party->to_daemon.n; i++) {
+                if (party->to_daemon.messages[i].block == block)
+                        return true;
+        }
+        return false;
+}
+
 static void grant(const struct order *order)
 {
         struct party *party = client_owner(order->client);
         const struct made *made = made_of(order->block);
 
         BREAK_IF(!made || !made->there, "a block is granted that the driver has not made");
-        BREAK_IF(made && made->uid != party->uid, "a block is granted that another tenant wrote to");
+        BREAK_IF(made && made->uid != party->uid,
+                 "a block is granted that another tenant wrote to");
+        BREAK_IF(order->known && party_is_honest(party) && party->life == LIFE_RUNS &&
+                         !party->left && !may_map(party, block_id(order->block)),
+                 "a block is said to be known that the client has never mapped");
         send(party, (struct message){
                             .kind = order->known ? TELL_KNOWN : TELL_LEASED,
                             .slot = lease_slot(order->lease),

@@ -9,14 +9,19 @@
 /* More than any state needs: no step is made for ever. */
 #define N_STEPS_OF_REST 1000
 
-/* What brings a state nearer to its end. A lease is not marked, and one that is is taken back. */
-static bool is_of_rest(const struct step *step)
+/* A tenant may be robbed of one block at each. */
+#define N_LOOKS_OF_REST 3
+
+/* Whether those who run take back what they have marked, and so see what was revoked; or wait to be told. */
+enum rest { REST_TOLD, REST_LOOKING };
+
+/* What brings a state nearer to its end. No lease is marked any more. */
+static bool is_of_rest(const struct step *step, enum rest rest)
 {
         switch (step->kind) {
         case STEP_HEAR:
         case STEP_USE:
         case STEP_REST:
-        case STEP_TAKE_BACK:
         case STEP_UNMAP:
         case STEP_SAY:
         case STEP_TAKE:
@@ -24,18 +29,20 @@ static bool is_of_rest(const struct step *step)
         case STEP_TURN:
         case STEP_WORK:
                 return true;
+        case STEP_TAKE_BACK:
+                return rest == REST_LOOKING;
         default:
                 return false;
         }
 }
 
-static bool find_step(struct step *ret_step)
+static bool find_step(enum rest rest, struct step *ret_step)
 {
         struct step steps[N_STEPS_MAX];
         unsigned n = world_steps(steps);
 
         for (unsigned i = 0; i < n; i++) {
-                if (is_of_rest(&steps[i])) {
+                if (is_of_rest(&steps[i], rest)) {
                         *ret_step = steps[i];
                         return true;
                 }
@@ -43,17 +50,17 @@ static bool find_step(struct step *ret_step)
         return false;
 }
 
-static void come_to_rest(void)
+static void come_to_rest(enum rest rest)
 {
         struct step look = {.kind = STEP_LOOK};
         unsigned n_looks = 0, n = 0;
         struct step step;
 
         while (n++ < N_STEPS_OF_REST && !world->broken) {
-                if (find_step(&step)) {
+                if (find_step(rest, &step)) {
                         world_step(&step);
                         world_check();
-                } else if (n_looks++ < 2 && daemon_may(&look)) {
+                } else if (n_looks++ < N_LOOKS_OF_REST && daemon_may(&look)) {
                         world_step(&look);
                 } else {
                         return;
@@ -130,7 +137,7 @@ static void check_obtainable(struct party *party)
                 ask.serial = i + 1;
                 policy_lease(world->policy, party->client, &ask, world->now_ns);
         }
-        while (!world->broken && find_step(&step) && step.kind >= STEP_TAKE)
+        while (!world->broken && find_step(REST_LOOKING, &step) && step.kind >= STEP_TAKE)
                 world_step(&step);
         while (daemon_may(&(struct step){.kind = STEP_WORK}) ||
                daemon_may(&(struct step){.kind = STEP_TURN})) {
@@ -149,7 +156,7 @@ static void end_all(void)
                 if (world->parties[i].life != LIFE_OVER)
                         party_die(&world->parties[i]);
         }
-        while (!world->broken && find_step(&step))
+        while (!world->broken && find_step(REST_LOOKING, &step))
                 world_step(&step);
 }
 
@@ -162,7 +169,7 @@ static void check_nothing_left(void)
                  "memory is held by nobody");
         policy_shut_down(world->policy);
         world->policy->pools[0]->unserved = true;
-        come_to_rest();
+        come_to_rest(REST_LOOKING);
         (void)policy_pool_figures(world->policy, 0, &figures);
         BREAK_IF(figures.reserved || figures.n_blocks, "memory has leaked");
         for (unsigned i = 0; i < N_MADE; i++)
@@ -183,13 +190,15 @@ void world_rest(void)
         bool alone = all_run();
         struct party *runs = NULL;
 
-        come_to_rest();
+        come_to_rest(REST_TOLD);
+        BREAK_IF(alone && !nobody_asks(), "a request waits for what is idle");
+        come_to_rest(REST_LOOKING);
         for (unsigned i = 0; i < world->kind.n_parties; i++) {
                 struct party *party = &world->parties[i];
 
                 check_rested(party, alone);
-                if (party->life == LIFE_RUNS && party->session == SESSION_READY &&
-                    !party->left && !tenant_lies(party->uid))
+                if (party->life == LIFE_RUNS && party->session == SESSION_READY && !party->left &&
+                    !tenant_lies(party->uid))
                         runs = party;
         }
         if (runs && nobody_asks())

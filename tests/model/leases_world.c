@@ -42,7 +42,8 @@ static void add_party(const struct world_kind *kind, unsigned i)
 
 void world_begin(const struct world_kind *kind)
 {
-        struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = kind->n_blocks * BLOCK_BYTES};
+        struct policy_pool pool = {.kind = POLICY_DEVICE,
+                                   .max_bytes = kind->n_blocks * BLOCK_BYTES};
         uint32_t id;
         int r;
 
@@ -88,7 +89,8 @@ unsigned world_steps(struct step *steps)
         for (unsigned kind = 0; kind < N_STEP_KINDS; kind++) {
                 for (unsigned party = 0; party < world->kind.n_parties; party++) {
                         for (unsigned slot = 0; slot < (has_slot(kind) ? N_SLOTS : 1); slot++) {
-                                struct step step = {(uint8_t)kind, (uint8_t)party, (uint8_t)slot, 0};
+                                struct step step = {(uint8_t)kind, (uint8_t)party, (uint8_t)slot,
+                                                    0};
 
                                 if (may(&step)) {
                                         assert(n < N_STEPS_MAX);

@@ -25,9 +25,9 @@
 
 enum mutant {
         MUTANT_NONE,
-        MUTANT_IDLE_WHILE_USED,  /* the lease is marked before the block's use is over */
-        MUTANT_USES_REVOKED,     /* a failed step out of IDLE is taken for one that was made */
-        MUTANT_KNOWN_UNMAPPED,   /* KNOWN is believed, whether the block is mapped or not */
+        MUTANT_IDLE_WHILE_USED, /* the lease is marked before the block's use is over */
+        MUTANT_USES_REVOKED,    /* a failed step out of IDLE is taken for one that was made */
+        MUTANT_KNOWN_UNMAPPED,  /* KNOWN is believed, whether the block is mapped or not */
 };
 
 /* What kind of world it is, and how often what must not happen for ever happens at most. */
@@ -48,10 +48,10 @@ struct world_kind {
 enum held_state {
         HELD_NONE,
         HELD_BUSY,
-        HELD_IDLE,        /* marked so; has it back by a step, or finds it revoked */
-        HELD_REVOKED,     /* found so */
-        HELD_RETURNED,    /* RETURN was said, UNMAPPED was not */
-        HELD_SAY_RETURN,  /* the block is unmapped, and that is to be said */
+        HELD_IDLE,       /* marked so; has it back by a step, or finds it revoked */
+        HELD_REVOKED,    /* found so */
+        HELD_RETURNED,   /* RETURN was said, UNMAPPED was not */
+        HELD_SAY_RETURN, /* the block is unmapped, and that is to be said */
         HELD_SAY_UNMAPPED,
 };
 
@@ -99,7 +99,7 @@ struct party {
         uint32_t uid;
         enum party_life life;
         enum party_session session;
-        bool left;   /* it has ended the connection, or has seen the end: it does not know its words */
+        bool left; /* it has ended the connection, or has seen the end: it does not know its words */
         bool lies;
         bool asking;
         unsigned n_asks_left;
@@ -132,8 +132,8 @@ struct world {
         unsigned n_jobs;
         struct made made[N_MADE];
         unsigned n_made;
-        unsigned race;    /* the number of the daemon's step that the client comes before; 0: none */
-        unsigned n_races; /* such steps, so far */
+        unsigned race; /* the number of the daemon's step that the client comes before; 0: none */
+        unsigned n_races;   /* such steps, so far */
         const char *broken; /* what must never be so, and is */
 };
 
@@ -223,8 +223,8 @@ static inline bool party_is_honest(const struct party *party)
 /* Whether somebody of the tenant lies. */
 bool tenant_lies(uint32_t uid);
 
-#define BREAK_IF(condition, text)                             \
-        do {                                                  \
-                if ((condition) && !world->broken)            \
-                        world->broken = (text);               \
+#define BREAK_IF(condition, text)                  \
+        do {                                       \
+                if ((condition) && !world->broken) \
+                        world->broken = (text);    \
         } while (0)

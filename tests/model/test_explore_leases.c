@@ -42,7 +42,8 @@ START_TEST(no_state_is_wrong)
 {
         struct exploration result = explore(&kinds[_i], n_states_max(), true);
 
-        (void)printf("# %s: %" PRIu64 " states%s, %" PRIu64 " steps between them, up to %u in a row\n",
+        (void)printf("# %s: %" PRIu64 " states%s, %" PRIu64
+                     " steps between them, up to %u in a row\n",
                      kinds[_i].name, result.n_states, result.complete ? ", which are all" : "",
                      result.n_edges, result.n_steps_most);
         (void)fflush(stdout);
