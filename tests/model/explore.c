@@ -194,7 +194,7 @@ struct exploration explore(const struct world_kind *kind, uint64_t n_states_max,
         result.n_states = walk.n_states;
         result.n_edges = walk.n_edges;
         result.n_steps_most = find_path(&walk, (uint32_t)walk.n_states - 1, path);
-        result.complete = walk.n_states < n_states_max;
+        result.complete = !result.broken && walk.n_states < n_states_max;
         free(walk.states);
         free(walk.seen);
         return result;
