@@ -190,7 +190,7 @@ static void check_right(const struct party *party, uint32_t slot)
                  "a block is used while its word does not say BUSY");
 }
 
-static void check_alone(const struct party *party, const struct held *held)
+static void check_alone(const struct held *held)
 {
         for (unsigned i = 0; i < world->kind.n_parties; i++) {
                 const struct party *other = &world->parties[i];
@@ -203,7 +203,6 @@ static void check_alone(const struct party *party, const struct held *held)
                 }
         }
         BREAK_IF(!held->mapped, "a block is used that is not mapped");
-        (void)party;
 }
 
 static void check_slots(const struct party *party)
@@ -221,7 +220,7 @@ static void check_party(const struct party *party)
                 if (!party->held[slot].used)
                         continue;
                 check_right(party, slot);
-                check_alone(party, &party->held[slot]);
+                check_alone(&party->held[slot]);
         }
         check_slots(party);
 }
