@@ -12,6 +12,6 @@ void explore_heap_enter(void);
 void explore_heap_leave(void);
 
 /* Copies all that is allocated; there is one copy for each index. */
-enum explore_copy { COPY_FIRST, COPY_STATE, COPY_AFTER, N_COPIES };
+enum explore_copy { COPY_FIRST, COPY_STATE, N_COPIES };
 void explore_heap_save(enum explore_copy copy);
 void explore_heap_restore(enum explore_copy copy);
