@@ -59,17 +59,6 @@ keep_counts() {
         done
 }
 
-# finish NUMBER STATUS: waits for the end, which must be that one.
-finish() {
-        local status=0
-        wait "${pids[$1]}" 2>/dev/null || status=$?
-        keep_counts "$1"
-        if [ "$status" -ne "$2" ]; then
-                n_bad=$((n_bad + 1))
-                echo "# process $1 ended with $status, not $2"
-        fi
-}
-
 now_ms() {
         date +%s%3N
 }
@@ -77,6 +66,32 @@ now_ms() {
 go_on() {
         [ "${stopped[$1]}" -eq 0 ] || kill -CONT "${pids[$1]}" 2>/dev/null || true
         stopped[$1]=0
+}
+
+continue_those_due() {
+        local i ms
+        ms=$(now_ms)
+        for i in "${!pids[@]}"; do
+                [ "${stopped[$i]}" -eq 0 ] || [ "$ms" -lt "${stopped[$i]}" ] || go_on "$i"
+        done
+}
+
+# finish NUMBER STATUS: waits for the end, which must be that one. One that is stopped may have what the
+# others of an emulated machine wait for.
+finish() {
+        local status=0
+        {
+                while kill -0 "${pids[$1]}"; do
+                        continue_those_due
+                        sleep 0.02
+                done
+                wait "${pids[$1]}" || status=$?
+        } 2>/dev/null
+        keep_counts "$1"
+        if [ "$status" -ne "$2" ]; then
+                n_bad=$((n_bad + 1))
+                echo "# process $1 ended with $status, not $2"
+        fi
 }
 
 stop() {
@@ -121,14 +136,6 @@ disturb() {
         4) kill_one "$other" ;;
         5) end_one "$other" ;;
         esac
-}
-
-continue_those_due() {
-        local i ms
-        ms=$(now_ms)
-        for i in "${!pids[@]}"; do
-                [ "${stopped[$i]}" -eq 0 ] || [ "$ms" -lt "${stopped[$i]}" ] || go_on "$i"
-        done
 }
 
 fds_of() {
