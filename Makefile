@@ -1,10 +1,11 @@
 # A thin front of meson and ninja. `make help` lists what there is.
 
 export JOBS ?= $(shell nproc)
+SOAK_MINUTES ?= 30
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test soak demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -22,6 +23,9 @@ install: setup ## install what is built: prefix=/usr/local DESTDIR=
 
 test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
 	@.ci/test
+
+soak: build ## disturbed processes for SOAK_MINUTES=30: no wrong byte, nothing grows
+	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 60))
 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build

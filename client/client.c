@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "client/cache.h"
 #include "client/elastic.h"
+#include "client/idle.h"
 #include "client/nearest.h"
 #include "client/record.h"
 
@@ -230,6 +231,15 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         return 0;
 }
 
+/* Frees are ordered in streams: work that is enqueued there may use what was freed, until it is over. */
+static void wait_for_freed(struct gpumem_client *client)
+{
+        if (client->n_pools)
+                client_unpark(client, true);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                (void)idle_flush(&client->pools[i]);
+}
+
 /* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
 void gpumem_disconnect(struct gpumem_client *client)
 {
@@ -240,6 +250,7 @@ void gpumem_disconnect(struct gpumem_client *client)
                 free(client);
                 return;
         }
+        wait_for_freed(client);
         service_deinit(&client->service);
         if (record_is_on())
                 record_disconnect(client);

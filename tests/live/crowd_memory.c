@@ -107,13 +107,18 @@ void crowd_alloc(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *l
         crowd_must(crowd, try_alloc(crowd, ret_memory, flags, CROWD_WAIT_MS), "gpumem_alloc");
 }
 
+int crowd_try_alloc(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
+                    uint64_t n_bytes, uint32_t wait_ms, struct crowd_memory *ret_memory)
+{
+        *ret_memory = (struct crowd_memory){.n_bytes = n_bytes, .kind = kind, .lane = lane};
+        return try_alloc(crowd, ret_memory, 0, wait_ms);
+}
+
 bool crowd_alloc_now(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
                      uint64_t n_bytes, struct crowd_memory *ret_memory)
 {
-        int r;
+        int r = crowd_try_alloc(crowd, kind, lane, n_bytes, 0, ret_memory);
 
-        *ret_memory = (struct crowd_memory){.n_bytes = n_bytes, .kind = kind, .lane = lane};
-        r = try_alloc(crowd, ret_memory, 0, 0);
         crowd_must(crowd, r == GPUMEM_E_REFUSED ? 0 : r, "gpumem_alloc without waiting");
         return r == 0;
 }

@@ -40,6 +40,10 @@ void crowd_use(const struct crowd *crowd, const struct crowd_lane *lane);
 void crowd_alloc(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
                  uint64_t n_bytes, uint32_t flags, struct crowd_memory *ret_memory);
 
+/* The code of gpumem_alloc. */
+int crowd_try_alloc(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
+                    uint64_t n_bytes, uint32_t wait_ms, struct crowd_memory *ret_memory);
+
 /* Does not wait: whether there was any. */
 bool crowd_alloc_now(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
                      uint64_t n_bytes, struct crowd_memory *ret_memory);

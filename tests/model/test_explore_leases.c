@@ -1,0 +1,77 @@
+/* Every state that a few clients and the daemon can get into with idle leases, whatever the order of
+ * their steps, whoever ends or stands still at whichever of them. Up to GPUMEM_TEST_STEPS states of each
+ * world. */
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/model/explore.h"
+#include "tests/random.h"
+#include "tests/suite.h"
+
+#define N_STATES_MAX 20000
+
+/* Clients of one tenant, and of two; blocks; what each asks for; faults, revocations that nobody asked
+ * for, lies, cancels. */
+static const struct world_kind kinds[] = {
+        {"one client, revoked", 1, {0}, 1, {2}, 0, 2, 0, 1, true, MUTANT_NONE},
+        {"one client, faults", 1, {0}, 1, {2}, 2, 1, 0, 0, true, MUTANT_NONE},
+        {"two of a tenant", 2, {0, 0}, 1, {1, 1}, 0, 0, 0, 0, false, MUTANT_NONE},
+        {"two of a tenant, known", 2, {0, 0}, 1, {2, 1}, 0, 0, 0, 0, true, MUTANT_NONE},
+        {"two of a tenant, a fault", 2, {0, 0}, 1, {1, 1}, 1, 0, 0, 0, true, MUTANT_NONE},
+        {"two tenants", 2, {0, 1}, 1, {1, 1}, 0, 1, 0, 0, true, MUTANT_NONE},
+        {"two tenants, faults", 2, {0, 1}, 1, {1, 1}, 2, 0, 0, 0, true, MUTANT_NONE},
+        {"two tenants, two blocks", 2, {0, 1}, 2, {2, 2}, 1, 0, 0, 1, true, MUTANT_NONE},
+        {"three of two tenants", 3, {0, 0, 1}, 2, {2, 1, 1}, 1, 1, 0, 0, true, MUTANT_NONE},
+        {"a liar", 3, {0, 0, 1}, 2, {2, 1, 1}, 0, 1, 2, 0, true, MUTANT_NONE},
+};
+
+static const struct world_kind mutants[] = {
+        {"marks what it uses", 1, {0}, 1, {1}, 0, 1, 0, 0, false, MUTANT_IDLE_WHILE_USED},
+        {"uses what was revoked", 1, {0}, 1, {1}, 0, 1, 0, 0, false, MUTANT_USES_REVOKED},
+        {"believes in KNOWN", 1, {0}, 1, {2}, 0, 1, 0, 0, true, MUTANT_KNOWN_UNMAPPED},
+};
+
+static uint64_t n_states_max(void)
+{
+        return test_number_from_environment("GPUMEM_TEST_STEPS", N_STATES_MAX);
+}
+
+START_TEST(no_state_is_wrong)
+{
+        struct exploration result = explore(&kinds[_i], n_states_max(), true);
+
+        (void)printf("# %s: %" PRIu64 " states%s, %" PRIu64
+                     " steps between them, up to %u in a row\n",
+                     kinds[_i].name, result.n_states, result.complete ? ", which are all" : "",
+                     result.n_edges, result.n_steps_most);
+        (void)fflush(stdout);
+        ck_assert_msg(!result.broken, "%s", result.broken);
+}
+END_TEST
+
+/* What the explorer must find, or it would find nothing. */
+START_TEST(what_is_wrong_is_found)
+{
+        struct exploration result = explore(&mutants[_i], N_STATES_MAX, false);
+
+        ck_assert_msg(result.broken, "\"%s\" is not found", mutants[_i].name);
+        (void)printf("# %s: found as \"%s\" after %" PRIu64 " states\n", mutants[_i].name,
+                     result.broken, result.n_states);
+        (void)fflush(stdout);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("idle leases: all states");
+        TCase *tests = tcase_create("states");
+
+        /* The build system's limit is the only one: a slow machine is not an error. */
+        tcase_set_timeout(tests, 0);
+        tcase_add_loop_test(tests, no_state_is_wrong, 0, ARRAY_SIZE(kinds));
+        tcase_add_loop_test(tests, what_is_wrong_is_found, 0, ARRAY_SIZE(mutants));
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
