@@ -137,21 +137,31 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
+static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *request,
+                           void **ret_pointer)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct patience patience = patience_begin(request->wait_ms);
+        int r;
+
+        client_unpark(client, false);
+        do
+                r = alloc(client, request, ret_pointer);
+        while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
+        return r;
+}
+
 static int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
                       void **ret_pointer)
 {
         struct gpumem_request ours;
-        struct patience patience;
         int r;
 
         r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
                 return r;
-        client_unpark(client, false);
-        patience = patience_begin(ours.wait_ms);
-        do
-                r = alloc(client, &ours, ret_pointer);
-        while (patience_goes_on(&patience, &client->uplink, r, &ours.wait_ms));
+        r = alloc_patiently(client, &ours, ret_pointer);
         if (record_is_on() && !r)
                 record_alloc(client, &ours, *ret_pointer);
         if (refusal_is_one(r))

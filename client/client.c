@@ -53,6 +53,11 @@ const struct cuda *client_cuda(const struct gpumem_client *client)
         return client->has_cuda ? &client->cuda : NULL;
 }
 
+struct capture_spared client_spare_captures(const struct gpumem_client *client)
+{
+        return capture_spare(client_cuda(client));
+}
+
 uint64_t client_number(const struct gpumem_client *client)
 {
         return client->number;
@@ -127,6 +132,12 @@ static void declare(void *owner)
         service_nudge(&client->service);
 }
 
+/* For as long as the thread lives. */
+static void begin_thread(void *owner)
+{
+        (void)client_spare_captures(owner);
+}
+
 static bool look_at_pools(void *owner)
 {
         struct gpumem_client *client = owner;
@@ -162,8 +173,8 @@ static bool read_news(void *held)
         return link_read_news(connection->link);
 }
 
-static const struct service_owner service_owner = {look_at_pools, listen_to_daemon, stop_listening,
-                                                   read_news};
+static const struct service_owner service_owner = {begin_thread, look_at_pools, listen_to_daemon,
+                                                   stop_listening, read_news};
 
 static void take_notice(void *owner)
 {
@@ -230,6 +241,16 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         return 0;
 }
 
+static void end_pools(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        uses_deinit(&client->uses, &client->cuda);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                pool_deinit(&client->pools[i]);
+}
+
 /* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
 void gpumem_disconnect(struct gpumem_client *client)
 {
@@ -243,9 +264,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         service_deinit(&client->service);
         if (record_is_on())
                 record_disconnect(client);
-        uses_deinit(&client->uses, &client->cuda);
-        for (uint32_t i = 0; i < client->n_pools; i++)
-                pool_deinit(&client->pools[i]);
+        end_pools(client);
         free(client->pools);
         fork_guard_deinit(&client->fork_guard);
         uplink_deinit(&client->uplink);

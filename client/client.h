@@ -12,6 +12,7 @@
 #include "client/service.h"
 #include "client/uplink.h"
 #include "client/uses.h"
+#include "driver/capture.h"
 #include "gpumem.h"
 
 /* A power of two: more streams than most programs use. */
@@ -51,6 +52,9 @@ struct events *client_events(struct gpumem_client *client);
 
 /* NULL: no driver was loaded. */
 const struct cuda *client_cuda(const struct gpumem_client *client);
+
+/* What the thread calls from here on spoils no capture; see driver/capture.h. */
+struct capture_spared client_spare_captures(const struct gpumem_client *client);
 
 /* Never the same for two clients of a process, one after another or at once. */
 uint64_t client_number(const struct gpumem_client *client);

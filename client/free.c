@@ -22,6 +22,17 @@ static bool is_streams_own(const struct stream_heap *heap, const struct stream_m
         return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
 }
 
+static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
+
+        if (elastic_is_on(heap->pool))
+                elastic_note(heap, generation, own_stream);
+        else
+                idle_look(heap, generation, own_stream);
+}
+
 /* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */
 static int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
@@ -30,22 +41,18 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *o
 
         if (r != POOL_LOOK)
                 return r;
-        if (elastic_is_on(heap->pool))
-                elastic_note(heap, generation, own_stream);
-        else
-                idle_look(heap, generation, own_stream);
+        look(heap, generation, own_stream);
         return 0;
 }
 
-/* The same, once other streams have come as far that use it too. */
-static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
+static int free_or_park(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
                         void *const *own_stream)
 {
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
         bool parked = false;
         int r;
 
-        if (uses_are_none(&client->uses))
-                return free_in(heap, pointer, own_stream);
         r = uses_park(&client->uses, &client->cuda, pointer, &parked);
         if (r)
                 return r;
@@ -54,6 +61,15 @@ static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, 
         if (!service_wake(&client->service))
                 client_unpark(client, false);
         return 0;
+}
+
+/* The same, once other streams have come as far that use it too. */
+static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
+                        void *const *own_stream)
+{
+        if (uses_are_none(&client->uses))
+                return free_in(heap, pointer, own_stream);
+        return free_or_park(client, heap, pointer, own_stream);
 }
 
 void client_unpark(struct gpumem_client *client, bool wait)
@@ -82,6 +98,22 @@ static bool is_always_known(const struct pool *pool)
                pool->memory.cuda;
 }
 
+static int wait_for_stream(struct gpumem_client *client, void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        return stream_synchronize(&client->cuda, stream);
+}
+
+static int wait_for_context(struct gpumem_client *client, uint64_t context)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        return stream_synchronize_context(&client->cuda, context);
+}
+
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
  * always: its next owner writes with the CPU, which no stream holds up. The handle alone does not tell
@@ -104,15 +136,17 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
                 r = 0;
         else if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
-                r = stream_synchronize_context(&client->cuda, order.context);
+                r = wait_for_context(client, order.context);
         else if (!r && (!is_own || heap->pool->memory.kind == GPUMEM_PINNED))
-                r = stream_synchronize(&client->cuda, stream);
+                r = wait_for_stream(client, stream);
         return r ? r : free_in_turn(client, heap, pointer, is_own ? &stream : NULL);
 }
 
 /* Its mapping goes with it. */
 static int free_shared_in_order(struct gpumem_client *client, const void *pointer, void *stream)
 {
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
         int r = 0;
 
         if (!uses_are_none(&client->uses))
@@ -152,17 +186,13 @@ static int free_after_all(struct gpumem_client *client, struct stream_heap *heap
         return r ? r : free_in(heap, pointer, NULL);
 }
 
-int gpumem_free_sync(struct gpumem_client *client, void *pointer)
+static int free_sync(struct gpumem_client *client, void *pointer)
 {
-        struct stream_heap *heap;
-        int r;
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct stream_heap *heap = heap_of(client, pointer);
+        int r = 0;
 
-        if (!pointer)
-                return 0;
-        r = fork_guard_check(&client->fork_guard);
-        if (r)
-                return r;
-        heap = heap_of(client, pointer);
         if (is_parked(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else if (!uses_are_none(&client->uses))
@@ -171,6 +201,19 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
                 r = free_after_all(client, heap, pointer);
         else if (!r)
                 r = client_free_shared_sync(client, pointer);
+        return r;
+}
+
+int gpumem_free_sync(struct gpumem_client *client, void *pointer)
+{
+        int r;
+
+        if (!pointer)
+                return 0;
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        r = free_sync(client, pointer);
         if (record_is_on() && !r)
                 record_free(pointer);
         events_tell(&client->events);
@@ -211,16 +254,26 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
         return uses_add(&client->uses, pointer, stream, &key);
 }
 
+static uint64_t flush(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        uint64_t n_bytes = 0;
+
+        client_unpark(client, true);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                n_bytes += idle_flush(&client->pools[i]);
+        return n_bytes;
+}
+
 int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
 {
-        uint64_t n_bytes = 0;
+        uint64_t n_bytes;
         int r = fork_guard_check(&client->fork_guard);
 
         if (r)
                 return r;
-        client_unpark(client, true);
-        for (uint32_t i = 0; i < client->n_pools; i++)
-                n_bytes += idle_flush(&client->pools[i]);
+        n_bytes = flush(client);
         if (ret_freed_bytes)
                 *ret_freed_bytes = n_bytes;
         events_tell(&client->events);

@@ -67,8 +67,9 @@ static inline int stream_look(const struct cuda *cuda, void *stream, struct stre
 /* Waits for all work that was enqueued there before. */
 int stream_synchronize(const struct cuda *cuda, void *stream);
 
-/* Waits for all work of a context, which is made current for the call; one that has been destroyed
- * has none. */
+/* Waits for all work of a context, with the calling thread's capture mode relaxed (driver/capture.h);
+ * what other threads launch meanwhile waits too. The context is made current for the call; one that
+ * has been destroyed has no work. */
 int stream_synchronize_context(const struct cuda *cuda, uint64_t context);
 
 /* Waits for all work of a context, or of none (0), and of the calling thread's current one, if any. */
