@@ -144,6 +144,7 @@ static bool look_at_pools(void *owner)
         bool more;
 
         client_unpark(client, false);
+        captures_look(client);
         more = !uses_are_none_parked(&client->uses);
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i]))
@@ -198,6 +199,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
 
         service_init(&client->service, &service_owner, client);
         uses_init(&client->uses);
+        captures_init(&client->captures);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? draw_number(&client->number) : -ENOMEM;
         if (!r)
@@ -249,6 +251,7 @@ static void end_pools(struct gpumem_client *client)
         uses_deinit(&client->uses, &client->cuda);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
+        captures_deinit(&client->captures);
 }
 
 /* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */

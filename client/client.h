@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/captures.h"
 #include "client/events.h"
 #include "client/fork.h"
 #include "client/pool.h"
@@ -25,6 +26,7 @@ struct gpumem_client {
         struct uplink uplink;
         struct service service;
         struct uses uses;
+        struct captures captures;
         struct cuda cuda;
         bool has_cuda;
         uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */

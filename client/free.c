@@ -17,6 +17,16 @@ static struct stream_heap *heap_of(struct gpumem_client *client, const void *poi
         return heap;
 }
 
+/* The order of a stream that captures is the graph's. */
+static int look_at_stream(struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
+{
+        struct capture capture;
+        int r = stream_look(&client->cuda, stream, ret_mark);
+
+        return r == GPUMEM_E_UNSUPPORTED ? capture_look(&client->cuda, stream, ret_mark, &capture)
+                                         : r;
+}
+
 static bool is_streams_own(const struct stream_heap *heap, const struct stream_mark *mark)
 {
         return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
@@ -33,12 +43,27 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
                 idle_look(heap, generation, own_stream);
 }
 
+/* No work says when a graph's memory is idle; but the graph may be gone. */
+static void look_at_captured(struct pool *pool)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(pool->memory.cuda);
+
+        if (!service_wake(pool->service) && elastic_is_on(pool))
+                (void)elastic_look(pool);
+}
+
 /* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */
 static int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
         uint64_t generation = heap->generation;
         int r = pool_give(heap, pointer, own_stream ? POOL_USE_ORDERED : POOL_USE_OVER);
 
+        if (pool_is_captured(heap) && (!r || r == POOL_LOOK)) {
+                if (!own_stream)
+                        look_at_captured(heap->pool);
+                return 0;
+        }
         if (r != POOL_LOOK)
                 return r;
         look(heap, generation, own_stream);
@@ -129,9 +154,11 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
 
         if (!order.context && !is_always_known(heap->pool))
                 return free_in_turn(client, heap, pointer, NULL);
-        r = stream_look(&client->cuda, stream, &mark);
+        r = look_at_stream(client, stream, &mark);
         if (!r)
                 is_own = is_streams_own(heap, &mark);
+        if (!r && !is_own && mark.scope & CAPTURE_SCOPE)
+                return GPUMEM_E_UNSUPPORTED;
         /* The memory was made without a context, and is freed by somebody who has none. */
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
                 r = 0;
@@ -261,6 +288,7 @@ static uint64_t flush(struct gpumem_client *client)
         uint64_t n_bytes = 0;
 
         client_unpark(client, true);
+        captures_look(client);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 n_bytes += idle_flush(&client->pools[i]);
         return n_bytes;

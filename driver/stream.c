@@ -72,8 +72,8 @@ int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mar
         return 0;
 }
 
-int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
-                    int *ret_ordinal)
+int stream_identify_any(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                        int *ret_ordinal)
 {
         unsigned long long id;
         CUcontext context;
@@ -81,9 +81,6 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         int r;
 
         r = stream_context(cuda, stream, &context);
-        if (r)
-                return r;
-        r = stream_check(cuda, stream);
         if (r)
                 return r;
         r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
@@ -95,6 +92,17 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         *ret_key = (struct stream_key){.context = (uint64_t)(uintptr_t)context, .id = id};
         *ret_ordinal = device;
         return 0;
+}
+
+int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                    int *ret_ordinal)
+{
+        CUcontext context;
+        int r = stream_context(cuda, stream, &context);
+
+        if (!r)
+                r = stream_check(cuda, stream);
+        return r ? r : stream_identify_any(cuda, stream, ret_key, ret_ordinal);
 }
 
 int stream_synchronize(const struct cuda *cuda, void *stream)
