@@ -158,11 +158,15 @@ static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *
         struct patience patience = patience_begin(request->wait_ms);
         int r;
 
+        if (request->stream)
+                parked_look(client, request->stream);
         client_unpark(client, false);
         captures_look(client);
-        do
+        do {
                 r = alloc(client, request, ret_pointer);
-        while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
+                if (refusal_is_one(r) && parked_wait(client))
+                        r = alloc(client, request, ret_pointer);
+        } while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
         return r;
 }
 

@@ -64,7 +64,7 @@ static int add(struct captures *captures, uint64_t number, int wake_fd,
 }
 
 /* The graph says when it is gone. The service thread takes the lock too, so it is begun without. */
-static int know(struct gpumem_client *client, const struct capture *capture)
+static int know(struct gpumem_client *client, const struct capture *capture, struct tie **ret_tie)
 {
         struct captures *captures = &client->captures;
         struct captured *captured = NULL;
@@ -80,8 +80,26 @@ static int know(struct gpumem_client *client, const struct capture *capture)
                 if (r && captured)
                         drop(captures, captured);
         }
+        if (!r)
+                *ret_tie = tie_ref(captured->tie);
         pthread_mutex_unlock(&captures->lock);
         return r;
+}
+
+int captures_park(struct gpumem_client *client, const void *pointer, void *stream)
+{
+        struct capture capture;
+        struct stream_mark mark;
+        struct stream_key key;
+        struct tie *tie;
+        int ordinal, r;
+
+        r = capture_identify(&client->cuda, stream, &key, &ordinal);
+        if (!r)
+                r = capture_look(&client->cuda, stream, &mark, &capture);
+        if (!r)
+                r = know(client, &capture, &tie);
+        return r ? r : parked_add(&client->parked, pointer, stream, &key, tie);
 }
 
 int captures_place(struct gpumem_client *client, const struct gpumem_request *request,
@@ -90,6 +108,7 @@ int captures_place(struct gpumem_client *client, const struct gpumem_request *re
         struct capture capture;
         struct stream_mark mark;
         struct stream_key key;
+        struct tie *tie;
         int ordinal, r;
 
         if (request->flags)
@@ -98,9 +117,10 @@ int captures_place(struct gpumem_client *client, const struct gpumem_request *re
         if (!r)
                 r = capture_look(&client->cuda, request->stream, &mark, &capture);
         if (!r)
-                r = know(client, &capture);
+                r = know(client, &capture, &tie);
         if (r)
                 return r;
+        (void)tie_unref(tie);
         ret_asked->key = key;
         ret_asked->mark = mark;
         *ret_ordinal = ordinal;

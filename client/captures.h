@@ -39,5 +39,8 @@ void captures_deinit(struct captures *captures);
 int captures_place(struct gpumem_client *client, const struct gpumem_request *request,
                    struct pool_request *ret_asked, int *ret_ordinal);
 
+/* The free of an allocation that is not the capture's and the stream's: parked. */
+int captures_park(struct gpumem_client *client, const void *pointer, void *stream);
+
 /* Ends heaps whose graphs are gone, as far as nothing is allocated there. */
 void captures_look(struct gpumem_client *client);

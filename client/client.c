@@ -200,6 +200,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         service_init(&client->service, &service_owner, client);
         uses_init(&client->uses);
         captures_init(&client->captures);
+        parked_init(&client->parked);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? draw_number(&client->number) : -ENOMEM;
         if (!r)
@@ -251,6 +252,7 @@ static void end_pools(struct gpumem_client *client)
         uses_deinit(&client->uses, &client->cuda);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
+        parked_deinit(&client->parked);
         captures_deinit(&client->captures);
 }
 

@@ -111,9 +111,10 @@ void client_unpark(struct gpumem_client *client, bool wait)
         }
 }
 
-static bool is_parked(struct gpumem_client *client, const void *pointer)
+bool client_has_parked(struct gpumem_client *client, const void *pointer)
 {
-        return !uses_are_none_parked(&client->uses) && uses_has_parked(&client->uses, pointer);
+        return (!uses_are_none_parked(&client->uses) && uses_has_parked(&client->uses, pointer)) ||
+               (!parked_are_none(&client->parked) && parked_has(&client->parked, pointer));
 }
 
 /* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
@@ -139,6 +140,40 @@ static int wait_for_context(struct gpumem_client *client, uint64_t context)
         return stream_synchronize_context(&client->cuda, context);
 }
 
+int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
+                        const struct stream_key *key)
+{
+        int r = uses_add(&client->uses, pointer, stream, key);
+
+        return r ? r : free_or_park(client, heap_of(client, pointer), pointer, NULL);
+}
+
+int client_free_over(struct gpumem_client *client, const void *pointer)
+{
+        int r = uses_wait(&client->uses, &client->cuda, pointer);
+
+        return r ? r : free_in(heap_of(client, pointer), pointer, NULL);
+}
+
+/* The order of a stream that captures cannot be known now. */
+static int park(struct gpumem_client *client, const struct stream_heap *heap, const void *pointer,
+                void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        int r = pool_find(heap->pool, pointer);
+
+        return r ? r : captures_park(client, pointer, stream);
+}
+
+static void unpark(struct gpumem_client *client, void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        parked_look(client, stream);
+}
+
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
  * always: its next owner writes with the CPU, which no stream holds up. The handle alone does not tell
@@ -158,7 +193,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         if (!r)
                 is_own = is_streams_own(heap, &mark);
         if (!r && !is_own && mark.scope & CAPTURE_SCOPE)
-                return GPUMEM_E_UNSUPPORTED;
+                return park(client, heap, pointer, stream);
         /* The memory was made without a context, and is freed by somebody who has none. */
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
                 r = 0;
@@ -191,8 +226,10 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
+        if (!parked_are_none(&client->parked))
+                unpark(client, stream);
         heap = heap_of(client, pointer);
-        if (is_parked(client, pointer))
+        if (client_has_parked(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else if (heap)
                 r = free_in_order(client, heap, pointer, stream);
@@ -220,7 +257,7 @@ static int free_sync(struct gpumem_client *client, void *pointer)
         struct stream_heap *heap = heap_of(client, pointer);
         int r = 0;
 
-        if (is_parked(client, pointer))
+        if (client_has_parked(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else if (!uses_are_none(&client->uses))
                 r = uses_wait(&client->uses, &client->cuda, pointer);
@@ -259,7 +296,7 @@ static bool is_allocation(struct gpumem_client *client, const void *pointer)
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (pool_find(&client->pools[i], pointer) == 0 ||
                     shared_find(&client->pools[i], pointer, &info) == 0)
-                        return !is_parked(client, pointer);
+                        return !client_has_parked(client, pointer);
         }
         return false;
 }
@@ -287,6 +324,7 @@ static uint64_t flush(struct gpumem_client *client)
         struct capture_spared spared = client_spare_captures(client);
         uint64_t n_bytes = 0;
 
+        (void)parked_wait(client);
         client_unpark(client, true);
         captures_look(client);
         for (uint32_t i = 0; i < client->n_pools; i++)

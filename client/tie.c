@@ -59,6 +59,12 @@ struct tie *tie_new(struct bell *bell)
         return tie;
 }
 
+struct tie *tie_ref(struct tie *tie)
+{
+        atomic_fetch_add(&tie->n_refs, 1);
+        return tie;
+}
+
 struct tie *tie_unref(struct tie *tie)
 {
         if (tie && atomic_fetch_sub(&tie->n_refs, 1) == 1) {

@@ -18,6 +18,7 @@ struct tie;
 
 /* Nothing is tied yet. NULL: no memory. */
 struct tie *tie_new(struct bell *bell);
+struct tie *tie_ref(struct tie *tie);
 struct tie *tie_unref(struct tie *tie);
 
 /* One more graph. */

@@ -137,6 +137,9 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * was allocated for can be had again there at once. In three cases the call waits for the stream
  * first: the memory is pinned, it was allocated for another stream, or GPUMEM_CACHE_SIZE is
  * passed. NULL pointers are legal.
+ * In a stream that captures, the free of what was not allocated in that stream in that capture does not
+ * wait, but the memory is nobody's before the capture is over and a later call allocates or frees in the
+ * stream; or the graph is gone, and gpumem_flush is called or memory is lacking.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing
  * is freed), _NO_CONTEXT (a default stream without a current context; nothing is freed),
  * _UNSUPPORTED (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the
