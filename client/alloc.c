@@ -18,6 +18,8 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
         if (!r)
                 r = stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        else if (r == GPUMEM_E_UNSUPPORTED)
+                r = captures_place(client, request, ret_asked, &ordinal);
         if (r)
                 return r;
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
@@ -102,6 +104,17 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                              : alloc_from(client, again, &asked, request, ret_pointer);
 }
 
+/* Of a default stream the marks of two contexts may be the same. */
+static int look(struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
+{
+        struct capture capture;
+        int r = stream_look(&client->cuda, stream, ret_mark);
+
+        if (r == GPUMEM_E_UNSUPPORTED && stream_is_created(stream))
+                r = capture_look(&client->cuda, stream, ret_mark, &capture);
+        return r;
+}
+
 /* Most requests end here: a hole of the stream's own heap holds them. Whatever else comes of it, the
  * longer way finds out anew. */
 static int alloc_hit(struct gpumem_client *client, const struct gpumem_request *request,
@@ -113,7 +126,7 @@ static int alloc_hit(struct gpumem_client *client, const struct gpumem_request *
 
         if (request->kind != GPUMEM_DEVICE || request->flags || !client->has_cuda)
                 return GPUMEM_E_REFUSED;
-        r = stream_look(&client->cuda, request->stream, &mark);
+        r = look(client, request->stream, &mark);
         if (r)
                 return r;
         heap = atomic_load_explicit(recent(client, &mark), memory_order_acquire);
@@ -137,21 +150,36 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
+static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *request,
+                           void **ret_pointer)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct patience patience = patience_begin(request->wait_ms);
+        int r;
+
+        if (request->stream)
+                parked_look(client, request->stream);
+        client_unpark(client, false);
+        captures_look(client);
+        do {
+                r = alloc(client, request, ret_pointer);
+                if (refusal_is_one(r) && parked_wait(client))
+                        r = alloc(client, request, ret_pointer);
+        } while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
+        return r;
+}
+
 static int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
                       void **ret_pointer)
 {
         struct gpumem_request ours;
-        struct patience patience;
         int r;
 
         r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
                 return r;
-        client_unpark(client, false);
-        patience = patience_begin(ours.wait_ms);
-        do
-                r = alloc(client, &ours, ret_pointer);
-        while (patience_goes_on(&patience, &client->uplink, r, &ours.wait_ms));
+        r = alloc_patiently(client, &ours, ret_pointer);
         if (record_is_on() && !r)
                 record_alloc(client, &ours, *ret_pointer);
         if (refusal_is_one(r))

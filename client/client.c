@@ -54,6 +54,11 @@ const struct cuda *client_cuda(const struct gpumem_client *client)
         return client->has_cuda ? &client->cuda : NULL;
 }
 
+struct capture_spared client_spare_captures(const struct gpumem_client *client)
+{
+        return capture_spare(client_cuda(client));
+}
+
 uint64_t client_number(const struct gpumem_client *client)
 {
         return client->number;
@@ -128,12 +133,19 @@ static void declare(void *owner)
         service_nudge(&client->service);
 }
 
+/* For as long as the thread lives. */
+static void begin_thread(void *owner)
+{
+        (void)client_spare_captures(owner);
+}
+
 static bool look_at_pools(void *owner)
 {
         struct gpumem_client *client = owner;
         bool more;
 
         client_unpark(client, false);
+        captures_look(client);
         more = !uses_are_none_parked(&client->uses);
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i]))
@@ -163,8 +175,8 @@ static bool read_news(void *held)
         return link_read_news(connection->link);
 }
 
-static const struct service_owner service_owner = {look_at_pools, listen_to_daemon, stop_listening,
-                                                   read_news};
+static const struct service_owner service_owner = {begin_thread, look_at_pools, listen_to_daemon,
+                                                   stop_listening, read_news};
 
 static void take_notice(void *owner)
 {
@@ -188,6 +200,8 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
 
         service_init(&client->service, &service_owner, client);
         uses_init(&client->uses);
+        captures_init(&client->captures);
+        parked_init(&client->parked);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? draw_number(&client->number) : -ENOMEM;
         if (!r)
@@ -234,10 +248,25 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
 /* Frees are ordered in streams: work that is enqueued there may use what was freed, until it is over. */
 static void wait_for_freed(struct gpumem_client *client)
 {
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
         if (client->n_pools)
                 client_unpark(client, true);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 (void)idle_flush(&client->pools[i]);
+}
+
+static void end_pools(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        uses_deinit(&client->uses, &client->cuda);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                pool_deinit(&client->pools[i]);
+        parked_deinit(&client->parked);
+        captures_deinit(&client->captures);
 }
 
 /* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
@@ -254,9 +283,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         service_deinit(&client->service);
         if (record_is_on())
                 record_disconnect(client);
-        uses_deinit(&client->uses, &client->cuda);
-        for (uint32_t i = 0; i < client->n_pools; i++)
-                pool_deinit(&client->pools[i]);
+        end_pools(client);
         free(client->pools);
         fork_guard_deinit(&client->fork_guard);
         uplink_deinit(&client->uplink);

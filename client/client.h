@@ -6,12 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/captures.h"
 #include "client/events.h"
 #include "client/fork.h"
+#include "client/parked.h"
 #include "client/pool.h"
 #include "client/service.h"
 #include "client/uplink.h"
 #include "client/uses.h"
+#include "driver/capture.h"
 #include "gpumem.h"
 
 /* A power of two: more streams than most programs use. */
@@ -24,6 +27,8 @@ struct gpumem_client {
         struct uplink uplink;
         struct service service;
         struct uses uses;
+        struct captures captures;
+        struct parked parked;
         struct cuda cuda;
         bool has_cuda;
         uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */
@@ -52,6 +57,9 @@ struct events *client_events(struct gpumem_client *client);
 /* NULL: no driver was loaded. */
 const struct cuda *client_cuda(const struct gpumem_client *client);
 
+/* What the thread calls from here on spoils no capture; see driver/capture.h. */
+struct capture_spared client_spare_captures(const struct gpumem_client *client);
+
 /* Never the same for two clients of a process, one after another or at once. */
 uint64_t client_number(const struct gpumem_client *client);
 
@@ -66,6 +74,15 @@ int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_o
 /* Frees what was freed while other streams used it, as far as these have come; `wait`: all of it, once
  * they have. */
 void client_unpark(struct gpumem_client *client, bool wait);
+
+/* It was freed, and its free is not over. */
+bool client_has_parked(struct gpumem_client *client, const void *pointer);
+
+/* Frees an allocation of a heap: after all that is in the stream now, which is another one than the
+ * memory's own; or once all of its work is over but in streams that were recorded. */
+int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
+                        const struct stream_key *key);
+int client_free_over(struct gpumem_client *client, const void *pointer);
 
 /* gpumem_free and gpumem_free_sync of a pointer that is in no heap. GPUMEM_E_NOT_OURS,
  * GPUMEM_E_ATTACHED, or as these. */

@@ -17,9 +17,40 @@ static struct stream_heap *heap_of(struct gpumem_client *client, const void *poi
         return heap;
 }
 
+/* The order of a stream that captures is the graph's. */
+static int look_at_stream(struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
+{
+        struct capture capture;
+        int r = stream_look(&client->cuda, stream, ret_mark);
+
+        return r == GPUMEM_E_UNSUPPORTED ? capture_look(&client->cuda, stream, ret_mark, &capture)
+                                         : r;
+}
+
 static bool is_streams_own(const struct stream_heap *heap, const struct stream_mark *mark)
 {
         return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
+}
+
+static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
+
+        if (elastic_is_on(heap->pool))
+                elastic_note(heap, generation, own_stream);
+        else
+                idle_look(heap, generation, own_stream);
+}
+
+/* No work says when a graph's memory is idle; but the graph may be gone. */
+static void look_at_captured(struct pool *pool)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(pool->memory.cuda);
+
+        if (!service_wake(pool->service) && elastic_is_on(pool))
+                (void)elastic_look(pool);
 }
 
 /* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */
@@ -28,24 +59,25 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *o
         uint64_t generation = heap->generation;
         int r = pool_give(heap, pointer, own_stream ? POOL_USE_ORDERED : POOL_USE_OVER);
 
+        if (pool_is_captured(heap) && (!r || r == POOL_LOOK)) {
+                if (!own_stream)
+                        look_at_captured(heap->pool);
+                return 0;
+        }
         if (r != POOL_LOOK)
                 return r;
-        if (elastic_is_on(heap->pool))
-                elastic_note(heap, generation, own_stream);
-        else
-                idle_look(heap, generation, own_stream);
+        look(heap, generation, own_stream);
         return 0;
 }
 
-/* The same, once other streams have come as far that use it too. */
-static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
+static int free_or_park(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
                         void *const *own_stream)
 {
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
         bool parked = false;
         int r;
 
-        if (uses_are_none(&client->uses))
-                return free_in(heap, pointer, own_stream);
         r = uses_park(&client->uses, &client->cuda, pointer, &parked);
         if (r)
                 return r;
@@ -54,6 +86,15 @@ static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, 
         if (!service_wake(&client->service))
                 client_unpark(client, false);
         return 0;
+}
+
+/* The same, once other streams have come as far that use it too. */
+static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
+                        void *const *own_stream)
+{
+        if (uses_are_none(&client->uses))
+                return free_in(heap, pointer, own_stream);
+        return free_or_park(client, heap, pointer, own_stream);
 }
 
 void client_unpark(struct gpumem_client *client, bool wait)
@@ -70,9 +111,10 @@ void client_unpark(struct gpumem_client *client, bool wait)
         }
 }
 
-static bool is_parked(struct gpumem_client *client, const void *pointer)
+bool client_has_parked(struct gpumem_client *client, const void *pointer)
 {
-        return !uses_are_none_parked(&client->uses) && uses_has_parked(&client->uses, pointer);
+        return (!uses_are_none_parked(&client->uses) && uses_has_parked(&client->uses, pointer)) ||
+               (!parked_are_none(&client->parked) && parked_has(&client->parked, pointer));
 }
 
 /* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
@@ -80,6 +122,56 @@ static bool is_always_known(const struct pool *pool)
 {
         return pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_VMM &&
                pool->memory.cuda;
+}
+
+static int wait_for_stream(struct gpumem_client *client, void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        return stream_synchronize(&client->cuda, stream);
+}
+
+static int wait_for_context(struct gpumem_client *client, uint64_t context)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        return stream_synchronize_context(&client->cuda, context);
+}
+
+int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
+                        const struct stream_key *key)
+{
+        int r = uses_add(&client->uses, pointer, stream, key);
+
+        return r ? r : free_or_park(client, heap_of(client, pointer), pointer, NULL);
+}
+
+int client_free_over(struct gpumem_client *client, const void *pointer)
+{
+        int r = uses_wait(&client->uses, &client->cuda, pointer);
+
+        return r ? r : free_in(heap_of(client, pointer), pointer, NULL);
+}
+
+/* The order of a stream that captures cannot be known now. */
+static int park(struct gpumem_client *client, const struct stream_heap *heap, const void *pointer,
+                void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        int r = pool_find(heap->pool, pointer);
+
+        return r ? r : captures_park(client, pointer, stream);
+}
+
+static void unpark(struct gpumem_client *client, void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        parked_look(client, stream);
 }
 
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
@@ -97,22 +189,26 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
 
         if (!order.context && !is_always_known(heap->pool))
                 return free_in_turn(client, heap, pointer, NULL);
-        r = stream_look(&client->cuda, stream, &mark);
+        r = look_at_stream(client, stream, &mark);
         if (!r)
                 is_own = is_streams_own(heap, &mark);
+        if (!r && !is_own && mark.scope & CAPTURE_SCOPE)
+                return park(client, heap, pointer, stream);
         /* The memory was made without a context, and is freed by somebody who has none. */
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
                 r = 0;
         else if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
-                r = stream_synchronize_context(&client->cuda, order.context);
+                r = wait_for_context(client, order.context);
         else if (!r && (!is_own || heap->pool->memory.kind == GPUMEM_PINNED))
-                r = stream_synchronize(&client->cuda, stream);
+                r = wait_for_stream(client, stream);
         return r ? r : free_in_turn(client, heap, pointer, is_own ? &stream : NULL);
 }
 
 /* Its mapping goes with it. */
 static int free_shared_in_order(struct gpumem_client *client, const void *pointer, void *stream)
 {
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
         int r = 0;
 
         if (!uses_are_none(&client->uses))
@@ -130,8 +226,10 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
+        if (!parked_are_none(&client->parked))
+                unpark(client, stream);
         heap = heap_of(client, pointer);
-        if (is_parked(client, pointer))
+        if (client_has_parked(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else if (heap)
                 r = free_in_order(client, heap, pointer, stream);
@@ -152,18 +250,14 @@ static int free_after_all(struct gpumem_client *client, struct stream_heap *heap
         return r ? r : free_in(heap, pointer, NULL);
 }
 
-int gpumem_free_sync(struct gpumem_client *client, void *pointer)
+static int free_sync(struct gpumem_client *client, void *pointer)
 {
-        struct stream_heap *heap;
-        int r;
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct stream_heap *heap = heap_of(client, pointer);
+        int r = 0;
 
-        if (!pointer)
-                return 0;
-        r = fork_guard_check(&client->fork_guard);
-        if (r)
-                return r;
-        heap = heap_of(client, pointer);
-        if (is_parked(client, pointer))
+        if (client_has_parked(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else if (!uses_are_none(&client->uses))
                 r = uses_wait(&client->uses, &client->cuda, pointer);
@@ -171,6 +265,19 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
                 r = free_after_all(client, heap, pointer);
         else if (!r)
                 r = client_free_shared_sync(client, pointer);
+        return r;
+}
+
+int gpumem_free_sync(struct gpumem_client *client, void *pointer)
+{
+        int r;
+
+        if (!pointer)
+                return 0;
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        r = free_sync(client, pointer);
         if (record_is_on() && !r)
                 record_free(pointer);
         events_tell(&client->events);
@@ -189,7 +296,7 @@ static bool is_allocation(struct gpumem_client *client, const void *pointer)
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (pool_find(&client->pools[i], pointer) == 0 ||
                     shared_find(&client->pools[i], pointer, &info) == 0)
-                        return !is_parked(client, pointer);
+                        return !client_has_parked(client, pointer);
         }
         return false;
 }
@@ -211,16 +318,28 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
         return uses_add(&client->uses, pointer, stream, &key);
 }
 
+static uint64_t flush(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        uint64_t n_bytes = 0;
+
+        (void)parked_wait(client);
+        client_unpark(client, true);
+        captures_look(client);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                n_bytes += idle_flush(&client->pools[i]);
+        return n_bytes;
+}
+
 int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
 {
-        uint64_t n_bytes = 0;
+        uint64_t n_bytes;
         int r = fork_guard_check(&client->fork_guard);
 
         if (r)
                 return r;
-        client_unpark(client, true);
-        for (uint32_t i = 0; i < client->n_pools; i++)
-                n_bytes += idle_flush(&client->pools[i]);
+        n_bytes = flush(client);
         if (ret_freed_bytes)
                 *ret_freed_bytes = n_bytes;
         events_tell(&client->events);

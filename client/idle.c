@@ -94,7 +94,8 @@ void idle_return(struct pool *pool, struct leased_list *list)
 /* Its frees are ordered with work that may not be over. */
 bool idle_is_fenced(const struct stream_heap *heap)
 {
-        return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context;
+        return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context &&
+               !pool_is_captured(heap);
 }
 
 /* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
@@ -241,7 +242,7 @@ static void wait_for_context(struct pool *pool, uint64_t context)
         pthread_mutex_lock(&pool->lock);
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                if (heap->key.context != context)
+                if (heap->key.context != context || pool_is_captured(heap))
                         continue;
                 heap->n_flush_epochs = end_epoch(heap);
                 n_heaps++;
@@ -252,7 +253,7 @@ static void wait_for_context(struct pool *pool, uint64_t context)
         pthread_mutex_lock(&pool->lock);
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                if (heap->key.context != context)
+                if (heap->key.context != context || pool_is_captured(heap))
                         continue;
                 if (r)
                         open_epoch(heap);

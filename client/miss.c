@@ -20,7 +20,7 @@ static uint64_t allocated_bytes(uint64_t n_bytes)
 /* The present stream's frees are fenced, so that its blocks can move; it is alive now. */
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
-        if (pool->memory.kind == GPUMEM_DEVICE && request->key.context)
+        if (idle_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, request->key.context,
                               request->stream);
         idle_poll(pool);

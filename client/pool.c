@@ -82,7 +82,7 @@ static void end_heap(struct pool *pool, struct stream_heap *heap)
         pool->spare_heaps = heap;
 }
 
-static void retire_heap(struct pool *pool, struct stream_heap *heap)
+void pool_retire_heap(struct pool *pool, struct stream_heap *heap)
 {
         HASH_DEL(pool->heaps, heap);
         end_heap(pool, heap);
@@ -96,7 +96,7 @@ static void retire_blockless(struct pool *pool)
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 if (!heap_in(heap)->n_blocks)
-                        retire_heap(pool, heap);
+                        pool_retire_heap(pool, heap);
         }
 }
 
@@ -142,6 +142,9 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         space_add(&pool->space, &heap->in_space, pool_runs(pool));
         if (is_waited_for(pool, &request->key))
                 heap_in(heap)->n_done_epochs = UINT64_MAX;
+        /* Not even of new blocks does anybody know when a graph uses them. */
+        if (pool_is_captured(heap))
+                heap_in(heap)->n_done_epochs = 0;
         heap->generation++;
         heap->live = true;
 }
@@ -363,7 +366,7 @@ static void return_heap(struct pool *pool, struct stream_heap *heap)
                 block->heap = NULL;
                 leased_free(pool, CONTAINER_OF(block, struct leased, block));
         }
-        retire_heap(pool, heap);
+        pool_retire_heap(pool, heap);
 }
 
 static void return_shelf(struct pool *pool)

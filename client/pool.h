@@ -40,7 +40,7 @@ struct stream_heap {
         uint64_t n_flush_epochs; /* what a flush under way waits for */
         struct lane *lane;
         struct pool *pool;
-        struct stream_key key; /* context 0: made without one */
+        struct stream_key key; /* context 0: made without one; with a capture it is the capture's */
         struct fences fences;  /* guarded by the pool's lock */
         UT_hash_handle hh;
 };
@@ -105,6 +105,9 @@ struct pool_request {
 int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
                void **ret_pointer);
 
+/* Ends a heap without blocks; the caller has the lock. */
+void pool_retire_heap(struct pool *pool, struct stream_heap *heap);
+
 /* The stream's heap, or NULL. */
 struct stream_heap *pool_find_heap(struct pool *pool, const struct stream_key *key);
 
@@ -146,6 +149,12 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
 
 /* Cuts and counts. As heap_alloc. */
 int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer);
+
+/* Its blocks stay where they are as long as its graphs, whatever is known of any work. */
+static inline bool pool_is_captured(const struct stream_heap *heap)
+{
+        return heap->key.capture != 0;
+}
 
 static inline struct heap *heap_in(struct stream_heap *heap)
 {

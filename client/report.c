@@ -31,7 +31,7 @@ int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gp
         r = GPUMEM_E_NOT_OURS;
         for (uint32_t i = 0; r == GPUMEM_E_NOT_OURS && (pool = client_pool(client, i)); i++)
                 r = describe_in(pool, pointer, &info);
-        if (!r && !uses_are_none_parked(&client->uses) && uses_has_parked(&client->uses, info.base))
+        if (!r && client_has_parked(client, info.base))
                 r = GPUMEM_E_NOT_OURS;
         if (!r)
                 memcpy(ret_info, &info, info.struct_size);

@@ -74,6 +74,7 @@ static void *run(void *argument)
 {
         struct service *service = argument;
 
+        service->calls->begin(service->owner);
         while (!atomic_load(&service->ending)) {
                 bool again = look(service);
 

@@ -13,6 +13,8 @@
 #include <sys/queue.h>
 
 struct service_owner {
+        /* In the thread, before anything else. */
+        void (*begin)(void *owner);
         /* Looks once; says whether to look again soon. */
         bool (*look)(void *owner);
         /* The socket to wait for, or -1. A reference is held until leave(). */

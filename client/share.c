@@ -125,6 +125,8 @@ static int map(struct gpumem_client *client, uint64_t connection,
 {
         CLEANUP(closep)
         int fd = take_fd;
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
         struct pool *pool = client_pool_on(client, connection, answer->pool);
         struct stream_key key;
         int r = -EPROTO;
@@ -167,6 +169,8 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
 static int end_in_order(struct gpumem_client *client, struct pool *pool,
                         const struct shared_info *info, const void *pointer, void *stream)
 {
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
         struct stream_key key;
         int ordinal, r = GPUMEM_E_NO_CONTEXT;
 

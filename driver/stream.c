@@ -1,9 +1,13 @@
 #include "driver/stream.h"
 
 #include <stdbool.h>
+#include <sys/mman.h>
 
+#include "base/err.h"
 #include "driver/context.h"
 #include "gpumem.h"
+
+#define PAGE_BYTES 4096
 
 /* A default stream is the current context's; any other knows its own. */
 static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *ret_context)
@@ -28,10 +32,27 @@ static int current_device(const struct cuda *cuda, void *argument)
         return CUDA_CALL(cuda, cuCtxGetDevice, argument);
 }
 
+/* Not by cuCtxSynchronize: that spoils what streams of the context capture, in whatever mode the thread
+ * is, and nobody can tell whether there are any. Unregistering waits for the same work and spoils nothing
+ * where the mode is relaxed; but other threads' launches wait with it. */
 static int synchronize_current(const struct cuda *cuda, void *argument)
 {
+        void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                          0);
+        int r;
+
         (void)argument;
-        return CUDA_CALL(cuda, cuCtxSynchronize);
+        if (page == MAP_FAILED)
+                return err_errno();
+        r = CUDA_CALL(cuda, cuMemHostRegister, page, PAGE_BYTES, 0);
+        if (r) {
+                (void)munmap(page, PAGE_BYTES);
+                return r;
+        }
+        r = CUDA_CALL(cuda, cuMemHostUnregister, page);
+        if (!r)
+                (void)munmap(page, PAGE_BYTES);
+        return r;
 }
 
 int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark)
@@ -51,8 +72,8 @@ int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mar
         return 0;
 }
 
-int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
-                    int *ret_ordinal)
+int stream_identify_any(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                        int *ret_ordinal)
 {
         unsigned long long id;
         CUcontext context;
@@ -60,9 +81,6 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         int r;
 
         r = stream_context(cuda, stream, &context);
-        if (r)
-                return r;
-        r = stream_check(cuda, stream);
         if (r)
                 return r;
         r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
@@ -74,6 +92,17 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         *ret_key = (struct stream_key){.context = (uint64_t)(uintptr_t)context, .id = id};
         *ret_ordinal = device;
         return 0;
+}
+
+int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                    int *ret_ordinal)
+{
+        CUcontext context;
+        int r = stream_context(cuda, stream, &context);
+
+        if (!r)
+                r = stream_check(cuda, stream);
+        return r ? r : stream_identify_any(cuda, stream, ret_key, ret_ordinal);
 }
 
 int stream_synchronize(const struct cuda *cuda, void *stream)

@@ -12,6 +12,7 @@
 struct stream_key {
         uint64_t context; /* the context's handle */
         uint64_t id;
+        uint64_t capture; /* what it captures, driver/capture.h; 0: nothing */
 };
 
 /* Identifies `stream`, which may be NULL for the default stream of the current context, and its
@@ -20,10 +21,14 @@ struct stream_key {
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                     int *ret_ordinal);
 
+/* The same of any stream, but for what it captures. */
+int stream_identify_any(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                        int *ret_ordinal);
+
 /* Tells streams of a process apart in two calls: ids are unique among all, but for those of default
  * streams, which are a context's. */
 struct stream_mark {
-        uint64_t scope; /* of a default stream: its context; else 0 */
+        uint64_t scope; /* of a default stream: its context; see capture_look; else 0 */
         uint64_t id;
 };
 
@@ -33,8 +38,7 @@ static inline bool stream_is_created(const void *stream)
         return stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
 }
 
-/* GPUMEM_E_UNSUPPORTED while it captures: memory of a captured graph must outlive it, which nothing
- * here sees to yet. */
+/* GPUMEM_E_UNSUPPORTED while it captures: then capture_look and capture_identify know it. */
 static inline int stream_check(const struct cuda *cuda, void *stream)
 {
         CUstreamCaptureStatus status;
@@ -67,8 +71,9 @@ static inline int stream_look(const struct cuda *cuda, void *stream, struct stre
 /* Waits for all work that was enqueued there before. */
 int stream_synchronize(const struct cuda *cuda, void *stream);
 
-/* Waits for all work of a context, which is made current for the call; one that has been destroyed
- * has none. */
+/* Waits for all work of a context, with the calling thread's capture mode relaxed (driver/capture.h);
+ * what other threads launch meanwhile waits too. The context is made current for the call; one that
+ * has been destroyed has no work. */
 int stream_synchronize_context(const struct cuda *cuda, uint64_t context);
 
 /* Waits for all work of a context, or of none (0), and of the calling thread's current one, if any. */

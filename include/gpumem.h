@@ -16,6 +16,10 @@
  * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
  * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
  *           mapped there, and the child connects anew if it needs to.
+ * Capture   No call ends a capture that is under way, of whatever thread: calls that the driver takes for
+ *           unsafe are made with the thread's capture mode RELAXED. gpumem_flush and gpumem_free_sync, and
+ *           an allocation that would be refused otherwise, wait for whole contexts; what other threads
+ *           launch there meanwhile may wait with them.
  * CUDA      Device memory needs a current context; the library makes none. It reaches the driver
  *           with dlopen (libcuda.so.1 or GPUMEM_CUDA_LIBRARY); <cuda.h> is not needed here. No CUDA
  *           function is called from a destructor or at exit.
@@ -111,8 +115,12 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * Pinned memory needs no context and no driver: without one it is shared memory that the CPU uses,
  * until gpumem_register. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
  * without CUDA gets _UNSUPPORTED.
+ * Device memory allocated in a stream that captures is the graph's: freed in the same stream of the same
+ * capture it can be had again there, in the graph's order; it is nobody else's before the graph, its clones
+ * and its executables are gone, their work is over, and it has been freed.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures), _BAD_REQUEST (n_bytes
+ * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: pinned or shareable
+ * memory, or a capture that is lost), _BAD_REQUEST (n_bytes
  * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver
  * notices), -E2BIG (fields of a later version that are not 0). _WRONG_STREAM also means that the
  * current context, whose default stream NULL is, belongs to another device than `place`. */
@@ -132,6 +140,9 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * was allocated for can be had again there at once. In three cases the call waits for the stream
  * first: the memory is pinned, it was allocated for another stream, or GPUMEM_CACHE_SIZE is
  * passed. NULL pointers are legal.
+ * In a stream that captures, the free of what was not allocated in that stream in that capture does not
+ * wait, but the memory is nobody's before the capture is over and a later call allocates or frees in the
+ * stream; or the graph is gone, and gpumem_flush is called or memory is lacking.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing
  * is freed), _NO_CONTEXT (a default stream without a current context; nothing is freed),
  * _UNSUPPORTED (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the

@@ -1,0 +1,46 @@
+/* Captures that memory was allocated in: each has heaps of its own, one for every stream in it, which
+ * are no other stream's and not taken apart while a graph of the capture is there. Within a capture a heap
+ * is as any other: what is freed in its stream is had again there, in the order of the graph. When the
+ * graph, its clones and its executables are gone, and their work is over, what is free in the heaps is
+ * idle, and a heap ends when the last of its allocations has. Any thread. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/tie.h"
+#include "driver/capture.h"
+#include "gpumem.h"
+
+struct captured;
+struct gpumem_client;
+struct pool_request;
+
+struct captures {
+        pthread_mutex_t lock; /* taken before the pools' */
+        struct captured *all; /* by number */
+        struct bell *bell;    /* once there was one */
+        _Atomic uint32_t n;   /* read without the lock too */
+};
+
+static inline bool captures_are_none(const struct captures *captures)
+{
+        return atomic_load_explicit(&captures->n, memory_order_relaxed) == 0;
+}
+
+void captures_init(struct captures *captures);
+
+/* Graphs may be there still. */
+void captures_deinit(struct captures *captures);
+
+/* Who asks, where the stream captures: from now on the capture is known. As stream_identify. */
+int captures_place(struct gpumem_client *client, const struct gpumem_request *request,
+                   struct pool_request *ret_asked, int *ret_ordinal);
+
+/* The free of an allocation that is not the capture's and the stream's: parked. */
+int captures_park(struct gpumem_client *client, const void *pointer, void *stream);
+
+/* Ends heaps whose graphs are gone, as far as nothing is allocated there. */
+void captures_look(struct gpumem_client *client);

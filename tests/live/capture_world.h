@@ -1,0 +1,54 @@
+/* A daemon with a device of 256 MiB, this process with a client, and another process: for tests of what is
+ * allocated and freed in captures. Failures end the test. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/size.h"
+#include "driver/cuda.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/capturer.h"
+#include "tests/live/gate.h"
+#include "tests/live/holder.h"
+
+#define N_BYTES (4 * MIB)
+
+/* Of 256 MiB: whoever has one of them leaves no room for another. */
+#define MOST (200 * MIB)
+
+/* Nobody tells when a block has become idle. */
+#define LONG_MS 20000
+
+#define GLOBAL CU_STREAM_CAPTURE_MODE_GLOBAL
+
+extern struct holder holder;
+extern struct gpu *gpu;
+extern struct cuda cuda;
+extern struct capturer capturer;
+extern struct gate gate;
+extern struct gpumem_client *client; /* NULL: disconnected already */
+extern CUstream captured, branch, side;
+
+/* Fixtures. At the stop nothing is charged to anybody. */
+void world_start(void);
+void world_stop(void);
+
+/* Device memory. */
+int world_alloc(void *stream, uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer);
+void *world_must_alloc(void *stream, uint64_t n_bytes);
+void world_must_free(void *pointer, void *stream);
+
+void world_fill(const void *pointer, unsigned char byte, uint64_t n_bytes, CUstream stream);
+void world_copy(const void *to, const void *from, uint64_t n_bytes, CUstream stream);
+
+/* Every byte is that one now, whatever captures. */
+void world_check(const void *pointer, unsigned char byte, uint64_t n_bytes);
+
+struct gpumem_stats world_stats(void);
+
+/* Another process can have what this one does not keep. */
+void world_everything_is_free(void);
+
+/* What is enqueued later comes after what is there earlier: in a capture a fork, or a join. */
+void world_order(CUstream later, CUstream earlier);
