@@ -150,6 +150,22 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
+/* What is parked is freed rather than that others are waited for. */
+static int alloc_before_parked(struct gpumem_client *client, const struct gpumem_request *request,
+                               void **ret_pointer)
+{
+        struct gpumem_request now = *request;
+        int r = GPUMEM_E_REFUSED;
+
+        if (parked_are_none(&client->parked))
+                return r;
+        now.wait_ms = 0;
+        r = alloc(client, &now, ret_pointer);
+        if (r)
+                (void)parked_wait(client);
+        return r;
+}
+
 static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *request,
                            void **ret_pointer)
 {
@@ -162,11 +178,12 @@ static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *
                 parked_look(client, request->stream);
         client_unpark(client, false);
         captures_look(client);
-        do {
+        r = alloc_before_parked(client, request, ret_pointer);
+        if (!r)
+                return 0;
+        do
                 r = alloc(client, request, ret_pointer);
-                if (refusal_is_one(r) && parked_wait(client))
-                        r = alloc(client, request, ret_pointer);
-        } while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
+        while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
         return r;
 }
 

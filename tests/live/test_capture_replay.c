@@ -1,0 +1,120 @@
+/* Graphs read and write right bytes, however often they run and whatever others do meanwhile. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "tests/live/capture_world.h"
+#include "tests/suite.h"
+
+#define N_GRAPHS  3
+#define N_ROUNDS  40
+#define N_THREADS 2
+
+/* Room for two processes and the graphs. */
+#define CHURN_BYTES (8 * MIB)
+
+static _Atomic bool ending;
+
+/* Another stream of this process, which writes to all that it gets, and does not run ahead of it. */
+static void *churn(void *argument)
+{
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        CUstream stream;
+
+        (void)argument;
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuThreadExchangeStreamCaptureMode, &mode), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING), 0);
+        while (!atomic_load(&ending)) {
+                void *pointer = world_must_alloc(stream, CHURN_BYTES);
+
+                world_fill(pointer, 0xee, CHURN_BYTES, stream);
+                world_must_free(pointer, stream);
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, stream), 0);
+        }
+        return NULL;
+}
+
+struct work {
+        CUgraph graph;
+        void *result;
+        unsigned char byte;
+};
+
+/* Through memory of the graph's own, freed and had again on the way, in two branches. */
+static void capture(struct work *work, unsigned char byte)
+{
+        void *first, *second;
+
+        work->byte = byte;
+        work->result = world_must_alloc(side, N_BYTES);
+        capturer_begin(&capturer, captured, GLOBAL);
+        first = world_must_alloc(captured, N_BYTES);
+        world_fill(first, (unsigned char)~byte, N_BYTES, captured);
+        world_must_free(first, captured);
+        first = world_must_alloc(captured, N_BYTES / 2);
+        world_fill(first, byte, N_BYTES / 2, captured);
+        world_order(branch, captured);
+        second = world_must_alloc(branch, N_BYTES / 2);
+        world_copy(second, first, N_BYTES / 2, branch);
+        world_copy((char *)work->result + N_BYTES / 2, second, N_BYTES / 2, branch);
+        world_must_free(second, branch);
+        world_copy(work->result, first, N_BYTES / 2, captured);
+        world_order(captured, branch);
+        world_must_free(first, captured);
+        work->graph = capturer_end(&capturer, captured);
+}
+
+static void replay(const struct work *work)
+{
+        world_fill(work->result, 0, N_BYTES, captured);
+        capturer_replay(&capturer, work->graph, captured);
+        world_check(work->result, work->byte, N_BYTES);
+}
+
+START_TEST(a_replay_is_right_while_others_churn)
+{
+        pthread_t threads[N_THREADS];
+        struct work works[N_GRAPHS];
+
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, NULL), 0);
+        for (unsigned i = 0; i < N_GRAPHS; i++)
+                capture(&works[i], (unsigned char)(0x51 + i));
+        for (unsigned i = 0; i < N_ROUNDS; i++) {
+                struct work *work = &works[i % N_GRAPHS];
+
+                ck_assert_int_eq(holder_alloc(&holder, CHURN_BYTES, LONG_MS), 0);
+                replay(work);
+                holder_check(&holder);
+                holder_free_all(&holder);
+                if (i % 8 == 7) {
+                        capturer_destroy(&capturer, work->graph);
+                        world_must_free(work->result, captured);
+                        capture(work, (unsigned char)(0x71 + i));
+                }
+        }
+        atomic_store(&ending, true);
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        for (unsigned i = 0; i < N_GRAPHS; i++) {
+                replay(&works[i]);
+                capturer_destroy(&capturer, works[i].graph);
+                world_must_free(works[i].result, side);
+        }
+        world_everything_is_free();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("capture replay");
+        TCase *tests = tcase_create("replay");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, world_start, world_stop);
+        tcase_add_test(tests, a_replay_is_right_while_others_churn);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
