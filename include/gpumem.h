@@ -145,7 +145,7 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * stream; or the graph is gone, and gpumem_flush is called or memory is lacking.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing
  * is freed), _NO_CONTEXT (a default stream without a current context; nothing is freed),
- * _UNSUPPORTED (a stream that captures; nothing is freed), _FORKED, -EINVAL (no such stream, if the
+ * _UNSUPPORTED (a capture that is lost; nothing is freed), _FORKED, -EINVAL (no such stream, if the
  * driver notices; nothing is freed), -EIO (the GPU's work failed; nothing is freed). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
