@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Runs `function(&variable)` when the variable goes out of scope. */
-#define CLEANUP(function) __attribute__((cleanup(function)))
+#define CLEANUP(function) __attribute__((cleanup(function), unused))
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -131,17 +131,20 @@ static bool is_of_stream(const struct parked_free *record, const struct stream_k
         return record->order.context == key->context && record->order.id == key->id;
 }
 
+/* By its handle: the driver does not tell the id of a stream that captures. */
 void parked_look(struct gpumem_client *client, void *stream)
 {
         struct parked_free *record;
-        struct stream_key key;
+        struct stream_key key, by_handle;
         bool more = true;
         int ordinal;
 
         if (parked_are_none(&client->parked) ||
             stream_identify(&client->cuda, stream, &key, &ordinal))
                 return;
-        while (more && (record = take(&client->parked, is_of_stream, &key)))
+        by_handle = key;
+        by_handle.id = (uint64_t)(uintptr_t)stream;
+        while (more && (record = take(&client->parked, is_of_stream, &by_handle)))
                 more = end(&client->parked, record,
                            client_free_ordered(client, record->pointer, stream, &key));
 }

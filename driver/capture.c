@@ -24,7 +24,6 @@ int capture_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_
                  struct capture *ret_capture)
 {
         CUstreamCaptureStatus status;
-        unsigned long long id;
         cuuint64_t number;
         CUgraph graph;
         int r;
@@ -33,11 +32,10 @@ int capture_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_
                       NULL);
         if (!r && status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
                 r = GPUMEM_E_UNSUPPORTED;
-        if (!r)
-                r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
         if (r)
                 return r;
-        *ret_mark = (struct stream_mark){.scope = CAPTURE_SCOPE | number, .id = id};
+        *ret_mark = (struct stream_mark){.scope = CAPTURE_SCOPE | number,
+                                         .id = (uint64_t)(uintptr_t)stream};
         *ret_capture = (struct capture){.number = number, .graph = graph};
         return 0;
 }
@@ -52,7 +50,7 @@ int capture_identify(const struct cuda *cuda, void *stream, struct stream_key *r
 
         r = capture_look(cuda, stream, &mark, &capture);
         if (!r)
-                r = stream_identify_any(cuda, stream, &key, &ordinal);
+                r = stream_identify_captured(cuda, stream, &key, &ordinal);
         if (r)
                 return r;
         key.capture = capture.number;

@@ -72,21 +72,12 @@ int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mar
         return 0;
 }
 
-int stream_identify_any(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
-                        int *ret_ordinal)
+static int identify(const struct cuda *cuda, CUcontext context, uint64_t id,
+                    struct stream_key *ret_key, int *ret_ordinal)
 {
-        unsigned long long id;
-        CUcontext context;
         CUdevice device;
-        int r;
+        int r = context_run(cuda, (uint64_t)(uintptr_t)context, current_device, &device);
 
-        r = stream_context(cuda, stream, &context);
-        if (r)
-                return r;
-        r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
-        if (r)
-                return r;
-        r = context_run(cuda, (uint64_t)(uintptr_t)context, current_device, &device);
         if (r)
                 return r;
         *ret_key = (struct stream_key){.context = (uint64_t)(uintptr_t)context, .id = id};
@@ -97,12 +88,24 @@ int stream_identify_any(const struct cuda *cuda, void *stream, struct stream_key
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                     int *ret_ordinal)
 {
+        unsigned long long id;
         CUcontext context;
         int r = stream_context(cuda, stream, &context);
 
         if (!r)
                 r = stream_check(cuda, stream);
-        return r ? r : stream_identify_any(cuda, stream, ret_key, ret_ordinal);
+        if (!r)
+                r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
+        return r ? r : identify(cuda, context, id, ret_key, ret_ordinal);
+}
+
+int stream_identify_captured(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                             int *ret_ordinal)
+{
+        CUcontext context;
+        int r = stream_context(cuda, stream, &context);
+
+        return r ? r : identify(cuda, context, (uint64_t)(uintptr_t)stream, ret_key, ret_ordinal);
 }
 
 int stream_synchronize(const struct cuda *cuda, void *stream)

@@ -142,7 +142,8 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * passed. NULL pointers are legal.
  * In a stream that captures, the free of what was not allocated in that stream in that capture does not
  * wait, but the memory is nobody's before the capture is over and a later call allocates or frees in the
- * stream; or the graph is gone, and gpumem_flush is called or memory is lacking.
+ * stream; or the graph is gone, and gpumem_flush is called or memory is lacking. Until then the stream is
+ * not to be destroyed while it has work from before the capture: it is known by its handle only.
  * Errors: GPUMEM_E_NOT_OURS (nothing is freed), _ATTACHED (the pointer is to be detached; nothing
  * is freed), _NO_CONTEXT (a default stream without a current context; nothing is freed),
  * _UNSUPPORTED (a capture that is lost; nothing is freed), _FORKED, -EINVAL (no such stream, if the

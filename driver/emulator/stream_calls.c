@@ -166,7 +166,8 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long 
 
         if (r == CUDA_SUCCESS && !ret_id)
                 r = CUDA_ERROR_INVALID_VALUE;
-        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity)) {
+        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity) &&
+            identity.status == CU_STREAM_CAPTURE_STATUS_NONE) {
                 *ret_id = identity.id;
                 return CUDA_SUCCESS;
         }
@@ -174,9 +175,14 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long 
                 r = lookup_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
-        *ret_id = stream->id;
+        emulator_lock();
+        if (stream->place.capture)
+                r = capture_spoil(stream->place.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        emulator_unlock();
+        if (r == CUDA_SUCCESS)
+                *ret_id = stream->id;
         (void)stream_unref(stream);
-        return CUDA_SUCCESS;
+        return r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_context)

@@ -316,6 +316,24 @@ START_TEST(a_threads_mode_is_exchanged)
 }
 END_TEST
 
+/* Its context may be asked for, its id not, whatever the thread's mode. */
+START_TEST(a_stream_that_captures_has_no_id)
+{
+        CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+        unsigned long long id;
+        CUcontext context;
+
+        (void)contract_context();
+        world_new();
+        ck_ok(cu.cuThreadExchangeStreamCaptureMode(&relaxed));
+        ck_ok(cu.cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ck_ok(cu.cuStreamGetCtx(capturing, &context));
+        ck_cuda(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuStreamGetId(capturing, &id));
+        ck_cuda(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(capturing, &graph));
+        ck_ok(cu.cuStreamGetId(capturing, &id));
+}
+END_TEST
+
 START_TEST(no_time_is_measured_in_a_capture)
 {
         (void)contract_context();
@@ -338,6 +356,7 @@ int main(void)
         tcase_add_loop_test(tcase, harmless_calls_are_allowed_in_every_mode, 0,
                             ARRAY_SIZE(harmless));
         tcase_add_test(tcase, a_threads_mode_is_exchanged);
+        tcase_add_test(tcase, a_stream_that_captures_has_no_id);
         tcase_add_test(tcase, no_time_is_measured_in_a_capture);
         tcase_add_test(tcase, a_refused_thing_keeps_being_refused);
         return contract_main(suite);
