@@ -94,7 +94,7 @@ struct gpumem_request {
  * client serves pinned memory.
  * Blocks that no allocation needs, and whose GPU work is over, stay mapped, so that memory that is needed
  * again costs nothing; the daemon may take them for other processes at any time. A thread of the
- * library's sees to it: it begins when memory is first freed, blocks all signals, and is joined by
+ * library's sees to it: it begins when there is first something to see to, blocks all signals, and is joined by
  * gpumem_disconnect and at the process's exit; GPUMEM_SERVICE_THREAD=0 in the environment: there is none,
  * and those who free do it. With GPUMEM_CACHE_SIZE, such as 0 or 512MiB, the daemon takes nothing, and
  * what is empty beyond that size, for each pool, is given back instead.
