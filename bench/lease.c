@@ -6,20 +6,16 @@
  * driver's calls are measured apart, one after another in this process, and shown with what is left
  * without them. */
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
 #include "base/size.h"
+#include "bench/bare.h"
 #include "bench/beside.h"
 #include "bench/commands.h"
 #include "bench/echo.h"
 #include "bench/pin.h"
 #include "bench/target.h"
-#include "client/link.h"
-#include "client/rows.h"
 #include "driver/vmm.h"
 
 #define BLOCK_BYTES (2 * MIB)
@@ -29,15 +25,13 @@
 struct lease {
         struct echo echo;
         struct target target;
-        struct link *link;
-        uint32_t pool;
+        struct bare bare;
         uint64_t address; /* reserved, for a block of the driver's */
-        pid_t daemon;     /* 0: not known */
 };
 
-#define LEASE_NULL                                       \
-        {                                                \
-                .echo = ECHO_NULL, .target = TARGET_NULL \
+#define LEASE_NULL                                                          \
+        {                                                                   \
+                .echo = ECHO_NULL, .target = TARGET_NULL, .bare = BARE_NULL \
         }
 
 static int echo_steps(void *argument, unsigned n_steps)
@@ -55,19 +49,14 @@ static int echo_steps(void *argument, unsigned n_steps)
 
 static int lease_once(struct lease *lease)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, end = FRAME_NULL, reply;
-        int r;
+        struct message_leased leased;
+        int fd, r;
 
-        request.lease.n_bytes = BLOCK_BYTES;
-        request.lease.pool = lease->pool;
-        r = link_call(lease->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        r = bare_lease(&lease->bare, BLOCK_BYTES, &leased, &fd);
         if (r)
                 return r;
-        end.return_lease.lease = reply.leased.lease;
-        end.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        return link_send(lease->link, &end, MESSAGE_RETURN);
+        (void)close(fd);
+        return bare_return(&lease->bare, leased.lease);
 }
 
 static int lease_steps(void *argument, unsigned n_steps)
@@ -189,52 +178,13 @@ static int measure(struct lease *lease, const struct options *options, struct ro
         return r ? r : add_rows(samples, rows);
 }
 
-static int find_pool(const struct message_welcome *welcome, int fd, uint32_t *ret_pool)
-{
-        struct pool_row *pools;
-        void *rows;
-        int r;
-
-        r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*pools), &rows);
-        if (r)
-                return r;
-        pools = rows;
-        r = GPUMEM_E_NO_POOL;
-        for (uint32_t i = 0; i < welcome->n_pools && r; i++) {
-                if (pools[i].kind != GPUMEM_DEVICE)
-                        continue;
-                *ret_pool = pools[i].id;
-                r = 0;
-        }
-        free(rows);
-        return r;
-}
-
-static int open_link(const struct options *options, struct lease *lease)
-{
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct message_welcome welcome;
-        struct ucred peer;
-        socklen_t n_bytes = sizeof(peer);
-        int r;
-
-        r = link_new(options->socket_path, "gpumem-bench", &lease->link, &welcome, &fds);
-        if (r)
-                return r;
-        if (getsockopt(link_socket(lease->link), SOL_SOCKET, SO_PEERCRED, &peer, &n_bytes) < 0)
-                return err_errno();
-        lease->daemon = peer.pid;
-        return find_pool(&welcome, fds.fds[1], &lease->pool);
-}
-
 static int pin_all(const struct lease *lease)
 {
         int cpu, r;
 
         r = pin_choose(&cpu);
         if (!r)
-                r = pin_to_cpu(lease->daemon, cpu);
+                r = pin_to_cpu(lease->bare.daemon, cpu);
         if (!r)
                 r = pin_to_cpu(lease->echo.pid, cpu);
         return r ? r : pin_to_cpu(getpid(), cpu);
@@ -252,16 +202,16 @@ static int open_all(const struct options *options, struct lease *lease)
                 r = target_check_cuda(
                         vmm_reserve(&lease->target.cuda, BLOCK_BYTES, &lease->address));
         if (!r)
-                r = target_check("no link to gpumemd", open_link(options, lease));
+                r = target_check("no link to gpumemd", bare_init(options, &lease->bare));
         return r ? r : target_check("all on one CPU", pin_all(lease));
 }
 
 static void close_all(struct lease *lease)
 {
-        if (lease->daemon)
-                (void)pin_to_none(lease->daemon);
+        if (lease->bare.daemon)
+                (void)pin_to_none(lease->bare.daemon);
         (void)pin_to_none(getpid());
-        (void)link_free(lease->link);
+        bare_deinit(&lease->bare);
         if (lease->address)
                 (void)vmm_unreserve(&lease->target.cuda, lease->address, BLOCK_BYTES);
         target_deinit(&lease->target);
