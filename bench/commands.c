@@ -10,6 +10,7 @@ const struct command commands[] = {
          command_metadata},
         {"threads", "hot in two threads, beside one", 0, 0, command_threads},
         {"lease", "a lease and its return, beside two bare echoes", 0, 0, command_lease},
+        {"idle", "another process's idle block; from the end of work to idle", 0, 0, command_idle},
         {"pinned", "pinned memory: pairs, and the first bytes", 0, 0, command_pinned},
         {"lookups", "the driver's calls that are in every hit", 0, 0, command_lookups},
         {"trace", "what a trace would hold, hit and lease; --streams, --lag, --line", 1, 1,

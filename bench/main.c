@@ -18,7 +18,7 @@ static const char help_head[] = "Usage: gpumem-bench [OPTION]... COMMAND [FILE].
 static const char help_tail[] =
         "\n"
         "  --json         for programs: an array of {name, value, unit, baseline, ratio, bound,\n"
-        "                 pass}, times in nanoseconds\n"
+        "                 pass}\n"
         "  --output FILE  write that array to FILE, and the table to standard output\n"
         "  --streams N    trace, node: deal allocations round-robin over N streams\n"
         "  --lag MS       trace, node: GPU work is over so much later\n"

@@ -14,7 +14,7 @@ enum row_verdict { ROW_PASSES, ROW_MISSES };
 struct row {
         char name[ROW_NAME_MAX];
         double value;
-        char unit[ROW_UNIT_MAX]; /* "ns", "us", "bytes", "GB/s", "%", or "" for a plain number */
+        char unit[ROW_UNIT_MAX]; /* "ns", "us", "ms", "bytes", "GB/s", "%", or "" for a number */
         double baseline;         /* in the same unit; 0: there is none */
         double bound;            /* on the ratio; on the value if there is no baseline */
         enum row_limit limit;

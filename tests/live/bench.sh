@@ -110,5 +110,8 @@ ok "metadata --output" measures gpumem-bench metadata --quick --output "$place/b
 ok "the file is the same" has_keys "$place/bench.json"
 ok "the table has the row" grep -q "^metadata " "$place/said"
 ok "threads" measures gpumem-bench threads --quick
+ok "idle" measures gpumem-bench idle --quick
+ok "another's idle blocks" grep -q "^idle_stopped " "$place/said"
+ok "from the end of work" grep -q "^idle_latency " "$place/said"
 stop_daemon
 done_testing

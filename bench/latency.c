@@ -1,0 +1,249 @@
+/* From the end of GPU work to the word IDLE on the board, with the library as programs use it.
+ *
+ * Each time: an allocation of 64 to 256 MiB, work in its stream of another length, a host function in the
+ * stream, which notes when the work has ended, and the free at once after that. It counts from the end of
+ * the work, or from the free's where that is later, until every lease that was busy before the free is idle:
+ * the board's words are looked at some ten thousand times a second, by a thread that sleeps between two
+ * looks, so that it takes no CPU from the library's own. */
+#include "bench/latency.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "bench/target.h"
+#include "bench/timing.h"
+#include "proto/board.h"
+
+#define N_FULL  600
+#define N_QUICK 20
+
+#define LEAST_BYTES (64 * MIB)
+#define MOST_BYTES  (256 * MIB)
+#define WORK_BYTES  (4 * MIB)
+#define WORK_MS_MAX 24
+#define LOOK_NS     50000
+#define GIVE_UP_NS  UINT64_C(5000000000)
+#define BOUND_MS    10
+
+/* As <cuda.h> has it; of no use to the library, so not in its table. */
+typedef __typeof__(cuLaunchHostFunc) launch_host_function;
+
+#define TEXT_OF(name) #name
+#define NAME_OF(call) TEXT_OF(call)
+
+struct latency {
+        struct target target;
+        launch_host_function *launch;
+        const struct board_header *board;
+        _Atomic uint64_t *words;
+        uint32_t *busy; /* slots */
+        uint32_t n_busy;
+        double work_ns;            /* of WORK_BYTES */
+        _Atomic uint64_t ended_ns; /* the work */
+        uint64_t random;
+};
+
+/* xorshift64: the same numbers in every run. */
+static uint64_t draw(struct latency *latency, uint64_t below)
+{
+        uint64_t x = latency->random;
+
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        latency->random = x;
+        return (x >> 11) % below;
+}
+
+/* Where the library has mapped it: the process has one client. */
+static int find_board(struct latency *latency)
+{
+        FILE *maps = fopen("/proc/self/maps", "re");
+        char line[512];
+        unsigned long start = 0;
+
+        if (!maps)
+                return err_errno();
+        while (!start && fgets(line, sizeof(line), maps)) {
+                if (strstr(line, "/memfd:gpumem-board"))
+                        start = strtoul(line, NULL, 16);
+        }
+        (void)fclose(maps);
+        if (!start)
+                return -ENOENT;
+        latency->board = (const struct board_header *)start;
+        latency->words = board_words((void *)start, latency->board->n_pools);
+        latency->busy = calloc(latency->board->n_slots, sizeof(*latency->busy));
+        return latency->busy ? 0 : -ENOMEM;
+}
+
+static bool is_in(const struct latency *latency, uint32_t slot, enum board_state state)
+{
+        return (atomic_load(&latency->words[slot]) & 0xff) == state;
+}
+
+static int find_busy(struct latency *latency)
+{
+        latency->n_busy = 0;
+        for (uint32_t slot = 0; slot < latency->board->n_slots; slot++) {
+                if (is_in(latency, slot, BOARD_BUSY))
+                        latency->busy[latency->n_busy++] = slot;
+        }
+        return latency->n_busy ? 0 : -ENOTRECOVERABLE;
+}
+
+static void drop_idle(struct latency *latency)
+{
+        while (latency->n_busy && is_in(latency, latency->busy[latency->n_busy - 1], BOARD_IDLE))
+                latency->n_busy--;
+}
+
+static int watch(struct latency *latency)
+{
+        uint64_t until_ns = now_ns() + GIVE_UP_NS;
+
+        drop_idle(latency);
+        while (latency->n_busy) {
+                if (now_ns() > until_ns) {
+                        (void)fprintf(stderr, "gpumem-bench: %u leases do not become idle\n",
+                                      latency->n_busy);
+                        return -ETIME;
+                }
+                (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK_NS},
+                                      NULL);
+                drop_idle(latency);
+        }
+        return 0;
+}
+
+static void CUDA_CB note_end(void *argument)
+{
+        struct latency *latency = argument;
+
+        atomic_store(&latency->ended_ns, now_ns());
+}
+
+static int work(struct latency *latency, void *pointer, unsigned n_times)
+{
+        CUstream stream = latency->target.streams[0];
+        int r = 0;
+
+        for (unsigned i = 0; i < n_times && !r; i++)
+                r = CUDA_CALL(&latency->target.cuda, cuMemsetD8Async,
+                              (CUdeviceptr)(uintptr_t)pointer, (unsigned char)i, WORK_BYTES,
+                              stream);
+        if (!r && latency->launch(stream, note_end, latency) != CUDA_SUCCESS)
+                r = -EIO;
+        return target_check_cuda(r);
+}
+
+/* How long a piece of work takes. */
+static int calibrate(struct latency *latency)
+{
+        uint64_t start_ns = 0;
+        void *pointer;
+        int r;
+
+        r = target_alloc(&latency->target, 0, LEAST_BYTES, &pointer);
+        for (unsigned i = 0; i < 2 && !r; i++) {
+                start_ns = now_ns();
+                r = work(latency, pointer, 16);
+                if (!r)
+                        r = CUDA_CALL(&latency->target.cuda, cuStreamSynchronize,
+                                      latency->target.streams[0]);
+        }
+        latency->work_ns = (double)(now_ns() - start_ns) / 16;
+        return r ? r : target_free(&latency->target, 0, pointer);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+static int measure_one(struct latency *latency, double *ret_ms)
+{
+        uint64_t n_bytes = LEAST_BYTES + draw(latency, MOST_BYTES - LEAST_BYTES);
+        double work_ns = (double)draw(latency, WORK_MS_MAX * 1000) * 1000;
+        uint64_t freed_ns;
+        void *pointer;
+        int r;
+
+        r = target_alloc(&latency->target, 0, n_bytes, &pointer);
+        if (r)
+                return r;
+        r = find_busy(latency);
+        if (!r)
+                r = work(latency, pointer, (unsigned)(work_ns / latency->work_ns));
+        if (!r)
+                r = target_free(&latency->target, 0, pointer);
+        freed_ns = now_ns();
+        if (!r)
+                r = watch(latency);
+        *ret_ms = (double)(now_ns() - later(freed_ns, atomic_load(&latency->ended_ns))) / 1e6;
+        return r;
+}
+
+static int compare(const void *one, const void *other)
+{
+        double a = *(const double *)one, b = *(const double *)other;
+
+        return (a > b) - (a < b);
+}
+
+static int add_rows(double *all_ms, unsigned n, struct rows *rows)
+{
+        struct row row = {
+                .name = "idle_latency", .unit = "ms", .limit = ROW_AT_MOST, .bound = BOUND_MS};
+        struct row median = {.name = "idle_latency_median", .unit = "ms"};
+        int r;
+
+        qsort(all_ms, n, sizeof(*all_ms), compare);
+        row.value = all_ms[n * 99 / 100];
+        median.value = all_ms[n / 2];
+        r = rows_add(rows, &row);
+        return r ? r : rows_add(rows, &median);
+}
+
+static int measure(struct latency *latency, const struct options *options, struct rows *rows)
+{
+        unsigned n = options->effort == EFFORT_FULL ? N_FULL : N_QUICK;
+        CLEANUP(freep)
+        double *all_ms = calloc(n, sizeof(*all_ms));
+        int r = all_ms ? calibrate(latency) : -ENOMEM;
+
+        for (unsigned i = 0; i < n && !r; i++)
+                r = measure_one(latency, &all_ms[i]);
+        return r ? r : add_rows(all_ms, n, rows);
+}
+
+static int open_all(const struct options *options, struct latency *latency)
+{
+        void *library = dlopen(cuda_library_name(NULL), RTLD_NOW);
+        int r;
+
+        if (library)
+                latency->launch = (launch_host_function *)dlsym(library, NAME_OF(cuLaunchHostFunc));
+        r = latency->launch ? target_init(options, &latency->target) : -ENOENT;
+        return r ? r : find_board(latency);
+}
+
+int latency_measure(const struct options *options, struct rows *rows)
+{
+        struct latency latency = {.target = TARGET_NULL, .random = 88172645463325252u};
+        int r;
+
+        r = open_all(options, &latency);
+        if (!r)
+                r = measure(&latency, options, rows);
+        target_deinit(&latency.target);
+        free(latency.busy);
+        return target_check("idle_latency", r);
+}

@@ -1,0 +1,31 @@
+/* A process of the same tenant that holds idle blocks and is stopped by SIGSTOP: a client that maps what
+ * it leases and marks it, as the library does. It is started before the caller has threads or has used
+ * the driver. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define STOPPED_BLOCKS_MAX 64
+
+struct options;
+
+struct stopped {
+        pid_t pid; /* 0: none */
+        int fd;
+};
+
+#define STOPPED_NULL               \
+        {                          \
+                .pid = 0, .fd = -1 \
+        }
+
+int stopped_init(const struct options *options, struct stopped *ret_stopped);
+void stopped_deinit(struct stopped *stopped);
+
+/* It holds so many idle blocks of that size, and stands. */
+int stopped_hold(struct stopped *stopped, uint32_t n_blocks, uint64_t n_bytes);
+
+/* It goes on, and has unmapped them all when this returns. -ENOTRECOVERABLE: they were not revoked, all
+ * of them. */
+int stopped_let_go(struct stopped *stopped);
