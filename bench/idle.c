@@ -1,8 +1,8 @@
 /* What one process does not use, as others find it.
  *
  * `idle_stopped`: an idle block that a process holds and maps which is stopped by SIGSTOP, leased and mapped
- * here, beside the same block from the daemon's cache; the largest and the smallest blocks that programs
- * have. The daemon and this process are on one CPU, so that what each does adds up. `idle_latency` is in
+ * here, beside the same block from the daemon's cache; blocks of 2 MiB, and with `_large` of 64.
+ * The daemon and this process are on one CPU, so that what each does adds up. `idle_latency` is in
  * latency.c. */
 #include <stdio.h>
 #include <unistd.h>
