@@ -39,13 +39,29 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         return true;
 }
 
+/* The next free tries again, if there is one. It is waited for where there may be none: nobody else
+ * can make the record. */
+static bool take_lock(struct stream_heap *heap)
+{
+        struct pool *pool = heap->pool;
+        bool lowest;
+
+        if (pthread_mutex_trylock(&pool->lock) == 0)
+                return true;
+        lock_take(&heap_in(heap)->lock);
+        lowest = looks_fell_lowest(&heap->looks, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        if (lowest)
+                pthread_mutex_lock(&pool->lock);
+        return lowest;
+}
+
 void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct pool *pool = heap->pool;
         bool recorded;
 
-        /* Somebody else's look is as good; the next free tries again. */
-        if (pthread_mutex_trylock(&pool->lock))
+        if (!take_lock(heap))
                 return;
         recorded = record(heap, generation, own_stream);
         pthread_mutex_unlock(&pool->lock);

@@ -3,6 +3,9 @@
 /* A heap's frees are looked at when they come to that part of what it holds. */
 #define LOOK_PART 16
 
+/* There was no record since the last look; any fall comes to a new low. */
+#define LOOKS_NO_LOW (UINT64_MAX / 2)
+
 void looks_init(struct looks *looks)
 {
         *looks = (struct looks){.n_until = LOOKS_FREES, .n_bytes = UINT64_MAX};
@@ -42,15 +45,41 @@ static uint64_t least(uint64_t a, uint64_t b)
         return a < b ? a : b;
 }
 
+static uint64_t falls_below(const struct looks *looks)
+{
+        if (looks->n_falls < LOOKS_FALLS)
+                return UINT64_MAX;
+        if (looks->n_falls < LOOKS_FALLS_DEEP)
+                return looks->n_low_bytes + LOOKS_RECORD_BYTES;
+        return looks->n_low_bytes < LOOKS_RECORD_BYTES
+                       ? 0
+                       : looks->n_low_bytes - LOOKS_RECORD_BYTES + 1;
+}
+
 void looks_lower(struct looks *looks)
 {
         looks->n_record_bytes = LOOKS_RECORD_BYTES;
         looks->n_bytes = least(looks->n_bytes, LOOKS_RECORD_BYTES);
+        looks->n_low_bytes = LOOKS_NO_LOW;
+        looks->n_falls = 0;
+        looks->n_below_bytes = falls_below(looks);
+}
+
+/* What is allocated is what a fall begins at. */
+static void count_record(struct looks *looks, const struct heap *heap)
+{
+        if (!looks_fell_lowest(looks, heap)) {
+                looks->n_falls += looks_fell(looks, heap);
+                looks->n_record_bytes += looks->n_record_bytes / 2;
+        }
+        looks->n_top_bytes = looks_allocated(heap);
+        looks->n_low_bytes = least(looks->n_low_bytes, looks->n_top_bytes);
+        looks->n_below_bytes = falls_below(looks);
 }
 
 void looks_raise(struct looks *looks, const struct space *space, const struct heap *heap)
 {
-        looks->n_record_bytes += looks->n_record_bytes / 2;
+        count_record(looks, heap);
         looks->n_bytes = heap->n_freed_bytes + looks->n_record_bytes;
         if (!looks->n_wanted)
                 return;

@@ -21,6 +21,10 @@ struct looks {
         uint32_t n_wanted;
         uint64_t n_bytes;        /* freed in the epoch */
         uint64_t n_record_bytes; /* what is freed from one record to the next */
+        uint64_t n_top_bytes;    /* most that was allocated since the last record */
+        uint64_t n_low_bytes;    /* least that was at a record, since somebody looked at the pool */
+        uint32_t n_falls;        /* records for falls to no new low, since then */
+        uint64_t n_below_bytes;  /* falls count that end below that; 0: blocks are not shelved */
         bool has_others;         /* or had */
 };
 
@@ -38,10 +42,63 @@ static inline bool looks_is_last(const struct looks *looks, const struct heap *h
         return looks->has_others && !heap->n_requested_bytes;
 }
 
+/* Where blocks are shelved: so much may be freed before a record says how far the stream has come, so
+ * that the rest can be known to be idle. */
+#define LOOKS_RECORD_BYTES (64 * MIB)
+
+/* That much less is allocated than once since the last record, and it matters: after the last free of
+ * many nobody else can make a record, so what is let go of is recorded in parts of that size. A loop that
+ * lets go and allocates again would have a record each time: from one look to the next these are a few for
+ * any fall, some for those that come as low as the lowest, more for such ones by half at least, and all for
+ * those that come lower still. */
+#define LOOKS_FALLS      4
+#define LOOKS_FALLS_LOW  16
+#define LOOKS_FALLS_DEEP 64
+
+static inline uint64_t looks_allocated(const struct heap *heap)
+{
+        return atomic_load_explicit(&heap->n_allocated_bytes, memory_order_relaxed);
+}
+
+static inline bool looks_is_lowest(const struct looks *looks, uint64_t n_bytes)
+{
+        return n_bytes + LOOKS_RECORD_BYTES <= looks->n_low_bytes;
+}
+
+static inline bool looks_fell(const struct looks *looks, const struct heap *heap)
+{
+        uint64_t n_bytes = looks_allocated(heap);
+
+        return n_bytes < looks->n_below_bytes &&
+               n_bytes + LOOKS_RECORD_BYTES <= looks->n_top_bytes &&
+               (looks->n_falls < LOOKS_FALLS_LOW || n_bytes <= looks->n_top_bytes / 2 ||
+                looks_is_lowest(looks, n_bytes));
+}
+
+/* It fell to where it was not since somebody looked: this may be the end of much. */
+static inline bool looks_fell_lowest(const struct looks *looks, const struct heap *heap)
+{
+        return looks_fell(looks, heap) && looks_is_lowest(looks, looks_allocated(heap));
+}
+
+/* So much was freed: in the order of the heap's stream, whose work may not be over, or so that it is. */
+enum looks_free { LOOKS_FREE_ORDERED, LOOKS_FREE_OVER };
+static inline void looks_note_free(struct looks *looks, const struct heap *heap, uint64_t n_bytes,
+                                   enum looks_free how)
+{
+        uint64_t n_before = looks_allocated(heap) + n_bytes;
+
+        if (looks->n_top_bytes < n_before)
+                looks->n_top_bytes = n_before;
+        if (how == LOOKS_FREE_OVER)
+                looks->n_top_bytes -= n_bytes;
+}
+
 /* After a free: it is time. */
 static inline bool looks_count_free(struct looks *looks, const struct heap *heap)
 {
-        if (--looks->n_until && heap->n_freed_bytes < looks->n_bytes && !looks_is_last(looks, heap))
+        if (--looks->n_until && heap->n_freed_bytes < looks->n_bytes && !looks_fell(looks, heap) &&
+            !looks_is_last(looks, heap))
                 return false;
         looks->n_until = LOOKS_FREES;
         return true;
@@ -57,19 +114,16 @@ static inline bool looks_ask(const struct looks *looks, const struct heap *heap)
 void looks_done(struct looks *looks, const struct space *space, const struct heap *heap,
                 uint64_t n_excess_bytes);
 
-/* Where blocks are shelved: so much may be freed before a record says how far the stream has come, so
- * that the rest can be known to be idle. */
-#define LOOKS_RECORD_BYTES (64 * MIB)
-
 static inline bool looks_are_due(const struct looks *looks, const struct heap *heap)
 {
-        return heap->n_freed_bytes >= looks->n_bytes || looks_is_last(looks, heap);
+        return heap->n_freed_bytes >= looks->n_bytes || looks_fell(looks, heap) ||
+               looks_is_last(looks, heap);
 }
 
 /* Somebody has looked at the pool: the next record is due after so much, or sooner. */
 void looks_lower(struct looks *looks);
 
-/* A record was made, or cannot be. The next one is due after a part more than the last one was, until
- * somebody looks: a loop that frees much in little time records a few times only, and of a burst that
- * ends all but a part is known. Where another heap lacks blocks it is due sooner, a few times. */
+/* A record was made, or cannot be. But for falls to a new low, the next one is due after a part more than
+ * the last one was, until somebody looks: a loop that frees much in little time records a few times only.
+ * Where another heap lacks blocks it is due sooner, a few times. */
 void looks_raise(struct looks *looks, const struct space *space, const struct heap *heap);

@@ -264,6 +264,8 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
         if (!r) {
                 lanes_count(&pool->lanes, heap->lane, LANE_FREE, freed.n_requested_bytes,
                             freed.n_allocated_bytes);
+                looks_note_free(&heap->looks, heap_in(heap), freed.n_allocated_bytes,
+                                use == POOL_USE_OVER ? LOOKS_FREE_OVER : LOOKS_FREE_ORDERED);
                 if (looks_count_free(&heap->looks, heap_in(heap)) ||
                     (freed.n_hole_bytes >= HEAP_BLOCK_UNIT &&
                      pool->space.budget.n_empty_max != UINT64_MAX))

@@ -14,15 +14,17 @@
 #include "tests/live/gate.h"
 #include "tests/suite.h"
 
-#define ALLOCATIONS_MAX 64
+#define ALLOCATIONS_MAX 128
 #define SAMPLE_BYTES    4096
+#define BURST_PIECES    100
 
-enum what { ALLOC, CHECK, FREE_ALL, HOLD_UP, GO, RESERVED, HITS, END, EXIT };
+enum what { ALLOC, CHECK, FREE_ALL, HOLD_UP, GO, KEEP, BURST, RESERVED, HITS, END, EXIT };
 
 struct order {
         enum what what;
         uint32_t wait_ms;
         uint64_t n_bytes;
+        uint32_t n_times;
 };
 
 struct own {
@@ -36,6 +38,10 @@ struct own {
                 unsigned char byte;
         } all[ALLOCATIONS_MAX];
         unsigned n;
+        CUstream streams[HOLDER_STREAMS];
+        void *kept[HOLDER_STREAMS];
+        unsigned n_streams;
+        void *pieces[BURST_PIECES];
 };
 
 static void open_all(struct own *own)
@@ -103,6 +109,52 @@ static void free_all(struct own *own)
                         0);
 }
 
+static void *alloc_in(struct own *own, unsigned stream, uint64_t n_bytes)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = own->streams[stream],
+                                         .n_bytes = n_bytes};
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(own->client, &request, &pointer), 0);
+        ck_assert_int_eq(CUDA_CALL(&own->cuda, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)pointer, 1,
+                                   n_bytes < SAMPLE_BYTES ? n_bytes : SAMPLE_BYTES,
+                                   own->streams[stream]),
+                         0);
+        return pointer;
+}
+
+static void keep(struct own *own, unsigned n_streams)
+{
+        ck_assert_uint_le(n_streams, HOLDER_STREAMS);
+        for (own->n_streams = 0; own->n_streams < n_streams; own->n_streams++) {
+                ck_assert_int_eq(CUDA_CALL(&own->cuda, cuStreamCreate,
+                                           &own->streams[own->n_streams], CU_STREAM_NON_BLOCKING),
+                                 0);
+                own->kept[own->n_streams] = alloc_in(own, own->n_streams, SAMPLE_BYTES);
+        }
+}
+
+static void burst(struct own *own, uint64_t n_bytes)
+{
+        for (unsigned i = 0; i < BURST_PIECES; i++)
+                own->pieces[i] = alloc_in(own, i % own->n_streams, n_bytes / BURST_PIECES);
+        for (unsigned i = 0; i < BURST_PIECES; i++)
+                ck_assert_int_eq(
+                        gpumem_free(own->client, own->pieces[i], own->streams[i % own->n_streams]),
+                        0);
+}
+
+static void end_kept(struct own *own)
+{
+        for (unsigned i = 0; i < own->n_streams; i++) {
+                ck_assert_int_eq(gpumem_free(own->client, own->kept[i], own->streams[i]), 0);
+                ck_assert_int_eq(CUDA_CALL(&own->cuda, cuStreamSynchronize, own->streams[i]), 0);
+                ck_assert_int_eq(CUDA_CALL(&own->cuda, cuStreamDestroy, own->streams[i]), 0);
+        }
+}
+
 static uint64_t figure(struct own *own, enum what what)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
@@ -128,11 +180,19 @@ static uint64_t obey(struct own *own, const struct order *order)
         case GO:
                 gate_open(&own->gate);
                 return 0;
+        case KEEP:
+                keep(own, order->n_times);
+                return figure(own, RESERVED);
+        case BURST:
+                for (uint32_t i = 0; i < order->n_times; i++)
+                        burst(own, order->n_bytes);
+                return 0;
         case RESERVED:
         case HITS:
                 return figure(own, order->what);
         case END:
                 free_all(own);
+                end_kept(own);
                 gate_deinit(&own->gate);
                 gpumem_disconnect(own->client);
                 gpu_free(own->gpu);
@@ -196,7 +256,7 @@ void holder_start(struct holder *holder)
 
 int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
 {
-        say(holder, (struct order){ALLOC, wait_ms, n_bytes});
+        say(holder, (struct order){.what = ALLOC, .wait_ms = wait_ms, .n_bytes = n_bytes});
         return (int)answer_of(holder);
 }
 
@@ -218,6 +278,18 @@ void holder_hold_up(struct holder *holder)
 void holder_go(struct holder *holder)
 {
         (void)tell(holder, GO);
+}
+
+uint64_t holder_keep(struct holder *holder, unsigned n_streams)
+{
+        say(holder, (struct order){.what = KEEP, .n_times = n_streams});
+        return answer_of(holder);
+}
+
+void holder_burst(struct holder *holder, uint64_t n_bytes, unsigned n_times)
+{
+        say(holder, (struct order){.what = BURST, .n_times = n_times, .n_bytes = n_bytes});
+        (void)answer_of(holder);
 }
 
 uint64_t holder_reserved(struct holder *holder)

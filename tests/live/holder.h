@@ -26,6 +26,15 @@ void holder_free_all(struct holder *holder);
 void holder_hold_up(struct holder *holder);
 void holder_go(struct holder *holder);
 
+/* Something small in each of so many streams of its own, until its end. Bytes of the blocks that this
+ * takes. */
+#define HOLDER_STREAMS 4
+uint64_t holder_keep(struct holder *holder, unsigned n_streams);
+
+/* So many bytes in 100 pieces, by turns in those streams, and all of them freed; so many times. Then
+ * nothing more is done. */
+void holder_burst(struct holder *holder, uint64_t n_bytes, unsigned n_times);
+
 /* Bytes that its client reserves, and its allocations without a message, so far. */
 uint64_t holder_reserved(struct holder *holder);
 uint64_t holder_hits(struct holder *holder);

@@ -112,6 +112,89 @@ START_TEST(the_last_free_looks_where_there_are_others)
 }
 END_TEST
 
+/* As if so much were allocated, and freed in parts. Says how many of the frees are recorded. */
+static unsigned fall(uint64_t n_from, uint64_t n_to, uint64_t n_part)
+{
+        unsigned n = 0;
+
+        for (heap.n_allocated_bytes = n_from; heap.n_allocated_bytes > n_to;) {
+                heap.n_allocated_bytes -= n_part;
+                looks_note_free(&looks, &heap, n_part, LOOKS_FREE_ORDERED);
+                if (!looks_fell(&looks, &heap))
+                        continue;
+                ck_assert(looks_are_due(&looks, &heap));
+                looks_raise(&looks, &space, &heap);
+                n++;
+        }
+        return n;
+}
+
+START_TEST(a_burst_is_recorded_to_its_end)
+{
+        looks_lower(&looks);
+        ck_assert_uint_eq(fall(100 * GIB, 0, 8 * MIB), 100 * GIB / LOOKS_RECORD_BYTES);
+        ck_assert_uint_eq(looks.n_record_bytes, LOOKS_RECORD_BYTES);
+}
+END_TEST
+
+START_TEST(a_loop_is_recorded_where_it_is_lowest)
+{
+        looks_lower(&looks);
+        ck_assert_uint_eq(fall(GIB, 8 * MIB, 8 * MIB), 15);
+        (void)fall(GIB, 256 * MIB, 8 * MIB);
+        ck_assert_uint_eq(looks.n_falls, LOOKS_FALLS);
+        for (unsigned i = 0; i < 20; i++) {
+                ck_assert_uint_le(fall(GIB, 8 * MIB, 8 * MIB), 2);
+                ck_assert_uint_lt(looks.n_top_bytes, 8 * MIB + LOOKS_RECORD_BYTES);
+                ck_assert_uint_eq(fall(GIB, 256 * MIB, 8 * MIB), 0);
+        }
+}
+END_TEST
+
+START_TEST(a_loop_has_no_more_records_than_so_many_until_somebody_looks)
+{
+        unsigned n = 0;
+
+        looks_lower(&looks);
+        for (unsigned i = 0; i < 1000; i++)
+                n += fall(GIB, 0, 256 * MIB);
+        ck_assert_uint_le(n, GIB / LOOKS_RECORD_BYTES + LOOKS_FALLS_DEEP);
+        ck_assert_uint_eq(looks.n_falls, LOOKS_FALLS_DEEP);
+        looks_lower(&looks);
+        ck_assert_uint_eq(fall(GIB, 0, 256 * MIB), 4);
+}
+END_TEST
+
+START_TEST(there_are_fewer_where_much_stays_allocated)
+{
+        looks_lower(&looks);
+        for (unsigned i = 0; i < 1000; i++)
+                (void)fall(2 * GIB, GIB + 512 * MIB, 64 * MIB);
+        ck_assert_uint_eq(looks.n_falls, LOOKS_FALLS_LOW);
+        ck_assert_uint_eq(fall(GIB + 512 * MIB, 0, 64 * MIB), 24);
+}
+END_TEST
+
+START_TEST(what_is_over_needs_no_record)
+{
+        looks_lower(&looks);
+        heap.n_allocated_bytes = GIB;
+        looks_note_free(&looks, &heap, 0, LOOKS_FREE_ORDERED);
+        for (unsigned i = 0; i < 8; i++) {
+                heap.n_allocated_bytes -= 64 * MIB;
+                looks_note_free(&looks, &heap, 64 * MIB, LOOKS_FREE_OVER);
+                ck_assert(!looks_fell(&looks, &heap));
+        }
+        ck_assert_uint_eq(fall(512 * MIB, 448 * MIB, 64 * MIB), 1);
+}
+END_TEST
+
+START_TEST(where_nothing_is_shelved_no_fall_counts)
+{
+        ck_assert_uint_eq(fall(GIB, 0, 64 * MIB), 0);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("looks");
@@ -125,6 +208,12 @@ int main(void)
         tcase_add_test(tests, a_second_want_lets_a_look_come_when_it_was_to_come);
         tcase_add_test(tests, nobody_is_there_who_wants_anything);
         tcase_add_test(tests, the_last_free_looks_where_there_are_others);
+        tcase_add_test(tests, a_burst_is_recorded_to_its_end);
+        tcase_add_test(tests, a_loop_is_recorded_where_it_is_lowest);
+        tcase_add_test(tests, a_loop_has_no_more_records_than_so_many_until_somebody_looks);
+        tcase_add_test(tests, there_are_fewer_where_much_stays_allocated);
+        tcase_add_test(tests, what_is_over_needs_no_record);
+        tcase_add_test(tests, where_nothing_is_shelved_no_fall_counts);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

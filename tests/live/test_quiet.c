@@ -1,0 +1,80 @@
+/* A process that frees much and goes quiet: no more than the threshold a stream is kept from others. */
+#include <stdlib.h>
+
+#include "base/size.h"
+#include "tests/live/daemon.h"
+#include "tests/live/holder.h"
+#include "tests/suite.h"
+
+#define POOL      (1280 * MIB)
+#define BURST     GIB
+#define THRESHOLD (64 * MIB)
+/* Of a block: it is idle as a whole. */
+#define EDGE    (12 * MIB)
+#define PIECE   (16 * MIB)
+#define LONG_MS 20000
+
+static struct daemon gpumemd;
+static struct holder one, other;
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "1280MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=1536MiB", options);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        holder_start(&one);
+        holder_start(&other);
+}
+
+static void stop(void)
+{
+        holder_end(&one);
+        holder_end(&other);
+        daemon_await(FIGURE_charged, 0);
+        daemon_stop(&gpumemd);
+}
+
+/* All but the threshold a stream, and blocks in which something is allocated. */
+static void check_others(unsigned n_streams, uint64_t n_kept_bytes)
+{
+        uint64_t n_bytes = POOL - n_streams * (THRESHOLD + EDGE) - n_kept_bytes;
+
+        for (uint64_t n_got = 0; n_got + PIECE <= n_bytes; n_got += PIECE)
+                ck_assert_int_eq(holder_alloc(&other, PIECE, LONG_MS), 0);
+        holder_check(&other);
+}
+
+START_TEST(of_a_burst_others_have_all_but_the_threshold)
+{
+        unsigned n_streams = _i ? HOLDER_STREAMS : 1;
+        uint64_t n_kept_bytes = holder_keep(&one, n_streams);
+
+        holder_burst(&one, BURST, 1);
+        check_others(n_streams, n_kept_bytes);
+}
+END_TEST
+
+/* What was recorded often, and for nothing, is recorded again when it matters. */
+START_TEST(of_the_last_of_many_too)
+{
+        unsigned n_streams = _i ? HOLDER_STREAMS : 1;
+        uint64_t n_kept_bytes = holder_keep(&one, n_streams);
+
+        holder_burst(&one, BURST, 10);
+        check_others(n_streams, n_kept_bytes);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("quiet");
+        TCase *tests = tcase_create("quiet");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_loop_test(tests, of_a_burst_others_have_all_but_the_threshold, 0, 2);
+        tcase_add_loop_test(tests, of_the_last_of_many_too, 0, 2);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
