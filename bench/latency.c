@@ -2,12 +2,17 @@
  *
  * Each time: an allocation of 64 to 256 MiB, work in its stream of another length, a host function in the
  * stream, which notes when the work has ended, and the free at once after that. It counts from the end of
- * the work, or from the free's where that is later, until every lease that was busy before the free is idle:
+ * the work, or from the free where that is later, until every lease that was busy before the free is idle:
  * the board's words are looked at some ten thousand times a second, by a thread that sleeps between two
- * looks, so that it takes no CPU from the library's own. */
+ * looks, so that it takes no CPU from the library's own.
+ *
+ * The library's thread looks every 4 ms, and a block is idle at the second look that finds it so. What
+ * the machine makes of two such sleeps meanwhile, of a thread that does nothing else, is `_sleeps`. */
 #include "bench/latency.h"
 
 #include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,7 +33,8 @@
 #define MOST_BYTES  (256 * MIB)
 #define WORK_BYTES  (4 * MIB)
 #define WORK_MS_MAX 24
-#define LOOK_NS     50000
+#define LOOK_MS     4 /* client/service.c's */
+#define WATCH_NS    50000
 #define GIVE_UP_NS  UINT64_C(5000000000)
 #define BOUND_MS    10
 
@@ -116,7 +122,7 @@ static int watch(struct latency *latency)
                                       latency->n_busy);
                         return -ETIME;
                 }
-                (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK_NS},
+                (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = WATCH_NS},
                                       NULL);
                 drop_idle(latency);
         }
@@ -182,9 +188,9 @@ static int measure_one(struct latency *latency, double *ret_ms)
         r = find_busy(latency);
         if (!r)
                 r = work(latency, pointer, (unsigned)(work_ns / latency->work_ns));
+        freed_ns = now_ns();
         if (!r)
                 r = target_free(&latency->target, 0, pointer);
-        freed_ns = now_ns();
         if (!r)
                 r = watch(latency);
         *ret_ms = (double)(now_ns() - later(freed_ns, atomic_load(&latency->ended_ns))) / 1e6;
@@ -198,18 +204,60 @@ static int compare(const void *one, const void *other)
         return (a > b) - (a < b);
 }
 
-static int add_rows(double *all_ms, unsigned n, struct rows *rows)
+/* Sorts them. */
+static double percentile(double *all, unsigned n, unsigned percent)
 {
-        struct row row = {
-                .name = "idle_latency", .unit = "ms", .limit = ROW_AT_MOST, .bound = BOUND_MS};
-        struct row median = {.name = "idle_latency_median", .unit = "ms"};
-        int r;
+        qsort(all, n, sizeof(*all), compare);
+        return n ? all[n * percent / 100] : 0;
+}
 
-        qsort(all_ms, n, sizeof(*all_ms), compare);
-        row.value = all_ms[n * 99 / 100];
-        median.value = all_ms[n / 2];
-        r = rows_add(rows, &row);
-        return r ? r : rows_add(rows, &median);
+struct sleeps {
+        pthread_t thread;
+        _Atomic bool over;
+        unsigned n;
+        double all_ms[N_FULL];
+};
+
+static void *sleep_twice(void *argument)
+{
+        struct sleeps *sleeps = argument;
+
+        while (!atomic_load(&sleeps->over) && sleeps->n < ARRAY_SIZE(sleeps->all_ms)) {
+                uint64_t start_ns = now_ns();
+
+                for (unsigned i = 0; i < 2; i++)
+                        (void)poll(NULL, 0, LOOK_MS);
+                sleeps->all_ms[sleeps->n++] = (double)(now_ns() - start_ns) / 1e6;
+        }
+        return NULL;
+}
+
+static int add_rows(double *all_ms, unsigned n, struct sleeps *sleeps, struct rows *rows)
+{
+        const struct row added[] = {
+                {"idle_latency", percentile(all_ms, n, 99), "ms", 0, BOUND_MS, ROW_AT_MOST},
+                {"idle_latency_median", percentile(all_ms, n, 50), "ms", 0, 0, ROW_NO_BOUND},
+                {"idle_latency_sleeps", percentile(sleeps->all_ms, sleeps->n, 99), "ms", 0, 0,
+                 ROW_NO_BOUND},
+        };
+        int r = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(added) && !r; i++)
+                r = rows_add(rows, &added[i]);
+        return r;
+}
+
+static int measure_all(struct latency *latency, double *all_ms, unsigned n, struct sleeps *sleeps)
+{
+        int r = pthread_create(&sleeps->thread, NULL, sleep_twice, sleeps);
+
+        if (r)
+                return -r;
+        for (unsigned i = 0; i < n && !r; i++)
+                r = measure_one(latency, &all_ms[i]);
+        atomic_store(&sleeps->over, true);
+        (void)pthread_join(sleeps->thread, NULL);
+        return r;
 }
 
 static int measure(struct latency *latency, const struct options *options, struct rows *rows)
@@ -217,11 +265,12 @@ static int measure(struct latency *latency, const struct options *options, struc
         unsigned n = options->effort == EFFORT_FULL ? N_FULL : N_QUICK;
         CLEANUP(freep)
         double *all_ms = calloc(n, sizeof(*all_ms));
+        struct sleeps sleeps = {.n = 0};
         int r = all_ms ? calibrate(latency) : -ENOMEM;
 
-        for (unsigned i = 0; i < n && !r; i++)
-                r = measure_one(latency, &all_ms[i]);
-        return r ? r : add_rows(all_ms, n, rows);
+        if (!r)
+                r = measure_all(latency, all_ms, n, &sleeps);
+        return r ? r : add_rows(all_ms, n, &sleeps, rows);
 }
 
 static int open_all(const struct options *options, struct latency *latency)
