@@ -1,5 +1,7 @@
 #include "client/holes.h"
 
+#include "client/holes_index.h"
+
 /* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
@@ -7,83 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS        16
 #define FIRST_PIECES 64
-
-static unsigned class_of(uint32_t n_units)
-{
-        unsigned exponent;
-
-        if (n_units < STEPS)
-                return n_units;
-        exponent = 31u - (unsigned)__builtin_clz(n_units);
-        return (exponent - 3) * STEPS + ((n_units >> (exponent - 4)) & (STEPS - 1));
-}
-
-/* The fewest units of a class. */
-static uint32_t least_of(unsigned class)
-{
-        return class < STEPS ? class : (STEPS + class % STEPS) << (class / STEPS - 1);
-}
-
-/* The lowest class with a hole at or above `from`, or -1. */
-static int next_class(const struct holes *holes, unsigned from)
-{
-        unsigned word = from / 64;
-        uint64_t bits, above;
-
-        if (from >= HOLES_N_CLASSES)
-                return -1;
-        bits = holes->words[word] & (~UINT64_C(0) << (from % 64));
-        if (!bits) {
-                above = holes->summary & (~UINT64_C(0) << (word + 1));
-                if (!above)
-                        return -1;
-                word = (unsigned)__builtin_ctzll(above);
-                bits = holes->words[word];
-        }
-        return (int)(word * 64 + (unsigned)__builtin_ctzll(bits));
-}
-
-static void link_hole(struct holes *holes, uint32_t index)
-{
-        struct piece *piece = holes_at(holes, index);
-        unsigned class = class_of(piece->n_units);
-        uint32_t next = holes->heads[class];
-
-        piece->state = PIECE_HOLE;
-        piece->next = next;
-        piece->previous = 0;
-        /* Index 0 is nobody's: what is written there is never read. */
-        holes_at(holes, next)->previous = index;
-        holes->heads[class] = index;
-        holes->words[class / 64] |= UINT64_C(1) << (class % 64);
-        holes->summary |= UINT64_C(1) << (class / 64);
-        holes->n_holes++;
-        holes->n_units += piece->n_units;
-}
-
-static void unlink_hole(struct holes *holes, uint32_t index)
-{
-        struct piece *piece = holes_at(holes, index);
-        unsigned class;
-
-        assert(piece->state == PIECE_HOLE);
-        holes->n_holes--;
-        holes->n_units -= piece->n_units;
-        holes_at(holes, piece->next)->previous = piece->previous;
-        if (piece->previous) {
-                holes_at(holes, piece->previous)->next = piece->next;
-                return;
-        }
-        class = class_of(piece->n_units);
-        holes->heads[class] = piece->next;
-        if (piece->next)
-                return;
-        holes->words[class / 64] &= ~(UINT64_C(1) << (class % 64));
-        if (!holes->words[class / 64])
-                holes->summary &= ~(UINT64_C(1) << (class / 64));
-}
 
 void holes_init(struct holes *holes)
 {
@@ -208,7 +134,7 @@ struct run_edges holes_add(struct holes *holes, uint32_t start, uint32_t n_units
 static void put_hole(struct holes *holes, uint32_t start, uint32_t end, uint32_t before,
                      uint32_t after)
 {
-        link_hole(holes, insert(holes, PIECE_HOLE, start, end - start, before, after));
+        holes_link(holes, insert(holes, PIECE_HOLE, start, end - start, before, after));
 }
 
 struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start, uint32_t n_units)
@@ -218,7 +144,7 @@ struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start
         struct run_edges made = {0, 0};
 
         assert(start >= old.start && end <= old_end && n_units);
-        unlink_hole(holes, hole);
+        holes_unlink(holes, hole);
         take_out(holes, hole);
         /* The run falls in two, for the moment with nothing at the cut. */
         holes_at(holes, old.before)->after = 0;
@@ -240,55 +166,20 @@ struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start
         return made;
 }
 
-/* The smallest of the first n_looks of a list that hold n_units, or 0. None is smaller than n_least. */
-static uint32_t best_of(const struct holes *holes, unsigned class, uint32_t n_units,
-                        uint32_t n_least, uint32_t n_looks)
-{
-        uint32_t index = holes->heads[class], best = 0, n_best = UINT32_MAX;
-
-        for (; index && n_looks; n_looks--) {
-                const struct piece *hole = holes_at(holes, index);
-
-                if (hole->n_units >= n_units && hole->n_units < n_best) {
-                        best = index;
-                        n_best = hole->n_units;
-                        if (n_best == n_least)
-                                break;
-                }
-                index = hole->next;
-        }
-        return best;
-}
-
-uint32_t holes_find(const struct holes *holes, uint32_t n_units)
-{
-        unsigned class = class_of(n_units);
-        uint32_t best = best_of(holes, class, n_units, n_units, HOLES_LOOK);
-        int next;
-
-        if (best)
-                return best;
-        next = next_class(holes, class + 1);
-        if (next >= 0)
-                return best_of(holes, (unsigned)next, n_units, least_of((unsigned)next),
-                               HOLES_LOOK);
-        /* Before more memory is asked for, a longer look is cheap. */
-        return best_of(holes, class, n_units, n_units, UINT32_MAX);
-}
-
 /* A hole keeps its place in the list of its class, as that of a large one mostly stays the same. */
 static void resize_hole(struct holes *holes, uint32_t index, uint32_t n_units)
 {
         struct piece *piece = holes_at(holes, index);
 
-        if (class_of(piece->n_units) == class_of(n_units)) {
+        if (holes_class(piece->n_units) == holes_class(n_units)) {
                 holes->n_units += (uint64_t)n_units - piece->n_units;
                 piece->n_units = n_units;
+                holes_moved(holes, index);
                 return;
         }
-        unlink_hole(holes, index);
+        holes_unlink(holes, index);
         piece->n_units = n_units;
-        link_hole(holes, index);
+        holes_link(holes, index);
 }
 
 uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
@@ -298,7 +189,7 @@ uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
 
         assert(n_units && n_units <= piece->n_units);
         if (n_units == piece->n_units) {
-                unlink_hole(holes, hole);
+                holes_unlink(holes, hole);
                 piece->state = PIECE_TAKEN;
                 return hole;
         }
@@ -335,53 +226,15 @@ uint32_t holes_give(struct holes *holes, uint32_t taken)
         assert(piece->state == PIECE_TAKEN);
         hole = is_hole(holes, before) ? before : is_hole(holes, after) ? after : 0;
         if (!hole) {
-                link_hole(holes, taken);
+                holes_link(holes, taken);
                 return taken;
         }
         take_in(holes, hole, taken);
         if (hole == before && is_hole(holes, after)) {
-                unlink_hole(holes, after);
+                holes_unlink(holes, after);
                 take_in(holes, hole, after);
         }
         return hole;
-}
-
-uint32_t holes_largest(const struct holes *holes)
-{
-        uint32_t n_largest = 0;
-        unsigned word;
-
-        if (!holes->summary)
-                return 0;
-        word = 63u - (unsigned)__builtin_clzll(holes->summary);
-        for (uint32_t i =
-                     holes->heads[word * 64 + 63u - (unsigned)__builtin_clzll(holes->words[word])];
-             i; i = holes_at(holes, i)->next) {
-                if (holes_at(holes, i)->n_units > n_largest)
-                        n_largest = holes_at(holes, i)->n_units;
-        }
-        return n_largest;
-}
-
-uint32_t holes_next_large(const struct holes *holes, uint32_t n_units, uint32_t hole)
-{
-        unsigned class = class_of(n_units);
-        uint32_t index = hole ? holes_at(holes, hole)->next : holes->heads[class];
-        int next;
-
-        if (hole)
-                class = class_of(holes_at(holes, hole)->n_units);
-        for (;;) {
-                for (; index; index = holes_at(holes, index)->next) {
-                        if (holes_at(holes, index)->n_units >= n_units)
-                                return index;
-                }
-                next = next_class(holes, class + 1);
-                if (next < 0)
-                        return 0;
-                class = (unsigned)next;
-                index = holes->heads[class];
-        }
 }
 
 void holes_tally_run(const struct holes *holes, uint32_t edge, struct holes_tally *tally)
@@ -414,31 +267,12 @@ void holes_tally_run(const struct holes *holes, uint32_t edge, struct holes_tall
         assert(holes_at(holes, before)->state == PIECE_EDGE);
 }
 
-static void check_class(const struct holes *holes, unsigned class, struct holes_tally *indexed)
-{
-        uint32_t previous = 0, index = holes->heads[class];
-
-        assert((holes->words[class / 64] >> (class % 64) & 1) == (index != 0));
-        for (; index; previous = index, index = holes_at(holes, index)->next) {
-                const struct piece *hole = holes_at(holes, index);
-
-                assert(hole->state == PIECE_HOLE && hole->previous == previous);
-                assert(class_of(hole->n_units) == class);
-                indexed->n_holes++;
-                indexed->n_hole_units += hole->n_units;
-                indexed->sum_of_holes += index;
-        }
-}
-
 void holes_check(const struct holes *holes, const struct holes_tally *tally)
 {
         struct holes_tally indexed = {0};
         uint32_t n_unused = 0;
 
-        for (unsigned class = 0; class < HOLES_N_CLASSES; class ++)
-                check_class(holes, class, &indexed);
-        for (unsigned word = 0; word < HOLES_WORDS; word++)
-                assert((holes->summary >> word & 1) == (holes->words[word] != 0));
+        holes_tally_index(holes, &indexed);
         assert(indexed.n_holes == holes->n_holes && indexed.n_holes == tally->n_holes);
         assert(indexed.n_hole_units == holes->n_units &&
                indexed.n_hole_units == tally->n_hole_units);

@@ -4,8 +4,8 @@
 
 #include "gpumem.h"
 
-#define PEAK_PART    32
-#define REQUEST_PART 16
+#define PEAK_PART    1024
+#define REQUEST_PART 8
 #define AHEAD_PART   128
 
 /* Smaller blocks than that are leased only where no more is missing. */

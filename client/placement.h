@@ -6,8 +6,8 @@
  * of its own size, only memory in one run. Therefore
  *   - only what is missing is leased: behind (or before, or between) holes that the heap has, at the
  *     place where that is least;
- *   - in blocks of about 1/32 of the pool's peak or 1/16 of the request, whichever is more, rounded up
- *     to one of two sizes a doubling, so that a request costs some sixteen leases at most and a stray
+ *   - in blocks of about 1/1024 of the pool's peak or 1/8 of the request, whichever is more, rounded up
+ *     to one of two sizes a doubling, so that a request costs some eight leases at most and a stray
  *     allocation holds little of the memory; but not in smaller ones than 4 MiB, where that much is
  *     missing;
  *   - a little more than is missing, 1/128 of the peak, where the budget has room for it, so that a

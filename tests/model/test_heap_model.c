@@ -42,29 +42,6 @@ static uint64_t any_size(struct model *model)
         }
 }
 
-/* Sixteen classes a doubling: the size, in units, where the next one begins. */
-static uint64_t class_end(uint64_t n_bytes)
-{
-        uint64_t n_units = n_bytes / HEAP_UNIT, step = 1;
-
-        while (n_units / step >= 32)
-                step *= 2;
-        return (n_units / step + 1) * step;
-}
-
-/* The best, where not too many are of its class. */
-static void judge_fit(struct model *model, const struct model_heap *heap, uint64_t n_hole,
-                      uint64_t n_best)
-{
-        unsigned n_alike = 0;
-
-        MODEL_EXPECT(model, n_hole >= n_best);
-        for (unsigned i = 0; i < heap->holes.n; i++)
-                n_alike += class_end(model_bytes(&heap->holes.at[i])) == class_end(n_best);
-        if (n_alike <= HOLES_LOOK)
-                MODEL_EXPECT(model, n_hole == n_best);
-}
-
 /* From a hole, if any is large enough. */
 static bool alloc_from_hole(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 {
@@ -80,7 +57,7 @@ static bool alloc_from_hole(struct model *model, struct model_heap *heap, uint64
         MODEL_EXPECT(model, r == 0);
         hole = model_find(&heap->holes, address);
         MODEL_EXPECT(model, hole);
-        judge_fit(model, heap, model_bytes(hole), n_best);
+        MODEL_EXPECT(model, model_bytes(hole) >= n_best);
         model_take(model, heap, n_bytes, address);
         return true;
 }

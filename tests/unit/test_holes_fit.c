@@ -1,5 +1,5 @@
-/* Which hole is found for a request: the best of the few that are looked at, and always one if there
- * is one. */
+/* Which hole is found for a request: one of exactly its size, or else the lowest of the few that are
+ * looked at; and always one if there is one. */
 #include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,60 +24,93 @@ static uint32_t n_found(const struct holes *holes, uint32_t n_units)
         return hole ? holes_at(holes, hole)->n_units : 0;
 }
 
-/* 128 to 135 units are one class: the fit is inside the request's own class. */
-START_TEST(the_smallest_of_a_class_that_fits_is_found)
+static uint32_t start_found(const struct holes *holes, uint32_t n_units)
 {
-        static const uint32_t n_units[] = {135, 128, 132, 130, 133};
+        uint32_t hole = holes_find(holes, n_units);
+
+        ck_assert_uint_ne(hole, 0);
+        return holes_at(holes, hole)->start;
+}
+
+START_TEST(one_of_exactly_the_size_goes_before_lower_ones)
+{
+        struct holes holes;
+
+        holes_init(&holes);
+        add_hole(&holes, 300);
+        add_hole(&holes, 128);
+        ck_assert_uint_eq(n_found(&holes, 128), 128);
+        ck_assert_uint_eq(n_found(&holes, 127), 300);
+        ck_assert_uint_eq(n_found(&holes, 129), 300);
+        ck_assert_uint_eq(n_found(&holes, 301), 0);
+        ck_assert_uint_eq(holes_largest(&holes), 300);
+        holes_deinit(&holes);
+}
+END_TEST
+
+/* Whatever its size, also in the request's own class, which is that of 128 to 135. */
+START_TEST(the_lowest_goes_before_those_that_fit_better)
+{
+        static const uint32_t n_units[] = {135, 5000, 300, 136};
         struct holes holes;
 
         holes_init(&holes);
         for (unsigned i = 0; i < ARRAY_SIZE(n_units); i++)
                 add_hole(&holes, n_units[i]);
-        ck_assert_uint_eq(n_found(&holes, 128), 128);
-        ck_assert_uint_eq(n_found(&holes, 129), 130);
-        ck_assert_uint_eq(n_found(&holes, 131), 132);
-        ck_assert_uint_eq(n_found(&holes, 134), 135);
-        ck_assert_uint_eq(n_found(&holes, 136), 0);
-        ck_assert_uint_eq(n_found(&holes, 127), 128);
-        ck_assert_uint_eq(n_found(&holes, 1), 128);
-        ck_assert_uint_eq(holes_largest(&holes), 135);
+        ck_assert_uint_eq(n_found(&holes, 128), 135);
+        ck_assert_uint_eq(n_found(&holes, 137), 5000);
+        (void)run_remove(&holes, holes_find(&holes, 128), 0, 135);
+        ck_assert_uint_eq(n_found(&holes, 128), 5000);
         holes_deinit(&holes);
 }
 END_TEST
 
-/* Last in, first out: what is at the head of the list is likely in the cache. */
-START_TEST(the_latest_among_equals_is_found)
+/* In either order of coming. */
+START_TEST(the_lowest_of_a_class_is_its_first)
 {
+        uint32_t first = _i ? 30000 : 10000, second = 40000 - first;
         struct holes holes;
 
         holes_init(&holes);
-        for (unsigned i = 0; i < 5; i++)
-                add_hole(&holes, 10);
-        for (uint32_t i = 5; i > 0; i--) {
-                uint32_t hole = holes_find(&holes, i);
-
-                ck_assert_uint_eq(holes_at(&holes, hole)->start, (i - 1) * 10000);
-                (void)run_remove(&holes, hole, (i - 1) * 10000, 10);
-        }
-        ck_assert_uint_eq(holes_find(&holes, 1), 0);
+        (void)run_add(&holes, first, 10, run_alone);
+        (void)run_add(&holes, second, 10, run_alone);
+        ck_assert_uint_eq(start_found(&holes, 10), 10000);
+        (void)run_remove(&holes, holes_find(&holes, 10), 10000, 10);
+        ck_assert_uint_eq(start_found(&holes, 10), 30000);
         holes_deinit(&holes);
 }
 END_TEST
 
-/* One that fits best came first, so it is the last of its list: it is found as long as no more than
- * HOLES_LOOK are in it. In the request's class and in a higher one. */
-START_TEST(a_search_looks_at_few)
+/* A hole that grows downwards, or loses its beginning, stays where it is in its class: what is known of
+ * its start follows. */
+START_TEST(a_hole_that_moves_is_found_where_it_is)
 {
-        static const uint32_t wanted[] = {128, 100};
+        struct holes holes;
+        uint32_t hole, taken;
+
+        holes_init(&holes);
+        (void)run_add(&holes, 0, 10000, run_alone);
+        (void)run_add(&holes, 20000, 300, run_alone);
+        hole = holes_find(&holes, 10000);
+        taken = holes_take(&holes, hole, 100);
+        ck_assert_uint_eq(start_found(&holes, 200), 100);
+        (void)holes_give(&holes, taken);
+        ck_assert_uint_eq(start_found(&holes, 200), 0);
+        holes_deinit(&holes);
+}
+END_TEST
+
+/* The lowest is of a class so far above that it is seen, or just not: one hole in each class between. */
+START_TEST(a_search_looks_at_few_classes)
+{
+        unsigned n_between = HOLES_LOOK - 1 + (unsigned)_i;
         struct holes holes;
 
         holes_init(&holes);
-        add_hole(&holes, 128);
-        for (unsigned i = 1; i < HOLES_LOOK; i++)
-                add_hole(&holes, 131);
-        ck_assert_uint_eq(n_found(&holes, wanted[_i]), 128);
-        add_hole(&holes, 132);
-        ck_assert_uint_eq(n_found(&holes, wanted[_i]), 131);
+        add_hole(&holes, 1u << 20);
+        for (unsigned i = 0; i < n_between; i++)
+                add_hole(&holes, (16 + i % 16) << (i / 16));
+        ck_assert_uint_eq(start_found(&holes, 15), _i ? 10000 : 0);
         holes_deinit(&holes);
 }
 END_TEST
@@ -88,6 +121,7 @@ START_TEST(a_search_looks_at_all_before_it_gives_up)
         struct holes holes;
 
         holes_init(&holes);
+        add_hole(&holes, 129);
         add_hole(&holes, 133);
         for (unsigned i = 0; i < HOLES_LOOK * 3; i++)
                 add_hole(&holes, 129);
@@ -154,28 +188,52 @@ static uint32_t smallest_from(const struct slots *slots, uint32_t n_units)
         return n_best;
 }
 
-/* Of a class, how many. */
-static unsigned n_in_class(const struct slots *slots, uint32_t n_units)
+/* The only one of its class: the first, too. */
+static bool is_single(const struct slots *slots, unsigned at)
 {
         unsigned n = 0;
 
         for (unsigned i = 0; i < N_RUNS_MAX; i++)
-                n += slots->n_units[i] && class_end(slots->n_units[i]) == class_end(n_units);
+                n += slots->n_units[i] &&
+                     class_end(slots->n_units[i]) == class_end(slots->n_units[at]);
+        return n == 1;
+}
+
+/* Classes with holes above the request's, up to that size. */
+static unsigned n_classes_between(const struct slots *slots, uint32_t n_wanted, uint32_t n_units)
+{
+        uint32_t end = class_end(n_wanted);
+        unsigned n = 0;
+
+        while (end < class_end(n_units)) {
+                uint32_t next = class_end(end);
+                bool any = false;
+
+                for (unsigned i = 0; i < N_RUNS_MAX; i++)
+                        any = any || (slots->n_units[i] && class_end(slots->n_units[i]) == next);
+                n += any;
+                end = next;
+        }
         return n;
 }
 
-/* Always large enough, found if there is any; the best where its list is short. */
+/* Always large enough, found if there is any; not above one that stands alone in a class that is looked
+ * at, but if it is of the very size. */
 static void expect_fit(const struct slots *slots, uint32_t n_wanted)
 {
         uint32_t n_best = smallest_from(slots, n_wanted),
-                 n_units = n_found(&slots->holes, n_wanted);
+                 hole = holes_find(&slots->holes, n_wanted);
+        const struct piece *found = holes_at(&slots->holes, hole);
 
-        ck_assert_int_eq(n_units == 0, n_best == 0);
-        ck_assert_uint_ge(n_units, n_best);
-        if (n_best && n_in_class(slots, n_best) <= HOLES_LOOK)
-                ck_assert_uint_eq(n_units, n_best);
-        if (n_best && n_in_class(slots, n_wanted) <= HOLES_LOOK)
-                ck_assert_uint_lt(n_units, class_end(n_best));
+        ck_assert_int_eq(hole == 0, n_best == 0);
+        if (!hole || found->n_units == n_wanted)
+                return;
+        ck_assert_uint_gt(found->n_units, n_wanted);
+        for (unsigned i = 0; i < N_RUNS_MAX; i++) {
+                if (slots->n_units[i] >= n_wanted && slots->n_units[i] && is_single(slots, i) &&
+                    n_classes_between(slots, n_wanted, slots->n_units[i]) <= HOLES_LOOK)
+                        ck_assert_uint_le(found->start, i * 10000);
+        }
 }
 
 static void change_one(struct slots *slots)
@@ -210,7 +268,7 @@ static void check_slots(const struct slots *slots)
         ck_assert_uint_eq(holes_largest(&slots->holes), n_largest);
 }
 
-START_TEST(a_fit_is_what_a_search_of_all_finds)
+START_TEST(what_is_found_fits_and_is_low)
 {
         struct slots slots = {.random = test_random_begin()};
 
@@ -230,11 +288,13 @@ int main(void)
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, the_smallest_of_a_class_that_fits_is_found);
-        tcase_add_test(tcase, the_latest_among_equals_is_found);
-        tcase_add_loop_test(tcase, a_search_looks_at_few, 0, 2);
+        tcase_add_test(tcase, one_of_exactly_the_size_goes_before_lower_ones);
+        tcase_add_test(tcase, the_lowest_goes_before_those_that_fit_better);
+        tcase_add_loop_test(tcase, the_lowest_of_a_class_is_its_first, 0, 2);
+        tcase_add_test(tcase, a_hole_that_moves_is_found_where_it_is);
+        tcase_add_loop_test(tcase, a_search_looks_at_few_classes, 0, 2);
         tcase_add_test(tcase, a_search_looks_at_all_before_it_gives_up);
         tcase_add_test(tcase, large_holes_come_once_each);
-        tcase_add_test(tcase, a_fit_is_what_a_search_of_all_finds);
+        tcase_add_test(tcase, what_is_found_fits_and_is_low);
         return run_suite(suite);
 }

@@ -57,13 +57,13 @@ static void expect_one_part(uint64_t start, uint64_t n_bytes)
 static const struct {
         uint64_t n_bytes, n_peak_bytes, n_part_bytes;
 } part_rows[] = {
-        {GIB, 0, 64 * MIB},            /* a sixteenth of the request */
-        {GIB, 2 * GIB, 64 * MIB},      /* as much as 1/32 of the peak */
-        {GIB, 4 * GIB, 128 * MIB},     /* 1/32 of the peak */
-        {GIB, 3 * GIB, 96 * MIB},      /* sizes are 2^n and 3 * 2^n */
-        {GIB, 7 * GIB / 2, 128 * MIB}, /* and rounded up */
-        {GIB, 64 * GIB, GIB},          /* one block for all */
-        {15 * GIB, GIB, GIB},          /* 960 MiB rounded up */
+        {GIB, 0, 128 * MIB},         /* an eighth of the request */
+        {GIB, 128 * GIB, 128 * MIB}, /* as much as 1/1024 of the peak */
+        {GIB, 256 * GIB, 256 * MIB}, /* 1/1024 of the peak */
+        {GIB, 192 * GIB, 192 * MIB}, /* sizes are 2^n and 3 * 2^n */
+        {GIB, 224 * GIB, 256 * MIB}, /* and rounded up */
+        {GIB, TIB, GIB},             /* one block for all */
+        {15 * GIB, GIB, 2 * GIB},    /* 1920 MiB rounded up */
 };
 
 START_TEST(parts_are_no_larger_than_that)
@@ -100,7 +100,7 @@ START_TEST(a_heap_grows_ahead_within_what_is_spare)
 {
         begin(HEAP_JOINED);
         make_plan(ahead_rows[_i].n_bytes, PEAK, ahead_rows[_i].n_spare_bytes);
-        expect_one_part(0, ahead_rows[_i].n_leased_bytes);
+        ck_assert_uint_eq(plan.n_bytes, ahead_rows[_i].n_leased_bytes);
         expect_range(0, ahead_rows[_i].n_leased_bytes);
         end();
 }
