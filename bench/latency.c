@@ -6,7 +6,7 @@
  * the board's words are looked at some ten thousand times a second, by a thread that sleeps between two
  * looks, so that it takes no CPU from the library's own.
  *
- * The library's thread looks every 4 ms, and a block is idle at the second look that finds it so. What
+ * The library's thread looks every 3 ms, and a block is idle at the second look that finds it so. What
  * the machine makes of two such sleeps meanwhile, of a thread that does nothing else, is `_sleeps`. */
 #include "bench/latency.h"
 
@@ -33,7 +33,7 @@
 #define MOST_BYTES  (256 * MIB)
 #define WORK_BYTES  (4 * MIB)
 #define WORK_MS_MAX 24
-#define LOOK_MS     4 /* client/service.c's */
+#define LOOK_MS     3 /* client/service.c's */
 #define WATCH_NS    50000
 #define GIVE_UP_NS  UINT64_C(5000000000)
 #define BOUND_MS    10

@@ -17,7 +17,7 @@ struct member {
         uint32_t serial; /* of the last request */
         int outcome;
         struct node_lease granted;
-        bool noticed;
+        enum member_news news;
         struct member *next;
         _Atomic uint64_t words[N_SLOTS];
 };
@@ -115,6 +115,14 @@ static void grant(const struct order *order)
                                               &member->words[lease_slot(order->lease)]};
 }
 
+static void tell(const struct order *order, enum member_news news)
+{
+        struct member *member = client_owner(order->client);
+
+        if (member->news < news)
+                member->news = news;
+}
+
 /* Everything that is ordered happens at once. */
 static void obey(struct node *node)
 {
@@ -135,7 +143,10 @@ static void obey(struct node *node)
                         ((struct member *)client_owner(order.client))->outcome = order.outcome;
                         break;
                 case ORDER_NOTICE:
-                        ((struct member *)client_owner(order.client))->noticed = true;
+                        tell(&order, MEMBER_UNMAP);
+                        break;
+                case ORDER_MARK:
+                        tell(&order, MEMBER_MARK);
                         break;
                 case ORDER_FREED:
                 case ORDER_NONE:
@@ -190,10 +201,10 @@ void member_leave(struct member *member)
         obey(node);
 }
 
-bool member_take_notice(struct member *member)
+enum member_news member_take_news(struct member *member)
 {
-        bool noticed = member->noticed;
+        enum member_news news = member->news;
 
-        member->noticed = false;
-        return noticed;
+        member->news = MEMBER_NONE;
+        return news;
 }

@@ -42,5 +42,10 @@ void member_unmapped(struct member *member, uint64_t lease);
 /* Its process has ended: what it used is let go, what was idle is the others'. */
 void member_leave(struct member *member);
 
-/* A revoked block of this member is wanted by the driver; asking forgets it. */
-bool member_take_notice(struct member *member);
+/* What the daemon has told the member since it was last asked: each is more than the one before. */
+enum member_news {
+        MEMBER_NONE,
+        MEMBER_UNMAP, /* a revoked block is wanted by the driver */
+        MEMBER_MARK,  /* what is idle is to be marked at once */
+};
+enum member_news member_take_news(struct member *member);

@@ -70,6 +70,15 @@ static void look(struct processes *processes)
                 processes->most_reserved = n_reserved;
 }
 
+/* Before the next line of any process, all have heard: a line that leases takes many times as long. */
+static void hear(struct processes *processes)
+{
+        for (unsigned i = 0; i < processes->n; i++) {
+                if (processes->all[i].replay)
+                        replay_hear(processes->all[i].replay);
+        }
+}
+
 /* The process's events of one sample. */
 static int step(struct processes *processes, struct process *process, size_t at)
 {
@@ -85,6 +94,7 @@ static int step(struct processes *processes, struct process *process, size_t at)
                 r = replay_step(process->replay);
                 process->next++;
                 look(processes);
+                hear(processes);
         }
         if (!r && at - process->begin == N_SAMPLES)
                 end(processes, process);

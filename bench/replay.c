@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "client/elastic.h"
 #include "client/fences.h"
 #include "client/looks.h"
 #include "gpumem.h"
@@ -421,12 +422,14 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
 }
 
 /* What the service does. */
-static bool look_for_all(struct replay *replay)
+static bool look_for_all(struct replay *replay, enum elastic_haste haste)
 {
         bool more;
 
         sweep(replay);
         poll_all(replay);
+        if (haste == ELASTIC_AT_ONCE)
+                (void)space_settle(&replay->space);
         more = space_shelve(&replay->space);
         more = space_settle(&replay->space) || more || next_over_us(replay) > 0;
         for (unsigned i = 0; i < replay->n_streams; i++) {
@@ -439,18 +442,22 @@ static bool look_for_all(struct replay *replay)
 static void wake_service(struct replay *replay)
 {
         if (replay->service == REPLAY_NO_THREAD)
-                (void)look_for_all(replay);
+                (void)look_for_all(replay, ELASTIC_IN_TIME);
         else if (!replay->next_look_us)
                 replay->next_look_us = replay->now_us;
 }
 
+static void let_service_look(struct replay *replay, enum elastic_haste haste)
+{
+        bool more = look_for_all(replay, haste);
+
+        replay->next_look_us = more ? replay->now_us + REPLAY_LOOK_US : 0;
+}
+
 static void run_service(struct replay *replay)
 {
-        bool noticed = member_take_notice(replay->member);
-
-        if (!noticed && (!replay->next_look_us || replay->now_us < replay->next_look_us))
-                return;
-        replay->next_look_us = look_for_all(replay) ? replay->now_us + REPLAY_LOOK_US : 0;
+        if (replay->next_look_us && replay->now_us >= replay->next_look_us)
+                let_service_look(replay, ELASTIC_IN_TIME);
 }
 
 static void look(struct replay *replay, struct stream *stream)
@@ -493,8 +500,18 @@ int replay_step(struct replay *replay)
         replay->now_us += replay->us_per_line;
         if (replay->own_node)
                 node_set_time(replay->own_node, replay->now_us);
+        if (replay->own_node)
+                replay_hear(replay);
         run_service(replay);
         return event->kind == TRACE_ALLOC ? step_alloc(replay, event) : step_free(replay, event);
+}
+
+void replay_hear(struct replay *replay)
+{
+        enum member_news news = member_take_news(replay->member);
+
+        if (news != MEMBER_NONE)
+                let_service_look(replay, news == MEMBER_MARK ? ELASTIC_AT_ONCE : ELASTIC_IN_TIME);
 }
 
 uint64_t replay_live(const struct replay *replay)

@@ -27,7 +27,7 @@ enum replay_memory { REPLAY_DEVICE, REPLAY_PINNED };
 enum replay_service { REPLAY_THREAD, REPLAY_NO_THREAD };
 
 /* Between two looks of the service thread. */
-#define REPLAY_LOOK_US 4000
+#define REPLAY_LOOK_US 3000
 
 struct replay_options {
         enum replay_memory memory;
@@ -60,6 +60,10 @@ struct replay *replay_free(struct replay *replay);
 /* One line; 1 after the last one. -ENOMEM, -E2BIG: there are no addresses for more;
  * -EINVAL: the trace frees what it does not have. */
 int replay_step(struct replay *replay);
+
+/* Its process hears what the daemon has told it, if anything: also while it runs no lines, as a thread of
+ * the library's waits for it. */
+void replay_hear(struct replay *replay);
 
 /* Now: bytes requested, and reserved. */
 uint64_t replay_live(const struct replay *replay);

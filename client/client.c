@@ -142,13 +142,15 @@ static void begin_thread(void *owner)
 static bool look_at_pools(void *owner)
 {
         struct gpumem_client *client = owner;
+        enum elastic_haste haste = atomic_exchange(&client->in_haste, false) ? ELASTIC_AT_ONCE
+                                                                             : ELASTIC_IN_TIME;
         bool more;
 
         client_unpark(client, false);
         captures_look(client);
         more = !uses_are_none_parked(&client->uses);
         for (uint32_t i = 0; i < client->n_pools; i++) {
-                if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i]))
+                if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i], haste))
                         more = true;
         }
         return more;
@@ -178,10 +180,12 @@ static bool read_news(void *held)
 static const struct service_owner service_owner = {begin_thread, look_at_pools, listen_to_daemon,
                                                    stop_listening, read_news};
 
-static void take_notice(void *owner)
+static void take_notice(void *owner, uint32_t what)
 {
         struct gpumem_client *client = owner;
 
+        if (what == PROTO_NOTICE_MARK)
+                atomic_store(&client->in_haste, true);
         service_nudge(&client->service);
 }
 

@@ -26,6 +26,7 @@ struct gpumem_client {
         struct events events;
         struct uplink uplink;
         struct service service;
+        _Atomic bool in_haste; /* the daemon asks that idle leases be marked at once */
         struct uses uses;
         struct captures captures;
         struct parked parked;

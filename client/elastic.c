@@ -66,7 +66,7 @@ void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *ow
         recorded = record(heap, generation, own_stream);
         pthread_mutex_unlock(&pool->lock);
         if (recorded && !service_wake(pool->service))
-                (void)elastic_look(pool);
+                (void)elastic_look(pool, ELASTIC_IN_TIME);
 }
 
 /* The caller has the lock. */
@@ -93,7 +93,7 @@ static bool is_pending(const struct pool *pool)
         return pending;
 }
 
-bool elastic_look(struct pool *pool)
+bool elastic_look(struct pool *pool, enum elastic_haste haste)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t since_us;
@@ -101,6 +101,8 @@ bool elastic_look(struct pool *pool)
 
         pthread_mutex_lock(&pool->lock);
         idle_poll(pool);
+        if (haste == ELASTIC_AT_ONCE)
+                (void)space_settle(&pool->space);
         more = space_shelve(&pool->space);
         more = space_settle(&pool->space) || more || is_pending(pool);
         lower_thresholds(pool);

@@ -50,7 +50,7 @@ static void look_at_captured(struct pool *pool)
         struct capture_spared spared = capture_spare(pool->memory.cuda);
 
         if (!service_wake(pool->service) && elastic_is_on(pool))
-                (void)elastic_look(pool);
+                (void)elastic_look(pool, ELASTIC_IN_TIME);
 }
 
 /* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */

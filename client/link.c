@@ -34,7 +34,7 @@ struct link {
         pthread_cond_t news;       /* an answer came, or the reader's place is free */
         LIST_HEAD(, waiter) waiters;
         uint32_t last_serial;
-        void (*notice)(void *owner);
+        void (*notice)(void *owner, uint32_t what);
         void *owner;
         char refusal[LINK_REFUSAL_MAX];
         bool reading; /* one of the waiters is in wire_receive */
@@ -102,8 +102,8 @@ static void take_frame(struct link *link, int r, const struct frame *frame, stru
                 end_link(link);
         else if (frame->kind != MESSAGE_NOTICE)
                 take_answer(link, frame, fds);
-        else if (frame->notice.what == PROTO_NOTICE_UNMAP && link->notice)
-                link->notice(link->owner);
+        else if (link->notice)
+                link->notice(link->owner, frame->notice.what);
 }
 
 /* Reads one frame for whom it may concern. The lock is given up meanwhile. */

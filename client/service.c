@@ -13,7 +13,7 @@
 #include "base/log.h"
 
 /* Between two looks. Two of them pass until a block that has become idle is another's. */
-#define LOOK_MS 4
+#define LOOK_MS 3
 
 /* While another thread reads the socket. */
 #define READER_MS 1

@@ -20,8 +20,8 @@ struct uplink_owner {
         int (*meet)(void *owner, struct connection *connection);
         /* The connection that was met is the present one: says what is held. */
         void (*declare)(void *owner);
-        /* The daemon wants a revoked lease to be unmapped. Under locks: nothing that waits. */
-        void (*notice)(void *owner);
+        /* The daemon has news, one of PROTO_NOTICE_*. Under locks: nothing that waits. */
+        void (*notice)(void *owner, uint32_t what);
 };
 
 struct uplink {

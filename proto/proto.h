@@ -43,6 +43,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 
 #define PROTO_NOTICE_SHUTTING_DOWN 1
 #define PROTO_NOTICE_UNMAP         2
+#define PROTO_NOTICE_MARK          3
 
 /* Whose a limit is. */
 #define PROTO_LIMIT_OF_CLIENT 1

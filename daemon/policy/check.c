@@ -181,7 +181,7 @@ static uint64_t count_order(const struct policy *policy, const struct order_node
 
 static uint64_t count_client_orders(const struct policy *policy, const struct client *client)
 {
-        uint64_t n = count_order(policy, &client->spare.order);
+        uint64_t n = count_order(policy, &client->spare.order) + count_order(policy, &client->mark);
         const struct request *request;
         const struct free_all *free_all;
         const struct lease *lease;

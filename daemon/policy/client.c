@@ -88,6 +88,7 @@ void client_drop(struct client *client)
         while (!LIST_EMPTY(&client->free_alls))
                 free_all_free(LIST_FIRST(&client->free_alls));
         order_withdraw(&client->spare.order);
+        order_withdraw(&client->mark);
         HASH_ITER(hh, client->leases, lease, next)
         drop_lease(lease);
 }
@@ -130,6 +131,17 @@ int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes)
         if (n_bytes)
                 charge_init(charge, client, pool, n_bytes);
         return 0;
+}
+
+void client_ask_to_mark(struct client *client, uint64_t now_ns)
+{
+        bool is_too_soon = client->marked_ns && now_ns < client->marked_ns + CLIENT_MARK_NS;
+
+        if (!client->words || client->eof || client->dead || is_too_soon ||
+            order_is_queued(&client->mark))
+                return;
+        client->marked_ns = now_ns;
+        order_push(&client->policy->orders, &client->mark, ORDER_MARK);
 }
 
 void client_refuse_spare(struct client *client, const struct policy_ask *ask, int outcome)

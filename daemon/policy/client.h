@@ -39,6 +39,8 @@ struct client {
         uint64_t counted;      /* number of the count that saw it last */
         struct limited limited;
         struct refusal spare; /* for a request that there was no memory for */
+        struct order_node mark;
+        uint64_t marked_ns; /* when it was last asked to */
         LIST_ENTRY(client) link;
         uint64_t charged[]; /* one a pool */
 };
@@ -52,6 +54,11 @@ void client_drop(struct client *client);
 
 /* After client_drop: its mappings are gone, and so is the client. */
 struct client *client_free(struct client *client);
+
+/* Others are about to make memory that it may not need: it is asked to mark its idle leases, unless it
+ * was a moment ago. */
+#define CLIENT_MARK_NS UINT64_C(500000)
+void client_ask_to_mark(struct client *client, uint64_t now_ns);
 
 /* See policy_declare. */
 int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes);

@@ -1,6 +1,7 @@
 /* Orders as the server sees them, out of the nodes that stand in the objects. */
 #include "base/err.h"
 #include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
@@ -63,6 +64,14 @@ static struct order of_notice(struct order_node *node)
         };
 }
 
+static struct order of_client(struct order_node *node)
+{
+        return (struct order){
+                .kind = ORDER_MARK,
+                .client = CONTAINER_OF(node, struct client, mark),
+        };
+}
+
 static struct order of_refusal(struct order_node *node)
 {
         struct refusal *refusal = CONTAINER_OF(node, struct refusal, order);
@@ -112,6 +121,8 @@ struct order policy_next_order(struct policy *policy)
                 return of_free_all(node);
         case ORDER_NOTICE:
                 return of_notice(node);
+        case ORDER_MARK:
+                return of_client(node);
         case ORDER_NONE:
                 break;
         }

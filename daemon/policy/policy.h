@@ -58,6 +58,7 @@ enum order_kind {
         ORDER_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
         ORDER_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
         ORDER_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
+        ORDER_MARK,    /* ask `client` to mark idle now what it does not use */
 };
 
 struct order {

@@ -5,6 +5,7 @@
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
+#include "daemon/policy/state.h"
 #include "daemon/policy/tenant.h"
 
 static bool is_kind(const struct block *block, enum room_kind kind)
@@ -105,6 +106,17 @@ static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t 
         return n_found_bytes + others->n_bytes;
 }
 
+/* What others free at this moment may be known to be idle before the next block is made. */
+static void ask_others(const struct pool *pool, const struct client *asker, uint64_t now_ns)
+{
+        struct client *client;
+
+        LIST_FOREACH (client, &pool->policy->clients, link) {
+                if (client != asker && client->charged[pool->id])
+                        client_ask_to_mark(client, now_ns);
+        }
+}
+
 uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
                        uint64_t now_ns, struct looks *looks)
 {
@@ -125,6 +137,8 @@ uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
         n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
         idle_rob(&others, n_left_bytes, now_ns);
+        if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
+                ask_others(pool, asker, now_ns);
         return n_sure_bytes;
 }
 

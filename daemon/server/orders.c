@@ -123,6 +123,14 @@ static void call_in(const struct order *order)
         session_send(client_owner(order->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
+static void ask_to_mark(const struct order *order)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.notice.what = PROTO_NOTICE_MARK;
+        session_send(client_owner(order->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
+}
+
 static void carry_out(struct server *server, const struct order *order)
 {
         switch (order->kind) {
@@ -146,6 +154,9 @@ static void carry_out(struct server *server, const struct order *order)
                 break;
         case ORDER_NOTICE:
                 call_in(order);
+                break;
+        case ORDER_MARK:
+                ask_to_mark(order);
                 break;
         case ORDER_NONE:
                 break;

@@ -386,6 +386,10 @@ enum order_kind model_take(struct model *model, struct model_block **ret_block)
         case ORDER_NOTICE:
                 take_notice(model, &order);
                 break;
+        case ORDER_MARK:
+                /* Whom and when is room's choice: the model knows who can be asked. */
+                must(model, model_speaks(client_of(model, &order)));
+                break;
         case ORDER_NONE:
                 model->settled = true;
                 break;

@@ -1,5 +1,6 @@
 /* What nobody uses does not pile up beside new blocks. */
 #include "base/err.h"
+#include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
 #include "daemon/policy/room.h"
 #include "tests/unit/policy_world.h"
@@ -126,6 +127,59 @@ START_TEST(pinned_memory_stays)
 }
 END_TEST
 
+static void expect_mark(struct world *world, const struct client *client)
+{
+        ck_assert_ptr_eq(take(world, ORDER_MARK).client, client);
+}
+
+START_TEST(others_are_asked_what_is_idle_before_the_peak_rises)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
+        struct held first = hold(&world, kin, 2 * MIB);
+
+        (void)hold(&world, other, 4 * MIB);
+        (void)join(&world, 1); /* holds nothing */
+        world.now_ns += CLIENT_MARK_NS;
+        ask(&world, a, 1, 8 * MIB, 0);
+        expect_mark(&world, other);
+        expect_mark(&world, kin);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 1);
+        /* Not twice within a moment; those who were not asked may be. */
+        ask(&world, kin, 1, 16 * MIB, 0);
+        expect_mark(&world, a);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        give_back(&world, kin, expect_grant(&world, kin, 1), RETURN_UNMAPPED);
+        policy_free_all(world.policy, kin, 2, SCOPE_TENANT, 0);
+        released(&world, take(&world, ORDER_RELEASE).block);
+        (void)take(&world, ORDER_FREED);
+        /* Below the peak nobody is asked. */
+        world.now_ns += CLIENT_MARK_NS;
+        ask(&world, a, 2, 16 * MIB, 0);
+        ck_assert_int_eq(policy_next_order(world.policy).kind, ORDER_CREATE);
+        ck_assert_int_eq(policy_next_order(world.policy).kind, ORDER_NONE);
+        ck_assert(!was_revoked(&world, kin, first.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(the_gone_are_not_asked)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 1);
+
+        (void)hold(&world, b, 2 * MIB);
+        (void)hold(&world, c, 2 * MIB);
+        world.now_ns += CLIENT_MARK_NS;
+        ask(&world, a, 1, 8 * MIB, 0);
+        policy_client_eof(world.policy, b, world.now_ns);
+        policy_check(world.policy);
+        expect_mark(&world, c);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(free_all_takes_what_is_idle)
 {
         struct world world = world_new(LARGE);
@@ -206,6 +260,8 @@ int main(void)
                 the_askers_own_goes_before_cached_ones_and_those_before_others,
                 another_tenant_is_not_robbed_for_it_twice_at_once,
                 pinned_memory_stays,
+                others_are_asked_what_is_idle_before_the_peak_rises,
+                the_gone_are_not_asked,
                 free_all_takes_what_is_idle,
                 lowered_limit_takes_what_is_idle,
                 full_driver_takes_what_is_idle_for_one_that_waits,
