@@ -27,11 +27,6 @@ static int look_at_stream(struct gpumem_client *client, void *stream, struct str
                                          : r;
 }
 
-static bool is_streams_own(const struct stream_heap *heap, const struct stream_mark *mark)
-{
-        return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
-}
-
 static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
@@ -191,7 +186,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                 return free_in_turn(client, heap, pointer, NULL);
         r = look_at_stream(client, stream, &mark);
         if (!r)
-                is_own = is_streams_own(heap, &mark);
+                is_own = pool_has_mark(heap, &mark);
         if (!r && !is_own && mark.scope & CAPTURE_SCOPE)
                 return park(client, heap, pointer, stream);
         /* The memory was made without a context, and is freed by somebody who has none. */
@@ -286,7 +281,8 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
 
 static bool is_own_stream(const struct stream_heap *heap, const struct stream_key *key)
 {
-        return heap && heap->key.context == key->context && heap->key.id == key->id;
+        return heap && heap->key.context == key->context && heap->key.id == key->id &&
+               heap->key.capture == key->capture;
 }
 
 static bool is_allocation(struct gpumem_client *client, const void *pointer)

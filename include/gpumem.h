@@ -163,6 +163,34 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
  * was allocated, and of the calling thread's current one. Work of other contexts must be over. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
 
+/* Graph pools: memory that many graphs share, as programs need that capture dozens of them.
+ * A capture that begins while a pool is open in one of its streams allocates from the pool, in all of its
+ * streams; what it frees the pool's next capture has. Outside of captures, device memory that is allocated in a
+ * stream in which the pool is open is the pool's too, so that a program can warm up there. Pinned memory outside
+ * of captures, shareable memory and what other streams allocate are not.
+ * The application promises that graphs of a pool, and work outside of captures on its memory, run one after
+ * another, never at once. When a graph runs it may overwrite what graphs captured later have written, even where
+ * that is still allocated, and whatever was in memory that was freed before it was captured.
+ * Nobody else has the pool's memory before the pool is open nowhere, all graphs that were captured with it,
+ * their clones and executables are gone, their work is over, and nothing of it is allocated.
+ *
+ * `id` is the application's choice, below 2^63; a begin with the id of a pool that is there goes on with that
+ * one. 0: a new pool, whose id is `*ret_id`, which otherwise may be NULL. A pool may be open in several
+ * streams; a stream has one at most, and lives until the end. Whether what another thread allocates in the
+ * stream during the call is the pool's is not said.
+ * Errors: GPUMEM_E_GRAPH_POOL_OPEN (the stream has one), _CAPTURES (the stream captures already), _NO_GRAPH_POOL
+ * (an id from 2^63 on that was not given here), _UNSUPPORTED (a default stream), _BAD_REQUEST (id 0 without
+ * ret_id), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices), -ENOMEM. */
+GPUMEM_API int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id, void *stream,
+                                       uint64_t *ret_id);
+
+/* The pool is not open in the stream any more; graphs and allocations keep it. If memory was allocated
+ * outside of captures there, this waits for the stream.
+ * Errors: GPUMEM_E_NO_GRAPH_POOL (unknown, or not open in that stream), _CAPTURES (the stream captures: the
+ * capture is ended first), _UNSUPPORTED (a default stream), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the
+ * driver notices), with which it is open as before; -EIO (the GPU's work failed): it is ended. */
+GPUMEM_API int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, void *stream);
+
 /* 128 random bits. Who knows them, and is meant by them, may attach what they were made for: a
  * secret, to be handed over as one. */
 #define GPUMEM_TOKEN_BYTES 16
