@@ -31,7 +31,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         return 0;
 }
 
-/* Pinned memory is ordered by streams where there are any. */
+/* Pinned memory is ordered by streams where there are any, and is a graph's where one captures. */
 static int place_pinned(struct gpumem_client *client, const struct gpumem_request *request,
                         struct pool_request *ret_asked)
 {
@@ -43,6 +43,8 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
                 return GPUMEM_E_NO_DRIVER;
         if (!r)
                 return stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        if (r == GPUMEM_E_UNSUPPORTED)
+                return captures_place(client, request, ret_asked, &ordinal);
         return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
 }
 

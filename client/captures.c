@@ -22,12 +22,18 @@ void captures_init(struct captures *captures)
         pthread_mutex_init(&captures->lock, NULL);
 }
 
+static void leave_pool(struct captured *captured)
+{
+        if (captured->pool)
+                captured->pool->n_captures--;
+        captured->pool = NULL;
+}
+
 static void drop(struct captures *captures, struct captured *captured)
 {
         HASH_DEL(captures->all, captured);
         atomic_fetch_sub(&captures->n, 1);
-        if (captured->pool)
-                captured->pool->n_captures--;
+        leave_pool(captured);
         (void)tie_unref(captured->tie);
         free(captured->streams);
         free(captured);
@@ -154,8 +160,9 @@ static int share(struct captured *captured, void *stream, struct stream_key *key
         return 0;
 }
 
-static int find_heap(struct gpumem_client *client, const struct capture *capture, void *stream,
-                     struct stream_key *key)
+/* Pinned memory is no pool's: a graph reads what the CPU wrote when it was captured. */
+static int find_heap(struct gpumem_client *client, const struct capture *capture,
+                     const struct gpumem_request *request, struct stream_key *key)
 {
         int wake_fd = wake_fd_of(client);
         struct captured *captured;
@@ -163,8 +170,8 @@ static int find_heap(struct gpumem_client *client, const struct capture *capture
 
         pthread_mutex_lock(&client->captures.lock);
         r = know(client, capture, wake_fd, &captured);
-        if (!r && captured->pool)
-                r = share(captured, stream, key);
+        if (!r && captured->pool && request->kind == GPUMEM_DEVICE)
+                r = share(captured, request->stream, key);
         pthread_mutex_unlock(&client->captures.lock);
         return r;
 }
@@ -183,7 +190,7 @@ int captures_place(struct gpumem_client *client, const struct gpumem_request *re
         if (!r)
                 r = capture_look(&client->cuda, request->stream, &mark, &capture);
         if (!r)
-                r = find_heap(client, &capture, request->stream, &key);
+                r = find_heap(client, &capture, request, &key);
         if (r)
                 return r;
         ret_asked->key = key;
@@ -275,8 +282,10 @@ void captures_look(struct gpumem_client *client)
         pthread_mutex_lock(&captures->lock);
         HASH_ITER(hh, captures->all, captured, next)
         {
-                if (tie_is_gone(captured->tie) &&
-                    (captured->pool || !end_heaps(client, captured->number)))
+                if (!tie_is_gone(captured->tie))
+                        continue;
+                leave_pool(captured);
+                if (!end_heaps(client, captured->number))
                         drop(captures, captured);
         }
         look_at_pools(client);

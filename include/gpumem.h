@@ -117,9 +117,12 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * without CUDA gets _UNSUPPORTED.
  * Device memory allocated in a stream that captures is the graph's: freed in the same stream of the same
  * capture it can be had again there, in the graph's order; it is nobody else's before the graph, its clones
- * and its executables are gone, their work is over, and it has been freed.
+ * and its executables are gone, their work is over, and it has been freed. So is pinned memory, but what of
+ * that is freed in the capture is nobody's before the graph is gone: the graph reads again what the CPU has
+ * written there. Shareable memory is not allocated in captures: other processes hold it that know no graph, and
+ * its free would take it out of the graph's reach; it can be allocated before.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: pinned or shareable
+ * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: shareable
  * memory, or a capture that is lost), _BAD_REQUEST (n_bytes
  * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver
  * notices), -E2BIG (fields of a later version that are not 0). _WRONG_STREAM also means that the
@@ -140,7 +143,8 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * was allocated for can be had again there at once. In three cases the call waits for the stream
  * first: the memory is pinned, it was allocated for another stream, or GPUMEM_CACHE_SIZE is
  * passed. NULL pointers are legal.
- * In a stream that captures, the free of what was not allocated in that stream in that capture does not
+ * In a stream that captures, the free of what was not allocated in that stream in that capture, or of
+ * pinned memory, does not
  * wait, but the memory is nobody's before the capture is over and a later call allocates or frees in the
  * stream; or the graph is gone, and gpumem_flush is called or memory is lacking. Until then the stream is
  * not to be destroyed while it has work from before the capture: it is known by its handle only.

@@ -32,6 +32,7 @@ extern CUstream captured, branch, side;
 
 /* Fixtures. At the stop nothing is charged to anybody. */
 void world_start(void);
+void world_start_vmm(void); /* pinned memory is of the driver's own */
 void world_stop(void);
 
 /* Device memory. */
