@@ -110,5 +110,7 @@ ok "metadata --output" measures gpumem-bench metadata --quick --output "$place/b
 ok "the file is the same" has_keys "$place/bench.json"
 ok "the table has the row" grep -q "^metadata " "$place/said"
 ok "threads" measures gpumem-bench threads --quick
+ok "capture --json" measures gpumem-bench capture --quick --json
+ok "it is JSON, with every key" has_keys "$place/said"
 stop_daemon
 done_testing
