@@ -152,6 +152,8 @@ START_TEST(graph_pools_do_not_share_it)
                 world_must_free(pointers[i], captured);
                 world_must_free(last, captured);
                 graphs[i] = capturer_end(&capturer, captured);
+                world_must_free(world_must_alloc(captured, N_BYTES), captured);
+                await_freed();
         }
         ck_assert_ptr_ne(pointers[0], pointers[1]);
         ck_assert_int_eq(gpumem_graph_pool_end(client, 1, captured), 0);

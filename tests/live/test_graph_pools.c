@@ -325,36 +325,68 @@ START_TEST(a_pool_goes_on_with_what_is_left)
 }
 END_TEST
 
-struct ending {
-        uint64_t id;
-        _Atomic bool ended;
+/* A call that waits for work. */
+struct waiting {
+        uint64_t id;   /* 0: a free of */
+        void *pointer; /* this */
+        _Atomic bool over;
 };
 
-static void *end_it(void *argument)
+static void *call(void *argument)
 {
-        struct ending *it = argument;
+        struct waiting *waiting = argument;
 
         ck_assert_int_eq(gpu_use(gpu), 0);
-        end(it->id, captured);
-        atomic_store(&it->ended, true);
+        if (waiting->id)
+                end(waiting->id, captured);
+        else
+                world_must_free(waiting->pointer, captured);
+        atomic_store(&waiting->over, true);
         return NULL;
+}
+
+static void must_wait(struct waiting *waiting, CUgraph destroyed)
+{
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, call, waiting), 0);
+        sleep_ms(50);
+        if (destroyed)
+                capturer_destroy(&capturer, destroyed);
+        ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
+        ck_assert(!atomic_load(&waiting->over));
+        gate_open(&gate);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
 /* Nobody asks later how far the stream has come. */
 START_TEST(the_end_waits_for_work_outside_of_captures)
 {
-        struct ending it = {.id = begin(0, captured)};
+        struct waiting waiting = {.id = begin(0, captured)};
         void *pointer = world_must_alloc(captured, MOST);
-        pthread_t thread;
 
         gate_hold(&gate, captured);
         world_fill(pointer, 0x55, 1024, captured);
         world_must_free(pointer, captured);
-        ck_assert_int_eq(pthread_create(&thread, NULL, end_it, &it), 0);
-        ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
-        ck_assert(!atomic_load(&it.ended));
-        gate_open(&gate);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        must_wait(&waiting, NULL);
+        world_everything_is_free();
+}
+END_TEST
+
+START_TEST(a_free_after_the_end_waits)
+{
+        struct waiting waiting = {.id = 0};
+        uint64_t id = begin(0, captured);
+        CUgraph graph;
+
+        (void)begin(id, side);
+        (void)capture_one(side, &graph);
+        end(id, side);
+        waiting.pointer = world_must_alloc(captured, MOST);
+        end(id, captured);
+        gate_hold(&gate, captured);
+        world_fill(waiting.pointer, 0x55, 1024, captured);
+        must_wait(&waiting, graph);
         world_everything_is_free();
 }
 END_TEST
@@ -418,6 +450,7 @@ int main(void)
         tcase_add_test(tests, a_program_warms_up_in_the_pool);
         tcase_add_test(tests, a_pool_goes_on_with_what_is_left);
         tcase_add_test(tests, the_end_waits_for_work_outside_of_captures);
+        tcase_add_test(tests, a_free_after_the_end_waits);
         tcase_add_test(tests, wrong_calls_are_told_apart);
         tcase_add_test(tests, a_client_ends_with_a_pool);
         suite_add_tcase(suite, tests);
