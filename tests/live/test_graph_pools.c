@@ -394,9 +394,16 @@ END_TEST
 START_TEST(wrong_calls_are_told_apart)
 {
         const uint64_t made_elsewhere = (UINT64_C(1) << 63) + 1000;
+        const struct gpumem_options no_driver = {.struct_size = sizeof(no_driver),
+                                                 .cuda_library = "/none"};
+        struct gpumem_client *other;
         uint64_t id = 0;
         CUgraph graph;
 
+        ck_assert_int_eq(gpumem_connect(&no_driver, &other), 0);
+        ck_assert_int_eq(gpumem_graph_pool_begin(other, 1, captured, NULL), GPUMEM_E_NO_DRIVER);
+        ck_assert_int_eq(gpumem_graph_pool_end(other, 1, captured), GPUMEM_E_NO_DRIVER);
+        gpumem_disconnect(other);
         ck_assert_int_eq(gpumem_graph_pool_begin(client, 0, captured, NULL), GPUMEM_E_BAD_REQUEST);
         ck_assert_int_eq(gpumem_graph_pool_begin(client, 1, NULL, NULL), GPUMEM_E_UNSUPPORTED);
         ck_assert_int_eq(gpumem_graph_pool_begin(client, made_elsewhere, captured, NULL),
