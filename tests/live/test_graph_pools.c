@@ -1,6 +1,7 @@
 /* Captures of one graph pool share memory, and with nobody else. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "tests/live/capture_world.h"
@@ -427,6 +428,30 @@ START_TEST(wrong_calls_are_told_apart)
 }
 END_TEST
 
+START_TEST(it_goes_without_a_thread)
+{
+        gpumem_disconnect(client);
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "0", 1), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                void *pointer;
+                CUgraph graph;
+
+                (void)begin(1, captured);
+                pointer = world_must_alloc(captured, MOST);
+                world_must_free(pointer, captured);
+                ck_assert_ptr_eq(capture_one(captured, &graph), pointer);
+                end(1, captured);
+                ck_assert_int_eq(world_alloc(side, MOST, 0, &pointer), GPUMEM_E_REFUSED);
+                capturer_destroy(&capturer, graph);
+                pointer = world_must_alloc(side, MOST);
+                world_must_free(pointer, side);
+                ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        }
+        world_everything_is_free();
+}
+END_TEST
+
 /* With graphs, allocations, and where it is open. */
 START_TEST(a_client_ends_with_a_pool)
 {
@@ -458,6 +483,7 @@ int main(void)
         tcase_add_test(tests, a_pool_goes_on_with_what_is_left);
         tcase_add_test(tests, the_end_waits_for_work_outside_of_captures);
         tcase_add_test(tests, a_free_after_the_end_waits);
+        tcase_add_test(tests, it_goes_without_a_thread);
         tcase_add_test(tests, wrong_calls_are_told_apart);
         tcase_add_test(tests, a_client_ends_with_a_pool);
         suite_add_tcase(suite, tests);
