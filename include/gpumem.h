@@ -169,9 +169,9 @@ GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
 
 /* Graph pools: memory that many graphs share, as programs need that capture dozens of them.
  * A capture that begins in a stream in which a pool is open allocates from the pool, also in the streams that
- * join it, which have no other pool open; what it frees the pool's next capture has. Outside of captures, device memory that is allocated in a
- * stream in which the pool is open is the pool's too, so that a program can warm up there. Pinned memory outside
- * of captures, shareable memory and what other streams allocate are not.
+ * join it, which have no other pool open; what it frees the pool's next capture has. Outside of captures, device
+ * memory that is allocated in a stream in which the pool is open is the pool's too, so that a program can warm
+ * up there. Pinned memory, shareable memory and what other streams allocate are not.
  * The application promises that graphs of a pool, and work outside of captures on its memory, run one after
  * another, never at once. When a graph runs it may overwrite what graphs captured later have written, even where
  * that is still allocated, and whatever was in memory that was freed before it was captured.

@@ -147,3 +147,18 @@ void world_order(CUstream later, CUstream earlier)
         ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamWaitEvent, later, event, 0), 0);
         ck_assert_int_eq(CUDA_CALL(&cuda, cuEventDestroy, event), 0);
 }
+
+uint64_t world_begin_pool(uint64_t id, CUstream stream)
+{
+        uint64_t given = 0;
+
+        ck_assert_int_eq(gpumem_graph_pool_begin(client, id, stream, &given), 0);
+        ck_assert_uint_ne(given, 0);
+        ck_assert(!id || given == id);
+        return given;
+}
+
+void world_end_pool(uint64_t id, CUstream stream)
+{
+        ck_assert_int_eq(gpumem_graph_pool_end(client, id, stream), 0);
+}

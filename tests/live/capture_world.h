@@ -53,3 +53,7 @@ void world_everything_is_free(void);
 
 /* What is enqueued later comes after what is there earlier: in a capture a fork, or a join. */
 void world_order(CUstream later, CUstream earlier);
+
+/* 0: a new one. The pool's id. */
+uint64_t world_begin_pool(uint64_t id, CUstream stream);
+void world_end_pool(uint64_t id, CUstream stream);

@@ -1,4 +1,4 @@
-/* Captures of one graph pool share memory, and with nobody else. */
+/* Whose the memory of a graph pool is, for how long, and who may ask for it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,27 +7,6 @@
 #include "tests/live/capture_world.h"
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
-
-#define N_GRAPHS 20
-#define N_ROUNDS 3
-
-/* Another process's, and another stream's. */
-#define CHURN_BYTES (8 * MIB)
-
-static uint64_t begin(uint64_t id, CUstream stream)
-{
-        uint64_t given = 0;
-
-        ck_assert_int_eq(gpumem_graph_pool_begin(client, id, stream, &given), 0);
-        ck_assert_uint_ne(given, 0);
-        ck_assert(!id || given == id);
-        return given;
-}
-
-static void end(uint64_t id, CUstream stream)
-{
-        ck_assert_int_eq(gpumem_graph_pool_end(client, id, stream), 0);
-}
 
 /* What a capture of that stream allocates and frees. */
 static void *capture_one(CUstream stream, CUgraph *ret_graph)
@@ -42,151 +21,19 @@ static void *capture_one(CUstream stream, CUgraph *ret_graph)
         return pointer;
 }
 
-struct work {
-        CUgraph graph;
-        void *result;
-        unsigned char byte;
-};
-
-/* Through memory of the graph's own in two branches; a part of the result is the graph's too. */
-static void capture(struct work *work, CUstream stream, unsigned char byte)
-{
-        void *first, *second;
-
-        work->byte = byte;
-        capturer_begin(&capturer, stream, GLOBAL);
-        first = world_must_alloc(stream, N_BYTES);
-        world_fill(first, byte, N_BYTES, stream);
-        world_order(branch, stream);
-        second = world_must_alloc(branch, N_BYTES);
-        world_copy(second, first, N_BYTES, branch);
-        world_order(stream, branch);
-        work->result = world_must_alloc(stream, 64 * KIB);
-        world_copy(work->result, second, 64 * KIB, stream);
-        world_must_free(second, branch);
-        world_must_free(first, stream);
-        work->graph = capturer_end(&capturer, stream);
-}
-
-static uint64_t capture_all(struct work *works, uint64_t *ret_first_bytes)
-{
-        uint64_t n_before = world_stats().n_reserved_bytes;
-
-        for (unsigned i = 0; i < N_GRAPHS; i++) {
-                capture(&works[i], i % 2 ? captured : side, (unsigned char)(0x21 + i));
-                if (i == 0)
-                        *ret_first_bytes = world_stats().n_reserved_bytes - n_before;
-        }
-        return world_stats().n_reserved_bytes - n_before;
-}
-
-static void destroy_all(struct work *works)
-{
-        for (unsigned i = 0; i < N_GRAPHS; i++) {
-                capturer_destroy(&capturer, works[i].graph);
-                world_must_free(works[i].result, side);
-        }
-}
-
-static _Atomic bool ending;
-
-/* Another stream of this process, which writes to all that it gets. */
-static void *churn(void *argument)
-{
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        CUstream stream;
-
-        (void)argument;
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(CUDA_CALL(&cuda, cuThreadExchangeStreamCaptureMode, &mode), 0);
-        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING), 0);
-        while (!atomic_load(&ending)) {
-                void *pointer = world_must_alloc(stream, CHURN_BYTES);
-
-                world_fill(pointer, 0xee, CHURN_BYTES, stream);
-                world_must_free(pointer, stream);
-                ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, stream), 0);
-        }
-        return NULL;
-}
-
-/* One after another, as a step of an engine replays them. */
-static void replay_all(const struct work *works)
-{
-        for (unsigned i = 0; i < N_GRAPHS; i++) {
-                capturer_replay(&capturer, works[i].graph, captured);
-                world_check(works[i].result, works[i].byte, 64 * KIB);
-        }
-        for (unsigned i = 0; i < N_GRAPHS; i++)
-                world_check(works[i].result, works[i].byte, 64 * KIB);
-}
-
-START_TEST(twenty_graphs_hold_the_memory_of_one)
-{
-        struct work works[N_GRAPHS];
-        uint64_t id = begin(0, captured), n_first, n_all;
-
-        ck_assert_uint_eq(begin(id, side), id);
-        n_all = capture_all(works, &n_first);
-        ck_assert_uint_ge(n_first, 2 * N_BYTES);
-        /* The results are all there. */
-        ck_assert_uint_le(n_all, n_first + N_GRAPHS * 64 * KIB + 2 * MIB);
-        end(id, captured);
-        end(id, side);
-        destroy_all(works);
-        world_everything_is_free();
-}
-END_TEST
-
-START_TEST(without_a_pool_each_holds_its_own)
-{
-        struct work works[N_GRAPHS];
-        uint64_t n_first, n_all = capture_all(works, &n_first);
-
-        ck_assert_uint_ge(n_all, N_GRAPHS * 2 * N_BYTES);
-        destroy_all(works);
-        world_everything_is_free();
-}
-END_TEST
-
-START_TEST(replays_are_right_while_others_churn)
-{
-        struct work works[N_GRAPHS];
-        uint64_t id = begin(0, captured), n_first;
-        pthread_t thread;
-
-        (void)begin(id, side);
-        ck_assert_int_eq(pthread_create(&thread, NULL, churn, NULL), 0);
-        (void)capture_all(works, &n_first);
-        end(id, captured);
-        end(id, side);
-        for (unsigned i = 0; i < N_ROUNDS; i++) {
-                ck_assert_int_eq(holder_alloc(&holder, CHURN_BYTES, LONG_MS), 0);
-                replay_all(works);
-                holder_check(&holder);
-                holder_free_all(&holder);
-        }
-        atomic_store(&ending, true);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-        replay_all(works);
-        destroy_all(works);
-        world_everything_is_free();
-}
-END_TEST
-
 /* Nor with captures without one, nor with streams. */
 START_TEST(pools_share_nothing)
 {
-        uint64_t first = begin(7, captured), second;
+        uint64_t first = world_begin_pool(7, captured), second;
         CUgraph graphs[4];
         void *pointers[5];
 
         pointers[0] = capture_one(captured, &graphs[0]);
-        end(first, captured);
-        second = begin(0, captured);
+        world_end_pool(first, captured);
+        second = world_begin_pool(0, captured);
         ck_assert_uint_ne(first, second);
         pointers[1] = capture_one(captured, &graphs[1]);
-        end(second, captured);
+        world_end_pool(second, captured);
         pointers[2] = capture_one(captured, &graphs[2]);
         pointers[3] = world_must_alloc(captured, N_BYTES);
         pointers[4] = world_must_alloc(side, N_BYTES);
@@ -197,9 +44,9 @@ START_TEST(pools_share_nothing)
         world_must_free(pointers[3], captured);
         world_must_free(pointers[4], side);
         /* By its id it is the same pool, in whatever stream. */
-        (void)begin(first, side);
+        (void)world_begin_pool(first, side);
         ck_assert_ptr_eq(capture_one(side, &graphs[3]), pointers[0]);
-        end(first, side);
+        world_end_pool(first, side);
         for (unsigned i = 0; i < ARRAY_SIZE(graphs); i++)
                 capturer_destroy(&capturer, graphs[i]);
         world_everything_is_free();
@@ -209,7 +56,7 @@ END_TEST
 /* Each of the three keeps it: that it is open, a graph, an allocation. */
 START_TEST(memory_stays_as_long_as_anything_of_the_pool)
 {
-        uint64_t id = begin(0, captured);
+        uint64_t id = world_begin_pool(0, captured);
         CUgraph graphs[2];
         void *pointer;
 
@@ -222,20 +69,20 @@ START_TEST(memory_stays_as_long_as_anything_of_the_pool)
         }
         capturer_destroy(&capturer, graphs[0]);
         if (_i == 0)
-                end(id, captured);
+                world_end_pool(id, captured);
         if (_i <= 1)
                 world_must_free(pointer, side);
         if (_i >= 1)
                 capturer_destroy(&capturer, graphs[1]);
         if (_i == 2)
-                end(id, captured);
+                world_end_pool(id, captured);
         sleep_ms(50);
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
         if (_i == 0)
                 capturer_destroy(&capturer, graphs[1]);
         if (_i == 1)
-                end(id, captured);
+                world_end_pool(id, captured);
         if (_i == 2)
                 world_must_free(pointer, side);
         world_everything_is_free();
@@ -245,7 +92,7 @@ END_TEST
 /* What is freed by a later capture, or after the captures, the next one has. */
 START_TEST(what_a_graph_leaves_is_freed_later)
 {
-        uint64_t id = begin(0, captured);
+        uint64_t id = world_begin_pool(0, captured);
         CUgraph graphs[3];
         void *left, *next;
 
@@ -264,7 +111,7 @@ START_TEST(what_a_graph_leaves_is_freed_later)
         ck_assert_ptr_eq(world_must_alloc(captured, 2 * N_BYTES), left < next ? left : next);
         graphs[2] = capturer_end(&capturer, captured);
         world_must_free(left < next ? left : next, captured);
-        end(id, captured);
+        world_end_pool(id, captured);
         for (unsigned i = 0; i < ARRAY_SIZE(graphs); i++)
                 capturer_destroy(&capturer, graphs[i]);
         world_everything_is_free();
@@ -282,7 +129,7 @@ START_TEST(a_program_warms_up_in_the_pool)
         world_must_free(own, captured);
         ck_assert_ptr_eq(world_must_alloc(captured, N_BYTES), own);
         world_must_free(own, captured);
-        id = begin(0, captured);
+        id = world_begin_pool(0, captured);
         warm = world_must_alloc(captured, N_BYTES);
         ck_assert_ptr_ne(warm, own);
         world_must_free(warm, captured);
@@ -290,7 +137,7 @@ START_TEST(a_program_warms_up_in_the_pool)
         world_must_free(warm, captured);
         ck_assert_ptr_eq(capture_one(captured, &graph), warm);
         ck_assert_ptr_eq(world_must_alloc(captured, N_BYTES), warm);
-        end(id, captured);
+        world_end_pool(id, captured);
         world_must_free(warm, captured);
         ck_assert_ptr_ne(world_must_alloc(captured, N_BYTES), warm);
         world_must_free(own, captured);
@@ -305,19 +152,19 @@ START_TEST(a_pool_goes_on_with_what_is_left)
         void *kept[2], *pointer;
         CUgraph graph;
 
-        (void)begin(3, captured);
+        (void)world_begin_pool(3, captured);
         kept[0] = world_must_alloc(captured, MOST / 2);
         kept[1] = world_must_alloc(captured, MOST / 2);
-        end(3, captured);
+        world_end_pool(3, captured);
         world_must_free(kept[0], captured);
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
-        (void)begin(3, captured);
+        (void)world_begin_pool(3, captured);
         world_must_free(kept[1], captured);
         capturer_begin(&capturer, captured, GLOBAL);
         pointer = world_must_alloc(captured, MOST / 2);
         world_must_free(pointer, captured);
         graph = capturer_end(&capturer, captured);
-        end(3, captured);
+        world_end_pool(3, captured);
         sleep_ms(50);
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
@@ -339,7 +186,7 @@ static void *call(void *argument)
 
         ck_assert_int_eq(gpu_use(gpu), 0);
         if (waiting->id)
-                end(waiting->id, captured);
+                world_end_pool(waiting->id, captured);
         else
                 world_must_free(waiting->pointer, captured);
         atomic_store(&waiting->over, true);
@@ -363,7 +210,7 @@ static void must_wait(struct waiting *waiting, CUgraph destroyed)
 /* Nobody asks later how far the stream has come. */
 START_TEST(the_end_waits_for_work_outside_of_captures)
 {
-        struct waiting waiting = {.id = begin(0, captured)};
+        struct waiting waiting = {.id = world_begin_pool(0, captured)};
         void *pointer = world_must_alloc(captured, MOST);
 
         gate_hold(&gate, captured);
@@ -377,14 +224,14 @@ END_TEST
 START_TEST(a_free_after_the_end_waits)
 {
         struct waiting waiting = {.id = 0};
-        uint64_t id = begin(0, captured);
+        uint64_t id = world_begin_pool(0, captured);
         CUgraph graph;
 
-        (void)begin(id, side);
+        (void)world_begin_pool(id, side);
         (void)capture_one(side, &graph);
-        end(id, side);
+        world_end_pool(id, side);
         waiting.pointer = world_must_alloc(captured, MOST);
-        end(id, captured);
+        world_end_pool(id, captured);
         gate_hold(&gate, captured);
         world_fill(waiting.pointer, 0x55, 1024, captured);
         must_wait(&waiting, graph);
@@ -423,7 +270,7 @@ START_TEST(wrong_calls_are_told_apart)
         ck_assert_int_eq(gpumem_graph_pool_begin(client, 2, captured, NULL), GPUMEM_E_CAPTURES);
         graph = capturer_end(&capturer, captured);
         capturer_destroy(&capturer, graph);
-        end(1, captured);
+        world_end_pool(1, captured);
         ck_assert_int_eq(gpumem_graph_pool_end(client, 1, captured), GPUMEM_E_NO_GRAPH_POOL);
 }
 END_TEST
@@ -437,11 +284,11 @@ START_TEST(it_goes_without_a_thread)
                 void *pointer;
                 CUgraph graph;
 
-                (void)begin(1, captured);
+                (void)world_begin_pool(1, captured);
                 pointer = world_must_alloc(captured, MOST);
                 world_must_free(pointer, captured);
                 ck_assert_ptr_eq(capture_one(captured, &graph), pointer);
-                end(1, captured);
+                world_end_pool(1, captured);
                 ck_assert_int_eq(world_alloc(side, MOST, 0, &pointer), GPUMEM_E_REFUSED);
                 capturer_destroy(&capturer, graph);
                 pointer = world_must_alloc(side, MOST);
@@ -457,7 +304,7 @@ START_TEST(a_client_ends_with_a_pool)
 {
         CUgraph graph;
 
-        (void)begin(1, captured);
+        (void)world_begin_pool(1, captured);
         (void)capture_one(captured, &graph);
         (void)world_must_alloc(captured, N_BYTES);
         gpumem_disconnect(client);
@@ -473,9 +320,6 @@ int main(void)
 
         tcase_set_timeout(tests, 120);
         tcase_add_checked_fixture(tests, world_start, world_stop);
-        tcase_add_test(tests, twenty_graphs_hold_the_memory_of_one);
-        tcase_add_test(tests, without_a_pool_each_holds_its_own);
-        tcase_add_test(tests, replays_are_right_while_others_churn);
         tcase_add_test(tests, pools_share_nothing);
         tcase_add_loop_test(tests, memory_stays_as_long_as_anything_of_the_pool, 0, 3);
         tcase_add_test(tests, what_a_graph_leaves_is_freed_later);
