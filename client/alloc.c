@@ -22,6 +22,8 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
                 r = captures_place(client, request, ret_asked, &ordinal);
         if (r)
                 return r;
+        if (!request->flags && !ret_asked->key.capture)
+                captures_divert(&client->captures, ret_asked, &ret_asked->key);
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
                 return client_pool_at(client, GPUMEM_DEVICE, request->place) ? GPUMEM_E_WRONG_STREAM
                                                                              : GPUMEM_E_NO_POOL;
@@ -29,7 +31,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         return 0;
 }
 
-/* Pinned memory is ordered by streams where there are any. */
+/* Pinned memory is ordered by streams where there are any, and is a graph's where one captures. */
 static int place_pinned(struct gpumem_client *client, const struct gpumem_request *request,
                         struct pool_request *ret_asked)
 {
@@ -41,6 +43,8 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
                 return GPUMEM_E_NO_DRIVER;
         if (!r)
                 return stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        if (r == GPUMEM_E_UNSUPPORTED)
+                return captures_place(client, request, ret_asked, &ordinal);
         return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
 }
 
@@ -48,6 +52,11 @@ static _Atomic(struct stream_heap *) *recent(struct gpumem_client *client,
                                              const struct stream_mark *mark)
 {
         return &client->recent[(mark->id ^ mark->scope >> 8) % RECENT_HEAPS];
+}
+
+void client_forget_recent(struct gpumem_client *client, const struct stream_mark *mark)
+{
+        atomic_store(recent(client, mark), NULL);
 }
 
 static int alloc_from(struct gpumem_client *client, struct pool *pool,
@@ -60,7 +69,7 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
         if (request->flags & GPUMEM_SHAREABLE)
                 return shared_alloc(pool, &asked->key, request->n_bytes, request->wait_ms,
                                     ret_pointer);
-        heap = pool_find_heap(pool, &asked->key);
+        heap = pool_find_heap(pool, asked);
         r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
         if (r == GPUMEM_E_REFUSED)
                 r = pool_alloc(pool, asked, &heap, ret_pointer);

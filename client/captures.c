@@ -9,20 +9,33 @@
 struct captured {
         uint64_t number;
         struct tie *tie;
+        struct graph_pool *pool; /* NULL: its heaps are its own */
+        void **streams;          /* those of the pool's heaps in turn */
+        uint32_t n_streams;
         UT_hash_handle hh;
 };
 
 void captures_init(struct captures *captures)
 {
         *captures = (struct captures){.all = NULL};
+        graph_pools_init(&captures->pools);
         pthread_mutex_init(&captures->lock, NULL);
+}
+
+static void leave_pool(struct captured *captured)
+{
+        if (captured->pool)
+                captured->pool->n_captures--;
+        captured->pool = NULL;
 }
 
 static void drop(struct captures *captures, struct captured *captured)
 {
         HASH_DEL(captures->all, captured);
         atomic_fetch_sub(&captures->n, 1);
+        leave_pool(captured);
         (void)tie_unref(captured->tie);
+        free(captured->streams);
         free(captured);
 }
 
@@ -34,6 +47,7 @@ void captures_deinit(struct captures *captures)
         {
                 drop(captures, captured);
         }
+        graph_pools_deinit(&captures->pools);
         captures->bell = bell_unref(captures->bell);
         pthread_mutex_destroy(&captures->lock);
 }
@@ -63,26 +77,49 @@ static int add(struct captures *captures, uint64_t number, int wake_fd,
         return 0;
 }
 
-/* The graph says when it is gone. The service thread takes the lock too, so it is begun without. */
-static int know(struct gpumem_client *client, const struct capture *capture, struct tie **ret_tie)
+/* The graph says when it is gone. The service thread takes the lock too, so it is begun without: who
+ * calls has the lock, and has woken it. */
+static int know(struct gpumem_client *client, const struct capture *capture, int wake_fd,
+                struct captured **ret_captured)
 {
         struct captures *captures = &client->captures;
         struct captured *captured = NULL;
-        int wake_fd = service_wake(&client->service) ? client->service.wake_fd : -1;
         int r = 0;
 
-        pthread_mutex_lock(&captures->lock);
         HASH_FIND(hh, captures->all, &capture->number, sizeof(capture->number), captured);
         if (!captured) {
                 r = add(captures, capture->number, wake_fd, &captured);
-                if (!r)
-                        r = tie_bind(captured->tie, &client->cuda, capture);
-                if (r && captured)
+                if (r)
+                        return r;
+                r = tie_bind(captured->tie, &client->cuda, capture);
+                if (r) {
                         drop(captures, captured);
+                        return r;
+                }
+                captured->pool = graph_pools_of(&captures->pools, &client->cuda, capture);
+                if (captured->pool)
+                        captured->pool->n_captures++;
         }
+        *ret_captured = captured;
+        return 0;
+}
+
+static int wake_fd_of(struct gpumem_client *client)
+{
+        return service_wake(&client->service) ? client->service.wake_fd : -1;
+}
+
+static int tie_of(struct gpumem_client *client, const struct capture *capture, struct tie **ret_tie)
+{
+        int wake_fd = wake_fd_of(client);
+        struct captured *captured;
+        int r;
+
+        pthread_mutex_lock(&client->captures.lock);
+        r = know(client, capture, wake_fd, &captured);
         if (!r)
                 *ret_tie = tie_ref(captured->tie);
-        pthread_mutex_unlock(&captures->lock);
+        pthread_mutex_unlock(&client->captures.lock);
         return r;
 }
 
@@ -98,8 +135,45 @@ int captures_park(struct gpumem_client *client, const void *pointer, void *strea
         if (!r)
                 r = capture_look(&client->cuda, stream, &mark, &capture);
         if (!r)
-                r = know(client, &capture, &tie);
+                r = tie_of(client, &capture, &tie);
         return r ? r : parked_add(&client->parked, pointer, stream, &key, tie);
+}
+
+/* Which of the pool's heaps is the stream's in this capture. */
+static int share(struct captured *captured, void *stream, struct stream_key *key)
+{
+        uint32_t branch = 0;
+
+        while (branch < captured->n_streams && captured->streams[branch] != stream)
+                branch++;
+        if (branch == captured->n_streams) {
+                void **streams = reallocarray(captured->streams, branch + 1, sizeof(*streams));
+
+                if (!streams)
+                        return -ENOMEM;
+                streams[branch] = stream;
+                captured->streams = streams;
+                captured->n_streams++;
+        }
+        key->id = branch;
+        key->capture = captured->pool->number;
+        return 0;
+}
+
+/* Pinned memory is no pool's: a graph reads what the CPU wrote when it was captured. */
+static int find_heap(struct gpumem_client *client, const struct capture *capture,
+                     const struct gpumem_request *request, struct stream_key *key)
+{
+        int wake_fd = wake_fd_of(client);
+        struct captured *captured;
+        int r;
+
+        pthread_mutex_lock(&client->captures.lock);
+        r = know(client, capture, wake_fd, &captured);
+        if (!r && captured->pool && request->kind == GPUMEM_DEVICE)
+                r = share(captured, request->stream, key);
+        pthread_mutex_unlock(&client->captures.lock);
+        return r;
 }
 
 int captures_place(struct gpumem_client *client, const struct gpumem_request *request,
@@ -108,7 +182,6 @@ int captures_place(struct gpumem_client *client, const struct gpumem_request *re
         struct capture capture;
         struct stream_mark mark;
         struct stream_key key;
-        struct tie *tie;
         int ordinal, r;
 
         if (request->flags)
@@ -117,19 +190,37 @@ int captures_place(struct gpumem_client *client, const struct gpumem_request *re
         if (!r)
                 r = capture_look(&client->cuda, request->stream, &mark, &capture);
         if (!r)
-                r = know(client, &capture, &tie);
+                r = find_heap(client, &capture, request, &key);
         if (r)
                 return r;
-        (void)tie_unref(tie);
         ret_asked->key = key;
         ret_asked->mark = mark;
         *ret_ordinal = ordinal;
         return 0;
 }
 
+void captures_divert(struct captures *captures, const struct pool_request *asked,
+                     struct stream_key *key)
+{
+        struct graph_stream *open;
+
+        if (!atomic_load(&captures->n_open))
+                return;
+        pthread_mutex_lock(&captures->lock);
+        open = graph_pools_find(&captures->pools, asked->stream);
+        if (open) {
+                open->is_used = true;
+                key->id = open->branch;
+                key->capture = open->pool->number;
+        }
+        pthread_mutex_unlock(&captures->lock);
+}
+
+/* Nobody frees there in the order of a stream any more. */
 static void set_idle(struct stream_heap *heap)
 {
         lock_take(&heap_in(heap)->lock);
+        pool_set_mark(heap, &stream_mark_none);
         heap_in(heap)->n_done_epochs = UINT64_MAX;
         lock_drop(&heap_in(heap)->lock);
 }
@@ -166,6 +257,21 @@ static bool end_heaps(struct gpumem_client *client, uint64_t number)
         return left;
 }
 
+/* What has no capture and no stream any more, but for what lives there. */
+static void look_at_pools(struct gpumem_client *client)
+{
+        struct captures *captures = &client->captures;
+        struct graph_pool *pool, *next;
+
+        HASH_ITER(hh, captures->pools.all, pool, next)
+        {
+                if (graph_pool_is_over(pool) && !end_heaps(client, pool->number)) {
+                        graph_pools_drop(&captures->pools, pool);
+                        atomic_fetch_sub(&captures->n, 1);
+                }
+        }
+}
+
 void captures_look(struct gpumem_client *client)
 {
         struct captures *captures = &client->captures;
@@ -176,8 +282,12 @@ void captures_look(struct gpumem_client *client)
         pthread_mutex_lock(&captures->lock);
         HASH_ITER(hh, captures->all, captured, next)
         {
-                if (tie_is_gone(captured->tie) && !end_heaps(client, captured->number))
+                if (!tie_is_gone(captured->tie))
+                        continue;
+                leave_pool(captured);
+                if (!end_heaps(client, captured->number))
                         drop(captures, captured);
         }
+        look_at_pools(client);
         pthread_mutex_unlock(&captures->lock);
 }

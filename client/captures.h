@@ -2,7 +2,12 @@
  * are no other stream's and not taken apart while a graph of the capture is there. Within a capture a heap
  * is as any other: what is freed in its stream is had again there, in the order of the graph. When the
  * graph, its clones and its executables are gone, and their work is over, what is free in the heaps is
- * idle, and a heap ends when the last of its allocations has. Any thread. */
+ * idle, and a heap ends when the last of its allocations has.
+ *
+ * Captures of one graph pool share heaps: the first stream that allocates in each of them has the pool's
+ * first heap, and so on, as no two of them run at once. Such a heap is in the order of one capture, and of one
+ * stream in it, at a time: its mark says which. Streams in which the pool is open have it outside of captures
+ * too. Any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -10,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/graph_pools.h"
 #include "client/tie.h"
 #include "driver/capture.h"
 #include "gpumem.h"
@@ -22,7 +28,9 @@ struct captures {
         pthread_mutex_t lock; /* taken before the pools' */
         struct captured *all; /* by number */
         struct bell *bell;    /* once there was one */
-        _Atomic uint32_t n;   /* read without the lock too */
+        struct graph_pools pools;
+        _Atomic uint32_t n;      /* of both; read without the lock too */
+        _Atomic uint32_t n_open; /* streams in which a pool is; read without the lock too */
 };
 
 static inline bool captures_are_none(const struct captures *captures)
@@ -38,6 +46,10 @@ void captures_deinit(struct captures *captures);
 /* Who asks, where the stream captures: from now on the capture is known. As stream_identify. */
 int captures_place(struct gpumem_client *client, const struct gpumem_request *request,
                    struct pool_request *ret_asked, int *ret_ordinal);
+
+/* Who asks, where the stream captures nothing: a graph pool that is open there, instead of the stream. */
+void captures_divert(struct captures *captures, const struct pool_request *asked,
+                     struct stream_key *key);
 
 /* The free of an allocation that is not the capture's and the stream's: parked. */
 int captures_park(struct gpumem_client *client, const void *pointer, void *stream);

@@ -72,6 +72,12 @@ int check_struct(size_t n_their_bytes, size_t n_our_bytes);
  * short to be one, -E2BIG when it says something that is not known here. */
 int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes);
 
+/* What the service thread does, for when there is none. */
+void client_look(struct gpumem_client *client);
+
+/* The stream's next allocation looks for its heap anew. */
+void client_forget_recent(struct gpumem_client *client, const struct stream_mark *mark);
+
 /* Frees what was freed while other streams used it, as far as these have come; `wait`: all of it, once
  * they have. */
 void client_unpark(struct gpumem_client *client, bool wait);

@@ -27,11 +27,6 @@ static int look_at_stream(struct gpumem_client *client, void *stream, struct str
                                          : r;
 }
 
-static bool is_streams_own(const struct stream_heap *heap, const struct stream_mark *mark)
-{
-        return heap->mark.id == mark->id && heap->mark.scope == mark->scope;
-}
-
 static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
@@ -174,6 +169,14 @@ static void unpark(struct gpumem_client *client, void *stream)
         parked_look(client, stream);
 }
 
+/* What a graph reads of pinned memory the CPU has written, and the next owner's CPU waits for no graph: only
+ * memory of a device goes to and fro within a capture. */
+static bool is_parked(const struct stream_heap *heap, const struct stream_mark *mark)
+{
+        return mark->scope & CAPTURE_SCOPE &&
+               (!pool_has_mark(heap, mark) || heap->pool->memory.kind == GPUMEM_PINNED);
+}
+
 /* The memory goes back to the heap of the stream that it was allocated for. Device memory that is
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
  * always: its next owner writes with the CPU, which no stream holds up. The handle alone does not tell
@@ -191,8 +194,8 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                 return free_in_turn(client, heap, pointer, NULL);
         r = look_at_stream(client, stream, &mark);
         if (!r)
-                is_own = is_streams_own(heap, &mark);
-        if (!r && !is_own && mark.scope & CAPTURE_SCOPE)
+                is_own = pool_has_mark(heap, &mark);
+        if (!r && is_parked(heap, &mark))
                 return park(client, heap, pointer, stream);
         /* The memory was made without a context, and is freed by somebody who has none. */
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
@@ -286,7 +289,8 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
 
 static bool is_own_stream(const struct stream_heap *heap, const struct stream_key *key)
 {
-        return heap && heap->key.context == key->context && heap->key.id == key->id;
+        return heap && heap->key.context == key->context && heap->key.id == key->id &&
+               heap->key.capture == key->capture;
 }
 
 static bool is_allocation(struct gpumem_client *client, const void *pointer)

@@ -127,11 +127,29 @@ static bool is_waited_for(const struct pool *pool, const struct stream_key *key)
         return pool->memory.kind == GPUMEM_PINNED || !key->context;
 }
 
+/* Who reads it without the lock sees the one or the other, or none: never half of each. */
+void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark)
+{
+        atomic_store(&heap->mark.scope, stream_mark_none.scope);
+        atomic_store(&heap->mark.id, mark->id);
+        atomic_store(&heap->mark.scope, mark->scope);
+}
+
+/* A heap that captures share is their streams' in turn. */
+static void hand_over(struct stream_heap *heap, const struct stream_mark *mark)
+{
+        if (pool_has_mark(heap, mark))
+                return;
+        lock_take(&heap_in(heap)->lock);
+        pool_set_mark(heap, mark);
+        lock_drop(&heap_in(heap)->lock);
+}
+
 static void begin_heap(struct pool *pool, const struct pool_request *request,
                        struct stream_heap *heap)
 {
         heap->key = request->key;
-        heap->mark = request->mark;
+        pool_set_mark(heap, &request->mark);
         looks_init(&heap->looks);
         if (elastic_is_on(pool))
                 looks_lower(&heap->looks);
@@ -186,16 +204,19 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
                         return -ENOMEM;
                 }
         }
+        hand_over(heap, &request->mark);
         *ret_heap = heap;
         return 0;
 }
 
-struct stream_heap *pool_find_heap(struct pool *pool, const struct stream_key *key)
+struct stream_heap *pool_find_heap(struct pool *pool, const struct pool_request *request)
 {
         struct stream_heap *heap;
 
         pthread_mutex_lock(&pool->lock);
-        HASH_FIND(hh, pool->heaps, key, sizeof(*key), heap);
+        HASH_FIND(hh, pool->heaps, &request->key, sizeof(request->key), heap);
+        if (heap)
+                hand_over(heap, &request->mark);
         pthread_mutex_unlock(&pool->lock);
         return heap;
 }
@@ -219,7 +240,7 @@ int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t 
         int r = GPUMEM_E_REFUSED;
 
         lock_take(&heap_in(heap)->lock);
-        if (heap->live && heap->mark.id == mark->id && heap->mark.scope == mark->scope)
+        if (heap->live && pool_has_mark(heap, mark))
                 r = pool_cut(heap, n_bytes, LANE_HIT, ret_pointer);
         lock_drop(&heap_in(heap)->lock);
         return r;

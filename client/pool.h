@@ -29,11 +29,17 @@ struct shared;
 LIST_HEAD(shared_list, shared);
 LIST_HEAD(leased_list, leased);
 
+/* Whose heap it is now. Written under the heap's lock, and read without. */
+struct heap_mark {
+        _Atomic uint64_t scope;
+        _Atomic uint64_t id;
+};
+
 /* A stream's. Threads that allocate at once write to no line, nor to the next one, which processors
  * fetch with it, that another thread needs. */
 struct stream_heap {
         _Alignas(128) struct space_heap in_space; /* the heap; its lock guards the next five */
-        struct stream_mark mark;
+        struct heap_mark mark;
         uint64_t generation; /* another for each stream whose heap the record is */
         bool live;
         struct looks looks;
@@ -108,8 +114,19 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct str
 /* Ends a heap without blocks; the caller has the lock. */
 void pool_retire_heap(struct pool *pool, struct stream_heap *heap);
 
-/* The stream's heap, or NULL. */
-struct stream_heap *pool_find_heap(struct pool *pool, const struct stream_key *key);
+/* Who asks has that heap, or NULL. */
+struct stream_heap *pool_find_heap(struct pool *pool, const struct pool_request *request);
+
+/* The caller has the heap's lock. */
+void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark);
+
+/* The stream with that mark has the heap, or had it when this was called. */
+static inline bool pool_has_mark(const struct stream_heap *heap, const struct stream_mark *mark)
+{
+        return atomic_load_explicit(&heap->mark.scope, memory_order_acquire) == mark->scope &&
+               atomic_load_explicit(&heap->mark.id, memory_order_acquire) == mark->id &&
+               atomic_load_explicit(&heap->mark.scope, memory_order_relaxed) == mark->scope;
+}
 
 /* The heap that a pointer's block is in; NULL: none of this pool's. It says nothing about whether
  * anything is allocated there. */

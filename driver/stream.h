@@ -33,6 +33,9 @@ struct stream_mark {
         uint64_t id;
 };
 
+/* No stream has it. */
+static const struct stream_mark stream_mark_none = {.scope = UINT64_MAX, .id = UINT64_MAX};
+
 /* Default streams are not: what they are depends on who asks. */
 static inline bool stream_is_created(const void *stream)
 {

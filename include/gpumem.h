@@ -117,9 +117,12 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * without CUDA gets _UNSUPPORTED.
  * Device memory allocated in a stream that captures is the graph's: freed in the same stream of the same
  * capture it can be had again there, in the graph's order; it is nobody else's before the graph, its clones
- * and its executables are gone, their work is over, and it has been freed.
+ * and its executables are gone, their work is over, and it has been freed. So is pinned memory, but what of
+ * that is freed in the capture is nobody's before the graph is gone: the graph reads again what the CPU has
+ * written there. Shareable memory is not allocated in captures: other processes hold it that know no graph, and
+ * its free would take it out of the graph's reach; it can be allocated before.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: pinned or shareable
+ * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: shareable
  * memory, or a capture that is lost), _BAD_REQUEST (n_bytes
  * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver
  * notices), -E2BIG (fields of a later version that are not 0). _WRONG_STREAM also means that the
@@ -140,7 +143,8 @@ GPUMEM_API int gpumem_register(struct gpumem_client *client, void *pointer);
  * was allocated for can be had again there at once. In three cases the call waits for the stream
  * first: the memory is pinned, it was allocated for another stream, or GPUMEM_CACHE_SIZE is
  * passed. NULL pointers are legal.
- * In a stream that captures, the free of what was not allocated in that stream in that capture does not
+ * In a stream that captures, the free of what was not allocated in that stream in that capture, or of
+ * pinned memory, does not
  * wait, but the memory is nobody's before the capture is over and a later call allocates or frees in the
  * stream; or the graph is gone, and gpumem_flush is called or memory is lacking. Until then the stream is
  * not to be destroyed while it has work from before the capture: it is known by its handle only.
@@ -162,6 +166,34 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
 /* gpumem_free for a caller who has no stream: waits for all work of the context in which the memory
  * was allocated, and of the calling thread's current one. Work of other contexts must be over. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
+
+/* Graph pools: memory that many graphs share, as programs need that capture dozens of them.
+ * A capture that begins in a stream in which a pool is open allocates from the pool, also in the streams that
+ * join it, which have no other pool open; what it frees the pool's next capture has. Outside of captures, device
+ * memory that is allocated in a stream in which the pool is open is the pool's too, so that a program can warm
+ * up there. Pinned memory, shareable memory and what other streams allocate are not.
+ * The application promises that graphs of a pool, and work outside of captures on its memory, run one after
+ * another, never at once. When a graph runs it may overwrite what graphs captured later have written, even where
+ * that is still allocated, and whatever was in memory that was freed before it was captured.
+ * Nobody else has the pool's memory before the pool is open nowhere, all graphs that were captured with it,
+ * their clones and executables are gone, their work is over, and nothing of it is allocated.
+ *
+ * `id` is the application's choice, below 2^63; a begin with the id of a pool that is there goes on with that
+ * one. 0: a new pool, whose id is `*ret_id`, which otherwise may be NULL. A pool may be open in several
+ * streams; a stream has one at most, and lives until the end. Whether what another thread allocates in the
+ * stream during the call is the pool's is not said.
+ * Errors: GPUMEM_E_GRAPH_POOL_OPEN (the stream has one), _CAPTURES (the stream captures already), _NO_GRAPH_POOL
+ * (an id from 2^63 on that was not given here), _UNSUPPORTED (a default stream), _BAD_REQUEST (id 0 without
+ * ret_id), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices), -ENOMEM. */
+GPUMEM_API int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id, void *stream,
+                                       uint64_t *ret_id);
+
+/* The pool is not open in the stream any more; graphs and allocations keep it. If memory was allocated
+ * outside of captures there, this waits for the stream.
+ * Errors: GPUMEM_E_NO_GRAPH_POOL (unknown, or not open in that stream), _CAPTURES (the stream captures: the
+ * capture is ended first), _UNSUPPORTED (a default stream), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the
+ * driver notices), with which it is open as before; -EIO (the GPU's work failed): it is ended. */
+GPUMEM_API int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, void *stream);
 
 /* 128 random bits. Who knows them, and is meant by them, may attach what they were made for: a
  * secret, to be handed over as one. */

@@ -113,5 +113,7 @@ ok "threads" measures gpumem-bench threads --quick
 ok "idle" measures gpumem-bench idle --quick
 ok "another's idle blocks" grep -q "^idle_stopped " "$place/said"
 ok "from the end of work" grep -q "^idle_latency " "$place/said"
+ok "capture --json" measures gpumem-bench capture --quick --json
+ok "it is JSON, with every key" has_keys "$place/said"
 stop_daemon
 done_testing

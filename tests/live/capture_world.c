@@ -22,9 +22,8 @@ static CUstream stream_new(void)
         return stream;
 }
 
-void world_start(void)
+static void start(const char *const *options)
 {
-        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
         char reason[CUDA_REASON_MAX];
 
         daemon_start(&gpumemd, "devices=1,bytes=288MiB", options);
@@ -39,6 +38,21 @@ void world_start(void)
         capturer_init(&capturer, &cuda);
         gate_init(&gate, &cuda);
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+void world_start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+
+        start(options);
+}
+
+void world_start_vmm(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", "--pinned-backing", "vmm",
+                                              NULL};
+
+        start(options);
 }
 
 void world_stop(void)
@@ -132,4 +146,19 @@ void world_order(CUstream later, CUstream earlier)
         ck_assert_int_eq(CUDA_CALL(&cuda, cuEventRecord, event, earlier), 0);
         ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamWaitEvent, later, event, 0), 0);
         ck_assert_int_eq(CUDA_CALL(&cuda, cuEventDestroy, event), 0);
+}
+
+uint64_t world_begin_pool(uint64_t id, CUstream stream)
+{
+        uint64_t given = 0;
+
+        ck_assert_int_eq(gpumem_graph_pool_begin(client, id, stream, &given), 0);
+        ck_assert_uint_ne(given, 0);
+        ck_assert(!id || given == id);
+        return given;
+}
+
+void world_end_pool(uint64_t id, CUstream stream)
+{
+        ck_assert_int_eq(gpumem_graph_pool_end(client, id, stream), 0);
 }

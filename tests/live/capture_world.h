@@ -32,6 +32,7 @@ extern CUstream captured, branch, side;
 
 /* Fixtures. At the stop nothing is charged to anybody. */
 void world_start(void);
+void world_start_vmm(void); /* pinned memory is of the driver's own */
 void world_stop(void);
 
 /* Device memory. */
@@ -52,3 +53,7 @@ void world_everything_is_free(void);
 
 /* What is enqueued later comes after what is there earlier: in a capture a fork, or a join. */
 void world_order(CUstream later, CUstream earlier);
+
+/* 0: a new one. The pool's id. */
+uint64_t world_begin_pool(uint64_t id, CUstream stream);
+void world_end_pool(uint64_t id, CUstream stream);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
@@ -14,7 +15,7 @@
         do {                                                                          \
                 if (!(condition)) {                                                   \
                         (void)fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-                        exit(3);                                                      \
+                        _exit(3);                                                     \
                 }                                                                     \
         } while (0)
 

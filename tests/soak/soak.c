@@ -1,6 +1,6 @@
 /* soak INDEX SEED COUNTS: one of a few processes that want more memory than there is, for as long as they
- * run: it allocates in several streams, fills, lets other streams read, frees, checks, flushes, does
- * nothing for a while. SIGTERM ends it in order. COUNTS is a file where it keeps a line of what it has
+ * run: it allocates in several streams, fills, lets other streams read, frees, checks, captures graphs and
+ * runs them again, flushes, does nothing for a while. SIGTERM ends it in order. COUNTS is a file where it keeps a line of what it has
  * done; it may be killed at any time. A wrong byte ends it with a line on stderr. One thread, besides
  * the library's. */
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include "tests/demo/gpu.h"
 #include "tests/demo/pattern.h"
 #include "tests/live/crowd.h"
+#include "tests/soak/graphs.h"
 
 #define N_LANES 3
 
@@ -40,6 +41,9 @@
 #define ONE_IN_NEW_WISH 80
 #define ONE_IN_FLUSHED  250
 #define ONE_IN_PAUSES   150
+#define ONE_IN_CAPTURES 60
+#define ONE_IN_REPLAYS  30
+#define ONE_IN_WARM_UPS 120
 #define STEPS_A_LINE    16
 
 /* What another stream reads of memory that is freed before anybody waits for that. */
@@ -52,6 +56,7 @@ struct reading {
 
 struct soak {
         struct crowd crowd;
+        struct graphs graphs;
         struct gpu *reader;
         struct reading readings[N_READS_MAX];
         unsigned n_readings;
@@ -87,12 +92,13 @@ static uint64_t draw_bytes(struct soak *soak, uint64_t n_least, unsigned n_doubl
 static void write_counts(const struct soak *soak)
 {
         const struct crowd_counts *counts = &soak->crowd.counts;
-        char line[256];
+        char line[320];
         int n = snprintf(line, sizeof(line),
                          "%20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64
-                         " %20" PRIu64 " %20" PRIu64 "\n",
+                         " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 "\n",
                          counts->allocations, counts->checked, counts->checked_bytes, soak->n_read,
-                         soak->n_refused, soak->n_flushes, soak->n_pauses);
+                         soak->n_refused + soak->graphs.n_refused, soak->n_flushes, soak->n_pauses,
+                         soak->graphs.n_captures, soak->graphs.n_replays);
 
         if (pwrite(soak->counts_fd, line, (size_t)n, 0) != n)
                 crowd_fail(&soak->crowd, "the counts cannot be written: %s", strerror(errno));
@@ -215,6 +221,37 @@ static void pause_a_while(struct soak *soak)
                 &(struct timespec){.tv_nsec = 1000000 * (long)below(soak, PAUSE_MS_MAX)}, NULL);
 }
 
+/* Half of the captures free what was allocated before them. */
+static void capture_one(struct soak *soak)
+{
+        struct crowd *crowd = &soak->crowd;
+        struct crowd_lane *lane = &crowd->lanes[below(soak, crowd->n_lanes)];
+        struct crowd_memory memory;
+        unsigned i = 0;
+
+        if (crowd->n_live)
+                i = (unsigned)below(soak, crowd->n_live);
+        if (!crowd->n_live || crowd->live[i].kind != CROWD_DEVICE || one_in(soak, 2)) {
+                graphs_capture(&soak->graphs, lane, NULL);
+                return;
+        }
+        memory = crowd->live[i];
+        crowd_check(crowd, &memory);
+        crowd->live[i] = crowd->live[--crowd->n_live];
+        crowd->n_live_bytes -= memory.n_bytes;
+        graphs_capture(&soak->graphs, lane, &memory);
+}
+
+static void use_graphs(struct soak *soak)
+{
+        if (one_in(soak, ONE_IN_CAPTURES))
+                capture_one(soak);
+        if (one_in(soak, ONE_IN_REPLAYS))
+                graphs_replay(&soak->graphs);
+        if (one_in(soak, ONE_IN_WARM_UPS))
+                graphs_warm_up(&soak->graphs, &soak->crowd.lanes[below(soak, soak->crowd.n_lanes)]);
+}
+
 static void step(struct soak *soak)
 {
         struct crowd *crowd = &soak->crowd;
@@ -237,6 +274,7 @@ static void step(struct soak *soak)
                 free_one(soak);
         shrink(soak, soak->n_wanted_bytes);
         alloc_one(soak, kind, n_bytes);
+        use_graphs(soak);
         if (crowd->serial++ % STEPS_A_LINE == 0)
                 write_counts(soak);
 }
@@ -272,6 +310,7 @@ static void run(struct soak *soak)
                 step(soak);
         shrink(soak, 0);
         finish_reading(soak);
+        graphs_drop_all(&soak->graphs);
         for (unsigned i = 0; i < N_LANES; i++)
                 crowd_free(&soak->crowd, &scratch[i]);
         write_counts(soak);
@@ -291,6 +330,7 @@ int main(int argc, char **argv)
                 crowd_fail(&soak.crowd, "%s: %s", argv[3], strerror(errno));
         crowd_must(&soak.crowd, gpumem_connect(NULL, &soak.crowd.client), "gpumem_connect");
         open_lanes(&soak);
+        graphs_init(&soak.graphs, &soak.crowd);
         run(&soak);
         gpumem_disconnect(soak.crowd.client);
         for (unsigned i = 0; i < N_LANES; i++)

@@ -36,7 +36,7 @@ driver_before=$(driver_count)
 # By number of the process; `stopped` has the time at which it goes on, 0 for one that runs.
 declare -a pids stopped
 n_started=0 n_kills=0 n_stops=0 n_ends=0 n_bad=0
-declare -a sums=(0 0 0 0 0 0 0)
+declare -a sums=(0 0 0 0 0 0 0 0 0)
 
 # start NUMBER: the streams of some lag behind, so that what is free is still used by their work.
 lags_us=(0 100 1000 4000)
@@ -162,16 +162,16 @@ print_row() {
         last=($(($(fds_of "$daemon") - $(figure blocks_count))) "$(kib_of "$daemon")" "$(fds_of "${pids[0]}")"
                 "$(kib_of "${pids[0]}")")
         [ "${#first[@]}" -ne 0 ] || first=("${last[@]}")
-        printf '# %6d %10d %9d %8d %8d %7d %7d %6d %6d %6d %8d %9d %5d %8d %5d %8d\n' "$SECONDS" \
+        printf '# %6d %10d %9d %8d %8d %7d %7d %7d %7d %6d %6d %6d %8d %9d %5d %8d %5d %8d\n' "$SECONDS" \
                 "${total[0]}" "${total[1]}" $((total[2] / 1048576)) "${total[3]}" "${total[4]}" \
-                "${total[5]}" "$n_stops" "$n_kills" "$n_ends" "$(figure creates_count)" \
+                "${total[5]}" "${total[7]}" "${total[8]}" "$n_stops" "$n_kills" "$n_ends" "$(figure creates_count)" \
                 "$(figure cache_grants_count)" "${last[@]}"
 }
 
 # The last four: the daemon's files, besides one a block, and memory; a process's.
 print_head() {
-        printf '# %6s %10s %9s %8s %8s %7s %7s %6s %6s %6s %8s %9s %5s %8s %5s %8s\n' seconds \
-                allocated checked MiB elsewh. refused flushes stops kills ends made from-idle \
+        printf '# %6s %10s %9s %8s %8s %7s %7s %7s %7s %6s %6s %6s %8s %9s %5s %8s %5s %8s\n' seconds \
+                allocated checked MiB elsewh. refused flushes graphs replays stops kills ends made from-idle \
                 fds KiB fds KiB
 }
 
@@ -208,6 +208,7 @@ no_more() {
 ok "every process ended as it should, without a wrong byte" equal "$n_bad" 0
 ok "the processes complained of nothing" equal "$(cat "$place/processes.log")" ""
 ok "all were at work" [ "${sums[0]}" -gt 100 ]
+ok "graphs were captured and run again" [ $((sums[7] > 10 && sums[8] > 10)) -eq 1 ]
 if [ "$seconds" -ge $((first_row * 2)) ]; then
         ok "the daemon's files are as many" no_more "${first[0]}" "${last[0]}" "$more_fds"
         ok "the daemon's memory is as much" no_more "${first[1]}" "${last[1]}" "$more_kib"

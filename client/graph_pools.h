@@ -1,0 +1,59 @@
+/* Graph pools: what memory is shared by several captures, and the streams in which each is open. A pool is
+ * known as long as it is open somewhere, or a graph or memory of it is there. The caller has the lock of
+ * captures.h. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/table.h"
+#include "driver/capture.h"
+
+struct graph_pool {
+        uint64_t id;     /* the application's */
+        uint64_t number; /* of its heaps: no capture has it, nor another pool */
+        uint32_t n_open;
+        uint32_t n_captures; /* whose graphs are there */
+        UT_hash_handle hh;
+};
+
+/* A stream in which a pool is open. */
+struct graph_stream {
+        LIST_ENTRY(graph_stream) link;
+        struct graph_pool *pool;
+        void *stream;
+        struct stream_mark mark; /* while it captures nothing */
+        uint64_t branch;         /* no other stream's in which the pool is open */
+        bool is_used;            /* memory was allocated there outside of captures */
+};
+LIST_HEAD(graph_streams, graph_stream);
+
+struct graph_pools {
+        struct graph_pool *all;
+        struct graph_streams streams;
+        uint64_t n_made;
+};
+
+void graph_pools_init(struct graph_pools *pools);
+void graph_pools_deinit(struct graph_pools *pools);
+
+/* The pool with this id, made if need be; 0: a new one. GPUMEM_E_NO_GRAPH_POOL: the id is of a kind that
+ * is made here, and was not. -ENOMEM. */
+int graph_pools_get(struct graph_pools *pools, uint64_t id, struct graph_pool **ret_pool);
+void graph_pools_drop(struct graph_pools *pools, struct graph_pool *pool);
+
+/* The entry is consumed. */
+void graph_pools_open(struct graph_pools *pools, struct graph_pool *pool,
+                      struct graph_stream *take_stream);
+struct graph_stream *graph_pools_find(const struct graph_pools *pools, const void *stream);
+
+/* The one that is open in a stream of that capture, or NULL. */
+struct graph_pool *graph_pools_of(const struct graph_pools *pools, const struct cuda *cuda,
+                                  const struct capture *capture);
+
+/* Nobody can come by its memory any more. */
+static inline bool graph_pool_is_over(const struct graph_pool *pool)
+{
+        return !pool->n_open && !pool->n_captures;
+}

@@ -1,0 +1,159 @@
+/* Graphs of one pool hold the memory of one of them, and their replays are right. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "tests/live/capture_world.h"
+#include "tests/suite.h"
+
+#define N_GRAPHS 20
+#define N_ROUNDS 3
+
+/* Another process's, and another stream's. */
+#define CHURN_BYTES (8 * MIB)
+
+struct work {
+        CUgraph graph;
+        void *result;
+        unsigned char byte;
+};
+
+/* Through memory of the graph's own in two branches; a part of the result is the graph's too. */
+static void capture(struct work *work, CUstream stream, unsigned char byte)
+{
+        void *first, *second;
+
+        work->byte = byte;
+        capturer_begin(&capturer, stream, GLOBAL);
+        first = world_must_alloc(stream, N_BYTES);
+        world_fill(first, byte, N_BYTES, stream);
+        world_order(branch, stream);
+        second = world_must_alloc(branch, N_BYTES);
+        world_copy(second, first, N_BYTES, branch);
+        world_order(stream, branch);
+        work->result = world_must_alloc(stream, 64 * KIB);
+        world_copy(work->result, second, 64 * KIB, stream);
+        world_must_free(second, branch);
+        world_must_free(first, stream);
+        work->graph = capturer_end(&capturer, stream);
+}
+
+static uint64_t capture_all(struct work *works, uint64_t *ret_first_bytes)
+{
+        uint64_t n_before = world_stats().n_reserved_bytes;
+
+        for (unsigned i = 0; i < N_GRAPHS; i++) {
+                capture(&works[i], i % 2 ? captured : side, (unsigned char)(0x21 + i));
+                if (i == 0)
+                        *ret_first_bytes = world_stats().n_reserved_bytes - n_before;
+        }
+        return world_stats().n_reserved_bytes - n_before;
+}
+
+static void destroy_all(struct work *works)
+{
+        for (unsigned i = 0; i < N_GRAPHS; i++) {
+                capturer_destroy(&capturer, works[i].graph);
+                world_must_free(works[i].result, side);
+        }
+}
+
+static _Atomic bool ending;
+
+/* Another stream of this process, which writes to all that it gets. */
+static void *churn(void *argument)
+{
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        CUstream stream;
+
+        (void)argument;
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuThreadExchangeStreamCaptureMode, &mode), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING), 0);
+        while (!atomic_load(&ending)) {
+                void *pointer = world_must_alloc(stream, CHURN_BYTES);
+
+                world_fill(pointer, 0xee, CHURN_BYTES, stream);
+                world_must_free(pointer, stream);
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, stream), 0);
+        }
+        return NULL;
+}
+
+/* One after another, as a step of an engine replays them. */
+static void replay_all(const struct work *works)
+{
+        for (unsigned i = 0; i < N_GRAPHS; i++) {
+                capturer_replay(&capturer, works[i].graph, captured);
+                world_check(works[i].result, works[i].byte, 64 * KIB);
+        }
+        for (unsigned i = 0; i < N_GRAPHS; i++)
+                world_check(works[i].result, works[i].byte, 64 * KIB);
+}
+
+START_TEST(twenty_graphs_hold_the_memory_of_one)
+{
+        struct work works[N_GRAPHS];
+        uint64_t id = world_begin_pool(0, captured), n_first, n_all;
+
+        ck_assert_uint_eq(world_begin_pool(id, side), id);
+        n_all = capture_all(works, &n_first);
+        ck_assert_uint_ge(n_first, 2 * N_BYTES);
+        /* The results are all there. */
+        ck_assert_uint_le(n_all, n_first + N_GRAPHS * 64 * KIB + 2 * MIB);
+        world_end_pool(id, captured);
+        world_end_pool(id, side);
+        destroy_all(works);
+        world_everything_is_free();
+}
+END_TEST
+
+START_TEST(without_a_pool_each_holds_its_own)
+{
+        struct work works[N_GRAPHS];
+        uint64_t n_first, n_all = capture_all(works, &n_first);
+
+        ck_assert_uint_ge(n_all, N_GRAPHS * 2 * N_BYTES);
+        destroy_all(works);
+        world_everything_is_free();
+}
+END_TEST
+
+START_TEST(replays_are_right_while_others_churn)
+{
+        struct work works[N_GRAPHS];
+        uint64_t id = world_begin_pool(0, captured), n_first;
+        pthread_t thread;
+
+        (void)world_begin_pool(id, side);
+        ck_assert_int_eq(pthread_create(&thread, NULL, churn, NULL), 0);
+        (void)capture_all(works, &n_first);
+        world_end_pool(id, captured);
+        world_end_pool(id, side);
+        for (unsigned i = 0; i < N_ROUNDS; i++) {
+                ck_assert_int_eq(holder_alloc(&holder, CHURN_BYTES, LONG_MS), 0);
+                replay_all(works);
+                holder_check(&holder);
+                holder_free_all(&holder);
+        }
+        atomic_store(&ending, true);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        replay_all(works);
+        destroy_all(works);
+        world_everything_is_free();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("graph pool replay");
+        TCase *tests = tcase_create("replay");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, world_start, world_stop);
+        tcase_add_test(tests, twenty_graphs_hold_the_memory_of_one);
+        tcase_add_test(tests, without_a_pool_each_holds_its_own);
+        tcase_add_test(tests, replays_are_right_while_others_churn);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

@@ -1,0 +1,47 @@
+/* Graphs of a process of the soak: captured with allocations and frees in them, some in a graph pool, run
+ * again while everything else goes on, and destroyed, some of them while they run. Whatever goes wrong ends the
+ * process as in crowd.h. One thread. */
+#pragma once
+
+#include <cuda.h>
+
+#include "driver/cuda.h"
+#include "tests/live/crowd.h"
+
+#define GRAPHS_MAX 4
+
+struct graph {
+        struct crowd_memory result; /* no graph's own */
+        CUgraph graph;
+        CUgraphExec executable;
+        bool is_pooled;
+};
+
+struct graphs {
+        struct crowd *crowd;
+        struct cuda cuda;
+        __typeof__(cuStreamBeginCapture) *begin;
+        __typeof__(cuStreamEndCapture) *end;
+        __typeof__(cuGraphInstantiate) *instantiate;
+        __typeof__(cuGraphLaunch) *launch;
+        __typeof__(cuGraphDestroy) *destroy;
+        __typeof__(cuGraphExecDestroy) *destroy_executable;
+        struct graph all[GRAPHS_MAX];
+        unsigned n;
+        uint64_t n_captures, n_replays, n_refused;
+};
+
+void graphs_init(struct graphs *graphs, struct crowd *crowd);
+
+/* One more, in a lane; if there are enough, one goes before. `freed`, which has been checked, is freed
+ * by the capture; it may be NULL. */
+void graphs_capture(struct graphs *graphs, struct crowd_lane *lane,
+                    const struct crowd_memory *freed);
+
+/* Runs one, if there is any, and checks what it has written. */
+void graphs_replay(struct graphs *graphs);
+
+/* Uses memory of the pool outside of captures. */
+void graphs_warm_up(struct graphs *graphs, struct crowd_lane *lane);
+
+void graphs_drop_all(struct graphs *graphs);
