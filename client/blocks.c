@@ -198,7 +198,8 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         if (r && reply.kind == MESSAGE_ERROR)
                 refusal_hear(r, reply.error.text);
         if (!r)
-                r = check_answer(&reply.leased, wanted, connection);
+                r = reply.kind == MESSAGE_LEASED ? check_answer(&reply.leased, wanted, connection)
+                                                 : -EPROTO;
         if (!r)
                 r = bind_lease(pool, connection->serial, reply.leased.n_bytes);
         if (r)
@@ -385,8 +386,8 @@ void leased_free(struct pool *pool, struct leased *leased)
                 return;
         }
         say_over(pool, leased);
-        /* What another process leased is within that one's limit. */
-        if (!leased->is_attached)
+        /* What another process leased, or has by now, is within that one's limit. */
+        if (!leased->is_attached && !leased->is_revoked)
                 limit_give(pool, leased_bytes(leased));
         leased_cancel(pool, leased);
 }

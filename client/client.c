@@ -139,19 +139,27 @@ static void begin_thread(void *owner)
         (void)client_spare_captures(owner);
 }
 
-static bool look_at_pools(void *owner)
+/* The earlier of two looks; -1 is none. */
+static int earlier_ms(int a_ms, int b_ms)
+{
+        if (a_ms < 0 || b_ms < 0)
+                return a_ms < 0 ? b_ms : a_ms;
+        return a_ms < b_ms ? a_ms : b_ms;
+}
+
+static int look_at_pools(void *owner)
 {
         struct gpumem_client *client = owner;
-        bool more;
+        int again_ms;
 
         client_unpark(client, false);
         captures_look(client);
-        more = !uses_are_none_parked(&client->uses);
+        again_ms = uses_are_none_parked(&client->uses) ? -1 : SERVICE_SOON_MS;
         for (uint32_t i = 0; i < client->n_pools; i++) {
-                if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i]))
-                        more = true;
+                if (elastic_is_on(&client->pools[i]))
+                        again_ms = earlier_ms(again_ms, elastic_look(&client->pools[i]));
         }
-        return more;
+        return again_ms;
 }
 
 static int listen_to_daemon(void *owner, void **ret_held)
@@ -182,6 +190,8 @@ static void take_notice(void *owner)
 {
         struct gpumem_client *client = owner;
 
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                atomic_store(&client->pools[i].kept.is_called_in, true);
         service_nudge(&client->service);
 }
 

@@ -20,6 +20,6 @@ bool elastic_is_on(const struct pool *pool);
  * that the pool is looked at soon. The heap was freed to just now, when it was of that generation. */
 void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
-/* Looks at the pool: shelves what has been idle since the last look, and unmaps what was revoked. False:
- * nothing is left to wait for. */
-bool elastic_look(struct pool *pool);
+/* Looks at the pool: shelves what has been idle since the last look, and unmaps what was revoked
+ * and is not to be kept. In how many ms to look again, as service.h has it. */
+int elastic_look(struct pool *pool);

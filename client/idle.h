@@ -13,8 +13,9 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
 /* Takes one that is idle, and none between the two addresses, for idle_return. The caller has the lock. */
 bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list);
 
-/* Takes those whose leases were revoked, for idle_return. The caller has the lock. */
-void idle_take_revoked(struct pool *pool, struct leased_list *list);
+/* Takes off the shelf what was revoked, and keeps it, or takes it for idle_return; with it what was kept
+ * and is not to be any more. The caller has the lock. */
+void idle_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list);
 
 /* The heap's frees are ordered with work that may not be over. */
 bool idle_is_fenced(const struct stream_heap *heap);

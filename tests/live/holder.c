@@ -1,6 +1,7 @@
 #include "tests/live/holder.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,7 +18,7 @@
 #define ALLOCATIONS_MAX 64
 #define SAMPLE_BYTES    4096
 
-enum what { ALLOC, CHECK, FREE_ALL, HOLD_UP, GO, RESERVED, HITS, END, EXIT };
+enum what { ALLOC, CHECK, FREE_ALL, HOLD_UP, GO, RESERVED, HITS, CALLS, END, EXIT };
 
 struct order {
         enum what what;
@@ -37,6 +38,29 @@ struct own {
         } all[ALLOCATIONS_MAX];
         unsigned n;
 };
+
+int __real_vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
+int __real_vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
+                   uint64_t handle);
+int __wrap_vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
+int __wrap_vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
+                   uint64_t handle);
+
+static atomic_uint n_driver_calls;
+
+/* The linker leads the library's calls here. */
+int __wrap_vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle)
+{
+        atomic_fetch_add(&n_driver_calls, 1);
+        return __real_vmm_import(cuda, fd, ret_handle);
+}
+
+int __wrap_vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
+                   uint64_t handle)
+{
+        atomic_fetch_add(&n_driver_calls, 1);
+        return __real_vmm_map(cuda, ordinal, address, n_bytes, handle);
+}
 
 static void open_all(struct own *own)
 {
@@ -128,6 +152,8 @@ static uint64_t obey(struct own *own, const struct order *order)
         case GO:
                 gate_open(&own->gate);
                 return 0;
+        case CALLS:
+                return atomic_load(&n_driver_calls);
         case RESERVED:
         case HITS:
                 return figure(own, order->what);
@@ -228,6 +254,11 @@ uint64_t holder_reserved(struct holder *holder)
 uint64_t holder_hits(struct holder *holder)
 {
         return tell(holder, HITS);
+}
+
+uint64_t holder_driver_calls(struct holder *holder)
+{
+        return tell(holder, CALLS);
 }
 
 void holder_stop(struct holder *holder)

@@ -30,6 +30,9 @@ void holder_go(struct holder *holder);
 uint64_t holder_reserved(struct holder *holder);
 uint64_t holder_hits(struct holder *holder);
 
+/* So often has its client imported or mapped a block. */
+uint64_t holder_driver_calls(struct holder *holder);
+
 /* SIGSTOP, and it stands; SIGCONT. */
 void holder_stop(struct holder *holder);
 void holder_continue(struct holder *holder);
