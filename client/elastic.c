@@ -44,9 +44,12 @@ void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *ow
         struct pool *pool = heap->pool;
         bool recorded;
 
-        /* Somebody else's look is as good; the next free tries again. */
-        if (pthread_mutex_trylock(&pool->lock))
-                return;
+        /* The next free tries again; but what a threshold has passed for may have been the last one. */
+        if (pthread_mutex_trylock(&pool->lock)) {
+                if (!is_due(heap))
+                        return;
+                pthread_mutex_lock(&pool->lock);
+        }
         recorded = record(heap, generation, own_stream);
         pthread_mutex_unlock(&pool->lock);
         if (recorded && !service_wake(pool->service))
