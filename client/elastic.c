@@ -5,9 +5,7 @@
 
 bool elastic_is_on(const struct pool *pool)
 {
-        return pool->space.budget.n_empty_max == UINT64_MAX &&
-               (pool->memory.kind == GPUMEM_DEVICE || pool->memory.pinned == MEMORY_VMM ||
-                !pool->memory.cuda);
+        return pool->space.budget.n_empty_max == UINT64_MAX;
 }
 
 static bool is_due(struct stream_heap *heap)

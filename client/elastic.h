@@ -5,8 +5,8 @@
  * A free that finds a threshold passed records how far its stream has come, and wakes the service
  * thread; that looks every few milliseconds until nothing is left to become idle. A block goes to the
  * shelf at the second look that finds it idle: what a loop empties and fills again stays in its heap.
- * Not for pools with a cache size of their own, whose empty blocks are given back instead; not for
- * pinned memory that is registered. Any thread, without locks. */
+ * Not for pools with a cache size of their own, whose empty blocks are given back instead. Any thread,
+ * without locks. */
 #pragma once
 
 #include <stdbool.h>

@@ -230,16 +230,6 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         idle_stop_clock(pool, since_us);
 }
 
-bool idle_has_empty(struct pool *pool)
-{
-        bool found;
-
-        pthread_mutex_lock(&pool->lock);
-        found = space_has_empty(&pool->space) || kept_has_any(pool);
-        pthread_mutex_unlock(&pool->lock);
-        return found;
-}
-
 /* One context at a time: epochs end, their work is waited for, and they are over. */
 static void wait_for_context(struct pool *pool, uint64_t context)
 {
@@ -305,4 +295,20 @@ uint64_t idle_flush(struct pool *pool)
         pthread_mutex_unlock(&pool->flushing);
         idle_return(pool, &list);
         return n_bytes;
+}
+
+static bool has_empty(struct pool *pool)
+{
+        bool found;
+
+        pthread_mutex_lock(&pool->lock);
+        found = space_has_empty(&pool->space) || kept_has_any(pool);
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+void idle_give_up(struct pool *pool)
+{
+        if (returns_by_itself(pool) && has_empty(pool))
+                (void)idle_flush(pool);
 }

@@ -354,8 +354,7 @@ static int alloc(struct pool *pool, const struct pool_request *request,
                 return r;
         /* What this process holds and does not use is given up before anybody waits or fails. */
         note_pressure(pool, request->n_bytes);
-        if (idle_has_empty(pool))
-                (void)idle_flush(pool);
+        idle_give_up(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);
         return r == -EAGAIN ? -ENOMEM : r;
 }
