@@ -250,14 +250,6 @@ static int ask(struct pool *pool, const struct wanted *wanted, struct leased *le
         return r;
 }
 
-/* Whether a block of memfds is registered shows in the hands of the one who gets it: one that is not stays
- * with those who want no more. */
-static bool may_be_idle(const struct pool *pool, const struct leased *leased)
-{
-        return leased->mapping == MAPPING_REGISTERED || pool->memory.kind == GPUMEM_DEVICE ||
-               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
-}
-
 static int map(struct pool *pool, struct leased *leased, int take_fd)
 {
         CLEANUP(closep)
@@ -269,7 +261,7 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
                        &leased->mapping);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
-        if (!r && !may_be_idle(pool, leased))
+        if (!r && !registration_is_settled(pool, leased))
                 leased->block.word = NULL;
         return r;
 }

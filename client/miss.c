@@ -252,6 +252,12 @@ static int or_again(int r)
         return r == GPUMEM_E_REFUSED ? -EAGAIN : r;
 }
 
+/* Where runs are kept apart nothing is put together of smaller ones. */
+static enum space_parts parts_of_try(const struct pool *pool, unsigned try)
+{
+        return pool_runs(pool) == HEAP_SPLIT ? SPACE_WHOLE_PARTS : space_parts_of_try(try);
+}
+
 /* Without waiting for others. -EAGAIN: another thread was faster. */
 static int attempt(struct pool *pool, const struct pool_request *request, unsigned try,
                    struct stream_heap **ret_heap, void **ret_pointer)
@@ -277,7 +283,7 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
         if (parts.are_known)
                 obtain_known(pool, &placement, &parts);
         else
-                r = obtain(pool, &parts, space_parts_of_try(try), 0);
+                r = obtain(pool, &parts, parts_of_try(pool, try), 0);
         if (r)
                 return r;
         if (!parts.n)

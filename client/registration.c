@@ -80,6 +80,12 @@ uint64_t registration_context(const struct pool *pool)
         return context;
 }
 
+bool registration_is_settled(const struct pool *pool, const struct leased *leased)
+{
+        return leased->mapping == MAPPING_REGISTERED || pool->memory.kind == GPUMEM_DEVICE ||
+               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
+}
+
 int registration_undo(const struct pool *pool, struct leased *leased)
 {
         int r;

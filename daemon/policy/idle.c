@@ -121,6 +121,21 @@ void idle_add_own(struct idle_leases *idle, struct holding *holding, const struc
         }
 }
 
+void idle_spare(struct idle_leases *idle, const struct client *client)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < idle->n; i++) {
+                struct lease *lease = idle->leases[i];
+
+                if (lease->client == client)
+                        idle->n_bytes -= lease->block->bin->n_bytes;
+                else
+                        idle->leases[n++] = lease;
+        }
+        idle->n = n;
+}
+
 static bool may_be_robbed(const struct holding *holding, uint64_t now_ns)
 {
         return !holding->was_robbed || now_ns >= holding->robbed_ns + IDLE_ROB_NS;

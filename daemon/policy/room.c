@@ -70,6 +70,9 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
         if (!n_left_bytes)
                 return;
         idle_add_own(&own, holding, NULL, looks);
+        /* What a client could unmap of it, it has before it waits. */
+        if (pool->settings.kind == POLICY_PINNED)
+                idle_spare(&own, asker);
         n_there_bytes += own.n_bytes;
         if (n_there_bytes < n_left_bytes) {
                 idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);

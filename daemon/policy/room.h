@@ -2,7 +2,8 @@
  *
  * Cached blocks that nobody maps go first, since only these come back by being let go: the asking
  * tenant's own, then those of others; in each, the one that was cached first. Others must be unmapped
- * by clients: those of idle leases of the asking client, then of its tenant, cached ones in the order
+ * by clients: those of idle leases of the asking client (not of pinned memory, which it may have
+ * registered), then of its tenant, cached ones in the order
  * above, and those of other tenants' idle leases last. */
 #pragma once
 

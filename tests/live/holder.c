@@ -18,7 +18,20 @@
 #define ALLOCATIONS_MAX 64
 #define SAMPLE_BYTES    4096
 
-enum what { ALLOC, CHECK, FREE_ALL, HOLD_UP, GO, RESERVED, HITS, CALLS, END, EXIT };
+enum what {
+        ALLOC,
+        ALLOC_PINNED,
+        FLUSH,
+        CHECK,
+        FREE_ALL,
+        HOLD_UP,
+        GO,
+        RESERVED,
+        HITS,
+        CALLS,
+        END,
+        EXIT
+};
 
 struct order {
         enum what what;
@@ -39,28 +52,32 @@ struct own {
         unsigned n;
 };
 
-int __real_vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
-int __real_vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
-                   uint64_t handle);
-int __wrap_vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
-int __wrap_vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
-                   uint64_t handle);
-
 static atomic_uint n_driver_calls;
 
 /* The linker leads the library's calls here. */
-int __wrap_vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle)
-{
-        atomic_fetch_add(&n_driver_calls, 1);
-        return __real_vmm_import(cuda, fd, ret_handle);
-}
+#define COUNTED(name, parameters, ...)                \
+        int __real_##name parameters;                 \
+        int __wrap_##name parameters;                 \
+        int __wrap_##name parameters                  \
+        {                                             \
+                atomic_fetch_add(&n_driver_calls, 1); \
+                return __real_##name(__VA_ARGS__);    \
+        }
 
-int __wrap_vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
-                   uint64_t handle)
-{
-        atomic_fetch_add(&n_driver_calls, 1);
-        return __real_vmm_map(cuda, ordinal, address, n_bytes, handle);
-}
+COUNTED(vmm_import, (const struct cuda *cuda, int fd, uint64_t *ret_handle), cuda, fd, ret_handle)
+COUNTED(vmm_map,
+        (const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes, uint64_t handle),
+        cuda, ordinal, address, n_bytes, handle)
+COUNTED(vmm_map_host,
+        (const struct cuda *cuda, int node, uint64_t address, uint64_t n_bytes, uint64_t handle),
+        cuda, node, address, n_bytes, handle)
+COUNTED(vmm_unmap, (const struct cuda *cuda, uint64_t address, uint64_t n_bytes), cuda, address,
+        n_bytes)
+COUNTED(host_register, (const struct cuda *cuda, void *bytes, uint64_t n_bytes), cuda, bytes,
+        n_bytes)
+COUNTED(host_unregister_in,
+        (const struct cuda *cuda, uint64_t context, void *bytes, uint64_t n_bytes), cuda, context,
+        bytes, n_bytes)
 
 static void open_all(struct own *own)
 {
@@ -75,8 +92,10 @@ static void open_all(struct own *own)
 
 static int alloc(struct own *own, const struct order *order)
 {
+        bool pinned = order->what == ALLOC_PINNED;
         struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = GPUMEM_DEVICE,
+                                         .kind = pinned ? GPUMEM_PINNED : GPUMEM_DEVICE,
+                                         .place = pinned ? GPUMEM_NEAREST : 0,
                                          .stream = gpu_stream(own->gpu),
                                          .n_bytes = order->n_bytes,
                                          .wait_ms = order->wait_ms};
@@ -88,7 +107,10 @@ static int alloc(struct own *own, const struct order *order)
         r = gpumem_alloc(own->client, &request, &pointer);
         if (r)
                 return r;
-        ck_assert_int_eq(gpu_fill(own->gpu, pointer, byte, order->n_bytes), 0);
+        if (pinned)
+                memset(pointer, byte, order->n_bytes);
+        else
+                ck_assert_int_eq(gpu_fill(own->gpu, pointer, byte, order->n_bytes), 0);
         own->all[own->n].pointer = pointer;
         own->all[own->n].byte = byte;
         own->all[own->n++].n_bytes = order->n_bytes;
@@ -139,6 +161,7 @@ static uint64_t obey(struct own *own, const struct order *order)
 {
         switch (order->what) {
         case ALLOC:
+        case ALLOC_PINNED:
                 return (uint64_t)alloc(own, order);
         case CHECK:
                 check(own);
@@ -146,6 +169,8 @@ static uint64_t obey(struct own *own, const struct order *order)
         case FREE_ALL:
                 free_all(own);
                 return 0;
+        case FLUSH:
+                return (uint64_t)gpumem_flush(own->client, NULL);
         case HOLD_UP:
                 gate_hold(&own->gate, gpu_stream(own->gpu));
                 return 0;
@@ -224,6 +249,17 @@ int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
 {
         say(holder, (struct order){ALLOC, wait_ms, n_bytes});
         return (int)answer_of(holder);
+}
+
+int holder_alloc_pinned(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
+{
+        say(holder, (struct order){ALLOC_PINNED, wait_ms, n_bytes});
+        return (int)answer_of(holder);
+}
+
+void holder_flush(struct holder *holder)
+{
+        ck_assert_uint_eq(tell(holder, FLUSH), 0);
 }
 
 void holder_check(struct holder *holder)

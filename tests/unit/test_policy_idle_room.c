@@ -57,6 +57,34 @@ START_TEST(who_does_not_wait_takes_nothing)
 }
 END_TEST
 
+/* The asker could have unmapped it, or may not: nothing would come back. */
+START_TEST(pinned_memory_of_the_asker_stays)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct policy_ask request = {.pool = 1, .serial = 1, .n_bytes = 64 * MIB};
+        struct held held;
+        struct order order;
+
+        ask_with(&world, a, &request);
+        order = take(&world, ORDER_CREATE);
+        created(&world, order.block, 0);
+        held = (struct held){.lease = expect_grant(&world, a, 1), .block = order.block};
+        mark_idle(&world, a, held.lease);
+        request = (struct policy_ask){
+                .pool = 1, .serial = 2, .n_bytes = 32 * MIB, .deadline_ns = 5000};
+        ask_with(&world, a, &request);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, held.lease));
+        ask_with(&world, b, &request);
+        policy_cancel(world.policy, a, 2, world.now_ns);
+        ck_assert_int_eq(take(&world, ORDER_REFUSE).outcome, GPUMEM_E_CANCELLED);
+        expect_release(&world, held.block);
+        expect_notice(&world, a, held.lease);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(nothing_is_taken_that_would_not_be_enough)
 {
         struct world world = world_new(16 * MIB);
@@ -215,6 +243,7 @@ int main(void)
                 other_tenants_idle_block_lingers_until_it_is_unmapped,
                 its_holders_death_is_as_good,
                 who_does_not_wait_takes_nothing,
+                pinned_memory_of_the_asker_stays,
                 nothing_is_taken_that_would_not_be_enough,
                 those_nearest_to_the_asker_go_first,
                 oldest_goes_first_and_use_makes_young,
