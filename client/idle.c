@@ -309,6 +309,6 @@ static bool has_empty(struct pool *pool)
 
 void idle_give_up(struct pool *pool)
 {
-        if (returns_by_itself(pool) && has_empty(pool))
+        if (has_empty(pool))
                 (void)idle_flush(pool);
 }

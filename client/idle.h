@@ -1,7 +1,7 @@
 /* Empty blocks: which go back to the daemon, and when. Device blocks that no allocation needs stay as
  * long as the pool's budget has room for them, so that an allocation that comes again costs nothing;
- * pinned ones that are registered stay until gpumem_flush, since unregistering waits for every running
- * kernel: others of the tenant use them meanwhile. Any thread; no lock is held. */
+ * pinned ones that are registered stay until they are asked for, since unregistering waits for every
+ * running kernel: others of the tenant use them meanwhile. Any thread; no lock is held. */
 #pragma once
 
 #include "client/blocks.h"
@@ -36,8 +36,7 @@ void idle_poll(struct pool *pool);
  * bytes. */
 uint64_t idle_flush(struct pool *pool);
 
-/* Gives back every empty block for a request that would be refused otherwise, but for registered memory:
- * nothing makes kernels wait that the application has not asked for. */
+/* Gives back every empty block, registered or not, for a request that would be refused otherwise. */
 void idle_give_up(struct pool *pool);
 
 /* The pool's clock: it stands while blocks are leased and returned. The caller has the lock. */

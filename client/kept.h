@@ -9,8 +9,8 @@
  * can unmap is kept, and only for the connection that it was leased on.
  *
  * Pinned memory that is registered is not unmapped behind the application's back, since unregistering
- * waits for every running kernel: it is kept without those bounds, NOTICE or not, until gpumem_flush or
- * the client's end.
+ * waits for every running kernel: it is kept without those bounds, NOTICE or not, until gpumem_flush, the
+ * client's end, or an allocation that would be refused otherwise.
  *
  * Threads: the caller has the pool's lock; driver calls and messages are the caller's, without it. */
 #pragma once

@@ -1,7 +1,7 @@
 /* Blocks that are leased anew while they are mapped still: a message, and no call of the driver. */
 #include "base/err.h"
 #include "base/fdset.h"
-#include "client/blocks.h"
+#include "client/registration.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -77,6 +77,8 @@ static int ask(struct pool *pool, const struct connection *connection, uint64_t 
         request.lease.n_bytes = n_bytes;
         request.lease.n_most_units = (uint32_t)(n_bytes / ARENA_GRANULE);
         request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
+        if (registration_lasts(pool))
+                request.lease.flags |= PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (!r)
                 r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,

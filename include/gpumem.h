@@ -113,8 +113,8 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
 /* Memory for use in `stream`'s order. Aligned to 512 bytes or more; contents undefined. Bytes of
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
  * Pinned memory needs no context and no driver: without one it is shared memory that the CPU uses,
- * until gpumem_register. Registered pinned memory that is free here makes room for other sizes after
- * gpumem_flush only. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
+ * until gpumem_register. Before pinned memory is refused, what is free here and registered is
+ * unregistered, as by gpumem_flush. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
  * without CUDA gets _UNSUPPORTED.
  * Device memory allocated in a stream that captures is the graph's: freed in the same stream of the same
  * capture it can be had again there, in the graph's order; it is nobody else's before the graph, its clones
@@ -340,8 +340,8 @@ GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind k
 
 /* Gives the daemon every block that no allocation of this client needs, after waiting for the work of
  * the contexts that blocks were freed in. Pinned memory is unregistered with it, and what the daemon took
- * meanwhile of what was idle, which nothing else does before gpumem_disconnect: the driver waits for every
- * running kernel then. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
+ * meanwhile of what was idle, which makes the driver wait for every running kernel; nothing else does so
+ * but gpumem_disconnect, and an allocation that would be refused. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
 GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes);
 
 enum gpumem_scope {

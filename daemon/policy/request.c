@@ -63,6 +63,7 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .n_least_bytes = least_bytes(ask),
                 .known_will_do = ask->known_will_do,
                 .only_known = ask->only_known,
+                .keeps_mapped = ask->keeps_mapped,
                 .properties = ask->properties,
                 .deadline_ns = ask->deadline_ns,
                 .refusal = {.client = client,
@@ -174,6 +175,7 @@ void request_device_full(struct request *request)
 struct request *request_grant(struct request *request, struct block *block)
 {
         request->lease->known_will_do = request->known_will_do;
+        request->lease->keeps_mapped = request->keeps_mapped;
         lease_grant(steal_ptr(request->lease), block);
         request->block = NULL;
         return request_free(request);

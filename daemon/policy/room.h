@@ -2,8 +2,7 @@
  *
  * Cached blocks that nobody maps go first, since only these come back by being let go: the asking
  * tenant's own, then those of others; in each, the one that was cached first. Others must be unmapped
- * by clients: those of idle leases of the asking client (not of pinned memory, which it may have
- * registered), then of its tenant, cached ones in the order
+ * by clients: those of idle leases of the asking client, then of its tenant, cached ones in the order
  * above, and those of other tenants' idle leases last. */
 #pragma once
 
@@ -17,8 +16,9 @@ struct looks;
 struct pool;
 
 /* Lets go of blocks until `n_bytes` are on their way back, or none is left: of those that nobody
- * maps, or of those that somebody does. Returns what is on its way. */
-enum room_kind { ROOM_UNMAPPED, ROOM_MAPPED };
+ * maps, of those that somebody does, or of those that somebody maps who will not unmap them when asked.
+ * For room nothing is let go of the last. Returns what is on its way. */
+enum room_kind { ROOM_UNMAPPED, ROOM_MAPPED, ROOM_KEPT };
 uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind);
 
 /* For a client's request that waits for others, and that everything unmapped does not serve. If the
