@@ -1,7 +1,8 @@
 /* A lease and its return beside two bare echoes, one of which brings a fd; everybody on one CPU.
  *
  * `lease` is what the daemon answers for a cached block, asked for over the library's own link: no call
- * of the driver is in it. `lease_shareable` is the same by the public functions, with the one kind of
+ * of the driver is in it. `lease_known` is the same for a block that the client says it maps still: no fd,
+ * but one message more, that the lease before is over; it stands beside `lease`. `lease_shareable` is the same by the public functions, with the one kind of
  * allocation that always has a block of its own. That block is made anew each time and mapped, so the
  * driver's calls are measured apart, one after another in this process, and shown with what is left
  * without them. */
@@ -26,6 +27,7 @@ struct lease {
         struct echo echo;
         struct target target;
         struct bare bare;
+        uint64_t known;   /* lease that was given back and not unmapped; 0: none */
         uint64_t address; /* reserved, for a block of the driver's */
 };
 
@@ -57,6 +59,64 @@ static int lease_once(struct lease *lease)
                 return r;
         (void)close(fd);
         return bare_return(&lease->bare, leased.lease);
+}
+
+static int say_unmapped(struct lease *lease, uint64_t which)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.unmapped.lease = which;
+        return link_send(lease->bare.link, &frame, MESSAGE_UNMAPPED);
+}
+
+static int return_mapped(struct lease *lease, uint64_t which)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = which;
+        lease->known = which;
+        return link_send(lease->bare.link, &frame, MESSAGE_RETURN);
+}
+
+static int begin_known(struct lease *lease)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = BLOCK_BYTES;
+        request.lease.pool = lease->bare.pool;
+        r = link_call(lease->bare.link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        return r ? r : return_mapped(lease, reply.leased.lease);
+}
+
+static int known_once(struct lease *lease)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = BLOCK_BYTES;
+        request.lease.pool = lease->bare.pool;
+        request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
+        r = link_call(lease->bare.link, &request, MESSAGE_LEASE, MESSAGE_KNOWN, &reply, &fds);
+        if (!r)
+                r = say_unmapped(lease, lease->known);
+        return r ? r : return_mapped(lease, reply.known.lease);
+}
+
+/* One that the client maps would be any lease's. */
+static int known_steps(void *argument, unsigned n_steps)
+{
+        struct lease *lease = argument;
+        int r = begin_known(lease);
+
+        for (unsigned i = 0; i < n_steps && !r; i++)
+                r = known_once(lease);
+        if (!r)
+                r = say_unmapped(lease, lease->known);
+        return target_check("lease_known", r);
 }
 
 static int lease_steps(void *argument, unsigned n_steps)
@@ -120,21 +180,21 @@ static int driver_steps(void *argument, unsigned n_steps)
         return target_check_cuda(r);
 }
 
-enum { ECHOES, LEASE, SHAREABLE, DRIVER, N_SIDES };
+enum { ECHOES, LEASE, KNOWN, SHAREABLE, DRIVER, N_SIDES };
 
 static timed_steps *const sides[N_SIDES] = {
-        [ECHOES] = echo_steps,
-        [LEASE] = lease_steps,
-        [SHAREABLE] = shareable_steps,
-        [DRIVER] = driver_steps,
+        [ECHOES] = echo_steps,         [LEASE] = lease_steps,   [KNOWN] = known_steps,
+        [SHAREABLE] = shareable_steps, [DRIVER] = driver_steps,
 };
 
 static int add_rows(struct samples samples[N_SIDES], struct rows *rows)
 {
         double echoes = samples_median(&samples[ECHOES]), driver = samples_median(&samples[DRIVER]);
-        double shareable = samples_median(&samples[SHAREABLE]);
+        double shareable = samples_median(&samples[SHAREABLE]),
+               leased = samples_median(&samples[LEASE]);
         const struct row added[] = {
-                {"lease", samples_median(&samples[LEASE]), "ns", echoes, BOUND, ROW_AT_MOST},
+                {"lease", leased, "ns", echoes, BOUND, ROW_AT_MOST},
+                {"lease_known", samples_median(&samples[KNOWN]), "ns", leased, 0, ROW_NO_BOUND},
                 {"lease_shareable", shareable, "ns", echoes, 0, ROW_NO_BOUND},
                 {"lease_shareable_driver", driver, "ns", echoes, 0, ROW_NO_BOUND},
                 {"lease_shareable_rest", shareable - driver, "ns", echoes, 0, ROW_NO_BOUND},

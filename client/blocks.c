@@ -189,6 +189,8 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         request.lease.n_least_units = (uint32_t)(wanted->n_least_bytes / ARENA_GRANULE);
         request.lease.properties = wanted->properties;
         request.lease.wait_ms = wanted->wait_ms;
+        if (registration_context(pool))
+                request.lease.flags = PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))
                 return GPUMEM_E_DISCONNECTED;
@@ -198,7 +200,8 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         if (r && reply.kind == MESSAGE_ERROR)
                 refusal_hear(r, reply.error.text);
         if (!r)
-                r = check_answer(&reply.leased, wanted, connection);
+                r = reply.kind == MESSAGE_LEASED ? check_answer(&reply.leased, wanted, connection)
+                                                 : -EPROTO;
         if (!r)
                 r = bind_lease(pool, connection->serial, reply.leased.n_bytes);
         if (r)
@@ -260,6 +263,8 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
                        &leased->mapping);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
+        if (!r && !registration_is_settled(pool, leased))
+                leased->block.word = NULL;
         return r;
 }
 
@@ -385,8 +390,8 @@ void leased_free(struct pool *pool, struct leased *leased)
                 return;
         }
         say_over(pool, leased);
-        /* What another process leased is within that one's limit. */
-        if (!leased->is_attached)
+        /* What another process leased, or has by now, is within that one's limit. */
+        if (!leased->is_attached && !leased->is_revoked)
                 limit_give(pool, leased_bytes(leased));
         leased_cancel(pool, leased);
 }

@@ -14,6 +14,7 @@ struct leased {
         struct shared *shared;    /* that allocation */
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
+        uint64_t kept_at_us;      /* see kept.h; 0: it is not */
         _Atomic uint64_t context; /* of MAPPING_REGISTERED: where that was done */
         LIST_ENTRY(leased) link;  /* of those that are spare, or about to be given back */
 };
@@ -44,6 +45,10 @@ int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct l
  * On failure all of it is. */
 int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                   uint64_t n_least_bytes, uint32_t wait_ms);
+
+/* Has a block of n_bytes that the process keeps mapped leased to it again. GPUMEM_E_REFUSED: the daemon
+ * has none to give. */
+int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased);
 
 /* The same for a block that may be shared: made anew, exactly n_bytes. */
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,

@@ -139,21 +139,31 @@ static void begin_thread(void *owner)
         (void)client_spare_captures(owner);
 }
 
-static bool look_at_pools(void *owner)
+/* The earlier of two looks; -1 is none. */
+static int earlier_ms(int a_ms, int b_ms)
+{
+        if (a_ms < 0 || b_ms < 0)
+                return a_ms < 0 ? b_ms : a_ms;
+        return a_ms < b_ms ? a_ms : b_ms;
+}
+
+static int look_at_pools(void *owner)
 {
         struct gpumem_client *client = owner;
         enum elastic_haste haste = atomic_exchange(&client->in_haste, false) ? ELASTIC_AT_ONCE
                                                                              : ELASTIC_IN_TIME;
-        bool more;
+        int again_ms;
 
         client_unpark(client, false);
         captures_look(client);
-        more = !uses_are_none_parked(&client->uses);
+        again_ms = uses_are_none_parked(&client->uses) ? -1 : SERVICE_SOON_MS;
         for (uint32_t i = 0; i < client->n_pools; i++) {
-                if (elastic_is_on(&client->pools[i]) && elastic_look(&client->pools[i], haste))
-                        more = true;
+                struct pool *pool = &client->pools[i];
+
+                if (elastic_is_on(pool))
+                        again_ms = earlier_ms(again_ms, elastic_look(pool, haste));
         }
-        return more;
+        return again_ms;
 }
 
 void client_look(struct gpumem_client *client)
@@ -191,6 +201,8 @@ static void take_notice(void *owner, uint32_t what)
 
         if (what == PROTO_NOTICE_MARK)
                 atomic_store(&client->in_haste, true);
+        for (uint32_t i = 0; what == PROTO_NOTICE_UNMAP && i < client->n_pools; i++)
+                atomic_store(&client->pools[i].kept.is_called_in, true);
         service_nudge(&client->service);
 }
 

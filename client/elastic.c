@@ -5,9 +5,7 @@
 
 bool elastic_is_on(const struct pool *pool)
 {
-        return pool->space.budget.n_empty_max == UINT64_MAX &&
-               (pool->memory.kind == GPUMEM_DEVICE || pool->memory.pinned == MEMORY_VMM ||
-                !pool->memory.cuda);
+        return pool->space.budget.n_empty_max == UINT64_MAX;
 }
 
 static bool is_due(struct stream_heap *heap)
@@ -93,11 +91,23 @@ static bool is_pending(const struct pool *pool)
         return pending;
 }
 
-bool elastic_look(struct pool *pool, enum elastic_haste haste)
+/* The caller has the lock. */
+static int ms_until_next(const struct pool *pool)
+{
+        uint64_t at_us = kept_next_us(pool), now_us = idle_system_us();
+
+        if (at_us == UINT64_MAX)
+                return -1;
+        return at_us > now_us ? (int)((at_us - now_us) / 1000) + SERVICE_SOON_MS + 1
+                              : SERVICE_SOON_MS;
+}
+
+int elastic_look(struct pool *pool, enum elastic_haste haste)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t since_us;
         bool more;
+        int again_ms;
 
         pthread_mutex_lock(&pool->lock);
         idle_poll(pool);
@@ -106,10 +116,11 @@ bool elastic_look(struct pool *pool, enum elastic_haste haste)
         more = space_shelve(&pool->space);
         more = space_settle(&pool->space) || more || is_pending(pool);
         lower_thresholds(pool);
-        idle_take_revoked(pool, &list);
+        idle_take_revoked(pool, KEPT_DROP_EXCESS, &list);
+        again_ms = more ? SERVICE_SOON_MS : ms_until_next(pool);
         pthread_mutex_unlock(&pool->lock);
         since_us = idle_system_us();
         idle_return(pool, &list);
         idle_stop_clock(pool, since_us);
-        return more;
+        return again_ms;
 }

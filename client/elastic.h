@@ -5,8 +5,8 @@
  * A free that finds a threshold passed records how far its stream has come, and wakes the service
  * thread; that looks every few milliseconds until nothing is left to become idle. A block goes to the
  * shelf at the second look that finds it idle: what a loop empties and fills again stays in its heap.
- * Not for pools with a cache size of their own, whose empty blocks are given back instead; not for
- * pinned memory that is registered. Any thread, without locks. */
+ * Not for pools with a cache size of their own, whose empty blocks are given back instead. Any thread,
+ * without locks. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,6 +21,6 @@ bool elastic_is_on(const struct pool *pool);
 void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
 /* Looks at the pool: shelves what has been idle since the last look, or all that is idle at once, and
- * unmaps what was revoked. False: nothing is left to wait for. */
+ * unmaps what was revoked and is not to be kept. In how many ms to look again, as service.h has it. */
 enum elastic_haste { ELASTIC_IN_TIME, ELASTIC_AT_ONCE };
-bool elastic_look(struct pool *pool, enum elastic_haste haste);
+int elastic_look(struct pool *pool, enum elastic_haste haste);

@@ -55,8 +55,11 @@ static bool returns_by_itself(const struct pool *pool)
                pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
 }
 
-void idle_take_revoked(struct pool *pool, struct leased_list *list)
+/* A NOTICE may be about what is swept here. */
+void idle_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list)
 {
+        bool is_called_in = atomic_exchange(&pool->kept.is_called_in, false);
+        uint64_t now_us = idle_system_us();
         struct heap_block *block;
 
         if (!pool->space.arena)
@@ -67,9 +70,14 @@ void idle_take_revoked(struct pool *pool, struct leased_list *list)
 
                 pool->space.n_reserved_bytes -= block->at.n_bytes;
                 pool_discount_block(pool, block->at.n_bytes);
+                pool->limit.n_leased_bytes -= block->at.n_bytes;
                 leased->is_revoked = true;
-                LIST_INSERT_HEAD(list, leased, link);
+                if (!kept_add(pool, leased, now_us))
+                        LIST_INSERT_HEAD(list, leased, link);
         }
+        if (is_called_in && drop == KEPT_DROP_EXCESS)
+                drop = KEPT_DROP_FREELY;
+        kept_take_out(pool, drop, now_us, list);
 }
 
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
@@ -222,16 +230,6 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         idle_stop_clock(pool, since_us);
 }
 
-bool idle_has_empty(struct pool *pool)
-{
-        bool found;
-
-        pthread_mutex_lock(&pool->lock);
-        found = space_has_empty(&pool->space);
-        pthread_mutex_unlock(&pool->lock);
-        return found;
-}
-
 /* One context at a time: epochs end, their work is waited for, and they are over. */
 static void wait_for_context(struct pool *pool, uint64_t context)
 {
@@ -291,10 +289,26 @@ uint64_t idle_flush(struct pool *pool)
         n_bytes = pool->n_reserved_bytes;
         while (idle_take_one(pool, 0, 0, &list))
                 ;
-        idle_take_revoked(pool, &list);
+        idle_take_revoked(pool, KEPT_DROP_ALL, &list);
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);
         idle_return(pool, &list);
         return n_bytes;
+}
+
+static bool has_empty(struct pool *pool)
+{
+        bool found;
+
+        pthread_mutex_lock(&pool->lock);
+        found = space_has_empty(&pool->space) || kept_has_any(pool);
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+void idle_give_up(struct pool *pool)
+{
+        if (has_empty(pool))
+                (void)idle_flush(pool);
 }

@@ -1,7 +1,7 @@
 /* Empty blocks: which go back to the daemon, and when. Device blocks that no allocation needs stay as
  * long as the pool's budget has room for them, so that an allocation that comes again costs nothing;
  * pinned ones that are registered stay until they are asked for, since unregistering waits for every
- * running kernel. Any thread; no lock is held. */
+ * running kernel: others of the tenant use them meanwhile. Any thread; no lock is held. */
 #pragma once
 
 #include "client/blocks.h"
@@ -13,8 +13,9 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
 /* Takes one that is idle, and none between the two addresses, for idle_return. The caller has the lock. */
 bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list);
 
-/* Takes those whose leases were revoked, for idle_return. The caller has the lock. */
-void idle_take_revoked(struct pool *pool, struct leased_list *list);
+/* Takes off the shelf what was revoked, and keeps it, or takes it for idle_return; with it what was kept
+ * and is not to be any more. The caller has the lock. */
+void idle_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list);
 
 /* The heap's frees are ordered with work that may not be over. */
 bool idle_is_fenced(const struct stream_heap *heap);
@@ -35,8 +36,8 @@ void idle_poll(struct pool *pool);
  * bytes. */
 uint64_t idle_flush(struct pool *pool);
 
-/* There is a block that no allocation needs, whether its work is over or not. */
-bool idle_has_empty(struct pool *pool);
+/* Gives back every empty block, registered or not, for a request that would be refused otherwise. */
+void idle_give_up(struct pool *pool);
 
 /* The pool's clock: it stands while blocks are leased and returned. The caller has the lock. */
 uint64_t idle_now_us(const struct pool *pool);

@@ -69,6 +69,13 @@ static struct waiter *find_waiter(struct link *link, uint32_t serial)
         return NULL;
 }
 
+/* A LEASE may have either of two. */
+static bool is_reply(const struct waiter *waiter, const struct frame *frame)
+{
+        return frame->kind == waiter->reply_kind ||
+               (frame->kind == MESSAGE_KNOWN && waiter->reply_kind == MESSAGE_LEASED);
+}
+
 /* An answer to nobody is an ERROR for something sent by link_send, or a reply whose waiter was told
  * of the end: nothing hangs on it. */
 static void take_answer(struct link *link, const struct frame *frame, struct fdset *fds)
@@ -84,7 +91,7 @@ static void take_answer(struct link *link, const struct frame *frame, struct fds
                 *waiter->reply = *frame;
                 memcpy(link->refusal, frame->error.text, sizeof(link->refusal));
                 answer(waiter, (int)frame->error.code);
-        } else if (frame->kind == waiter->reply_kind) {
+        } else if (is_reply(waiter, frame)) {
                 *waiter->reply = *frame;
                 *waiter->fds = *fds;
                 *fds = (struct fdset)FDSET_NULL;

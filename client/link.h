@@ -45,7 +45,7 @@ bool link_read_news(struct link *link);
 struct link *link_free(struct link *link);
 
 /* Sends a request of `kind`, whose fields are set, and waits for its answer: 0 with a reply of
- * `reply_kind`, or what the daemon's ERROR says; that frame is ret_reply then. */
+ * `reply_kind` (where that is LEASED, with KNOWN too), or what the daemon's ERROR says; that frame is ret_reply then. */
 int link_call(struct link *link, struct frame *request, enum message_kind kind,
               enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 

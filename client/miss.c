@@ -97,6 +97,7 @@ static void make_room(struct pool *pool, const struct placement *placement,
 
 /* The blocks of a placement while they are being leased. */
 struct parts {
+        bool are_known; /* mapped already */
         unsigned n;
         unsigned n_mapped;
         struct leased *leased[PLACEMENT_PARTS];
@@ -162,6 +163,26 @@ static int obtain(struct pool *pool, struct parts *parts, enum space_parts kind,
         return r;
 }
 
+/* Those of a plan that the daemon has to give again, up to the first that it has not. What is kept beside
+ * them would stand in the way of the rest. */
+static void obtain_known(struct pool *pool, const struct placement *placement, struct parts *parts)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        int r = 0;
+
+        for (unsigned i = 0; i < placement->n_parts && !r; i++) {
+                r = leased_obtain_known(pool, placement->parts[i].n_bytes, &parts->leased[i]);
+                if (!r)
+                        parts->n = ++parts->n_mapped;
+        }
+        if (!r || !parts->n)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        kept_take_out(pool, KEPT_DROP_FREELY, idle_system_us(), &list);
+        pthread_mutex_unlock(&pool->lock);
+        idle_return(pool, &list);
+}
+
 /* Blocks and allocation in one step: nobody else can have them. The caller has the lock. */
 static int install(struct pool *pool, struct stream_heap *heap, struct parts *parts,
                    uint64_t n_bytes, void **ret_pointer)
@@ -191,7 +212,8 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
         return r;
 }
 
-static int plan(struct pool *pool, const struct pool_request *request,
+/* The first try asks for what this process maps already. The caller has the lock. */
+static int plan(struct pool *pool, const struct pool_request *request, unsigned try,
                 struct stream_heap **ret_heap, struct placement *placement, struct parts *parts,
                 struct leased_list *list)
 {
@@ -208,8 +230,10 @@ static int plan(struct pool *pool, const struct pool_request *request,
         if (adopt(pool, request, heap))
                 return 0;
         (void)space_excess(&pool->space, n_bytes, idle_now_us(pool));
-        r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
-        if (!r)
+        parts->are_known = try == 0 && kept_plan(pool, &heap->in_space, n_bytes, placement);
+        if (!parts->are_known)
+                r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
+        if (!r && !parts->are_known)
                 r = reserve(pool, placement, parts);
         if (!r)
                 make_room(pool, placement, list);
@@ -228,8 +252,14 @@ static int or_again(int r)
         return r == GPUMEM_E_REFUSED ? -EAGAIN : r;
 }
 
+/* Where runs are kept apart nothing is put together of smaller ones. */
+static enum space_parts parts_of_try(const struct pool *pool, unsigned try)
+{
+        return pool_runs(pool) == HEAP_SPLIT ? SPACE_WHOLE_PARTS : space_parts_of_try(try);
+}
+
 /* Without waiting for others. -EAGAIN: another thread was faster. */
-static int attempt(struct pool *pool, const struct pool_request *request, enum space_parts kind,
+static int attempt(struct pool *pool, const struct pool_request *request, unsigned try,
                    struct stream_heap **ret_heap, void **ret_pointer)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
@@ -238,21 +268,26 @@ static int attempt(struct pool *pool, const struct pool_request *request, enum s
         int r;
 
         pthread_mutex_lock(&pool->lock);
-        idle_take_revoked(pool, &list);
+        idle_take_revoked(pool, KEPT_DROP_EXCESS, &list);
         r = blocks_open(pool);
         if (!r)
-                r = plan(pool, request, ret_heap, &placement, &parts, &list);
+                r = plan(pool, request, try, ret_heap, &placement, &parts, &list);
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
-        if (!r && !parts.n)
+        if (!r && !parts.n && !parts.are_known)
                 r = or_again(pool_hit(*ret_heap, &request->mark, request->n_bytes, ret_pointer));
-        if (r || !parts.n) {
+        if (r || (!parts.n && !parts.are_known)) {
                 give_up(pool, &parts);
                 return r;
         }
-        r = obtain(pool, &parts, kind, 0);
+        if (parts.are_known)
+                obtain_known(pool, &placement, &parts);
+        else
+                r = obtain(pool, &parts, parts_of_try(pool, try), 0);
         if (r)
                 return r;
+        if (!parts.n)
+                return -EAGAIN;
         pthread_mutex_lock(&pool->lock);
         r = pool_heap(pool, request, ret_heap);
         if (!r)
@@ -320,13 +355,12 @@ static int alloc(struct pool *pool, const struct pool_request *request,
         int r = -EAGAIN;
 
         for (unsigned i = 0; r == -EAGAIN && i < SPACE_TRIES; i++)
-                r = attempt(pool, request, space_parts_of_try(i), ret_heap, ret_pointer);
+                r = attempt(pool, request, i, ret_heap, ret_pointer);
         if (r != -EAGAIN && !is_refusal(r))
                 return r;
         /* What this process holds and does not use is given up before anybody waits or fails. */
         note_pressure(pool, request->n_bytes);
-        if (idle_has_empty(pool))
-                (void)idle_flush(pool);
+        idle_give_up(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);
         return r == -EAGAIN ? -ENOMEM : r;
 }

@@ -4,7 +4,6 @@
 
 #include "gpumem.h"
 
-#define PEAK_PART    1024
 #define REQUEST_PART 8
 #define AHEAD_PART   128
 
@@ -250,7 +249,8 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, uint64_t n_peak_by
         r = choose(heap, n_bytes, &place);
         if (r)
                 return r;
-        n_block_bytes = round_common(larger(n_peak_bytes / PEAK_PART, n_bytes / REQUEST_PART));
+        n_block_bytes = round_common(
+                larger(n_peak_bytes / PLACEMENT_PEAK_PART, n_bytes / REQUEST_PART));
         if (heap->runs == HEAP_SPLIT) {
                 n_wanted = heap->n_reserved_bytes / SPLIT_GROWTH;
                 if (n_wanted > SPLIT_MAX)

@@ -22,7 +22,8 @@
 
 #include "client/heap.h"
 
-#define PLACEMENT_PARTS 64
+#define PLACEMENT_PARTS     64
+#define PLACEMENT_PEAK_PART 1024 /* see above */
 
 struct placement {
         unsigned n_parts;

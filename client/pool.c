@@ -23,6 +23,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         lanes_init(&pool->lanes);
         space_init(&pool->space);
         pool->space.budget.n_empty_max = n_cache_bytes;
+        kept_init(&pool->kept);
         LIST_INIT(&pool->spare_leased);
         LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->declare_lock, NULL);
@@ -401,7 +402,7 @@ static void return_shelf(struct pool *pool)
         pthread_mutex_lock(&pool->lock);
         while (idle_take_one(pool, 0, 0, &list))
                 ;
-        idle_take_revoked(pool, &list);
+        idle_take_revoked(pool, KEPT_DROP_ALL, &list);
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
         space_close(&pool->space);

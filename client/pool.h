@@ -16,6 +16,7 @@
 #include "client/arena.h"
 #include "client/bind.h"
 #include "client/fences.h"
+#include "client/kept.h"
 #include "client/lanes.h"
 #include "client/limit.h"
 #include "client/looks.h"
@@ -23,11 +24,9 @@
 #include "client/space.h"
 #include "driver/stream.h"
 
-struct leased;
 struct service;
 struct shared;
 LIST_HEAD(shared_list, shared);
-LIST_HEAD(leased_list, leased);
 
 /* Whose heap it is now. Written under the heap's lock, and read without. */
 struct heap_mark {
@@ -64,6 +63,7 @@ struct pool {
         uint64_t arena_start;
         uint64_t n_arena_bytes;
         struct space space;
+        struct kept kept;
         uint64_t n_away_us;        /* that leases and returns took */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;

@@ -70,14 +70,24 @@ int registration_make(struct pool *pool, const void *pointer)
         return pool->memory.pinned == MEMORY_VMM ? 0 : make_once(pool, leased);
 }
 
+bool registration_lasts(const struct pool *pool)
+{
+        return pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_MEMFD &&
+               pool->memory.cuda;
+}
+
 uint64_t registration_context(const struct pool *pool)
 {
         uint64_t context;
 
-        if (pool->memory.kind == GPUMEM_DEVICE || pool->memory.pinned != MEMORY_MEMFD ||
-            !pool->memory.cuda || context_current(pool->memory.cuda, &context))
+        if (!registration_lasts(pool) || context_current(pool->memory.cuda, &context))
                 return 0;
         return context;
+}
+
+bool registration_is_settled(const struct pool *pool, const struct leased *leased)
+{
+        return leased->mapping == MAPPING_REGISTERED || !registration_lasts(pool);
 }
 
 int registration_undo(const struct pool *pool, struct leased *leased)

@@ -14,5 +14,12 @@ int registration_make(struct pool *pool, const void *pointer);
 /* The context in which memory_map would register now, or 0. */
 uint64_t registration_context(const struct pool *pool);
 
+/* The pool's blocks are registered where there is a context, and stay so until the application says. */
+bool registration_lasts(const struct pool *pool);
+
+/* Whoever gets the block has it as registered as it can be. One that is not stays with those who asked for
+ * no more. */
+bool registration_is_settled(const struct pool *pool, const struct leased *leased);
+
 /* Before a block is unmapped. After a failure it must not be. */
 int registration_undo(const struct pool *pool, struct leased *leased);

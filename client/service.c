@@ -12,9 +12,6 @@
 #include "base/fdset.h"
 #include "base/log.h"
 
-/* Between two looks. Two of them pass until a block that has become idle is another's. */
-#define LOOK_MS 3
-
 /* While another thread reads the socket. */
 #define READER_MS 1
 
@@ -40,11 +37,10 @@ static void ring(const struct service *service)
 }
 
 /* Until it is woken, has something to read, or a look is due. */
-static void wait_for_news(struct service *service, bool again)
+static void wait_for_news(struct service *service, int timeout_ms)
 {
         struct pollfd fds[2] = {{.fd = service->wake_fd, .events = POLLIN}};
         void *held = NULL;
-        int timeout_ms = again ? LOOK_MS : -1;
 
         fds[1].fd = service->calls->listen(service->owner, &held);
         fds[1].events = POLLIN;
@@ -59,15 +55,17 @@ static void wait_for_news(struct service *service, bool again)
 
 /* Before it sleeps it says so and looks once more: who has made work for it before that is seen by this
  * look, who does so after it wakes the thread. */
-static bool look(struct service *service)
+static int look(struct service *service)
 {
-        if (service->calls->look(service->owner))
-                return true;
+        int again_ms = service->calls->look(service->owner);
+
+        if (again_ms == SERVICE_SOON_MS)
+                return again_ms;
         atomic_store(&service->awake, false);
-        if (!service->calls->look(service->owner))
-                return false;
-        atomic_store(&service->awake, true);
-        return true;
+        again_ms = service->calls->look(service->owner);
+        if (again_ms == SERVICE_SOON_MS)
+                atomic_store(&service->awake, true);
+        return again_ms;
 }
 
 static void *run(void *argument)
@@ -76,9 +74,9 @@ static void *run(void *argument)
 
         service->calls->begin(service->owner);
         while (!atomic_load(&service->ending)) {
-                bool again = look(service);
+                int again_ms = look(service);
 
-                wait_for_news(service, again);
+                wait_for_news(service, again_ms);
                 atomic_store(&service->awake, true);
         }
         return NULL;

@@ -12,11 +12,15 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+/* Between two looks. Two of them pass until a block that has become idle is another's. */
+#define SERVICE_SOON_MS 3
+
 struct service_owner {
         /* In the thread, before anything else. */
         void (*begin)(void *owner);
-        /* Looks once; says whether to look again soon. */
-        bool (*look)(void *owner);
+        /* Looks once; says in how many ms to look again, at the latest: SERVICE_SOON_MS while something is
+         * about to happen that nobody tells of, -1 if nothing is. */
+        int (*look)(void *owner);
         /* The socket to wait for, or -1. A reference is held until leave(). */
         int (*listen)(void *owner, void **ret_held);
         void (*leave)(void *held);
@@ -45,5 +49,11 @@ void service_deinit(struct service *service);
 /* There is something to look at. False: there is no thread, nor will there be one. */
 bool service_wake(struct service *service);
 
-/* The same, but begins no thread: the daemon is another one. */
+/* There is a thread. */
+static inline bool service_is_running(const struct service *service)
+{
+        return atomic_load(&service->running);
+}
+
+/* The same as service_wake, but begins no thread: the daemon is another one. */
 void service_nudge(struct service *service);

@@ -3,16 +3,12 @@
 
 #include "base/err.h"
 #include "client/space.h"
+#include "client/stretch.h"
 
 /* How often the daemon may be faster with a block. */
 #define TRIES_MAX 64
 
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
-
-static struct heap_block *block_at(const struct space *space, uint64_t address)
-{
-        return CONTAINER_OF(arena_find(space->arena, address), struct heap_block, at);
-}
 
 static bool is_settled(const struct heap *heap, const struct heap_block *block)
 {
@@ -88,43 +84,6 @@ bool space_settle(struct space *space)
         return more;
 }
 
-static uint64_t hole_bytes(const struct heap *heap, uint32_t piece)
-{
-        const struct piece *hole = holes_at(&heap->holes, piece);
-
-        return hole->state == PIECE_HOLE ? hole->n_units * HEAP_UNIT : 0;
-}
-
-/* Of the heap's hole that ends, or begins, at the address. */
-static uint64_t bytes_below(const struct space *space, const struct heap *heap, uint64_t address)
-{
-        const struct heap_block *block = block_at(space, address - 1);
-
-        if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.after)
-                return 0;
-        return hole_bytes(heap, holes_at(&heap->holes, block->edges.after)->before);
-}
-
-static uint64_t bytes_above(const struct space *space, const struct heap *heap, uint64_t address)
-{
-        const struct heap_block *block = block_at(space, address);
-
-        if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.before)
-                return 0;
-        return hole_bytes(heap, holes_at(&heap->holes, block->edges.before)->after);
-}
-
-/* Shelved blocks that follow each other, and what they touch of the heap's own holes. */
-struct stretch {
-        uint64_t start, end;
-        uint64_t n_below_bytes, n_above_bytes;
-};
-
-static uint64_t stretch_bytes(const struct stretch *stretch)
-{
-        return stretch->end - stretch->start + stretch->n_below_bytes + stretch->n_above_bytes;
-}
-
 /* The smallest one that holds n_bytes. */
 static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_bytes,
                          struct stretch *ret_stretch)
@@ -136,12 +95,10 @@ static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_byte
         lock_take(&heap->lock);
         while ((hole = holes_next_large(&shelf->holes, 1, hole))) {
                 const struct piece *piece = holes_at(&shelf->holes, hole);
-                struct stretch stretch = {
-                        .start = heap_address_of(shelf, piece->start),
-                        .end = heap_address_of(shelf, piece->start + piece->n_units)};
+                struct stretch stretch = stretch_of(
+                        heap, heap_address_of(shelf, piece->start),
+                        heap_address_of(shelf, piece->start + piece->n_units));
 
-                stretch.n_below_bytes = bytes_below(space, heap, stretch.start);
-                stretch.n_above_bytes = bytes_above(space, heap, stretch.end);
                 if (stretch_bytes(&stretch) >= n_bytes &&
                     (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
                         best = stretch;
@@ -166,24 +123,13 @@ static int unshelve_one(struct space *space, struct heap *heap, struct heap_bloc
         return r;
 }
 
-/* From the end on where the heap's own hole is larger, and no more blocks than it takes. */
 static int unshelve(struct space *space, struct heap *heap, struct stretch rest, uint64_t n_bytes)
 {
-        bool is_from_above = rest.n_above_bytes > rest.n_below_bytes;
-        uint64_t n_got = is_from_above ? rest.n_above_bytes : rest.n_below_bytes;
+        struct heap_block *block;
         int r = 0;
 
-        while (!r && rest.start < rest.end && n_got < n_bytes) {
-                struct heap_block *block = block_at(space,
-                                                    is_from_above ? rest.end - 1 : rest.start);
-
-                if (is_from_above)
-                        rest.end = block->at.start;
-                else
-                        rest.start += block->at.n_bytes;
-                n_got += block->at.n_bytes;
+        while (!r && (block = stretch_next(&rest, space->arena, n_bytes)))
                 r = unshelve_one(space, heap, block);
-        }
         return r;
 }
 

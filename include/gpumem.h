@@ -113,7 +113,8 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
 /* Memory for use in `stream`'s order. Aligned to 512 bytes or more; contents undefined. Bytes of
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
  * Pinned memory needs no context and no driver: without one it is shared memory that the CPU uses,
- * until gpumem_register. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
+ * until gpumem_register. Before pinned memory is refused, what is free here and registered is
+ * unregistered, as by gpumem_flush. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
  * without CUDA gets _UNSUPPORTED.
  * Device memory allocated in a stream that captures is the graph's: freed in the same stream of the same
  * capture it can be had again there, in the graph's order; it is nobody else's before the graph, its clones
@@ -370,7 +371,9 @@ GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind k
                                 uint64_t n_bytes);
 
 /* Gives the daemon every block that no allocation of this client needs, after waiting for the work of
- * the contexts that blocks were freed in. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
+ * the contexts that blocks were freed in. Pinned memory is unregistered with it, and what the daemon took
+ * meanwhile of what was idle, which makes the driver wait for every running kernel; nothing else does so
+ * but gpumem_disconnect, and an allocation that would be refused. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
 GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes);
 
 enum gpumem_scope {

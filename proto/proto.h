@@ -31,7 +31,9 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_POOL_VMM        UINT32_C(1)
 #define PROTO_POOL_PROPERTIES UINT32_C(1)
 
-#define PROTO_LEASE_KNOWN UINT32_C(1) /* flag: KNOWN will do */
+#define PROTO_LEASE_KNOWN      UINT32_C(1) /* flag: KNOWN will do */
+#define PROTO_LEASE_ONLY_KNOWN UINT32_C(2) /* flag: nothing else will */
+#define PROTO_LEASE_KEEPS      UINT32_C(4) /* flag: it is not unmapped when that is asked for */
 
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
 

@@ -169,6 +169,8 @@ static void serve_one(struct turn *turn, struct request *request)
         if (block) {
                 turn->pool->n_grants_from_cache++;
                 request_grant(request, block);
+        } else if (request->only_known) {
+                request_refuse(request, GPUMEM_E_REFUSED);
         } else if (request->n_bytes > turn->pool->settings.max_bytes) {
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
         } else {

@@ -35,6 +35,24 @@ bool block_is_mapped(const struct block *block)
         return !TAILQ_EMPTY(&block->leases);
 }
 
+bool block_is_kept(const struct block *block)
+{
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->keeps_mapped)
+                        return true;
+        }
+        return false;
+}
+
+static uint64_t *count_of_cached(const struct block *block, struct totals *totals)
+{
+        if (block_is_kept(block))
+                return &totals->kept_cached;
+        return block_is_mapped(block) ? &totals->mapped_cached : &totals->evictable;
+}
+
 void block_count(const struct block *block, struct totals *totals)
 {
         uint64_t n_bytes = block->bin->n_bytes;
@@ -54,7 +72,7 @@ void block_count(const struct block *block, struct totals *totals)
                 break;
         case BLOCK_CACHED:
                 totals->cached += n_bytes;
-                *(is_mapped ? &totals->mapped_cached : &totals->evictable) += n_bytes;
+                *count_of_cached(block, totals) += n_bytes;
                 break;
         case BLOCK_RELEASING:
                 totals->lingering += n_bytes;
@@ -76,6 +94,7 @@ static void replace(struct totals *totals, const struct totals *before, const st
         totals->lingering += after->lingering - before->lingering;
         totals->evictable += after->evictable - before->evictable;
         totals->mapped_cached += after->mapped_cached - before->mapped_cached;
+        totals->kept_cached += after->kept_cached - before->kept_cached;
         totals->mapped_lingering += after->mapped_lingering - before->mapped_lingering;
         totals->incoming += after->incoming - before->incoming;
         totals->n_blocks += after->n_blocks - before->n_blocks;

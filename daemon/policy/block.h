@@ -96,6 +96,9 @@ void block_unmapped(struct block *block, struct lease *lease);
 bool block_may_be_idle(const struct block *block);
 
 bool block_is_mapped(const struct block *block);
+
+/* Some client maps it, and will not unmap it when asked to. */
+bool block_is_kept(const struct block *block);
 struct pool *block_its_pool(const struct block *block);
 
 /* For a policy that ends: its pool goes with it, and no total is kept. */

@@ -100,7 +100,8 @@ static void check_cached(const struct pool *pool)
                 last = block->cached_at;
                 n_bytes += block->bin->n_bytes;
         }
-        assert(n_bytes == pool->totals.evictable + pool->totals.mapped_cached);
+        assert(n_bytes ==
+               pool->totals.evictable + pool->totals.mapped_cached + pool->totals.kept_cached);
 }
 
 static void check_leased(const struct pool *pool)

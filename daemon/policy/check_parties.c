@@ -87,7 +87,8 @@ static void check_bins(const struct holding *holding)
         }
         for (unsigned side = 0; side < BIN_N_SIDES; side++)
                 assert(bitmap_is_sound(&bins->occupied[side]));
-        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached);
+        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached +
+                                  holding->totals.kept_cached);
         assert(n_leased == count_leased(holding));
 }
 
@@ -102,7 +103,8 @@ static void check_oldest_first(const struct holding *holding)
                 last = block->cached_at;
                 n_bytes += block->bin->n_bytes;
         }
-        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached);
+        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached +
+                                  holding->totals.kept_cached);
 }
 
 static void check_holding(const struct holding *holding)

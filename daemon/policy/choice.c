@@ -108,6 +108,8 @@ struct block *choice_find(const struct request *request, struct looks *looks)
 {
         struct block *block = request->known_will_do ? find_known(request, looks) : NULL;
 
+        if (request->only_known)
+                return block;
         if (!block)
                 block = find_cached(request);
         return block ? block : find_idle(request, looks);

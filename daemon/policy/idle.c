@@ -121,6 +121,21 @@ void idle_add_own(struct idle_leases *idle, struct holding *holding, const struc
         }
 }
 
+void idle_spare_kept(struct idle_leases *idle)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < idle->n; i++) {
+                struct lease *lease = idle->leases[i];
+
+                if (block_is_kept(lease->block))
+                        idle->n_bytes -= lease->block->bin->n_bytes;
+                else
+                        idle->leases[n++] = lease;
+        }
+        idle->n = n;
+}
+
 static bool may_be_robbed(const struct holding *holding, uint64_t now_ns)
 {
         return !holding->was_robbed || now_ns >= holding->robbed_ns + IDLE_ROB_NS;
@@ -137,7 +152,8 @@ void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint
         for (block = TAILQ_FIRST(blocks);
              block && !was_last && looks->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
              block = next) {
-                bool is_wanted = block->holding != asker && may_be_robbed(block->holding, now_ns);
+                bool is_wanted = block->holding != asker && may_be_robbed(block->holding, now_ns) &&
+                                 !block_is_kept(block);
 
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;

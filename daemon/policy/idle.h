@@ -56,7 +56,10 @@ struct block *idle_revoke_one(struct holding *holding, const struct client *aske
 void idle_add_own(struct idle_leases *idle, struct holding *holding, const struct client *client,
                   struct looks *looks);
 
-/* Adds those of other tenants, until there are n_bytes. */
+/* Forgets those whose clients would not unmap them. */
+void idle_spare_kept(struct idle_leases *idle);
+
+/* Adds those of other tenants that these would unmap, until there are n_bytes. */
 void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
                      uint64_t now_ns, struct looks *looks);
 

@@ -34,6 +34,7 @@ struct lease {
         uint32_t serial;         /* of the request that it answers */
         bool attached;           /* by a token, to a block that another lease was granted */
         bool known_will_do;      /* the client asked so */
+        bool keeps_mapped;       /* the client does not unmap it when asked to */
         bool revoked;            /* it was taken from the client, not given back */
         bool called_in;          /* the client was told to unmap it */
         bool counts_for_client;  /* see attached.h */

@@ -45,6 +45,8 @@ struct policy_ask {
         uint64_t n_most_bytes; /* a cached block may be so large; 0, or more: 12.5 % larger */
         uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
         bool known_will_do;     /* a block that the client maps still goes before all others */
+        bool only_known;        /* and no other will do: nothing is made or waited for */
+        bool keeps_mapped;      /* nobody is asked to unmap it to make room: it would be in vain */
         uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
         uint64_t deadline_ns;   /* now or earlier: do not wait for others */
 };

@@ -62,6 +62,8 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .n_most_bytes = most_bytes(ask),
                 .n_least_bytes = least_bytes(ask),
                 .known_will_do = ask->known_will_do,
+                .only_known = ask->only_known,
+                .keeps_mapped = ask->keeps_mapped,
                 .properties = ask->properties,
                 .deadline_ns = ask->deadline_ns,
                 .refusal = {.client = client,
@@ -173,6 +175,7 @@ void request_device_full(struct request *request)
 struct request *request_grant(struct request *request, struct block *block)
 {
         request->lease->known_will_do = request->known_will_do;
+        request->lease->keeps_mapped = request->keeps_mapped;
         lease_grant(steal_ptr(request->lease), block);
         request->block = NULL;
         return request_free(request);
@@ -182,7 +185,8 @@ void request_refuse(struct request *request, int outcome)
 {
         give_up(request);
         set_state(request, REQUEST_REFUSED);
-        if (request->pool && outcome != GPUMEM_E_CANCELLED)
+        /* Who only asks whether a block is known is not in want. */
+        if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known)
                 request->pool->n_refusals++;
         request->refusal.outcome = outcome;
         order_push(&request->client->policy->orders, &request->refusal.order, ORDER_REFUSE);

@@ -33,6 +33,8 @@ struct request {
         uint64_t n_most_bytes;  /* of a cached block that serves it */
         uint64_t n_least_bytes; /* of one that serves it if no other does */
         bool known_will_do;
+        bool only_known;
+        bool keeps_mapped;
         uint32_t properties;
         uint64_t deadline_ns;
         bool may_wait;    /* its deadline lay ahead when it was asked */

@@ -10,7 +10,9 @@
 
 static bool is_kind(const struct block *block, enum room_kind kind)
 {
-        return block_is_mapped(block) == (kind == ROOM_MAPPED);
+        if (block_is_kept(block))
+                return kind == ROOM_KEPT;
+        return block_is_mapped(block) ? kind == ROOM_MAPPED : kind == ROOM_UNMAPPED;
 }
 
 static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind)
@@ -71,6 +73,7 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
         if (!n_left_bytes)
                 return;
         idle_add_own(&own, holding, NULL, looks);
+        idle_spare_kept(&own);
         n_there_bytes += own.n_bytes;
         if (n_there_bytes < n_left_bytes) {
                 idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);
@@ -157,5 +160,6 @@ void room_trim(struct pool *pool)
 {
         (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED);
         (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED);
+        (void)evict_any(pool, pool_excess(pool), ROOM_KEPT);
         revoke_excess(pool);
 }

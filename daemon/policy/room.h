@@ -16,8 +16,9 @@ struct looks;
 struct pool;
 
 /* Lets go of blocks until `n_bytes` are on their way back, or none is left: of those that nobody
- * maps, or of those that somebody does. Returns what is on its way. */
-enum room_kind { ROOM_UNMAPPED, ROOM_MAPPED };
+ * maps, of those that somebody does, or of those that somebody maps who will not unmap them when asked.
+ * For room nothing is let go of the last. Returns what is on its way. */
+enum room_kind { ROOM_UNMAPPED, ROOM_MAPPED, ROOM_KEPT };
 uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind);
 
 /* For a client's request that waits for others, and that everything unmapped does not serve. If the

@@ -10,7 +10,8 @@ struct totals {
         uint64_t lingering; /* let go, but not back at the driver */
 
         uint64_t evictable;        /* cached and mapped by nobody: comes back when it is let go */
-        uint64_t mapped_cached;    /* cached, but only its mappers can bring it back */
+        uint64_t mapped_cached;    /* cached, but only its mappers can bring it back, when asked */
+        uint64_t kept_cached;      /* the same, and they will not */
         uint64_t mapped_lingering; /* the same, after it was let go */
         uint64_t incoming;         /* comes for certain: let go and mapped by nobody, or being made
                                     * for the cache */

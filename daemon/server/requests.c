@@ -102,6 +102,9 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .n_most_bytes = frame->lease.n_most_units * BLOCK_UNIT,
                 .n_least_bytes = frame->lease.n_least_units * BLOCK_UNIT,
                 .known_will_do = frame->lease.flags & PROTO_LEASE_KNOWN,
+                .only_known = (frame->lease.flags & PROTO_LEASE_KNOWN) &&
+                              (frame->lease.flags & PROTO_LEASE_ONLY_KNOWN),
+                .keeps_mapped = frame->lease.flags & PROTO_LEASE_KEEPS,
                 .properties = frame->lease.properties,
                 .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
         };

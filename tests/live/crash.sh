@@ -31,12 +31,20 @@ charged_by_two=$(figure charged_bytes)
 
 kill -KILL "$victim"
 wait "$victim" 2>/dev/null || true
+# of_clients FIGURE: the sum over those that are listed.
+of_clients() {
+        gpumemctl clients --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | add_up
+}
+# Registered memory that the dead one had of the survivor lingers there: it is unregistered at the
+# survivor's end only.
 survivor_alone() {
-        [ "$(figure charged_bytes)" -lt "$charged_by_two" ] && [ "$(figure lingering_bytes)" -eq 0 ]
+        ! gpumemctl clients --json | grep -q "\"pid\": $victim,*$" &&
+                [ "$(figure charged_bytes)" -lt "$charged_by_two" ] &&
+                [ "$(figure lingering_bytes)" -eq "$(of_clients pinned_lingering_bytes)" ]
 }
 ok "the dead one's charge ends" wait_until 20 survivor_alone
 ok "what is charged is the survivor's leases" equal "$(figure charged_bytes)" \
-        "$(figure leased_bytes)"
+        "$(($(figure leased_bytes) + $(of_clients pinned_lingering_bytes)))"
 
 touch "$place/meeting.go"
 status=0

@@ -1,6 +1,7 @@
 #include "tests/live/holder.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,7 +19,22 @@
 #define SAMPLE_BYTES    4096
 #define BURST_PIECES    100
 
-enum what { ALLOC, CHECK, FREE_ALL, HOLD_UP, GO, KEEP, BURST, RESERVED, HITS, END, EXIT };
+enum what {
+        ALLOC,
+        ALLOC_PINNED,
+        FLUSH,
+        CHECK,
+        FREE_ALL,
+        HOLD_UP,
+        GO,
+        KEEP,
+        BURST,
+        RESERVED,
+        HITS,
+        CALLS,
+        END,
+        EXIT
+};
 
 struct order {
         enum what what;
@@ -44,6 +60,33 @@ struct own {
         void *pieces[BURST_PIECES];
 };
 
+static atomic_uint n_driver_calls;
+
+/* The linker leads the library's calls here. */
+#define COUNTED(name, parameters, ...)                \
+        int __real_##name parameters;                 \
+        int __wrap_##name parameters;                 \
+        int __wrap_##name parameters                  \
+        {                                             \
+                atomic_fetch_add(&n_driver_calls, 1); \
+                return __real_##name(__VA_ARGS__);    \
+        }
+
+COUNTED(vmm_import, (const struct cuda *cuda, int fd, uint64_t *ret_handle), cuda, fd, ret_handle)
+COUNTED(vmm_map,
+        (const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes, uint64_t handle),
+        cuda, ordinal, address, n_bytes, handle)
+COUNTED(vmm_map_host,
+        (const struct cuda *cuda, int node, uint64_t address, uint64_t n_bytes, uint64_t handle),
+        cuda, node, address, n_bytes, handle)
+COUNTED(vmm_unmap, (const struct cuda *cuda, uint64_t address, uint64_t n_bytes), cuda, address,
+        n_bytes)
+COUNTED(host_register, (const struct cuda *cuda, void *bytes, uint64_t n_bytes), cuda, bytes,
+        n_bytes)
+COUNTED(host_unregister_in,
+        (const struct cuda *cuda, uint64_t context, void *bytes, uint64_t n_bytes), cuda, context,
+        bytes, n_bytes)
+
 static void open_all(struct own *own)
 {
         char reason[CUDA_REASON_MAX];
@@ -57,8 +100,10 @@ static void open_all(struct own *own)
 
 static int alloc(struct own *own, const struct order *order)
 {
+        bool pinned = order->what == ALLOC_PINNED;
         struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = GPUMEM_DEVICE,
+                                         .kind = pinned ? GPUMEM_PINNED : GPUMEM_DEVICE,
+                                         .place = pinned ? GPUMEM_NEAREST : 0,
                                          .stream = gpu_stream(own->gpu),
                                          .n_bytes = order->n_bytes,
                                          .wait_ms = order->wait_ms};
@@ -70,7 +115,10 @@ static int alloc(struct own *own, const struct order *order)
         r = gpumem_alloc(own->client, &request, &pointer);
         if (r)
                 return r;
-        ck_assert_int_eq(gpu_fill(own->gpu, pointer, byte, order->n_bytes), 0);
+        if (pinned)
+                memset(pointer, byte, order->n_bytes);
+        else
+                ck_assert_int_eq(gpu_fill(own->gpu, pointer, byte, order->n_bytes), 0);
         own->all[own->n].pointer = pointer;
         own->all[own->n].byte = byte;
         own->all[own->n++].n_bytes = order->n_bytes;
@@ -167,6 +215,7 @@ static uint64_t obey(struct own *own, const struct order *order)
 {
         switch (order->what) {
         case ALLOC:
+        case ALLOC_PINNED:
                 return (uint64_t)alloc(own, order);
         case CHECK:
                 check(own);
@@ -174,6 +223,8 @@ static uint64_t obey(struct own *own, const struct order *order)
         case FREE_ALL:
                 free_all(own);
                 return 0;
+        case FLUSH:
+                return (uint64_t)gpumem_flush(own->client, NULL);
         case HOLD_UP:
                 gate_hold(&own->gate, gpu_stream(own->gpu));
                 return 0;
@@ -187,6 +238,8 @@ static uint64_t obey(struct own *own, const struct order *order)
                 for (uint32_t i = 0; i < order->n_times; i++)
                         burst(own, order->n_bytes);
                 return 0;
+        case CALLS:
+                return atomic_load(&n_driver_calls);
         case RESERVED:
         case HITS:
                 return figure(own, order->what);
@@ -260,6 +313,17 @@ int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
         return (int)answer_of(holder);
 }
 
+int holder_alloc_pinned(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
+{
+        say(holder, (struct order){.what = ALLOC_PINNED, .wait_ms = wait_ms, .n_bytes = n_bytes});
+        return (int)answer_of(holder);
+}
+
+void holder_flush(struct holder *holder)
+{
+        ck_assert_uint_eq(tell(holder, FLUSH), 0);
+}
+
 void holder_check(struct holder *holder)
 {
         (void)tell(holder, CHECK);
@@ -300,6 +364,11 @@ uint64_t holder_reserved(struct holder *holder)
 uint64_t holder_hits(struct holder *holder)
 {
         return tell(holder, HITS);
+}
+
+uint64_t holder_driver_calls(struct holder *holder)
+{
+        return tell(holder, CALLS);
 }
 
 void holder_stop(struct holder *holder)

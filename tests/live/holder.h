@@ -16,6 +16,9 @@ void holder_start(struct holder *holder);
 /* One more allocation, filled with a byte of its own. The code of gpumem_alloc, which may wait. */
 int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);
 
+/* The same of pinned memory. */
+int holder_alloc_pinned(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);
+
 /* Its bytes are what they were. */
 void holder_check(struct holder *holder);
 
@@ -38,6 +41,12 @@ void holder_burst(struct holder *holder, uint64_t n_bytes, unsigned n_times);
 /* Bytes that its client reserves, and its allocations without a message, so far. */
 uint64_t holder_reserved(struct holder *holder);
 uint64_t holder_hits(struct holder *holder);
+
+/* gpumem_flush. */
+void holder_flush(struct holder *holder);
+
+/* So often has its client imported, mapped, unmapped, registered or unregistered a block. */
+uint64_t holder_driver_calls(struct holder *holder);
 
 /* SIGSTOP, and it stands; SIGCONT. */
 void holder_stop(struct holder *holder);

@@ -23,12 +23,14 @@ static struct gpu *gpus[2];
 static unsigned n_gpus;
 static struct cuda cuda;
 static struct gpumem_client *client;
+static void *stream; /* that pinned memory is asked for in */
 
 static struct gpumem_request pinned(uint64_t n_bytes)
 {
         return (struct gpumem_request){.struct_size = sizeof(struct gpumem_request),
                                        .kind = GPUMEM_PINNED,
                                        .place = GPUMEM_NEAREST,
+                                       .stream = stream,
                                        .n_bytes = n_bytes};
 }
 
@@ -297,14 +299,26 @@ START_TEST(memory_is_given_back_without_a_context)
 }
 END_TEST
 
-/* A copy out of memory that was registered later is on its way when it is freed, without a context
- * or with one: what the CPU writes there next must not come before the copy. */
-static void check_had_again_after_copy(void (*free_it)(unsigned char *bytes))
+static void lose_context(void)
+{
+        stream = NULL;
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+}
+
+static void have_context(void)
+{
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        stream = gpu_stream(gpus[0]);
+}
+
+/* A copy out of memory that was registered, at once or later, is on its way when it is freed, without a
+ * context or with one: what the CPU writes there next must not come before the copy. */
+static void check_had_again_after_copy(void (*before)(void), void (*free_it)(unsigned char *bytes))
 {
         unsigned char *keeper, *bytes, *again;
         void *there = device_memory(0, 64 * KIB);
 
-        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        before();
         keeper = alloc_from(client, 64 * KIB);
         bytes = alloc_from(client, 64 * KIB);
         ck_assert_int_eq(gpu_use(gpus[0]), 0);
@@ -312,7 +326,7 @@ static void check_had_again_after_copy(void (*free_it)(unsigned char *bytes))
         memset(bytes, 1, 64 * KIB);
         ck_assert_int_eq(gpu_copy_to_device(gpus[0], there, bytes, 64 * KIB), 0);
         free_it(bytes);
-        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        before();
         again = alloc_from(client, 64 * KIB);
         ck_assert_ptr_eq(again, bytes);
         memset(again, 2, 64 * KIB);
@@ -344,9 +358,16 @@ static void free_synchronized(unsigned char *bytes)
 
 START_TEST(memory_registered_later_is_had_again_after_its_copies)
 {
-        check_had_again_after_copy(free_in_stream);
-        check_had_again_after_copy(free_without_context);
-        check_had_again_after_copy(free_synchronized);
+        check_had_again_after_copy(lose_context, free_in_stream);
+        check_had_again_after_copy(lose_context, free_without_context);
+        check_had_again_after_copy(lose_context, free_synchronized);
+}
+END_TEST
+
+START_TEST(memory_registered_at_once_is_had_again_after_its_copies)
+{
+        check_had_again_after_copy(have_context, free_in_stream);
+        check_had_again_after_copy(have_context, free_synchronized);
 }
 END_TEST
 
@@ -425,6 +446,7 @@ int main(void)
         if (machine_is_emulated()) {
                 tests = add_case(suite, "slow", start_slow);
                 tcase_add_test(tests, memory_registered_later_is_had_again_after_its_copies);
+                tcase_add_test(tests, memory_registered_at_once_is_had_again_after_its_copies);
         } else {
                 (void)puts("# left out: *_is_had_again_after_*: copies cannot be slowed down");
                 (void)fflush(stdout);

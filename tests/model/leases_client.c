@@ -48,6 +48,8 @@ static void hear_known(struct party *party, const struct message *message)
         struct held *held = &party->held[message->slot];
         struct held *old = find_mapped(party, message->block);
 
+        BREAK_IF(party_is_honest(party) && held->state != HELD_NONE,
+                 "a slot is used again before its lease was said to be over");
         *held = (struct held){.lease = message->lease, .block = message->block};
         if (!old && world->kind.mutant != MUTANT_KNOWN_UNMAPPED) {
                 held->state = HELD_SAY_RETURN;
@@ -61,6 +63,8 @@ static void hear_known(struct party *party, const struct message *message)
                  "a block is known that is in an idle lease");
         held->mapped = true;
         *old = (struct held){.state = HELD_SAY_UNMAPPED, .lease = old->lease, .block = old->block};
+        if (world->kind.mutant == MUTANT_KNOWN_FORGETS)
+                old->state = HELD_NONE;
 }
 
 static void hear_leased(struct party *party, const struct message *message)
@@ -144,6 +148,18 @@ static void say(struct party *party, uint32_t slot)
         if (!party->left)
                 send_of(party, held->state == HELD_SAY_RETURN ? SAY_RETURN : SAY_UNMAPPED, held);
         *held = (struct held){.state = HELD_NONE};
+}
+
+/* Something that it had is mapped still. */
+static bool maps_anything(const struct party *party)
+{
+        for (uint32_t slot = 0; slot < N_SLOTS; slot++) {
+                enum held_state state = party->held[slot].state;
+
+                if (party->held[slot].mapped && (state == HELD_REVOKED || state == HELD_RETURNED))
+                        return true;
+        }
+        return false;
 }
 
 static void leave(struct party *party)
@@ -231,7 +247,9 @@ bool client_may(const struct step *step)
                 return may_do_with(party, &party->held[step->slot], step);
         if (step->kind == STEP_HEAR)
                 return !party->left && party->from_daemon.n;
-        if (step->kind == STEP_ASK)
+        if (step->kind == STEP_ASK_KNOWN && !(world->kind.only_known && maps_anything(party)))
+                return false;
+        if (step->kind == STEP_ASK || step->kind == STEP_ASK_KNOWN)
                 return may_send(party) && !party->asking && party->n_asks_left;
         if (step->kind == STEP_CANCEL)
                 return may_send(party) && party->asking && world->n_cancels_left;
@@ -267,10 +285,10 @@ void client_step(const struct step *step)
         world->n_faults_left -= is_fault;
         if (step->kind >= STEP_LIE && step->kind <= STEP_LIE_LAST) {
                 lie(party, step->slot, step->kind - STEP_LIE);
-        } else if (step->kind == STEP_ASK) {
+        } else if (step->kind == STEP_ASK || step->kind == STEP_ASK_KNOWN) {
                 party->asking = true;
                 party->n_asks_left--;
-                send(party, SAY_LEASE);
+                send(party, step->kind == STEP_ASK ? SAY_LEASE : SAY_LEASE_KNOWN);
         } else if (step->kind == STEP_CANCEL) {
                 world->n_cancels_left--;
                 send(party, SAY_CANCEL);

@@ -160,12 +160,13 @@ static void cut(struct party *party)
         send(party, (struct message){.kind = TELL_END});
 }
 
-static void take_lease(struct party *party)
+static void take_lease(struct party *party, bool only_known)
 {
         struct policy_ask ask = {.n_bytes = BLOCK_BYTES,
                                  .serial = 1,
                                  .known_will_do = world->kind.known_will_do,
-                                 .deadline_ns = FAR_NS};
+                                 .only_known = only_known,
+                                 .deadline_ns = only_known ? 0 : FAR_NS};
 
         policy_lease(world->policy, party->client, &ask, world->now_ns);
 }
@@ -183,8 +184,8 @@ static void take(struct party *party)
         /* Only its end is still of interest. */
         if (party->session == SESSION_ORPHANED)
                 message.kind = SAY_END;
-        if (message.kind == SAY_LEASE)
-                take_lease(party);
+        if (message.kind == SAY_LEASE || message.kind == SAY_LEASE_KNOWN)
+                take_lease(party, message.kind == SAY_LEASE_KNOWN);
         else if (message.kind == SAY_CANCEL)
                 policy_cancel(world->policy, party->client, 1, world->now_ns);
         else if (message.kind == SAY_RETURN)

@@ -115,6 +115,7 @@ const char *step_name(const struct step *step)
 {
         static const char *const names[N_STEP_KINDS] = {
                 [STEP_ASK] = "asks",
+                [STEP_ASK_KNOWN] = "asks for what it maps",
                 [STEP_CANCEL] = "cancels",
                 [STEP_HEAR] = "hears what the daemon said",
                 [STEP_USE] = "uses the block",

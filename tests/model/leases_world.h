@@ -28,6 +28,7 @@ enum mutant {
         MUTANT_IDLE_WHILE_USED, /* the lease is marked before the block's use is over */
         MUTANT_USES_REVOKED,    /* a failed step out of IDLE is taken for one that was made */
         MUTANT_KNOWN_UNMAPPED,  /* KNOWN is believed, whether the block is mapped or not */
+        MUTANT_KNOWN_FORGETS,   /* the lease that the block was mapped for is not said to be over */
 };
 
 /* What kind of world it is, and how often what must not happen for ever happens at most. */
@@ -42,6 +43,7 @@ struct world_kind {
         unsigned n_lies;    /* of the first party */
         unsigned n_cancels;
         bool known_will_do;
+        bool only_known; /* who maps what was taken from it may ask for nothing else */
         enum mutant mutant;
 };
 
@@ -67,6 +69,7 @@ struct held {
 
 enum message_kind {
         SAY_LEASE,
+        SAY_LEASE_KNOWN, /* no other will do */
         SAY_CANCEL,
         SAY_RETURN,
         SAY_RETURN_MAPPED,
@@ -140,6 +143,7 @@ struct world {
 enum step_kind {
         /* the client's */
         STEP_ASK,
+        STEP_ASK_KNOWN,
         STEP_CANCEL,
         STEP_HEAR,
         STEP_USE,

@@ -44,6 +44,17 @@ bool model_is_mapped(const struct model_block *block)
         return !TAILQ_EMPTY(&block->leases);
 }
 
+enum model_mapped model_mapped(const struct model_block *block)
+{
+        const struct model_lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->keeps_mapped)
+                        return MODEL_KEPT;
+        }
+        return model_is_mapped(block) ? MODEL_MAPPED : MODEL_UNMAPPED;
+}
+
 static bool is_large_enough(uint64_t n_bytes, const struct policy_ask *ask)
 {
         if (n_bytes < ask->n_bytes)

@@ -64,6 +64,7 @@ struct model_lease {
         uint32_t slot;
         bool busy;
         bool attached;
+        bool keeps_mapped;
         bool revoked;
         bool called_in;
         bool idle_at_end; /* of its client */
@@ -214,6 +215,10 @@ void model_compare(struct model *model);
 
 /* The questions that the rules are made of. */
 bool model_is_mapped(const struct model_block *block);
+
+/* What brings it back when it is cached: the worker, those who map it once they are asked, or nobody. */
+enum model_mapped { MODEL_UNMAPPED, MODEL_MAPPED, MODEL_KEPT };
+enum model_mapped model_mapped(const struct model_block *block);
 bool model_serves(const struct model_block *block, const struct model_request *request);
 bool model_speaks(const struct model_client *client);
 uint64_t model_reserved(const struct model *model, uint32_t pool);

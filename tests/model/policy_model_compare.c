@@ -180,8 +180,7 @@ static void check_oldest_went(struct model *model, const struct model_block *evi
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state != MODEL_CACHED || block->pool != evicted->pool ||
-                    block->uid != evicted->uid ||
-                    model_is_mapped(block) != model_is_mapped(evicted))
+                    block->uid != evicted->uid || model_mapped(block) != model_mapped(evicted))
                         continue;
                 must(model, block->cached_at >= evicted->cached_at);
         }
@@ -196,7 +195,7 @@ static void check_order_of_tenants(struct model *model, const struct model_block
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state != MODEL_CACHED || block->pool != evicted->pool ||
-                    model_is_mapped(block) != model_is_mapped(evicted))
+                    model_mapped(block) != model_mapped(evicted))
                         continue;
                 if (evicted->uid == asker->client->uid)
                         continue;

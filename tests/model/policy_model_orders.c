@@ -98,6 +98,7 @@ static struct model_block *take_create(struct model *model, const struct order *
         struct model_block *block = calloc(1, sizeof(*block));
 
         must(model, block && !request->block && !request->cancelled && !request->failure);
+        must(model, !request->ask.only_known);
         must(model, block_id(order->block) > model->last_block_id);
         must(model, block_bytes(order->block) == request->ask.n_bytes);
         must(model, block_properties(order->block) == request->ask.properties);
@@ -250,6 +251,7 @@ static void take_grant(struct model *model, const struct order *order)
         block->request = NULL;
         request->block = NULL;
         model_add_lease(model, request->client, block, order->lease);
+        TAILQ_FIRST(&block->leases)->keeps_mapped = request->ask.keeps_mapped;
         model_forget_request(model, request);
         model->n_grants++;
 }
@@ -293,6 +295,21 @@ static void check_late(const struct model *model, const struct model_request *re
                             outcome != GPUMEM_E_REFUSED);
 }
 
+/* Nothing that is cached would have done. */
+static void check_not_known(const struct model *model, const struct model_request *request)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (model->kind == MODEL_LAZY || block->state != MODEL_CACHED || block->was_idle)
+                        continue;
+                must(model,
+                     block->n_bytes < request->ask.n_bytes || !maps(request->client, block) ||
+                             !model_serves(block, request) ||
+                             model_limit(model, request->client, block->pool, block->n_bytes));
+        }
+}
+
 static void take_refusal(struct model *model, const struct order *order)
 {
         struct model_request *request = request_of(model, order);
@@ -305,7 +322,8 @@ static void take_refusal(struct model *model, const struct order *order)
                         must(model, model->kind == MODEL_LAZY ||
                                             request->ask.n_bytes >
                                                     model->pools[request->ask.pool].max_bytes);
-                if (request->ask.pool < MODEL_N_POOLS && !request->outcome && request->predicted)
+                if (request->ask.pool < MODEL_N_POOLS && !request->outcome && request->predicted &&
+                    !request->ask.only_known)
                         model->pools[request->ask.pool].n_refusals++;
                 model_forget_request(model, request);
                 return;
@@ -320,10 +338,12 @@ static void take_refusal(struct model *model, const struct order *order)
                         check_limited(model, request, order);
                         model->pools[request->ask.pool].was_limited = true;
                         model->n_limit_refusals++;
+                } else if (request->ask.only_known && outcome == GPUMEM_E_REFUSED) {
+                        check_not_known(model, request);
                 } else {
                         check_late(model, request, outcome);
                 }
-                model->pools[request->ask.pool].n_refusals++;
+                model->pools[request->ask.pool].n_refusals += !request->ask.only_known;
         }
         model_forget_request(model, request);
 }

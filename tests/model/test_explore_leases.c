@@ -13,24 +13,39 @@
 #define N_STATES_MAX 20000
 
 /* Clients of one tenant, and of two; blocks; what each asks for; faults, revocations that nobody asked
- * for, lies, cancels. */
+ * for, lies, cancels; whether KNOWN will do, and whether it is asked for alone. */
 static const struct world_kind kinds[] = {
-        {"one client, revoked", 1, {0}, 1, {2}, 0, 2, 0, 1, true, MUTANT_NONE},
-        {"one client, faults", 1, {0}, 1, {2}, 2, 1, 0, 0, true, MUTANT_NONE},
-        {"two of a tenant", 2, {0, 0}, 1, {1, 1}, 0, 0, 0, 0, false, MUTANT_NONE},
-        {"two of a tenant, known", 2, {0, 0}, 1, {2, 1}, 0, 0, 0, 0, true, MUTANT_NONE},
-        {"two of a tenant, a fault", 2, {0, 0}, 1, {1, 1}, 1, 0, 0, 0, true, MUTANT_NONE},
-        {"two tenants", 2, {0, 1}, 1, {1, 1}, 0, 1, 0, 0, true, MUTANT_NONE},
-        {"two tenants, faults", 2, {0, 1}, 1, {1, 1}, 2, 0, 0, 0, true, MUTANT_NONE},
-        {"two tenants, two blocks", 2, {0, 1}, 2, {2, 2}, 1, 0, 0, 1, true, MUTANT_NONE},
-        {"three of two tenants", 3, {0, 0, 1}, 2, {2, 1, 1}, 1, 1, 0, 0, true, MUTANT_NONE},
-        {"a liar", 3, {0, 0, 1}, 2, {2, 1, 1}, 0, 1, 2, 0, true, MUTANT_NONE},
+        {"one client, revoked", 1, {0}, 1, {2}, 0, 2, 0, 1, true, false, MUTANT_NONE},
+        {"one client, faults", 1, {0}, 1, {2}, 2, 1, 0, 0, true, false, MUTANT_NONE},
+        {"two of a tenant", 2, {0, 0}, 1, {1, 1}, 0, 0, 0, 0, false, false, MUTANT_NONE},
+        {"two of a tenant, known", 2, {0, 0}, 1, {2, 1}, 0, 0, 0, 0, true, false, MUTANT_NONE},
+        {"two of a tenant, a fault", 2, {0, 0}, 1, {1, 1}, 1, 0, 0, 0, true, false, MUTANT_NONE},
+        {"two tenants", 2, {0, 1}, 1, {1, 1}, 0, 1, 0, 0, true, false, MUTANT_NONE},
+        {"two tenants, faults", 2, {0, 1}, 1, {1, 1}, 2, 0, 0, 0, true, false, MUTANT_NONE},
+        {"two tenants, two blocks", 2, {0, 1}, 2, {2, 2}, 1, 0, 0, 1, true, false, MUTANT_NONE},
+        {"three of two tenants", 3, {0, 0, 1}, 2, {2, 1, 1}, 1, 1, 0, 0, true, false, MUTANT_NONE},
+        {"two of a tenant, only known", 2, {0, 0}, 1, {2, 1}, 0, 1, 0, 0, true, true, MUTANT_NONE},
+        {"only known, a fault", 2, {0, 0}, 1, {2, 1}, 1, 0, 0, 0, true, true, MUTANT_NONE},
+        {"only known, two tenants",
+         3,
+         {0, 0, 1},
+         2,
+         {2, 1, 1},
+         0,
+         0,
+         0,
+         0,
+         true,
+         true,
+         MUTANT_NONE},
+        {"a liar", 3, {0, 0, 1}, 2, {2, 1, 1}, 0, 1, 2, 0, true, true, MUTANT_NONE},
 };
 
 static const struct world_kind mutants[] = {
-        {"marks what it uses", 1, {0}, 1, {1}, 0, 1, 0, 0, false, MUTANT_IDLE_WHILE_USED},
-        {"uses what was revoked", 1, {0}, 1, {1}, 0, 1, 0, 0, false, MUTANT_USES_REVOKED},
-        {"believes in KNOWN", 1, {0}, 1, {2}, 0, 1, 0, 0, true, MUTANT_KNOWN_UNMAPPED},
+        {"marks what it uses", 1, {0}, 1, {1}, 0, 1, 0, 0, false, false, MUTANT_IDLE_WHILE_USED},
+        {"uses what was revoked", 1, {0}, 1, {1}, 0, 1, 0, 0, false, false, MUTANT_USES_REVOKED},
+        {"believes in KNOWN", 1, {0}, 1, {2}, 0, 1, 0, 0, true, false, MUTANT_KNOWN_UNMAPPED},
+        {"forgets what was known", 1, {0}, 1, {2}, 0, 1, 0, 0, true, true, MUTANT_KNOWN_FORGETS},
 };
 
 static uint64_t n_states_max(void)

@@ -176,6 +176,8 @@ static void ask(struct play *play)
         if (one_in(play, 4))
                 ask.n_least_bytes = 2 * MIB * (1 + below(play, 12));
         ask.known_will_do = one_in(play, 3);
+        ask.only_known = ask.known_will_do && one_in(play, 3);
+        ask.keeps_mapped = one_in(play, 5);
         if (one_in(play, 60))
                 ask.pool += MODEL_N_POOLS;
         if (one_in(play, 60))

@@ -57,6 +57,41 @@ START_TEST(who_does_not_wait_takes_nothing)
 }
 END_TEST
 
+/* Nothing would come back: neither of what is idle nor of what is cached then. */
+START_TEST(what_stays_mapped_makes_no_room)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct policy_ask request = {
+                .pool = 1, .serial = 1, .n_bytes = 64 * MIB, .keeps_mapped = true};
+        struct held held;
+        struct order order;
+
+        ask_with(&world, a, &request);
+        order = take(&world, ORDER_CREATE);
+        created(&world, order.block, 0);
+        held = (struct held){.lease = expect_grant(&world, a, 1), .block = order.block};
+        held.id = lease_id(held.lease);
+        mark_idle(&world, a, held.lease);
+        request = (struct policy_ask){
+                .pool = 1, .serial = 2, .n_bytes = 32 * MIB, .deadline_ns = 5000};
+        ask_with(&world, a, &request);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, held.lease));
+        ask_with(&world, b, &request);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, held.lease));
+        request = (struct policy_ask){.pool = 1, .serial = 3, .n_bytes = 64 * MIB};
+        ask_with(&world, b, &request);
+        give_back(&world, b, expect_grant(&world, b, 3), RETURN_UNMAPPED);
+        ck_assert(was_revoked(&world, a, held.lease));
+        expect_idle(&world);
+        unmap(&world, a, held.id);
+        expect_release(&world, held.block);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(nothing_is_taken_that_would_not_be_enough)
 {
         struct world world = world_new(16 * MIB);
@@ -215,6 +250,7 @@ int main(void)
                 other_tenants_idle_block_lingers_until_it_is_unmapped,
                 its_holders_death_is_as_good,
                 who_does_not_wait_takes_nothing,
+                what_stays_mapped_makes_no_room,
                 nothing_is_taken_that_would_not_be_enough,
                 those_nearest_to_the_asker_go_first,
                 oldest_goes_first_and_use_makes_young,

@@ -53,6 +53,52 @@ START_TEST(without_the_flag_nothing_is_known)
 }
 END_TEST
 
+static void ask_only_known(struct world *world, struct client *client, uint32_t serial,
+                           uint64_t n_bytes, uint64_t deadline_ns)
+{
+        struct policy_ask request = {.serial = serial,
+                                     .n_bytes = n_bytes,
+                                     .known_will_do = true,
+                                     .only_known = true,
+                                     .deadline_ns = deadline_ns};
+
+        ask_with(world, client, &request);
+}
+
+/* Neither what is cached, nor what is idle in others' hands, nor room for a new one. */
+START_TEST(nothing_else_will_do)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, b, 16 * MIB);
+
+        (void)cache(&world, b, 16 * MIB, RETURN_UNMAPPED);
+        mark_idle(&world, b, held.lease);
+        ask_only_known(&world, a, 1, 16 * MIB, 0);
+        expect_refusal(&world, a, 1, GPUMEM_E_REFUSED);
+        ask_only_known(&world, a, 2, 16 * MIB, UINT64_MAX - 1);
+        expect_refusal(&world, a, 2, GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(figures(&world).n_refusals, 0);
+        ck_assert(!was_revoked(&world, b, held.lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_is_known_will_do)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 16 * MIB, RETURN_MAPPED);
+        struct order order;
+
+        ask_only_known(&world, client, 1, 16 * MIB, 0);
+        order = take(&world, ORDER_GRANT);
+        ck_assert_ptr_eq(order.block, held.block);
+        ck_assert(order.known);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(unmapped_before_the_answer_is_not_known)
 {
         struct world world = world_new(100 * MIB);
@@ -145,6 +191,8 @@ int main(void)
         const TTest *tests[] = {
                 mapped_block_is_known_and_goes_before_a_better_fit,
                 without_the_flag_nothing_is_known,
+                nothing_else_will_do,
+                what_is_known_will_do,
                 unmapped_before_the_answer_is_not_known,
                 what_others_map_is_not_known,
                 too_small_or_too_large_is_not_known,

@@ -1,0 +1,173 @@
+/* What a process maps still, though it was taken from it, is had back without a call of the driver. */
+#include <stdlib.h>
+
+#include "base/size.h"
+#include "client/kept.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/live/holder.h"
+#include "tests/suite.h"
+
+/* Of 256 MiB: no more than is kept, and too much for two. */
+#define MUCH (120 * MIB)
+
+#define LONG_MS 20000
+
+static struct daemon gpumemd;
+static struct holder one, other, third;
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=288MiB", options);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        holder_start(&one);
+        holder_start(&other);
+        holder_start(&third);
+}
+
+static void stop(void)
+{
+        holder_end(&one);
+        holder_end(&other);
+        holder_end(&third);
+        daemon_await(FIGURE_charged, 0);
+        daemon_stop(&gpumemd);
+}
+
+/* Allocated, and not used any more: idle. */
+static void have_idle(struct holder *holder, uint64_t n_bytes)
+{
+        ck_assert_int_eq(holder_alloc(holder, n_bytes, 0), 0);
+        holder_free_all(holder);
+        daemon_await(FIGURE_idle, n_bytes);
+}
+
+/* One's idle blocks are the other's, who has used them and is done. */
+static void pass_on(uint64_t n_bytes)
+{
+        have_idle(&one, n_bytes);
+        ck_assert_int_eq(holder_alloc(&other, n_bytes, 0), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), daemon_figure(FIGURE_blocks));
+        ck_assert_uint_gt(daemon_figure(FIGURE_revocations), 0);
+        holder_check(&other);
+        holder_free_all(&other);
+        daemon_await(FIGURE_idle, n_bytes);
+}
+
+/* The same as often as it takes: on a busy machine a process may be slower than its blocks are kept. */
+#define TRIES 50
+
+START_TEST(what_was_anothers_comes_back_known)
+{
+        uint64_t n_calls = 0, n_known = 0;
+        unsigned i;
+
+        for (i = 0; i < TRIES; i++) {
+                pass_on(MUCH);
+                n_calls = holder_driver_calls(&one);
+                n_known = daemon_figure(FIGURE_known_grants);
+                ck_assert_int_eq(holder_alloc(&one, MUCH, 0), 0);
+                holder_check(&one);
+                if (holder_driver_calls(&one) == n_calls)
+                        break;
+                holder_free_all(&one);
+        }
+        ck_assert_uint_lt(i, TRIES);
+        ck_assert_uint_eq(daemon_figure(FIGURE_known_grants),
+                          n_known + daemon_figure(FIGURE_blocks));
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), daemon_figure(FIGURE_blocks));
+}
+END_TEST
+
+/* In blocks of another size, more than there is room for beside what others have. */
+#define SMALL   (4 * MIB)
+#define N_SMALL 50
+
+static int alloc_small(uint32_t wait_ms)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < N_SMALL && !r; i++)
+                r = holder_alloc(&third, SMALL, wait_ms);
+        return r;
+}
+
+/* It goes back to the driver, and is unmapped for that. */
+START_TEST(what_is_wanted_elsewhere_is_unmapped)
+{
+        pass_on(MUCH);
+        ck_assert_int_eq(alloc_small(LONG_MS), 0);
+        holder_check(&third);
+        ck_assert_uint_gt(daemon_figure(FIGURE_notices), 0);
+        daemon_await(FIGURE_lingering, 0);
+        holder_free_all(&third);
+}
+END_TEST
+
+/* What it would unmap lingers, and is charged, until it can. */
+START_TEST(what_a_stopped_process_keeps_lingers)
+{
+        pass_on(MUCH);
+        holder_stop(&one);
+        ck_assert_int_eq(alloc_small(200), GPUMEM_E_TIMED_OUT);
+        ck_assert_uint_gt(daemon_figure(FIGURE_lingering), 0);
+        holder_continue(&one);
+        daemon_await(FIGURE_lingering, 0);
+        ck_assert_int_eq(holder_alloc(&third, SMALL, LONG_MS), 0);
+        holder_check(&third);
+}
+END_TEST
+
+/* Also when the one that has the bytes by now is killed with them in use. */
+START_TEST(what_the_dead_had_is_unmapped)
+{
+        have_idle(&one, MUCH);
+        ck_assert_int_eq(holder_alloc(&other, MUCH, 0), 0);
+        ck_assert_uint_gt(daemon_figure(FIGURE_revocations), 0);
+        holder_kill(&other);
+        daemon_await(FIGURE_reserved, 0);
+        holder_start(&other);
+        ck_assert_int_eq(holder_alloc(&one, MUCH, 0), 0);
+        holder_check(&one);
+        ck_assert_uint_eq(daemon_figure(FIGURE_known_grants), 0);
+}
+END_TEST
+
+/* In whoever's hands: each has what the other had last. */
+START_TEST(it_goes_to_and_fro)
+{
+        uint64_t n_calls, n_known;
+        unsigned i;
+
+        for (i = 0; i < TRIES; i++) {
+                pass_on(MUCH);
+                n_calls = holder_driver_calls(&one) + holder_driver_calls(&other);
+                n_known = daemon_figure(FIGURE_known_grants);
+                for (unsigned j = 0; j < 3; j++)
+                        pass_on(MUCH);
+                if (holder_driver_calls(&one) + holder_driver_calls(&other) == n_calls)
+                        break;
+        }
+        ck_assert_uint_lt(i, TRIES);
+        ck_assert_uint_eq(daemon_figure(FIGURE_known_grants),
+                          n_known + 6 * daemon_figure(FIGURE_blocks));
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("known");
+        TCase *tests = tcase_create("known");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, what_was_anothers_comes_back_known);
+        tcase_add_test(tests, what_is_wanted_elsewhere_is_unmapped);
+        tcase_add_test(tests, what_a_stopped_process_keeps_lingers);
+        tcase_add_test(tests, what_the_dead_had_is_unmapped);
+        tcase_add_test(tests, it_goes_to_and_fro);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

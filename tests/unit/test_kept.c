@@ -1,0 +1,305 @@
+/* What is kept by itself: which blocks, for how long, and which of them serve a request. The pool has
+ * addresses and heaps, and neither a driver nor a daemon. */
+#include <check.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/blocks.h"
+#include "client/service.h"
+#include "tests/suite.h"
+
+#define START      (UINT64_C(1) << 44)
+#define BLOCK      (2 * MIB)
+#define CAPACITY   (1024 * BLOCK)
+#define CONNECTION 3
+#define NOW_US     UINT64_C(5000000)
+#define RECORDS    (2 * KEPT_BLOCKS_MAX)
+
+static struct pool pool;
+static struct service service;
+static struct space_heap heap;
+static struct leased records[RECORDS];
+static unsigned n_records;
+static struct leased_list gone;
+
+static void begin(enum heap_runs runs)
+{
+        memset(&pool, 0, sizeof(pool));
+        memset(records, 0, sizeof(records));
+        n_records = 0;
+        LIST_INIT(&gone);
+        service = (struct service){.running = true, .awake = true, .wake_fd = -1};
+        pool.service = &service;
+        pool.row.n_capacity_bytes = CAPACITY;
+        pool.binding.connection = CONNECTION;
+        kept_init(&pool.kept);
+        space_init(&pool.space);
+        ck_assert_int_eq(arena_new(START, 16 * CAPACITY, &pool.space.arena), 0);
+        space_open(&pool.space, pool.space.arena, runs);
+        space_add(&pool.space, &heap, runs);
+}
+
+static void end(void)
+{
+        struct arena *arena = pool.space.arena;
+
+        heap_check(&heap.heap);
+        space_remove(&pool.space, &heap);
+        space_close(&pool.space);
+        arena_free(arena);
+}
+
+static struct leased *put(uint64_t offset, uint64_t n_bytes)
+{
+        struct leased *leased = &records[n_records++];
+
+        ck_assert_uint_le(n_records, RECORDS);
+        leased->block.at = (struct arena_block){START + offset, n_bytes};
+        leased->number = n_records;
+        leased->connection = CONNECTION;
+        ck_assert_int_eq(arena_put(pool.space.arena, &leased->block.at), 0);
+        return leased;
+}
+
+static struct leased *keep_at(uint64_t offset, uint64_t n_bytes, uint64_t now_us)
+{
+        struct leased *leased = put(offset, n_bytes);
+
+        ck_assert(kept_add(&pool, leased, now_us));
+        return leased;
+}
+
+static struct leased *keep(uint64_t n_bytes)
+{
+        uint64_t offset = n_records ? records[n_records - 1].block.at.start - START +
+                                              leased_bytes(&records[n_records - 1])
+                                    : 0;
+
+        return keep_at(offset, n_bytes, NOW_US);
+}
+
+/* How many are to be unmapped. */
+static unsigned drop(enum kept_drop which, uint64_t now_us)
+{
+        struct leased *leased;
+        unsigned n = 0;
+
+        kept_take_out(&pool, which, now_us, &gone);
+        LIST_FOREACH (leased, &gone, link) {
+                ck_assert_uint_eq(leased->kept_at_us, 0);
+                n++;
+        }
+        LIST_INIT(&gone);
+        return n;
+}
+
+START_TEST(so_many_are_kept)
+{
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < KEPT_BLOCKS_MAX + 3; i++)
+                (void)keep(BLOCK);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 3);
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_uint_eq(records[i].kept_at_us, 0);
+        ck_assert_uint_ne(records[3].kept_at_us, 0);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 0);
+        end();
+}
+END_TEST
+
+START_TEST(so_much_is_kept)
+{
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < KEPT_PART + 1; i++)
+                (void)keep(CAPACITY / KEPT_PART / 2);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), KEPT_PART - 1);
+        (void)keep(CAPACITY / KEPT_PART + BLOCK);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 3);
+        ck_assert(!kept_has_any(&pool));
+        end();
+}
+END_TEST
+
+START_TEST(so_long_it_is_kept)
+{
+        begin(HEAP_JOINED);
+        ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
+        (void)keep_at(0, BLOCK, NOW_US);
+        (void)keep_at(BLOCK, BLOCK, NOW_US + 10);
+        ck_assert_uint_eq(kept_next_us(&pool), NOW_US + KEPT_US);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + KEPT_US - 1), 0);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + KEPT_US), 1);
+        ck_assert_uint_eq(kept_next_us(&pool), NOW_US + 10 + KEPT_US);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + KEPT_US + 10), 1);
+        ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
+        end();
+}
+END_TEST
+
+START_TEST(what_is_wanted_goes_at_once)
+{
+        begin(HEAP_JOINED);
+        (void)keep(BLOCK);
+        (void)keep(BLOCK);
+        ck_assert_uint_eq(drop(KEPT_DROP_FREELY, NOW_US), 2);
+        ck_assert(!kept_has_any(&pool));
+        end();
+}
+END_TEST
+
+/* Nobody would unmap it when the daemon asks. */
+START_TEST(without_a_thread_nothing_is_kept)
+{
+        begin(HEAP_JOINED);
+        service.running = false;
+        ck_assert(!kept_add(&pool, put(0, BLOCK), NOW_US));
+        ck_assert(!kept_has_any(&pool));
+        end();
+}
+END_TEST
+
+START_TEST(a_lost_connection_keeps_nothing)
+{
+        begin(HEAP_JOINED);
+        (void)keep(BLOCK);
+        pool.binding.connection = CONNECTION + 1;
+        ck_assert(!kept_add(&pool, put(GIB, BLOCK), NOW_US));
+        ck_assert_ptr_null(kept_take(&pool, 1, CONNECTION + 1));
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 1);
+        end();
+}
+END_TEST
+
+START_TEST(what_is_registered_stays_until_everything_goes)
+{
+        begin(HEAP_SPLIT);
+        service.running = false;
+        for (unsigned i = 0; i < RECORDS; i++) {
+                struct leased *leased = put(2 * i * BLOCK, BLOCK);
+
+                leased->mapping = MAPPING_REGISTERED;
+                ck_assert(kept_add(&pool, leased, NOW_US));
+        }
+        pool.binding.connection = CONNECTION + 1;
+        ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
+        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + 2 * KEPT_US), 0);
+        ck_assert_uint_eq(drop(KEPT_DROP_FREELY, NOW_US), 0);
+        ck_assert_uint_eq(drop(KEPT_DROP_ALL, NOW_US), RECORDS);
+        end();
+}
+END_TEST
+
+START_TEST(a_block_is_taken_by_its_number)
+{
+        struct leased *leased;
+
+        begin(HEAP_JOINED);
+        (void)keep(BLOCK);
+        leased = keep(BLOCK);
+        ck_assert_ptr_null(kept_take(&pool, 3, CONNECTION));
+        ck_assert_ptr_null(kept_take(&pool, 2, CONNECTION - 1));
+        ck_assert_ptr_eq(kept_take(&pool, 2, CONNECTION), leased);
+        ck_assert_uint_eq(leased->kept_at_us, 0);
+        ck_assert_ptr_null(kept_take(&pool, 2, CONNECTION));
+        ck_assert_uint_eq(drop(KEPT_DROP_ALL, NOW_US), 1);
+        end();
+}
+END_TEST
+
+static void expect_plan(uint64_t n_bytes, uint64_t offset, unsigned n_parts)
+{
+        struct placement placement;
+
+        ck_assert(kept_plan(&pool, &heap, n_bytes, &placement));
+        ck_assert_uint_eq(placement.n_parts, n_parts);
+        ck_assert_uint_eq(placement.parts[0].start, START + offset);
+}
+
+static void expect_no_plan(uint64_t n_bytes)
+{
+        struct placement placement;
+
+        ck_assert(!kept_plan(&pool, &heap, n_bytes, &placement));
+}
+
+START_TEST(blocks_that_touch_serve_together)
+{
+        begin(HEAP_JOINED);
+        expect_no_plan(BLOCK);
+        for (unsigned i = 0; i < 4; i++)
+                (void)keep_at(i * BLOCK, BLOCK, NOW_US);
+        (void)keep_at(GIB, BLOCK, NOW_US);
+        expect_plan(BLOCK, GIB, 1);
+        expect_plan(3 * BLOCK, 0, 3);
+        expect_plan(4 * BLOCK, 0, 4);
+        expect_no_plan(4 * BLOCK + 1);
+        /* One in the midst is had, or given up. */
+        ck_assert_ptr_nonnull(kept_take(&pool, 2, CONNECTION));
+        expect_plan(2 * BLOCK, 2 * BLOCK, 2);
+        expect_no_plan(3 * BLOCK);
+        end();
+}
+END_TEST
+
+START_TEST(runs_that_are_apart_serve_alone)
+{
+        begin(HEAP_SPLIT);
+        (void)keep_at(0, 2 * BLOCK, NOW_US);
+        (void)keep_at(2 * BLOCK, 2 * BLOCK, NOW_US);
+        expect_plan(2 * BLOCK, 2 * BLOCK, 1);
+        expect_no_plan(3 * BLOCK);
+        end();
+}
+END_TEST
+
+START_TEST(the_heaps_own_hole_counts)
+{
+        struct leased *own;
+
+        begin(HEAP_JOINED);
+        own = put(0, BLOCK);
+        ck_assert_int_eq(heap_add_block(&heap.heap, &own->block), 0);
+        (void)keep_at(BLOCK, BLOCK, NOW_US);
+        (void)keep_at(2 * BLOCK, BLOCK, NOW_US);
+        expect_plan(2 * BLOCK, BLOCK, 1);
+        expect_plan(3 * BLOCK, BLOCK, 2);
+        expect_no_plan(4 * BLOCK);
+        ck_assert_int_eq(heap_remove_block(&heap.heap, &own->block), 0);
+        end();
+}
+END_TEST
+
+/* What a large block has more than is asked for would be held for nothing. */
+START_TEST(a_block_that_is_too_large_does_not_serve)
+{
+        begin(HEAP_JOINED);
+        (void)keep(16 * BLOCK);
+        expect_no_plan(BLOCK);
+        expect_no_plan(8 * BLOCK);
+        expect_plan(15 * BLOCK, 0, 1);
+        pool.space.budget.n_peak_bytes = 16 * BLOCK * PLACEMENT_PEAK_PART;
+        expect_plan(BLOCK, 0, 1);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("kept");
+        TCase *tcase = tcase_create("kept");
+
+        suite_add_tcase(suite, tcase);
+        tcase_add_test(tcase, so_many_are_kept);
+        tcase_add_test(tcase, so_much_is_kept);
+        tcase_add_test(tcase, so_long_it_is_kept);
+        tcase_add_test(tcase, what_is_wanted_goes_at_once);
+        tcase_add_test(tcase, without_a_thread_nothing_is_kept);
+        tcase_add_test(tcase, a_lost_connection_keeps_nothing);
+        tcase_add_test(tcase, what_is_registered_stays_until_everything_goes);
+        tcase_add_test(tcase, a_block_is_taken_by_its_number);
+        tcase_add_test(tcase, blocks_that_touch_serve_together);
+        tcase_add_test(tcase, runs_that_are_apart_serve_alone);
+        tcase_add_test(tcase, the_heaps_own_hole_counts);
+        tcase_add_test(tcase, a_block_that_is_too_large_does_not_serve);
+        return run_suite(suite);
+}
