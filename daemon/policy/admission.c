@@ -6,6 +6,8 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/line.h"
+#include "daemon/policy/passing.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
@@ -15,17 +17,18 @@
 
 #define BLOCK_UNIT (2 * MIB)
 
-/* One walk through a queue, oldest request first. */
+/* One walk along a pool's line: a request is before those that are looked at later. */
 struct turn {
         struct pool *pool;
+        struct line_walk walk;
         uint64_t now_ns;
         uint64_t number;
-        uint64_t n_owed_bytes; /* above the pool's limit; then nothing is sure */
-        uint64_t n_sure_bytes; /* room and incoming, less what older requests will take of it */
-        struct looks looks;    /* for idle leases that the request before us may still cause */
-        unsigned n_looks;      /* that those after it may, too */
-        bool held;             /* an older request waits for room, which it gets before others */
-        bool blocked;          /* one of them may wait for ever */
+        uint64_t n_owed_bytes;  /* above the pool's limit; then nothing is sure */
+        uint64_t n_sure_bytes;  /* room and incoming, less what requests before will take of it */
+        struct looks looks;     /* for idle leases that the request before us may still cause */
+        unsigned n_looks;       /* that those after it may, too */
+        bool held;              /* a request before waits for room, which it gets before others */
+        struct passing passing; /* those before that may wait for ever */
 };
 
 static struct holding *holding_of(const struct request *request)
@@ -113,6 +116,8 @@ static bool serve_covered(struct turn *turn, struct request *request)
         r = request_create(request);
         if (r)
                 request_refuse(request, r);
+        else
+                passing_count(&turn->passing);
         return !r;
 }
 
@@ -120,16 +125,17 @@ static void serve_fresh(struct turn *turn, struct request *request)
 {
         uint64_t n_bytes = request->n_bytes;
 
-        request->covered = !turn->blocked && cover(turn, request);
+        request->covered = passing_is_allowed(&turn->passing, request) && cover(turn, request);
         if (request->covered) {
+                passing_mean(&turn->passing);
+                line_mean(&turn->walk, n_bytes);
                 if (serve_covered(turn, request))
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
         } else if (request->deadline_ns <= turn->now_ns) {
                 request_refuse(request, timeout_outcome(request));
         } else {
-                turn->held = true;
-                turn->blocked = true;
+                passing_wait(&turn->passing, request);
         }
 }
 
@@ -193,16 +199,17 @@ static void walk(struct pool *pool, uint64_t now_ns)
                 .n_owed_bytes = pool_debt(pool),
                 .n_looks = IDLE_LOOKS_A_WALK,
         };
-        struct request *request, *next;
+        struct request *request;
 
         if (!turn.n_owed_bytes)
                 turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
                                     totals_reserved(&pool->totals);
-        for (request = TAILQ_FIRST(&pool->waiting); request; request = next) {
-                next = TAILQ_NEXT(request, pool_link);
+        turn.walk = line_begin(&pool->line);
+        while ((request = line_next(&turn.walk))) {
                 if (request->state == REQUEST_WAITING)
                         serve_with_looks(&turn, request);
         }
+        passing_end(&turn.passing);
 }
 
 /* What is charged in one pool may end the wait for a limit in another, or begin one that others
@@ -293,16 +300,30 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
         admission_serve(pool, now_ns);
 }
 
-uint64_t admission_next_deadline(const struct pool *pool)
+static uint64_t next_deadline(const struct holding *holding)
 {
         uint64_t deadline_ns = UINT64_MAX;
         const struct request *request;
 
-        TAILQ_FOREACH (request, &pool->waiting, pool_link) {
+        TAILQ_FOREACH (request, &holding->waiting, line_link) {
                 if (request->state != REQUEST_WAITING || request->covered)
                         continue;
                 if (request->deadline_ns < deadline_ns)
                         deadline_ns = request->deadline_ns;
         }
         return deadline_ns;
+}
+
+uint64_t admission_next_deadline(const struct pool *pool)
+{
+        uint64_t earliest_ns = UINT64_MAX;
+        const struct holding *holding;
+
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
+                uint64_t deadline_ns = next_deadline(holding);
+
+                if (deadline_ns < earliest_ns)
+                        earliest_ns = deadline_ns;
+        }
+        return earliest_ns;
 }

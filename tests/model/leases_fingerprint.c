@@ -153,16 +153,28 @@ static bool is_spared(const struct tenant *tenant)
         return holding->was_robbed && world->now_ns < holding->robbed_ns + IDLE_ROB_NS;
 }
 
+/* What decides who is looked at next, but not by how many bytes. */
+static void add_line(struct text *text, const struct pool *pool)
+{
+        const struct holding *holding, *other;
+        const struct request *request;
+
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
+                TAILQ_FOREACH (other, &pool->line.holdings, line_link)
+                        add(text, other->n_given_bytes < holding->n_given_bytes);
+                TAILQ_FOREACH (request, &holding->waiting, line_link)
+                        add(text, (uint64_t)index_of(request->client) << 8 | request->n_passed);
+        }
+        add(text, UINT32_MAX);
+}
+
 static void add_pool(struct text *text, const struct pool *pool)
 {
-        const struct request *request;
         const struct block *block;
         const struct tenant *tenant;
 
         add(text, pool->unserved);
-        TAILQ_FOREACH (request, &pool->waiting, pool_link)
-                add(text, index_of(request->client));
-        add(text, UINT32_MAX);
+        add_line(text, pool);
         LIST_FOREACH (block, &pool->blocks, pool_link)
                 add_policy_block(text, block);
         for (tenant = world->policy->tenants; tenant; tenant = tenant->hh.next)

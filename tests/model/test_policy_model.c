@@ -485,6 +485,7 @@ static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
              n < 10000 || play.model.n_revoked > n / (play_kind == PLAY_SHARING ? 10000 : 1000));
         must(&play.model, n < 10000 || play_kind == PLAY_SHARING ||
                                   (play.model.n_called_in > 0 && play.model.n_known > 0));
+        must(&play.model, n < 10000 || kind == MODEL_LAZY || play.model.n_passed > n / 10000);
         must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
         end(&play);
         model_deinit(&play.model);
