@@ -96,7 +96,8 @@ static unsigned take_looks(struct turn *turn, unsigned n)
 /* Before a block is made: see room.h. */
 static void thin_out(struct turn *turn, const struct request *request)
 {
-        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK)};
+        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK),
+                              .asker = request->client};
 
         turn->n_sure_bytes += room_thin_out(turn->pool, request->client, request->n_bytes,
                                             turn->now_ns, &looks);
@@ -121,6 +122,17 @@ static bool serve_covered(struct turn *turn, struct request *request)
         return !r;
 }
 
+static bool serve_from_what_there_is(struct turn *turn, struct request *request)
+{
+        struct block *block = choice_find(request, &turn->looks);
+
+        if (!block)
+                return false;
+        turn->pool->n_grants_from_cache++;
+        request_grant(request, block);
+        return true;
+}
+
 static void serve_fresh(struct turn *turn, struct request *request)
 {
         uint64_t n_bytes = request->n_bytes;
@@ -133,7 +145,9 @@ static void serve_fresh(struct turn *turn, struct request *request)
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
         } else if (request->deadline_ns <= turn->now_ns) {
-                request_refuse(request, timeout_outcome(request));
+                turn->looks.back_too = true;
+                if (!serve_from_what_there_is(turn, request))
+                        request_refuse(request, timeout_outcome(request));
         } else {
                 passing_wait(&turn->passing, request);
         }
@@ -152,16 +166,20 @@ static void wait_for_limit(struct turn *turn, struct request *request, const str
 /* Whether a limit holds the request up, also after what its side does not use was taken back. */
 static bool is_held(struct turn *turn, const struct request *request, struct limit_hit *ret_hit)
 {
+        bool is_relieved;
+
         if (!quota_holds(request, turn->number, ret_hit))
                 return false;
-        return ret_hit->why != LIMIT_WOULD_BE_PASSED ||
-               !idle_relieve(request, ret_hit, &turn->looks);
+        turn->looks.back_too = request->deadline_ns <= turn->now_ns;
+        is_relieved = ret_hit->why == LIMIT_WOULD_BE_PASSED &&
+                      idle_relieve(request, ret_hit, &turn->looks);
+        turn->looks.back_too = false;
+        return !is_relieved;
 }
 
 static void serve_one(struct turn *turn, struct request *request)
 {
         struct limit_hit hit;
-        struct block *block;
 
         if (quota_is_hopeless(request->client, turn->pool, request->n_bytes, &hit)) {
                 request_refuse_limit(request, &hit);
@@ -171,21 +189,19 @@ static void serve_one(struct turn *turn, struct request *request)
                 wait_for_limit(turn, request, &hit);
                 return;
         }
-        block = choice_find(request, &turn->looks);
-        if (block) {
-                turn->pool->n_grants_from_cache++;
-                request_grant(request, block);
-        } else if (request->n_bytes > turn->pool->settings.max_bytes) {
+        if (serve_from_what_there_is(turn, request))
+                return;
+        if (request->n_bytes > turn->pool->settings.max_bytes)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
-        } else {
+        else
                 serve_fresh(turn, request);
-        }
 }
 
 /* Looks are shared out, or one that waits in vain would leave none for those behind it. */
 static void serve_with_looks(struct turn *turn, struct request *request)
 {
-        turn->looks.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST);
+        turn->looks = (struct looks){.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST),
+                                     .asker = request->client};
         serve_one(turn, request);
         turn->n_looks += turn->looks.n_left;
 }

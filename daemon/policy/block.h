@@ -45,7 +45,9 @@ struct block {
         struct free_all *free_all; /* the one that waits for its release, or NULL */
         uint64_t made_ns;          /* when it was ordered */
         uint64_t since_ns;         /* when its state changed last */
-        uint64_t cached_at;        /* in CACHED: number of that caching in its pool */
+        uint64_t taken_from; /* number of the client that it was last taken from for another */
+        uint64_t taken_ns;   /* when */
+        uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
         uint32_t n_leases; /* these */
         uint32_t n_busy;   /* of these leases */

@@ -45,6 +45,8 @@ struct holding {
         TAILQ_ENTRY(holding) line_link;
         uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
         bool was_robbed;
+        uint64_t search;        /* the last one for idle leases to take for another tenant */
+        uint64_t n_found_bytes; /* of this one, in it */
 };
 
 /* What waits in a queue is looked at whenever the queue is served. */

@@ -128,6 +128,20 @@ static uint64_t index_of(const struct client *client)
         return party ? (uint64_t)(party - world->parties) + 1 : 0;
 }
 
+/* Whom it is not for at present. */
+static uint64_t barred_of(const struct block *block)
+{
+        if (!block->taken_from || world->now_ns >= block->taken_ns + IDLE_BACK_NS)
+                return 0;
+        for (unsigned i = 0; i < ARRAY_SIZE(world->parties); i++) {
+                const struct client *client = world->parties[i].client;
+
+                if (client && client->number == block->taken_from)
+                        return i + 1;
+        }
+        return 0;
+}
+
 static void add_policy_block(struct text *text, const struct block *block)
 {
         const struct lease *lease;
@@ -138,6 +152,7 @@ static void add_policy_block(struct text *text, const struct block *block)
         TAILQ_FOREACH (lease, &block->leases, block_link)
                 add_lease(text, lease->id);
         add(text, UINT32_MAX);
+        add(text, barred_of(block));
         /* Its places in the lists. */
         if (block->state != BLOCK_CACHED && !block_may_be_idle(block))
                 return;

@@ -52,6 +52,9 @@ struct model_block {
         bool release_ordered;
         bool evicted; /* since the last comparison, for room */
         bool spoiled;
+        const struct model_client *lost_by;    /* the lease that was revoked last */
+        const struct model_client *taken_from; /* the same, when it was granted to another last */
+        uint64_t taken_ns;
         bool was_idle; /* it was revoked since the last comparison */
         enum order_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
@@ -168,6 +171,7 @@ struct model {
         uint64_t n_revoked;
         uint64_t n_called_in;
         uint64_t n_known;
+        uint64_t n_taken_back;
 };
 
 void model_init(struct model *model, enum model_kind kind);

@@ -155,11 +155,14 @@ static void check_first_must_wait(struct model *model, const struct model_reques
 static void check_waiting(struct model *model)
 {
         uint64_t earliest_ns = policy_next_deadline(model->policy), expected_ns = UINT64_MAX;
+        const struct model_request *request, *first[MODEL_N_POOLS];
         bool is_idle = true;
-        const struct model_request *request;
 
-        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
                 is_idle = is_idle && model->pools[i].n_jobs == 0;
+                first[i] = model->kind == MODEL_EXACT && !model->unserved ? first_in_turn(model, i)
+                                                                          : NULL;
+        }
         TAILQ_FOREACH (request, &model->requests, link) {
                 uint32_t pool = request->ask.pool;
 
@@ -179,8 +182,7 @@ static void check_waiting(struct model *model)
                 if (model_held(model, request))
                         continue;
                 must(model, request->ask.n_bytes <= model->pools[pool].max_bytes);
-                if (model->kind == MODEL_EXACT && !model->unserved &&
-                    request == first_in_turn(model, pool))
+                if (request == first[pool])
                         check_first_must_wait(model, request);
         }
         must(model, earliest_ns >= expected_ns && earliest_ns > model->now_ns);

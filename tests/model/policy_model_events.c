@@ -120,11 +120,17 @@ static void drop(struct model *model, struct model_client *client)
 
 static void take_sign(struct model *model, struct model_client *client, bool is_last, bool is_gone)
 {
+        struct model_block *block;
+
         must(model, is_gone == is_last);
         happened(model);
         if (!is_last) {
                 drop(model, client);
                 return;
+        }
+        LIST_FOREACH (block, &model->blocks, link) {
+                block->lost_by = block->lost_by == client ? NULL : block->lost_by;
+                block->taken_from = block->taken_from == client ? NULL : block->taken_from;
         }
         while (!LIST_EMPTY(&client->leases))
                 end_mapping(model, LIST_FIRST(&client->leases));

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/idle.h"
 #include "daemon/policy/passing.h"
 #include "tests/model/policy_model.h"
 
@@ -261,6 +262,26 @@ void model_add_lease(struct model *model, struct model_client *client, struct mo
         LIST_INSERT_HEAD(&client->leases, lease, client_link);
 }
 
+/* For a limit's sake it may have been revoked for somebody else. */
+static bool has_limits(const struct model *model)
+{
+        return policy_limits(model->policy) != NULL;
+}
+
+/* What was taken from a client is not taken back at once, unless it costs nothing or there is no time. */
+static void check_taken(struct model *model, const struct model_request *request,
+                        struct model_block *block, bool known)
+{
+        bool is_taken_back = block->taken_from == request->client &&
+                             model->now_ns < block->taken_ns + IDLE_BACK_NS;
+
+        if (is_taken_back && !known && model->kind == MODEL_EXACT && !has_limits(model))
+                must(model, request->ask.deadline_ns <= model->now_ns);
+        model->n_taken_back += block->taken_from == request->client;
+        block->taken_from = block->lost_by;
+        block->taken_ns = model->now_ns;
+}
+
 static void take_grant(struct model *model, const struct order *order)
 {
         struct model_request *request = request_of(model, order);
@@ -273,6 +294,8 @@ static void take_grant(struct model *model, const struct order *order)
         must(model, block_backing(order->block) == block);
         must(model, order->known == (request->ask.known_will_do && maps(request->client, block)));
         model->n_known += order->known;
+        if (block->state == MODEL_CACHED && block->was_idle)
+                check_taken(model, request, block, order->known);
         if (block->state == MODEL_CACHED) {
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/idle.h"
 #include "proto/board.h"
 #include "tests/model/policy_model.h"
 #include "tests/model/policy_worker.h"
@@ -329,7 +330,7 @@ static void work(struct play *play)
 
 static void pass_time(struct play *play)
 {
-        play->model.now_ns += below(play, 40);
+        play->model.now_ns += one_in(play, 20) ? below(play, IDLE_ROB_NS) : below(play, 40);
         model_expire(&play->model);
 }
 
