@@ -272,7 +272,7 @@ struct gpumem_info {
 GPUMEM_API int gpumem_describe(struct gpumem_client *client, const void *pointer,
                                struct gpumem_info *ret_info);
 
-#define GPUMEM_TEXT_BYTES 120
+#define GPUMEM_TEXT_BYTES 400
 
 struct gpumem_refusal {
         size_t struct_size;    /* set by the caller */
@@ -280,7 +280,9 @@ struct gpumem_refusal {
         enum gpumem_kind kind; /* these three as they were asked for */
         int32_t place;
         uint64_t n_bytes;
-        char text[GPUMEM_TEXT_BYTES]; /* for people: what the daemon said, as far as it was asked */
+        /* For people: what the daemon said, as far as it was asked. Why, who holds the memory (of the
+         * caller's tenant the largest clients by name, pid and bytes; of others the sum), what to do. */
+        char text[GPUMEM_TEXT_BYTES];
 };
 
 /* The last allocation that was refused to the calling thread, with this client: for want of memory,

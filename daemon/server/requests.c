@@ -56,6 +56,7 @@ static void welcome(struct session *session, uint32_t serial, int board_fd)
         frame.welcome = (struct message_welcome){
                 .version = PROTO_VERSION,
                 .n_slots = CLIENT_N_SLOTS,
+                .features = session->features,
                 .incarnation = server->incarnation,
                 .n_board_bytes = session->n_board_bytes,
                 .n_pools = server->n_pools,
@@ -73,6 +74,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         int r;
 
         memcpy(session->program, frame->hello.program, sizeof(session->program));
+        session->features = frame->hello.features & PROTO_FEATURES;
         r = make_board(session, &board_fd);
         if (!r)
                 r = policy_add_client(session->server->policy, session->peer.uid, CLIENT_N_SLOTS,
