@@ -266,7 +266,11 @@ struct pool_figures {
 int policy_pool_figures(const struct policy *policy, uint32_t pool,
                         struct pool_figures *ret_figures);
 
-/* Bytes of the pool's leases that are idle at this moment: looks at every word. */
+/* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
+ * that sums agree. */
+void policy_see_idle(struct policy *policy);
+
+/* Bytes of the pool's leases that were idle then. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */

@@ -112,7 +112,7 @@ int server_open_hangup(struct server *server, const struct server_options *optio
 /* Says in the log which rules have no effect on this machine. */
 void server_check_rules(const struct server *server, const struct settings *settings);
 
-/* A sealed memfd with a row of figures for each pool. */
+/* A sealed memfd with a row of figures for each pool; of idle leases as policy_see_idle saw them. */
 int stats_make(struct server *server, int *ret_fd);
 
 static inline uint64_t server_now_ns(const struct server *server)

@@ -146,6 +146,7 @@ static void take_stats(struct session *session, const struct frame *frame)
         int fd = -1;
         struct frame reply = FRAME_NULL;
 
+        policy_see_idle(session->server->policy);
         if (stats_make(session->server, &fd)) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
                 return;

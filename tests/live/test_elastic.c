@@ -5,6 +5,7 @@
 #include "gpumem.h"
 #include "tests/live/daemon.h"
 #include "tests/live/holder.h"
+#include "tests/live/listed.h"
 #include "tests/suite.h"
 
 /* Of 256 MiB: two processes cannot both have it. */
@@ -55,6 +56,44 @@ START_TEST(what_is_free_is_anothers)
                 holder_free_all(&other);
         }
         end_both();
+}
+END_TEST
+
+static void await_idle(void)
+{
+        for (unsigned i = 0; i < LONG_MS; i++) {
+                if (daemon_figure(FIGURE_idle) &&
+                    daemon_figure(FIGURE_idle) == daemon_figure(FIGURE_leased))
+                        return;
+                sleep_ms(1);
+        }
+        ck_abort_msg("what nobody uses is not idle");
+}
+
+START_TEST(what_is_idle_is_listed)
+{
+        uint64_t n_idle_bytes = 0;
+        struct listed listed;
+
+        holder_start(&one);
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
+        holder_free_all(&one);
+        await_idle();
+        listed = listed_now(MESSAGE_CLIENTS);
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                const struct client_row *row = &listed.clients[i];
+
+                ck_assert_uint_eq(row->device_idle, row->device_leased);
+                ck_assert(!row->device_idle || row->pid == (uint32_t)one.pid);
+                n_idle_bytes += row->device_idle;
+        }
+        ck_assert_uint_ge(n_idle_bytes, MOST);
+        listed_free(&listed);
+        listed = listed_now(MESSAGE_BLOCKS);
+        for (uint32_t i = 0; i < listed.n_rows; i++)
+                ck_assert_uint_eq(listed.blocks[i].state, LISTED_IDLE);
+        listed_free(&listed);
+        holder_end(&one);
 }
 END_TEST
 
@@ -186,6 +225,7 @@ int main(void)
         tcase_set_timeout(tests, 120);
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, what_is_free_is_anothers);
+        tcase_add_test(tests, what_is_idle_is_listed);
         tcase_add_test(tests, a_part_of_it_is_too);
         tcase_add_test(tests, a_stopped_process_holds_nothing_up);
         tcase_add_test(tests, what_work_uses_is_not_idle);
