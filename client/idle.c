@@ -55,9 +55,21 @@ static bool returns_by_itself(const struct pool *pool)
                pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
 }
 
+static void note_revoked(struct pool *pool, uint64_t n_bytes)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_REVOKED,
+                                     .memory = pool->memory.kind,
+                                     .place = pool_place(pool),
+                                     .n_bytes = n_bytes};
+
+        if (n_bytes)
+                events_note(pool->uplink->events, &event);
+}
+
 void idle_take_revoked(struct pool *pool, struct leased_list *list)
 {
         struct heap_block *block;
+        uint64_t n_bytes = 0;
 
         if (!pool->space.arena)
                 return;
@@ -68,8 +80,11 @@ void idle_take_revoked(struct pool *pool, struct leased_list *list)
                 pool->space.n_reserved_bytes -= block->at.n_bytes;
                 pool_discount_block(pool, block->at.n_bytes);
                 leased->is_revoked = true;
+                /* One without a word was lost with its connection: that is told otherwise. */
+                n_bytes += block->word ? block->at.n_bytes : 0;
                 LIST_INSERT_HEAD(list, leased, link);
         }
+        note_revoked(pool, n_bytes);
 }
 
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
