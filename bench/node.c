@@ -31,7 +31,9 @@ struct node {
 
 int node_new(uint64_t n_device_bytes, struct node **ret_node)
 {
-        struct policy_pool pool = {POLICY_DEVICE, n_device_bytes, n_device_bytes};
+        struct policy_pool pool = {.kind = POLICY_DEVICE,
+                                   .max_bytes = n_device_bytes,
+                                   .capacity_bytes = n_device_bytes};
         struct node *node = calloc(1, sizeof(*node));
         int r;
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -76,21 +77,37 @@ static bool is_reply(const struct waiter *waiter, const struct frame *frame)
                (frame->kind == MESSAGE_KNOWN && waiter->reply_kind == MESSAGE_LEASED);
 }
 
+static bool is_refusal(const struct frame *frame, int *ret_code, const char **ret_text)
+{
+        if (frame->kind == MESSAGE_ERROR) {
+                *ret_code = (int)frame->error.code;
+                *ret_text = frame->error.text;
+        } else if (frame->kind == MESSAGE_REFUSED) {
+                *ret_code = (int)frame->refused.code;
+                *ret_text = frame->refused.text;
+        } else {
+                return false;
+        }
+        return true;
+}
+
 /* An answer to nobody is an ERROR for something sent by link_send, or a reply whose waiter was told
  * of the end: nothing hangs on it. */
 static void take_answer(struct link *link, const struct frame *frame, struct fdset *fds)
 {
         struct waiter *waiter = find_waiter(link, frame->serial);
+        const char *text = NULL;
+        int code = 0;
+        bool refused = is_refusal(frame, &code, &text);
 
-        if (frame->kind == MESSAGE_ERROR)
-                log_debug("daemon: %s: %s", gpumem_strerror((int)frame->error.code),
-                          frame->error.text);
+        if (refused)
+                log_debug("daemon: %s: %s", gpumem_strerror(code), text);
         if (!waiter)
                 return;
-        if (frame->kind == MESSAGE_ERROR) {
+        if (refused) {
                 *waiter->reply = *frame;
-                memcpy(link->refusal, frame->error.text, sizeof(link->refusal));
-                answer(waiter, (int)frame->error.code);
+                (void)snprintf(link->refusal, sizeof(link->refusal), "%s", text);
+                answer(waiter, code);
         } else if (is_reply(waiter, frame)) {
                 *waiter->reply = *frame;
                 *waiter->fds = *fds;
@@ -287,6 +304,7 @@ static int say_hello(struct link *link, const struct link_hello *said,
 
         hello.hello.magic = PROTO_MAGIC;
         hello.hello.version = PROTO_VERSION;
+        hello.hello.features = PROTO_FEATURES;
         hello.hello.incarnation = said->incarnation;
         hello.hello.n_held_bytes = said->n_held_bytes;
         proto_put_text(hello.hello.program, sizeof(hello.hello.program), said->program);

@@ -50,7 +50,7 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
               enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 
 /* What the daemon said when it last refused a call of any thread; empty before that. */
-#define LINK_REFUSAL_MAX 120
+#define LINK_REFUSAL_MAX 400
 void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX]);
 
 /* Sends what has no answer; an ERROR about it is passed over. */

@@ -123,28 +123,37 @@ static enum table_align align_of(const struct row_field *field)
         return TABLE_RIGHT;
 }
 
+/* Names differ most in length: they stand last, wherever rows have them. */
+static const struct row_field *column(const struct row_list *list, unsigned n)
+{
+        for (unsigned of_text = 0; of_text < 2; of_text++) {
+                for (unsigned i = 0; i < list->n_fields; i++) {
+                        const struct row_field *field = &list->fields[i];
+
+                        if (*field->heading && (field->type == ROW_TYPE_TEXT) == of_text &&
+                            n-- == 0)
+                                return field;
+                }
+        }
+        return NULL;
+}
+
 static int print_table(const struct listing *listing, const struct listed *listed)
 {
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
         const struct row_list *list = listing->list;
+        const struct row_field *field;
 
-        for (unsigned i = 0; i < list->n_fields; i++) {
-                if (*list->fields[i].heading)
-                        table_add_column(&table, list->fields[i].heading,
-                                         align_of(&list->fields[i]));
-        }
+        for (unsigned i = 0; (field = column(list, i)); i++)
+                table_add_column(&table, field->heading, align_of(field));
         for (uint32_t n = 0; n < listed->n_rows; n++) {
                 struct table_row *row = table_add_row(&table);
-                unsigned cell = 0;
 
                 if (!row)
                         return report_failure(listing->name, -ENOMEM);
-                for (unsigned i = 0; i < list->n_fields; i++) {
-                        if (*list->fields[i].heading)
-                                format_cell(row->cells[cell++], &list->fields[i],
-                                            listed->rows + n * list->n_row_bytes);
-                }
+                for (unsigned i = 0; (field = column(list, i)); i++)
+                        format_cell(row->cells[i], field, listed->rows + n * list->n_row_bytes);
         }
         table_print(&table, stdout);
         return STATUS_OK;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#define TABLE_COLUMNS_MAX 16
+#define TABLE_COLUMNS_MAX 20
 #define TABLE_CELL_MAX    72
 
 enum table_align { TABLE_LEFT, TABLE_RIGHT };

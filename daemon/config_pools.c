@@ -9,6 +9,7 @@
 
 static const char allowed_devices[] = "an index, a UUID as nvidia-smi -L prints it, or \"all\"";
 static const char allowed_sizes[] = "2MiB and more, as bytes or a text with a unit: \"12GiB\"";
+static const char allowed_minima[] = "0 and more, as bytes or a text with a unit: \"12GiB\"";
 static const char allowed_nodes[] = "the number of a NUMA node, or \"all\"";
 
 static int digit(char c)
@@ -78,6 +79,20 @@ static void read_node(struct reader *reader, const char *path, const json_t *jso
         }
 }
 
+static void read_minimum(struct reader *reader, const char *up, const json_t *json,
+                         struct pool_rule *rule)
+{
+        const json_t *bytes = json_object_get(json, "min_bytes");
+        char path[KEY_PATH_MAX];
+
+        if (!bytes)
+                return;
+        key_path(path, up, "min_bytes");
+        rule->says_min = reader_size(reader, path, bytes, 0, allowed_minima, &rule->min_bytes);
+        if (rule->says_min && rule->max_bytes && rule->min_bytes > rule->max_bytes)
+                reader_refuse(reader, path, bytes, "minimum", "max_bytes of this pool at most");
+}
+
 static void read_limit(struct reader *reader, const char *up, const json_t *json,
                        struct pool_rule *rule)
 {
@@ -85,7 +100,8 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
         const json_t *fraction = json_object_get(json, "max_fraction");
         char path[KEY_PATH_MAX];
 
-        if (!bytes && !fraction && !json_object_get(json, "backing"))
+        if (!bytes && !fraction && !json_object_get(json, "min_bytes") &&
+            !json_object_get(json, "backing"))
                 reader_complain(reader, up,
                                 "no limit; allowed: \"max_bytes\", \"max_fraction\", or both: the "
                                 "smaller one holds");
@@ -119,8 +135,8 @@ static void read_backing(struct reader *reader, const char *up, const json_t *js
 static void read_rule(struct reader *reader, const char *up, const json_t *json,
                       struct pool_rule *rule)
 {
-        static const char *const keys[] = {"device",       "pinned",  "max_bytes",
-                                           "max_fraction", "backing", NULL};
+        static const char *const keys[] = {"device",    "pinned",  "max_bytes", "max_fraction",
+                                           "min_bytes", "backing", NULL};
         const json_t *device = json_object_get(json, "device");
         const json_t *pinned = json_object_get(json, "pinned");
         char path[KEY_PATH_MAX];
@@ -138,6 +154,7 @@ static void read_rule(struct reader *reader, const char *up, const json_t *json,
                 read_node(reader, path, pinned, rule);
         }
         read_limit(reader, up, json, rule);
+        read_minimum(reader, up, json, rule);
         read_backing(reader, up, json, rule);
 }
 

@@ -305,7 +305,7 @@ struct gpumem_info {
 GPUMEM_API int gpumem_describe(struct gpumem_client *client, const void *pointer,
                                struct gpumem_info *ret_info);
 
-#define GPUMEM_TEXT_BYTES 120
+#define GPUMEM_TEXT_BYTES 400
 
 struct gpumem_refusal {
         size_t struct_size;    /* set by the caller */
@@ -313,7 +313,9 @@ struct gpumem_refusal {
         enum gpumem_kind kind; /* these three as they were asked for */
         int32_t place;
         uint64_t n_bytes;
-        char text[GPUMEM_TEXT_BYTES]; /* for people: what the daemon said, as far as it was asked */
+        /* For people: what the daemon said, as far as it was asked. Why, who holds the memory (of the
+         * caller's tenant the largest clients by name, pid and bytes; of others the sum), what to do. */
+        char text[GPUMEM_TEXT_BYTES];
 };
 
 /* The last allocation that was refused to the calling thread, with this client: for want of memory,
@@ -329,7 +331,9 @@ enum gpumem_event_kind {
         GPUMEM_EVENT_PRESSURE = 1,
         /* gpumem_alloc refused; result, memory, place, n_bytes, text as in gpumem_refusal. */
         GPUMEM_EVENT_REFUSED = 2,
-        /* 3: for memory that is taken away, which does not happen yet. */
+        /* Blocks that this process kept and did not use were taken for others: n_bytes of them in the pool of
+         * memory and place. What is allocated is never taken. */
+        GPUMEM_EVENT_REVOKED = 3,
         /* The connection has ended. What is allocated stays; the next allocation that needs a block
          * connects anew. */
         GPUMEM_EVENT_DAEMON_LOST = 4,
@@ -351,9 +355,10 @@ struct gpumem_event {
 typedef void gpumem_event_callback(const struct gpumem_event *event, void *argument);
 
 /* Has `callback` told what happens; NULL: nothing. At most one event of a kind is told in a second.
- * The library has no thread of its own: a thread that finds something out while it allocates, frees
- * or asks tells it before that call returns, holding no lock. So several threads may be in the
- * callback at once, and the end of a daemon is told when somebody needed it.
+ * No thread of the library's own is ever in it: a thread that finds something out while it allocates,
+ * frees or asks tells it before that call returns, holding no lock; what the library's own threads find
+ * out is told by the next such call. So several threads may be in the callback at once, and the end of a
+ * daemon is told when somebody needed it.
  * In the callback every function may be called but this one and gpumem_disconnect, which does
  * nothing there; what such calls find out is told by a later call.
  * When this returns the callback that was set before is not running any more, nor will be.

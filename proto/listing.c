@@ -5,9 +5,9 @@
 
 #include "base/err.h"
 
-static_assert(sizeof(struct client_row) == 248, "rows have no padding");
+static_assert(sizeof(struct client_row) == 264, "rows have no padding");
 static_assert(sizeof(struct block_row) == 80, "rows have no padding");
-static_assert(sizeof(struct tenant_row) == 96, "rows have no padding");
+static_assert(sizeof(struct tenant_row) == 104, "rows have no padding");
 
 #define FIELD(field, type, unit, heading)                                 \
         {                                                                 \
@@ -77,10 +77,9 @@ const char *listed_client_name(uint64_t state)
 const char *listed_block_name(uint64_t state)
 {
         static const char *const names[] = {
-                [LISTED_LEASED] = "leased",
-                [LISTED_CACHED] = "cached",
-                [LISTED_LINGERING] = "lingering",
-                [LISTED_SUM] = "others",
+                [LISTED_LEASED] = "leased",       [LISTED_CACHED] = "cached",
+                [LISTED_LINGERING] = "lingering", [LISTED_SUM] = "others",
+                [LISTED_IDLE] = "idle",
         };
 
         return name_of(names, ARRAY_SIZE(names), state);

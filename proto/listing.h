@@ -33,7 +33,8 @@ enum listed_block {
         LISTED_LEASED = 1,
         LISTED_CACHED,
         LISTED_LINGERING,
-        LISTED_SUM, /* a row of other tenants */
+        LISTED_SUM,  /* a row of other tenants */
+        LISTED_IDLE, /* leased, but not used by its client at present */
 };
 
 #define ROW_U32(field, unit, heading, text)     uint32_t field;

@@ -31,6 +31,22 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_POOL_VMM        UINT32_C(1)
 #define PROTO_POOL_PROPERTIES UINT32_C(1)
 
+/* Features: a bit of HELLO that WELCOME says too is in force. */
+#define PROTO_FEATURE_REFUSED UINT64_C(1) /* a LEASE is answered by REFUSED, not by ERROR */
+#define PROTO_FEATURES        UINT64_C(1)
+
+/* Why a LEASE was refused. */
+enum proto_refused {
+        PROTO_REFUSED_OTHERWISE,     /* not for want of memory */
+        PROTO_REFUSED_QUOTA,         /* a limit of the client or its tenant */
+        PROTO_REFUSED_POOL_FULL,     /* others hold it */
+        PROTO_REFUSED_DEVICE_FULL,   /* the driver has none, though the pool would allow it */
+        PROTO_REFUSED_LINGERING,     /* what was taken from clients, and not unmapped, is enough */
+        PROTO_REFUSED_IDLE,          /* what is leased and not used is enough */
+        PROTO_REFUSED_FRAGMENTATION, /* so is what lies in blocks beside allocations */
+        PROTO_REFUSED_N,
+};
+
 #define PROTO_LEASE_KNOWN      UINT32_C(1) /* flag: KNOWN will do */
 #define PROTO_LEASE_ONLY_KNOWN UINT32_C(2) /* flag: nothing else will */
 #define PROTO_LEASE_KEEPS      UINT32_C(4) /* flag: it is not unmapped when that is asked for */

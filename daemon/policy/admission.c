@@ -6,6 +6,8 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/line.h"
+#include "daemon/policy/passing.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
@@ -15,17 +17,18 @@
 
 #define BLOCK_UNIT (2 * MIB)
 
-/* One walk through a queue, oldest request first. */
+/* One walk along a pool's line: a request is before those that are looked at later. */
 struct turn {
         struct pool *pool;
+        struct line_walk walk;
         uint64_t now_ns;
         uint64_t number;
-        uint64_t n_owed_bytes; /* above the pool's limit; then nothing is sure */
-        uint64_t n_sure_bytes; /* room and incoming, less what older requests will take of it */
-        struct looks looks;    /* for idle leases that the request before us may still cause */
-        unsigned n_looks;      /* that those after it may, too */
-        bool held;             /* an older request waits for room, which it gets before others */
-        bool blocked;          /* one of them may wait for ever */
+        uint64_t n_owed_bytes;  /* above the pool's limit; then nothing is sure */
+        uint64_t n_sure_bytes;  /* room and incoming, less what requests before will take of it */
+        struct looks looks;     /* for idle leases that the request before us may still cause */
+        unsigned n_looks;       /* that those after it may, too */
+        bool held;              /* a request before waits for room, which it gets before others */
+        struct passing passing; /* those before that may wait for ever */
 };
 
 static struct holding *holding_of(const struct request *request)
@@ -93,7 +96,8 @@ static unsigned take_looks(struct turn *turn, unsigned n)
 /* Before a block is made: see room.h. */
 static void thin_out(struct turn *turn, const struct request *request)
 {
-        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK)};
+        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK),
+                              .asker = request->client};
 
         turn->n_sure_bytes += room_thin_out(turn->pool, request->client, request->n_bytes,
                                             turn->now_ns, &looks);
@@ -113,23 +117,39 @@ static bool serve_covered(struct turn *turn, struct request *request)
         r = request_create(request);
         if (r)
                 request_refuse(request, r);
+        else
+                passing_count(&turn->passing);
         return !r;
+}
+
+static bool serve_from_what_there_is(struct turn *turn, struct request *request)
+{
+        struct block *block = choice_find(request, &turn->looks);
+
+        if (!block)
+                return false;
+        turn->pool->n_grants_from_cache++;
+        request_grant(request, block);
+        return true;
 }
 
 static void serve_fresh(struct turn *turn, struct request *request)
 {
         uint64_t n_bytes = request->n_bytes;
 
-        request->covered = !turn->blocked && cover(turn, request);
+        request->covered = passing_is_allowed(&turn->passing, request) && cover(turn, request);
         if (request->covered) {
+                passing_mean(&turn->passing);
+                line_mean(&turn->walk, n_bytes);
                 if (serve_covered(turn, request))
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
         } else if (request->deadline_ns <= turn->now_ns) {
-                request_refuse(request, timeout_outcome(request));
+                turn->looks.back_too = true;
+                if (!serve_from_what_there_is(turn, request))
+                        request_refuse(request, timeout_outcome(request));
         } else {
-                turn->held = true;
-                turn->blocked = true;
+                passing_wait(&turn->passing, request);
         }
 }
 
@@ -146,16 +166,20 @@ static void wait_for_limit(struct turn *turn, struct request *request, const str
 /* Whether a limit holds the request up, also after what its side does not use was taken back. */
 static bool is_held(struct turn *turn, const struct request *request, struct limit_hit *ret_hit)
 {
+        bool is_relieved;
+
         if (!quota_holds(request, turn->number, ret_hit))
                 return false;
-        return ret_hit->why != LIMIT_WOULD_BE_PASSED ||
-               !idle_relieve(request, ret_hit, &turn->looks);
+        turn->looks.back_too = request->deadline_ns <= turn->now_ns;
+        is_relieved = ret_hit->why == LIMIT_WOULD_BE_PASSED &&
+                      idle_relieve(request, ret_hit, &turn->looks);
+        turn->looks.back_too = false;
+        return !is_relieved;
 }
 
 static void serve_one(struct turn *turn, struct request *request)
 {
         struct limit_hit hit;
-        struct block *block;
 
         if (quota_is_hopeless(request->client, turn->pool, request->n_bytes, &hit)) {
                 request_refuse_limit(request, &hit);
@@ -165,23 +189,21 @@ static void serve_one(struct turn *turn, struct request *request)
                 wait_for_limit(turn, request, &hit);
                 return;
         }
-        block = choice_find(request, &turn->looks);
-        if (block) {
-                turn->pool->n_grants_from_cache++;
-                request_grant(request, block);
-        } else if (request->only_known) {
+        if (serve_from_what_there_is(turn, request))
+                return;
+        if (request->only_known)
                 request_refuse(request, GPUMEM_E_REFUSED);
-        } else if (request->n_bytes > turn->pool->settings.max_bytes) {
+        else if (request->n_bytes > turn->pool->settings.max_bytes)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
-        } else {
+        else
                 serve_fresh(turn, request);
-        }
 }
 
 /* Looks are shared out, or one that waits in vain would leave none for those behind it. */
 static void serve_with_looks(struct turn *turn, struct request *request)
 {
-        turn->looks.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST);
+        turn->looks = (struct looks){.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST),
+                                     .asker = request->client};
         serve_one(turn, request);
         turn->n_looks += turn->looks.n_left;
 }
@@ -195,16 +217,17 @@ static void walk(struct pool *pool, uint64_t now_ns)
                 .n_owed_bytes = pool_debt(pool),
                 .n_looks = IDLE_LOOKS_A_WALK,
         };
-        struct request *request, *next;
+        struct request *request;
 
         if (!turn.n_owed_bytes)
                 turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
                                     totals_reserved(&pool->totals);
-        for (request = TAILQ_FIRST(&pool->waiting); request; request = next) {
-                next = TAILQ_NEXT(request, pool_link);
+        turn.walk = line_begin(&pool->line);
+        while ((request = line_next(&turn.walk))) {
                 if (request->state == REQUEST_WAITING)
                         serve_with_looks(&turn, request);
         }
+        passing_end(&turn.passing);
 }
 
 /* What is charged in one pool may end the wait for a limit in another, or begin one that others
@@ -295,16 +318,30 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
         admission_serve(pool, now_ns);
 }
 
-uint64_t admission_next_deadline(const struct pool *pool)
+static uint64_t next_deadline(const struct holding *holding)
 {
         uint64_t deadline_ns = UINT64_MAX;
         const struct request *request;
 
-        TAILQ_FOREACH (request, &pool->waiting, pool_link) {
+        TAILQ_FOREACH (request, &holding->waiting, line_link) {
                 if (request->state != REQUEST_WAITING || request->covered)
                         continue;
                 if (request->deadline_ns < deadline_ns)
                         deadline_ns = request->deadline_ns;
         }
         return deadline_ns;
+}
+
+uint64_t admission_next_deadline(const struct pool *pool)
+{
+        uint64_t earliest_ns = UINT64_MAX;
+        const struct holding *holding;
+
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
+                uint64_t deadline_ns = next_deadline(holding);
+
+                if (deadline_ns < earliest_ns)
+                        earliest_ns = deadline_ns;
+        }
+        return earliest_ns;
 }

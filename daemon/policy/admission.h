@@ -1,4 +1,4 @@
-/* Who is served next: every request goes through its pool's queue.
+/* Who is served next: every request goes through its pool's line.
  *
  * A request is served by a cached block of its tenant, else by one that another client of the tenant
  * leases and does not use, else by a new block in the room that the pool has left, else by one in the
@@ -8,11 +8,11 @@
  * What nobody uses does not pile up beside what is used: where a new block of a device is made although
  * more than a little is cached or idle that did not serve the request, as much of that goes (room.h).
  *
- * Fairness: room goes to requests in the order of asking, whatever their size. A younger one never
- * takes room that an older one waits for, nor lets it go for itself; so a large request is not
- * starved by small ones, and a small one waits behind it. One thing passes an older request: a
- * cached block serves the oldest request of its own tenant that it fits. The deadline bounds what
- * that can cost.
+ * Fairness: within a tenant room goes to requests in the order of asking, between tenants by turns
+ * (line.h). A request that fits may pass larger ones that do not, so many times (passing.h): it takes room
+ * that they wait for, or lets it go for itself. So a large request is not starved by small ones. One thing
+ * passes without being counted: a cached block serves the oldest request of its own tenant that it fits.
+ * The deadline bounds what that can cost.
  *
  * A request that its client's or its tenant's limits do not allow waits too, but holds up only those
  * that the same limit binds (quota.h). One that they could never allow is refused at once.

@@ -148,6 +148,7 @@ static void enlist_cached(struct block *block)
 
 static void enlist_leased(struct block *block)
 {
+        block->seen_idle = false;
         bin_put(block->bin, BIN_LEASED, block);
         TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
         TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);

@@ -45,7 +45,9 @@ struct block {
         struct free_all *free_all; /* the one that waits for its release, or NULL */
         uint64_t made_ns;          /* when it was ordered */
         uint64_t since_ns;         /* when its state changed last */
-        uint64_t cached_at;        /* in CACHED: number of that caching in its pool */
+        uint64_t taken_from; /* number of the client that it was last taken from for another */
+        uint64_t taken_ns;   /* when */
+        uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
         uint32_t n_leases; /* these */
         uint32_t n_busy;   /* of these leases */
@@ -56,7 +58,8 @@ struct block {
         TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link;
-        bool spoiled; /* never to be cached */
+        bool seen_idle; /* when policy_see_idle looked last; of meaning while it may be idle */
+        bool spoiled;   /* never to be cached */
 };
 
 /* A block in CREATING, charged to the request's client, with its order given. -ENOMEM. */

@@ -7,6 +7,7 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/passing.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/state.h"
@@ -118,15 +119,33 @@ static void check_leased(const struct pool *pool)
         assert(n == 0);
 }
 
-static void check_waiting(const struct pool *pool)
+/* Returns how many of the tenant wait. */
+static uint64_t check_queue(const struct holding *holding)
 {
         const struct request *request;
+        uint64_t n = 0, last = 0;
+
+        TAILQ_FOREACH (request, &holding->waiting, line_link) {
+                assert(request->state == REQUEST_WAITING || request->state == REQUEST_CREATING);
+                assert(request->pool == holding->pool &&
+                       request->refusal.pool == request->pool->id);
+                assert(request->client->tenant == holding->tenant);
+                assert(request->number > last && request->number <= request->pool->line.n_joined);
+                assert(request->n_passed <= PASSING_MAX);
+                last = request->number;
+                n++;
+        }
+        return n;
+}
+
+static void check_waiting(const struct pool *pool)
+{
+        const struct holding *holding;
         uint64_t n = 0;
 
-        TAILQ_FOREACH (request, &pool->waiting, pool_link) {
-                assert(request->state == REQUEST_WAITING || request->state == REQUEST_CREATING);
-                assert(request->pool == pool && request->refusal.pool == pool->id);
-                n++;
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
+                assert(holding->pool == pool && !TAILQ_EMPTY(&holding->waiting));
+                n += check_queue(holding);
         }
         assert(n == pool->n_waiting);
 }

@@ -40,6 +40,7 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
         if (!client)
                 return -ENOMEM;
         client->policy = policy;
+        client->number = ++policy->last_client_number;
         client->owner = owner;
         LIST_INIT(&client->returned);
         TAILQ_INIT(&client->requests);

@@ -22,6 +22,7 @@ struct request;
 struct client {
         struct policy *policy;
         struct tenant *tenant;
+        uint64_t number; /* from 1 on, never used twice */
         void *owner;
         bool eof;
         bool dead;

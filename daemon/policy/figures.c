@@ -6,6 +6,16 @@
 #include "daemon/policy/state.h"
 #include "gpumem.h"
 
+void policy_see_idle(struct policy *policy)
+{
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                struct block *block;
+
+                TAILQ_FOREACH (block, &policy->pools[i]->leased, pool_age_link)
+                        block->seen_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
+        }
+}
+
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
 {
         const struct block *block;
@@ -14,7 +24,7 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
         if (pool >= policy->n_pools)
                 return 0;
         TAILQ_FOREACH (block, &policy->pools[pool]->leased, pool_age_link)
-                n_bytes += lease_is_idle(TAILQ_FIRST(&block->leases)) ? block->bin->n_bytes : 0;
+                n_bytes += block->seen_idle ? block->bin->n_bytes : 0;
         return n_bytes;
 }
 

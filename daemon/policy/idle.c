@@ -21,6 +21,12 @@ static bool is_within_limit(const struct client *client, const struct bin *bin,
         return !quota_bars(client, LIMIT_OF_CLIENT, pool, bin->n_bytes, &nothing);
 }
 
+static bool would_go_back(const struct block *block, const struct looks *looks)
+{
+        return !looks->back_too && block->taken_from == looks->asker->number &&
+               looks->asker->policy->now_ns < block->taken_ns + IDLE_BACK_NS;
+}
+
 bool idle_may_go_to(const struct block *block, const struct client *client)
 {
         return block_may_be_idle(block) && lease_of(block)->client != client &&
@@ -30,8 +36,12 @@ bool idle_may_go_to(const struct block *block, const struct client *client)
 
 bool idle_revoke(struct block *block)
 {
+        const struct client *holder = lease_of(block)->client;
+
         if (!lease_revoke(lease_of(block)))
                 return false;
+        block->taken_from = holder->number;
+        block->taken_ns = holder->policy->now_ns;
         block_give_up(block);
         return block->state == BLOCK_CACHED;
 }
@@ -47,7 +57,8 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker, stru
                 next = TAILQ_NEXT(block, bin_link);
                 was_last = block == last;
                 looks->n_left--;
-                if (lease_of(block)->client != asker && idle_revoke(block))
+                if (lease_of(block)->client != asker && !would_go_back(block, looks) &&
+                    idle_revoke(block))
                         return block;
                 if (block_may_be_idle(block)) {
                         TAILQ_REMOVE(blocks, block, bin_link);
@@ -109,7 +120,8 @@ void idle_add_own(struct idle_leases *idle, struct holding *holding, const struc
 
         for (block = TAILQ_FIRST(blocks); block && !was_last && looks->n_left && !is_full(idle);
              block = next) {
-                bool is_wanted = !client || lease_of(block)->client == client;
+                bool is_wanted = (!client || lease_of(block)->client == client) &&
+                                 !would_go_back(block, looks);
 
                 next = TAILQ_NEXT(block, holding_link);
                 was_last = block == last;
@@ -136,9 +148,26 @@ void idle_spare_kept(struct idle_leases *idle)
         idle->n = n;
 }
 
-static bool may_be_robbed(const struct holding *holding, uint64_t now_ns)
+/* Whether the tenant keeps its minimum without the block and what was found of it before. */
+static bool keeps_enough(const struct block *block)
 {
-        return !holding->was_robbed || now_ns >= holding->robbed_ns + IDLE_ROB_NS;
+        const struct holding *holding = block->holding;
+
+        return holding->totals.leased >=
+               holding->n_found_bytes + block->bin->n_bytes + holding->pool->settings.min_bytes;
+}
+
+static bool may_be_robbed(const struct block *block, uint64_t now_ns)
+{
+        struct holding *holding = block->holding;
+
+        if (holding->was_robbed && now_ns < holding->robbed_ns + IDLE_ROB_NS)
+                return false;
+        if (holding->search != holding->pool->n_searches) {
+                holding->search = holding->pool->n_searches;
+                holding->n_found_bytes = 0;
+        }
+        return keeps_enough(block);
 }
 
 void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
@@ -149,16 +178,19 @@ void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint
         struct block *block, *next;
         bool was_last = false;
 
+        asker->pool->n_searches++;
         for (block = TAILQ_FIRST(blocks);
              block && !was_last && looks->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
              block = next) {
-                bool is_wanted = block->holding != asker && may_be_robbed(block->holding, now_ns) &&
-                                 !block_is_kept(block);
+                bool is_wanted = block->holding != asker && !block_is_kept(block) &&
+                                 may_be_robbed(block, now_ns);
 
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;
-                if (is_wanted && look(idle, block, looks))
+                if (is_wanted && look(idle, block, looks)) {
+                        block->holding->n_found_bytes += block->bin->n_bytes;
                         continue;
+                }
                 looks->n_left -= !is_wanted;
                 TAILQ_REMOVE(blocks, block, pool_age_link);
                 TAILQ_INSERT_TAIL(blocks, block, pool_age_link);

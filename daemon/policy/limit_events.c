@@ -43,6 +43,15 @@ int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid
         return 0;
 }
 
+int policy_set_pool_min(struct policy *policy, uint32_t pool, uint64_t min_bytes, uint64_t now_ns)
+{
+        if (pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        policy->pools[pool]->settings.min_bytes = min_bytes;
+        policy_expire(policy, now_ns);
+        return 0;
+}
+
 int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns)
 {
         if (pool >= policy->n_pools)

@@ -26,6 +26,7 @@ static struct block_listing describe_block(const struct block *block)
                 .pool = block_its_pool(block)->id,
                 .properties = block->bin->properties,
                 .state = listed_state(block),
+                .is_idle = block_may_be_idle(block) && block->seen_idle,
                 .tenant = block->holding->tenant,
                 .uid = block->holding->tenant->key.uid,
                 .charged = block->charge.client,
@@ -59,6 +60,16 @@ static void add_client(struct tenant_listing *listing, const struct client *clie
         listing->n_waiting += client_waiting(client, listing->pool);
 }
 
+static uint64_t idle_bytes(const struct holding *holding)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0;
+
+        TAILQ_FOREACH (block, &holding->leased, holding_link)
+                n_bytes += block->seen_idle ? block->bin->n_bytes : 0;
+        return n_bytes;
+}
+
 static struct tenant_listing describe_holding(const struct holding *holding)
 {
         const struct tenant *tenant = holding->tenant;
@@ -67,6 +78,7 @@ static struct tenant_listing describe_holding(const struct holding *holding)
                 .uid = tenant->key.uid,
                 .pool = holding->pool->id,
                 .leased = holding->totals.leased,
+                .idle = idle_bytes(holding),
                 .cached = holding->totals.cached,
                 .lingering = holding->totals.lingering,
                 .charged = holding->charged,

@@ -2,6 +2,7 @@
  * only: a callback changes nothing in the policy. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/policy/policy.h"
@@ -20,6 +21,7 @@ struct block_listing {
         uint32_t pool;
         uint32_t properties;
         enum block_listed state;
+        bool is_idle; /* leased, and not used when policy_see_idle looked */
         const struct tenant *tenant;
         uint32_t uid;                 /* the tenant's */
         const struct client *charged; /* NULL: nobody */
@@ -39,6 +41,7 @@ struct tenant_listing {
         uint32_t uid;
         uint32_t pool;
         uint64_t leased;
+        uint64_t idle; /* part of leased, as policy_see_idle saw it */
         uint64_t cached;
         uint64_t lingering;
         uint64_t charged;

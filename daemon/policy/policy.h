@@ -34,6 +34,7 @@ enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
 struct policy_pool {
         enum policy_kind kind;
         uint64_t max_bytes; /* nothing is made that would take reserved beyond it */
+        uint64_t min_bytes; /* so much of its leases no tenant loses to others, idle as they are */
         uint64_t
                 capacity_bytes; /* nobody can have more there, whichever daemon it was that gave it */
 };
@@ -214,6 +215,9 @@ const struct limit_table *policy_limits(const struct policy *policy);
  * GPUMEM_E_NO_POOL. */
 int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);
 
+/* A pool's min_bytes from now on. GPUMEM_E_NO_POOL. */
+int policy_set_pool_min(struct policy *policy, uint32_t pool, uint64_t min_bytes, uint64_t now_ns);
+
 /* From now on nobody is served before policy_serve(), which walks the queues once for all that has
  * happened since: a walk's length is the number of those who wait, whoever causes it. */
 void policy_serve_in_turns(struct policy *policy);
@@ -265,7 +269,11 @@ struct pool_figures {
 int policy_pool_figures(const struct policy *policy, uint32_t pool,
                         struct pool_figures *ret_figures);
 
-/* Bytes of the pool's leases that are idle at this moment: looks at every word. */
+/* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
+ * that sums agree. */
+void policy_see_idle(struct policy *policy);
+
+/* Bytes of the pool's leases that were idle then. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */

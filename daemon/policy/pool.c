@@ -17,7 +17,7 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         LIST_INIT(&pool->blocks);
         TAILQ_INIT(&pool->cached);
         TAILQ_INIT(&pool->leased);
-        TAILQ_INIT(&pool->waiting);
+        line_init(&pool->line);
         *ret_pool = pool;
         return 0;
 }
@@ -26,7 +26,7 @@ struct pool *pool_free(struct pool *pool)
 {
         if (!pool)
                 return NULL;
-        assert(LIST_EMPTY(&pool->blocks) && TAILQ_EMPTY(&pool->waiting));
+        assert(LIST_EMPTY(&pool->blocks) && TAILQ_EMPTY(&pool->line.holdings));
         free(pool);
         return NULL;
 }

@@ -6,11 +6,11 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "daemon/policy/line.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/totals.h"
 
 struct block;
-struct request;
 
 struct pool {
         struct policy *policy;
@@ -27,9 +27,10 @@ struct pool {
         LIST_HEAD(pool_blocks, block) blocks;
         TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
         struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
+        uint64_t n_searches;                          /* for idle leases of others, ever */
         uint64_t n_cachings; /* ever: dates a block's place among the cached */
 
-        TAILQ_HEAD(pool_waiting, request) waiting; /* the one that asked first is first */
+        struct line line; /* who waits */
         uint64_t n_waiting;
         bool unserved;    /* something has happened since the queue was walked */
         uint64_t n_backs; /* times that bytes came back to the driver, or may have */

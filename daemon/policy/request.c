@@ -91,7 +91,7 @@ static void abandon_block(struct request *request)
 
 static void leave_queue(struct request *request)
 {
-        TAILQ_REMOVE(&request->pool->waiting, request, pool_link);
+        line_leave(request);
         request->pool->n_waiting--;
         request->client->n_waiting--;
         request->client->tenant->n_waiting--;
@@ -147,7 +147,7 @@ void request_wait(struct request *request, struct pool *pool, struct lease *take
         set_state(request, REQUEST_WAITING);
         request->pool = pool;
         request->lease = take_lease;
-        TAILQ_INSERT_TAIL(&pool->waiting, request, pool_link);
+        line_join(request);
         pool->n_waiting++;
         request->client->n_waiting++;
         request->client->tenant->n_waiting++;
@@ -159,6 +159,7 @@ int request_create(struct request *request)
 
         if (r)
                 return r;
+        line_give(request->block->holding, request->n_bytes);
         set_state(request, REQUEST_CREATING);
         request->covered = false;
         request->n_backs = request->pool->n_backs;
@@ -167,6 +168,7 @@ int request_create(struct request *request)
 
 void request_device_full(struct request *request)
 {
+        line_take_back(request->block->holding, request->n_bytes);
         request->block = block_uncreate(request->block);
         request->device_full = true;
         set_state(request, REQUEST_WAITING);

@@ -1,6 +1,6 @@
 /* A request for a block, until it is granted, withdrawn, or its refusal has been taken.
  *
- * Owned by its client. It stands in its pool's queue while it is unanswered, also while its block
+ * Owned by its client. It stands in its pool's line while it is unanswered, also while its block
  * is being made: should that fail because the device is full, it still has its place. */
 #pragma once
 
@@ -45,7 +45,11 @@ struct request {
         struct block *block; /* in CREATING only */
         struct refusal refusal;
         TAILQ_ENTRY(request) client_link;
-        TAILQ_ENTRY(request) pool_link; /* in WAITING and CREATING only */
+        TAILQ_ENTRY(request) line_link; /* in WAITING and CREATING only, as its number */
+        uint64_t number;                /* in the order of asking */
+        unsigned n_passed;              /* times that a later one got what it waits for */
+        unsigned n_passed_before;       /* these two in a walk; see passing.h */
+        struct request *waits_next;
 };
 
 int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request);
@@ -61,7 +65,7 @@ struct bin_range request_takes(const struct request *request);
 /* The client's unanswered request of this serial, or NULL. */
 struct request *request_find(struct client *client, uint32_t serial);
 
-/* Takes `lease` over and joins the end of the pool's queue. */
+/* Takes `lease` over and joins the end of its tenant's queue. */
 void request_wait(struct request *request, struct pool *pool, struct lease *take_lease);
 
 /* Has a block made for it; -ENOMEM. */

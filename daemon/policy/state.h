@@ -19,6 +19,7 @@ struct policy {
         uint32_t n_pools;
         struct tenant *tenants; /* table by key */
         LIST_HEAD(policy_clients, client) clients;
+        uint64_t last_client_number;
         uint64_t last_lease_id;
         uint64_t last_block_id;
         uint64_t now_ns;            /* of the last event that said: dates what blocks do */

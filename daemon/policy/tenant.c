@@ -13,6 +13,7 @@ static void holding_init(struct holding *holding, struct tenant *tenant, struct 
         bins_init(&holding->bins);
         TAILQ_INIT(&holding->cached);
         TAILQ_INIT(&holding->leased);
+        TAILQ_INIT(&holding->waiting);
 }
 
 static int tenant_new(struct policy *policy, const struct tenant_key *key,

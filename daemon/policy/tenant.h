@@ -14,6 +14,7 @@
 
 struct pool;
 struct policy;
+struct request;
 struct tenant;
 
 /* All bytes of it are the key: clear it before setting it. */
@@ -36,9 +37,16 @@ struct holding {
         struct bins bins;
         TAILQ_HEAD(holding_blocks, block) cached; /* the one cached first is first */
         struct holding_blocks
-                leased;     /* that may be idle; leased, or seen in use, longest ago first */
+                leased; /* that may be idle; leased, or seen in use, longest ago first */
+        TAILQ_HEAD(holding_waiting, request) waiting; /* the one that asked first is first */
+        uint64_t n_given_bytes;                       /* of new blocks; see line.h */
+        uint64_t place; /* these three in a line's walk, and while the tenant waits */
+        struct request *next;
+        TAILQ_ENTRY(holding) line_link;
         uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
         bool was_robbed;
+        uint64_t search;        /* the last one for idle leases to take for another tenant */
+        uint64_t n_found_bytes; /* of this one, in it */
 };
 
 /* What waits in a queue is looked at whenever the queue is served. */

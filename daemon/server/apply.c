@@ -23,6 +23,22 @@ int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes
         return pools_republish(server);
 }
 
+void server_set_pool_mins(struct server *server, const struct settings *settings)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct server_pool *pool = &server->pools[i];
+                uint64_t min_bytes = settings_pool_min(settings, &pool->row);
+                char text[SIZE_TEXT_MAX];
+
+                if (min_bytes == pool->min_bytes)
+                        continue;
+                pool->min_bytes = min_bytes;
+                (void)policy_set_pool_min(server->policy, i, min_bytes, server_now_ns(server));
+                log_info("pool %u: %s, each tenant keeps %s of its leases", i, pool->row.name,
+                         size_format(min_bytes, text));
+        }
+}
+
 static bool names_any(const struct server *server, const struct pool_rule *rule)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
@@ -70,6 +86,7 @@ int server_apply(struct server *server, struct settings *settings)
                 if (max_bytes != server->pools[i].row.n_max_bytes)
                         r = server_set_pool_max(server, i, max_bytes);
         }
+        server_set_pool_mins(server, settings);
         limits_say_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_settle(server);

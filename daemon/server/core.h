@@ -20,14 +20,16 @@ struct session;
 LIST_HEAD(session_list, session);
 struct transport;
 LIST_HEAD(transport_list, transport);
+struct settings;
 struct user;
 
 struct server_pool {
         struct pool_row row; /* what clients are told of it */
         struct worker *worker;
         LIST_HEAD(, backing_block) being_made;
-        unsigned n_jobs; /* submitted and not yet taken back */
-        bool is_full;    /* the driver had no memory for the last block, though the pool has room */
+        uint64_t min_bytes; /* see settings_pool_min */
+        unsigned n_jobs;    /* submitted and not yet taken back */
+        bool is_full; /* the driver had no memory for the last block, though the pool has room */
 };
 
 struct server {
@@ -104,13 +106,13 @@ int pools_republish(struct server *server);
 
 /* apply.c. The limit holds also when the rows could not be made anew: the result says so. */
 int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes);
+void server_set_pool_mins(struct server *server, const struct settings *settings);
 int server_open_hangup(struct server *server, const struct server_options *options);
 
 /* Says in the log which rules have no effect on this machine. */
-struct settings;
 void server_check_rules(const struct server *server, const struct settings *settings);
 
-/* A sealed memfd with a row of figures for each pool. */
+/* A sealed memfd with a row of figures for each pool; of idle leases as policy_see_idle saw them. */
 int stats_make(struct server *server, int *ret_fd);
 
 static inline uint64_t server_now_ns(const struct server *server)

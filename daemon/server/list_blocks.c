@@ -42,7 +42,7 @@ static void add_block(const struct block_listing *block, void *argument)
                 .block = block->id,
                 .pool = block->pool,
                 .kind = walk->others.kind,
-                .state = listed_state(block->state),
+                .state = block->is_idle ? LISTED_IDLE : listed_state(block->state),
                 .properties = block->properties,
                 .uid = block->uid,
                 .pid = pid_of(block->charged),
@@ -89,6 +89,7 @@ void listing_take_blocks(struct session *session, const struct frame *frame)
                 session_refuse_pool(session, frame->serial, pool);
                 return;
         }
+        policy_see_idle(session->server->policy);
         for (uint32_t i = 0; i < n_pools; i++) {
                 if (pool == i || pool == PROTO_ALL_POOLS)
                         walk_pool(&walk, i);

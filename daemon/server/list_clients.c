@@ -6,13 +6,14 @@
 
 /* One half of a row: what a client has of one kind of memory. */
 struct half {
-        uint64_t leased, attached, charged, lingering, declared;
+        uint64_t leased, idle, attached, charged, lingering, declared;
         uint64_t requested, requested_peak, allocated, allocated_peak;
         uint64_t hits, misses, waiting;
 };
 
 #define EACH_FIGURE(FIGURE)    \
         FIGURE(leased)         \
+        FIGURE(idle)           \
         FIGURE(attached)       \
         FIGURE(charged)        \
         FIGURE(lingering)      \
@@ -116,7 +117,9 @@ static void add_block(const struct block_listing *block, void *argument)
         session = client_owner(block->charged);
         if (block->state == BLOCK_IS_LEASED)
                 half.leased = block->n_bytes;
-        else
+        if (block->is_idle)
+                half.idle = block->n_bytes;
+        if (block->state != BLOCK_IS_LEASED)
                 half.lingering = block->n_bytes;
         add_half((struct client_row *)(void *)table->buffer.rows + session->row,
                  table->server->pools[block->pool].row.kind, &half);
@@ -181,6 +184,7 @@ void listing_take_clients(struct session *session, const struct frame *frame)
         CLEANUP(row_buffer_deinit)
         struct row_buffer chosen = {.n_row_bytes = sizeof(struct client_row)};
 
+        policy_see_idle(session->server->policy);
         list_everybody(&table);
         if (table.buffer.failed)
                 chosen.failed = true;

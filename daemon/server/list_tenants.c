@@ -21,6 +21,7 @@ static struct tenant_row describe(const struct walk *walk, const struct tenant_l
                 .reserved = tenant->leased + tenant->cached + tenant->lingering,
                 .reserved_peak = tenant->reserved_peak,
                 .leased = tenant->leased,
+                .idle = tenant->idle,
                 .cached = tenant->cached,
                 .lingering = tenant->lingering,
                 .charged = tenant->charged,
@@ -41,6 +42,7 @@ static void add_to_others(struct tenant_row *others, const struct tenant_row *ro
         others->tenants++;
         others->reserved += row->reserved;
         others->leased += row->leased;
+        others->idle += row->idle;
         others->cached += row->cached;
         others->lingering += row->lingering;
         others->charged += row->charged;
@@ -69,6 +71,7 @@ void listing_take_tenants(struct session *session, const struct frame *frame)
                             .buffer = {.n_row_bytes = sizeof(struct tenant_row)},
                             .others = others};
 
+        policy_see_idle(session->server->policy);
         if (others)
                 policy_list_tenants(session->server->policy, add_tenant, &walk);
         else

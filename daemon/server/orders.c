@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
-#include "daemon/server/limit_requests.h"
+#include "daemon/server/refusal_text.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
 
@@ -74,37 +74,6 @@ static void grant(const struct order *order)
         transport_send(&session->transport, &frame, &backing->fd, TRANSPORT_OF_BLOCK);
 }
 
-/* A refusal says what the pool holds, so that the asker sees whom to look for. */
-static void explain(struct server *server, const struct order *order, char *text, size_t n_text)
-{
-        char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
-        char lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
-        struct pool_figures figures;
-
-        if (policy_pool_figures(server->policy, order->pool, &figures)) {
-                (void)snprintf(text, n_text, "no pool %" PRIu32 "; pools are 0 to %" PRIu32,
-                               order->pool, server->n_pools - 1);
-                return;
-        }
-        (void)snprintf(text, n_text, "%s: %s of %s reserved, %s leased, %s lingering; %s asked",
-                       server->pools[order->pool].row.name, size_format(figures.reserved, reserved),
-                       size_format(figures.max, max), size_format(figures.leased, leased),
-                       size_format(figures.lingering, lingering),
-                       size_format(order->n_bytes, asked));
-}
-
-static void refuse(struct server *server, const struct order *order)
-{
-        int code = order->outcome > 0 ? order->outcome : GPUMEM_E_DRIVER;
-        char text[120];
-
-        if (order->outcome == GPUMEM_E_LIMIT)
-                limit_explain(client_owner(order->client), order, text, sizeof(text));
-        else
-                explain(server, order, text, sizeof(text));
-        session_send_error(client_owner(order->client), order->serial, code, text);
-}
-
 static void freed(const struct order *order)
 {
         struct frame frame = FRAME_NULL;
@@ -147,7 +116,7 @@ static void carry_out(struct server *server, const struct order *order)
                         grant(order);
                 break;
         case ORDER_REFUSE:
-                refuse(server, order);
+                refuse_lease(server, order);
                 break;
         case ORDER_FREED:
                 freed(order);

@@ -103,7 +103,10 @@ int pools_make(struct server *server, const struct server_options *options)
                 }
         }
         r = pinned_pools_make(server, options, &nodes);
-        return r ? r : publish(server);
+        if (r)
+                return r;
+        server_set_pool_mins(server, options->settings);
+        return publish(server);
 }
 
 int pools_republish(struct server *server)

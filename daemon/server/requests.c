@@ -56,6 +56,7 @@ static void welcome(struct session *session, uint32_t serial, int board_fd)
         frame.welcome = (struct message_welcome){
                 .version = PROTO_VERSION,
                 .n_slots = CLIENT_N_SLOTS,
+                .features = session->features,
                 .incarnation = server->incarnation,
                 .n_board_bytes = session->n_board_bytes,
                 .n_pools = server->n_pools,
@@ -73,6 +74,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         int r;
 
         memcpy(session->program, frame->hello.program, sizeof(session->program));
+        session->features = frame->hello.features & PROTO_FEATURES;
         r = make_board(session, &board_fd);
         if (!r)
                 r = policy_add_client(session->server->policy, session->peer.uid, CLIENT_N_SLOTS,
@@ -147,6 +149,7 @@ static void take_stats(struct session *session, const struct frame *frame)
         int fd = -1;
         struct frame reply = FRAME_NULL;
 
+        policy_see_idle(session->server->policy);
         if (stats_make(session->server, &fd)) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
                 return;

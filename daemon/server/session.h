@@ -31,6 +31,7 @@ struct session {
         void *board;
         size_t n_board_bytes;
         char program[32];
+        uint64_t features; /* in force */
         uint64_t since_ns; /* when it connected */
         uint32_t row;      /* in the listing of clients that is being made */
 };

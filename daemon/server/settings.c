@@ -44,6 +44,11 @@ static bool says_limit(const struct pool_rule *rule)
         return rule->max_bytes || rule->max_fraction > 0;
 }
 
+static bool says_min(const struct pool_rule *rule)
+{
+        return rule->says_min;
+}
+
 static bool says_backing(const struct pool_rule *rule)
 {
         return rule->backing != PINNED_NOT_SAID;
@@ -111,6 +116,13 @@ uint64_t settings_pool_max(const struct settings *settings, const struct pool_ro
         else
                 n_bytes = is_device ? row->n_capacity_bytes : row->n_capacity_bytes / 4;
         return fit(row, n_bytes);
+}
+
+uint64_t settings_pool_min(const struct settings *settings, const struct pool_row *row)
+{
+        const struct pool_rule *rule = find_rule(settings, row, says_min);
+
+        return rule ? rule->min_bytes : 0;
 }
 
 enum pinned_backing settings_pinned_backing(const struct settings *settings,

@@ -31,7 +31,9 @@ struct pool_rule {
         enum pool_selector selector;
         uint32_t number; /* of the device, or of the NUMA node */
         uint8_t uuid[16];
-        uint64_t max_bytes;  /* 0: not said */
+        uint64_t max_bytes; /* 0: not said */
+        uint64_t min_bytes; /* that each tenant keeps */
+        bool says_min;
         double max_fraction; /* of the memory that there is; 0: not said */
         enum pinned_backing backing;
 };
@@ -56,6 +58,10 @@ void settings_deinit(struct settings *settings);
  * it says, else the rule for its kind, else all of a device and a quarter of a node. Never more than
  * there is. */
 uint64_t settings_pool_max(const struct settings *settings, const struct pool_row *row);
+
+/* What no tenant loses of its leases in the pool to others: what the rule that names it says, else the
+ * rule for its kind, else 0. */
+uint64_t settings_pool_min(const struct settings *settings, const struct pool_row *row);
 
 /* What a pinned pool's blocks are made of: what the rule that names it says, else the rule for each
  * node. Never PINNED_NOT_SAID. */

@@ -141,13 +141,15 @@ name_of() {
 
 # The part of the last device that is 512 MiB and a little.
 half_gib=$(awk -v device="$device_bytes" 'BEGIN { printf "%.12f", 513 * 1048576 / device }')
-config '{"pools": [{"device": "all", "max_fraction": '"$half_gib"'}],
+config '{"pools": [{"device": "all", "max_fraction": '"$half_gib"', "min_bytes": "3MiB"}],
  "limits": {"tenant": {"device_bytes": "256MiB"}}}'
 start_daemon --log info --config "$place/gpumemd.conf" --pinned-bytes 64MiB
 ok "limits of the configuration: a pool's" \
         has_limit "pool +$last  max_bytes +0 B +512.00 MiB  $(name_of "$last")"
 ok "limits of the command line" \
         has_limit "pool +$((last + 1))  max_bytes +0 B +64.00 MiB  pinned memory.*"
+ok "limits of the configuration: a tenant's minimum" \
+        grep -q "pool $last: $(name_of "$last"), each tenant keeps 3.00 MiB of its leases" "$place/gpumemd.log"
 ok "limits of the configuration: each tenant's" has_limit "tenant +each  device_bytes +-  256.00 MiB"
 ok "limits of the configuration: one's" has_limit "tenant +$(id -u)  device_bytes +0 B  256.00 MiB"
 ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=9 \
@@ -186,6 +188,8 @@ fi
 ok "SIGHUP: what was set is gone" said 1 "" has_limit "tenant +77.*"
 ok "SIGHUP: the log has what changed" \
         grep -q "limit: tenant/77:device_bytes=default, before: 1.00 GiB" "$place/gpumemd.log"
+ok "SIGHUP: a minimum that is gone" \
+        grep -q "pool $last: .*, each tenant keeps 0 B of its leases" "$place/gpumemd.log"
 ok "SIGHUP: and of each" grep -q "limit: client:leases=none, before: 9" "$place/gpumemd.log"
 ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes effect when' \
         "$place/gpumemd.log"

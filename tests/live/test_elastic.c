@@ -1,10 +1,13 @@
 /* What one process does not use is at once another's of the same tenant, without its help. */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/size.h"
 #include "gpumem.h"
+#include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
 #include "tests/live/holder.h"
+#include "tests/live/listed.h"
 #include "tests/suite.h"
 
 /* Of 256 MiB: two processes cannot both have it. */
@@ -55,6 +58,88 @@ START_TEST(what_is_free_is_anothers)
                 holder_free_all(&other);
         }
         end_both();
+}
+END_TEST
+
+static void await_idle(void)
+{
+        for (unsigned i = 0; i < LONG_MS; i++) {
+                if (daemon_figure(FIGURE_idle) &&
+                    daemon_figure(FIGURE_idle) == daemon_figure(FIGURE_leased))
+                        return;
+                sleep_ms(1);
+        }
+        ck_abort_msg("what nobody uses is not idle");
+}
+
+START_TEST(what_is_idle_is_listed)
+{
+        uint64_t n_idle_bytes = 0;
+        struct listed listed;
+
+        holder_start(&one);
+        ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
+        holder_free_all(&one);
+        await_idle();
+        listed = listed_now(MESSAGE_CLIENTS);
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                const struct client_row *row = &listed.clients[i];
+
+                ck_assert_uint_eq(row->device_idle, row->device_leased);
+                ck_assert(!row->device_idle || row->pid == (uint32_t)one.pid);
+                n_idle_bytes += row->device_idle;
+        }
+        ck_assert_uint_ge(n_idle_bytes, MOST);
+        listed_free(&listed);
+        listed = listed_now(MESSAGE_BLOCKS);
+        for (uint32_t i = 0; i < listed.n_rows; i++)
+                ck_assert_uint_eq(listed.blocks[i].state, LISTED_IDLE);
+        listed_free(&listed);
+        holder_end(&one);
+}
+END_TEST
+
+static _Atomic uint64_t n_revoked_bytes;
+
+static void on_event(const struct gpumem_event *event, void *argument)
+{
+        (void)argument;
+        if (event->kind == GPUMEM_EVENT_REVOKED && event->memory == GPUMEM_DEVICE &&
+            event->place == 0)
+                atomic_fetch_add(&n_revoked_bytes, event->n_bytes);
+}
+
+/* Whoever had it is told, at the end of one of its own calls. */
+START_TEST(what_is_taken_is_told)
+{
+        struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = MOST};
+        struct gpumem_client *client;
+        struct gpu *gpu;
+        void *pointer;
+
+        holder_start(&other);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        request.stream = gpu_stream(gpu);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(gpumem_set_event_callback(client, on_event, NULL), 0);
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        ck_assert_int_eq(gpumem_free(client, pointer, request.stream), 0);
+        await_idle();
+        ck_assert_int_eq(holder_alloc(&other, MOST, LONG_MS), 0);
+        request.n_bytes = 4096;
+        for (unsigned i = 0; i < LONG_MS && !atomic_load(&n_revoked_bytes); i++) {
+                sleep_ms(1);
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpumem_free(client, pointer, request.stream), 0);
+        }
+        /* Perhaps in several parts, of which one a second is told. */
+        ck_assert_uint_gt(atomic_load(&n_revoked_bytes), 0);
+        ck_assert_uint_eq(atomic_load(&n_revoked_bytes) % (2 * MIB), 0);
+        gpumem_disconnect(client);
+        gpu_free(gpu);
+        holder_end(&other);
 }
 END_TEST
 
@@ -186,6 +271,8 @@ int main(void)
         tcase_set_timeout(tests, 120);
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, what_is_free_is_anothers);
+        tcase_add_test(tests, what_is_idle_is_listed);
+        tcase_add_test(tests, what_is_taken_is_told);
         tcase_add_test(tests, a_part_of_it_is_too);
         tcase_add_test(tests, a_stopped_process_holds_nothing_up);
         tcase_add_test(tests, what_work_uses_is_not_idle);

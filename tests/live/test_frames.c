@@ -296,7 +296,7 @@ START_TEST(a_client_of_a_later_version_is_welcome)
         send_frame(fd, &hello, MESSAGE_HELLO, 1);
         hello = expect(fd, MESSAGE_WELCOME);
         ck_assert_uint_eq(hello.welcome.version, PROTO_VERSION);
-        ck_assert_uint_eq(hello.welcome.features, 0);
+        ck_assert_uint_eq(hello.welcome.features, PROTO_FEATURES);
         closep(&fd);
 }
 END_TEST

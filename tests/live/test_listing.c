@@ -210,7 +210,10 @@ static void check_clients(const struct listed *listed)
 
                 ck_assert_uint_eq(row->device_charged, row->device_leased + row->device_lingering +
                                                                row->device_declared);
+                ck_assert_uint_le(row->device_idle, row->device_leased);
                 sum.device_leased += row->device_leased;
+                sum.device_idle += row->device_idle;
+                sum.pinned_idle += row->pinned_idle;
                 sum.device_charged += row->device_charged;
                 sum.pinned_leased += row->pinned_leased;
                 sum.pinned_charged += row->pinned_charged;
@@ -221,11 +224,14 @@ static void check_clients(const struct listed *listed)
 
                 of_kind->reserved += pool->reserved;
                 of_kind->cached += pool->cached;
+                of_kind->idle += pool->idle;
                 of_kind->lingering += pool->lingering;
                 of_kind->charged += pool->charged;
         }
         ck_assert_uint_eq(sum.device_leased + device.cached + device.lingering, device.reserved);
         ck_assert_uint_eq(sum.pinned_leased + pinned.cached + pinned.lingering, pinned.reserved);
+        ck_assert_uint_eq(sum.device_idle, device.idle);
+        ck_assert_uint_eq(sum.pinned_idle, pinned.idle);
         ck_assert_uint_eq(sum.device_charged, device.charged);
         ck_assert_uint_eq(sum.pinned_charged, pinned.charged);
 }
@@ -233,13 +239,15 @@ static void check_clients(const struct listed *listed)
 static void check_blocks(const struct listed *listed)
 {
         for (uint32_t pool = 0; pool < listed->n_pools; pool++) {
-                uint64_t sums[LISTED_SUM + 1] = {0};
+                uint64_t sums[LISTED_IDLE + 1] = {0};
 
                 for (uint32_t i = 0; i < listed->n_rows; i++) {
                         if (listed->blocks[i].pool == pool)
                                 sums[listed->blocks[i].state] += listed->blocks[i].bytes;
                 }
-                ck_assert_uint_eq(sums[LISTED_LEASED], listed->pools[pool].leased);
+                ck_assert_uint_eq(sums[LISTED_LEASED] + sums[LISTED_IDLE],
+                                  listed->pools[pool].leased);
+                ck_assert_uint_eq(sums[LISTED_IDLE], listed->pools[pool].idle);
                 ck_assert_uint_eq(sums[LISTED_CACHED], listed->pools[pool].cached);
                 ck_assert_uint_eq(sums[LISTED_LINGERING], listed->pools[pool].lingering);
         }
@@ -248,7 +256,7 @@ static void check_blocks(const struct listed *listed)
 static void check_tenants(const struct listed *listed)
 {
         for (uint32_t pool = 0; pool < listed->n_pools; pool++) {
-                uint64_t n_reserved = 0, n_charged = 0;
+                uint64_t n_reserved = 0, n_charged = 0, n_idle = 0;
 
                 for (uint32_t i = 0; i < listed->n_rows; i++) {
                         const struct tenant_row *row = &listed->tenants[i];
@@ -258,9 +266,11 @@ static void check_tenants(const struct listed *listed)
                         ck_assert_uint_eq(row->reserved,
                                           row->leased + row->cached + row->lingering);
                         ck_assert_uint_ge(row->reserved_peak, row->reserved);
+                        n_idle += row->idle;
                         n_reserved += row->reserved;
                         n_charged += row->charged;
                 }
+                ck_assert_uint_eq(n_idle, listed->pools[pool].idle);
                 ck_assert_uint_eq(n_reserved, listed->pools[pool].reserved);
                 ck_assert_uint_eq(n_charged, listed->pools[pool].charged);
         }

@@ -128,6 +128,20 @@ static uint64_t index_of(const struct client *client)
         return party ? (uint64_t)(party - world->parties) + 1 : 0;
 }
 
+/* Whom it is not for at present. */
+static uint64_t barred_of(const struct block *block)
+{
+        if (!block->taken_from || world->now_ns >= block->taken_ns + IDLE_BACK_NS)
+                return 0;
+        for (unsigned i = 0; i < ARRAY_SIZE(world->parties); i++) {
+                const struct client *client = world->parties[i].client;
+
+                if (client && client->number == block->taken_from)
+                        return i + 1;
+        }
+        return 0;
+}
+
 static void add_policy_block(struct text *text, const struct block *block)
 {
         const struct lease *lease;
@@ -138,6 +152,7 @@ static void add_policy_block(struct text *text, const struct block *block)
         TAILQ_FOREACH (lease, &block->leases, block_link)
                 add_lease(text, lease->id);
         add(text, UINT32_MAX);
+        add(text, barred_of(block));
         /* Its places in the lists. */
         if (block->state != BLOCK_CACHED && !block_may_be_idle(block))
                 return;
@@ -153,16 +168,28 @@ static bool is_spared(const struct tenant *tenant)
         return holding->was_robbed && world->now_ns < holding->robbed_ns + IDLE_ROB_NS;
 }
 
+/* What decides who is looked at next, but not by how many bytes. */
+static void add_line(struct text *text, const struct pool *pool)
+{
+        const struct holding *holding, *other;
+        const struct request *request;
+
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
+                TAILQ_FOREACH (other, &pool->line.holdings, line_link)
+                        add(text, other->n_given_bytes < holding->n_given_bytes);
+                TAILQ_FOREACH (request, &holding->waiting, line_link)
+                        add(text, (uint64_t)index_of(request->client) << 8 | request->n_passed);
+        }
+        add(text, UINT32_MAX);
+}
+
 static void add_pool(struct text *text, const struct pool *pool)
 {
-        const struct request *request;
         const struct block *block;
         const struct tenant *tenant;
 
         add(text, pool->unserved);
-        TAILQ_FOREACH (request, &pool->waiting, pool_link)
-                add(text, index_of(request->client));
-        add(text, UINT32_MAX);
+        add_line(text, pool);
         LIST_FOREACH (block, &pool->blocks, pool_link)
                 add_policy_block(text, block);
         for (tenant = world->policy->tenants; tenant; tenant = tenant->hh.next)

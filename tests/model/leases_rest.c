@@ -1,6 +1,7 @@
 /* From any state on, all memory can come free: those who run finish what they do and want nothing more;
  * what those who stand still hold comes free when they end. */
 #include "daemon/policy/client.h"
+#include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
@@ -126,13 +127,15 @@ static unsigned count_obtainable(const struct party *asker)
         return (unsigned)(n_bytes / BLOCK_BYTES);
 }
 
-/* One that runs gets at once what one of its tenant that stands still does not use. */
+/* One that runs gets what one of its tenant that stands still does not use; at once, but for what was taken
+ * from itself just now. */
 static void check_obtainable(struct party *party)
 {
         struct policy_ask ask = {.n_bytes = BLOCK_BYTES, .deadline_ns = UINT64_MAX - 1};
         unsigned n = count_obtainable(party);
         struct step step;
 
+        world->now_ns += IDLE_BACK_NS;
         for (unsigned i = 0; i < n && i < N_SLOTS - 1; i++) {
                 ask.serial = i + 1;
                 policy_lease(world->policy, party->client, &ask, world->now_ns);

@@ -137,6 +137,16 @@ unsigned model_n_queued(const struct model *model, uint32_t pool)
         return n;
 }
 
+void model_give(struct model *model, const struct model_request *request)
+{
+        struct model_pool *pool = &model->pools[request->ask.pool];
+        uint64_t *n_given_bytes = &pool->n_given_bytes[request->client->uid];
+
+        if (pool->reached < *n_given_bytes)
+                pool->reached = *n_given_bytes;
+        *n_given_bytes += request->ask.n_bytes;
+}
+
 void model_cache(struct model *model, struct model_block *block)
 {
         block->request = NULL;

@@ -52,6 +52,9 @@ struct model_block {
         bool release_ordered;
         bool evicted; /* since the last comparison, for room */
         bool spoiled;
+        const struct model_client *lost_by;    /* the lease that was revoked last */
+        const struct model_client *taken_from; /* the same, when it was granted to another last */
+        uint64_t taken_ns;
         bool was_idle; /* it was revoked since the last comparison */
         enum order_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
@@ -83,6 +86,8 @@ struct model_request {
         int outcome;
         bool room_was_there; /* when it was asked, in `step` */
         unsigned long step;
+        uint64_t number;   /* in the order of asking */
+        unsigned n_passed; /* times for certain; it may have been more */
         bool device_full;
         uint64_t n_backs;
         int failure; /* of the driver, which it must be refused with */
@@ -127,6 +132,8 @@ struct model_pool {
         bool was_limited;       /* or for one that was refused in the end */
         bool was_ordered;       /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
+        uint64_t n_given_bytes[MODEL_N_UIDS]; /* of new blocks, see daemon/policy/line.h */
+        uint64_t reached;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
         uint64_t n_releases;
@@ -158,11 +165,14 @@ struct model {
         uint64_t last_block_id;
         uint32_t last_serial;
         uint64_t n_cachings;
+        uint64_t n_asked;
+        uint64_t n_passed;
         uint64_t n_grants;
         uint64_t n_attached;
         uint64_t n_revoked;
         uint64_t n_called_in;
         uint64_t n_known;
+        uint64_t n_taken_back;
 };
 
 void model_init(struct model *model, enum model_kind kind);
@@ -249,6 +259,7 @@ bool model_can_never_be(const struct model *model, const struct model_request *r
 unsigned model_n_queued(const struct model *model, uint32_t pool);
 
 /* What several events and orders lead to. */
+void model_give(struct model *model, const struct model_request *request);
 void model_cache(struct model *model, struct model_block *block);
 /* The lease is a mapping at most from now on; its tokens go with a block's last user. */
 void model_end_use(struct model *model, struct model_lease *lease);

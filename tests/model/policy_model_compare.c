@@ -123,7 +123,23 @@ static void check_cache_is_used(struct model *model, const struct model_request 
         }
 }
 
-/* The first in a queue gets what room there is, and what can be made. With the worker idle nothing
+/* Whose turn is first: the tenant's that was given least; of several the one that asked first. */
+static const struct model_request *first_in_turn(const struct model *model, uint32_t pool)
+{
+        const uint64_t *n_given_bytes = model->pools[pool].n_given_bytes;
+        const struct model_request *request, *first = NULL;
+
+        TAILQ_FOREACH (request, &model->requests, link) {
+                if (request->ask.pool != pool || request->block || model_held(model, request))
+                        continue;
+                if (!first ||
+                    n_given_bytes[request->client->uid] < n_given_bytes[first->client->uid])
+                        first = request;
+        }
+        return first;
+}
+
+/* The first in a line gets what room there is, and what can be made. With the worker idle nothing
  * is on its way, so it is in want of others' deeds. */
 static void check_first_must_wait(struct model *model, const struct model_request *request)
 {
@@ -139,12 +155,14 @@ static void check_first_must_wait(struct model *model, const struct model_reques
 static void check_waiting(struct model *model)
 {
         uint64_t earliest_ns = policy_next_deadline(model->policy), expected_ns = UINT64_MAX;
-        bool has_first[MODEL_N_POOLS] = {false};
+        const struct model_request *request, *first[MODEL_N_POOLS];
         bool is_idle = true;
-        const struct model_request *request;
 
-        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
                 is_idle = is_idle && model->pools[i].n_jobs == 0;
+                first[i] = model->kind == MODEL_EXACT && !model->unserved ? first_in_turn(model, i)
+                                                                          : NULL;
+        }
         TAILQ_FOREACH (request, &model->requests, link) {
                 uint32_t pool = request->ask.pool;
 
@@ -164,9 +182,8 @@ static void check_waiting(struct model *model)
                 if (model_held(model, request))
                         continue;
                 must(model, request->ask.n_bytes <= model->pools[pool].max_bytes);
-                if (model->kind == MODEL_EXACT && !has_first[pool] && !model->unserved)
+                if (request == first[pool])
                         check_first_must_wait(model, request);
-                has_first[pool] = true;
         }
         must(model, earliest_ns >= expected_ns && earliest_ns > model->now_ns);
         must(model, !is_idle || earliest_ns == expected_ns);

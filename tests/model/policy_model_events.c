@@ -15,12 +15,31 @@ static void happened_and_served(struct model *model)
         model->unserved = false;
 }
 
+/* Nobody and nothing of the tenant is left: it is known no more. */
+static void forget_tenant(struct model *model, uint32_t uid)
+{
+        const struct model_client *client;
+        const struct model_block *block;
+
+        LIST_FOREACH (client, &model->clients, link) {
+                if (client->uid == uid)
+                        return;
+        }
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->uid == uid)
+                        return;
+        }
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                model->pools[i].n_given_bytes[uid] = 0;
+}
+
 struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots,
                                 enum model_board board)
 {
         struct model_client *client = calloc(1, sizeof(*client));
 
         must(model, client);
+        forget_tenant(model, uid);
         client->uid = uid;
         client->n_slots = n_slots;
         LIST_INIT(&client->leases);
@@ -101,11 +120,17 @@ static void drop(struct model *model, struct model_client *client)
 
 static void take_sign(struct model *model, struct model_client *client, bool is_last, bool is_gone)
 {
+        struct model_block *block;
+
         must(model, is_gone == is_last);
         happened(model);
         if (!is_last) {
                 drop(model, client);
                 return;
+        }
+        LIST_FOREACH (block, &model->blocks, link) {
+                block->lost_by = block->lost_by == client ? NULL : block->lost_by;
+                block->taken_from = block->taken_from == client ? NULL : block->taken_from;
         }
         while (!LIST_EMPTY(&client->leases))
                 end_mapping(model, LIST_FIRST(&client->leases));
@@ -185,6 +210,21 @@ static bool room_is_there(const struct model *model, const struct policy_ask *as
         return ask->n_bytes + model_reserved(model, ask->pool) <= n_bytes;
 }
 
+/* A tenant that begins to wait is level with the one that was given to last. */
+static void begin_to_wait(struct model *model, const struct model_request *request)
+{
+        struct model_pool *pool = &model->pools[request->ask.pool];
+        const struct model_request *other;
+
+        TAILQ_FOREACH (other, &model->requests, link) {
+                if (other->client->uid == request->client->uid &&
+                    other->ask.pool == request->ask.pool && !other->outcome)
+                        return;
+        }
+        if (pool->n_given_bytes[request->client->uid] < pool->reached)
+                pool->n_given_bytes[request->client->uid] = pool->reached;
+}
+
 void model_ask(struct model *model, struct model_client *client, const struct policy_ask *ask)
 {
         struct model_request *request = calloc(1, sizeof(*request));
@@ -197,8 +237,11 @@ void model_ask(struct model *model, struct model_client *client, const struct po
                 .predicted = model->settled,
                 .outcome = predict(model, client, ask),
                 .step = model->step,
+                .number = ++model->n_asked,
                 .room_was_there = model->kind == MODEL_EXACT && room_is_there(model, ask),
         };
+        if (!request->outcome)
+                begin_to_wait(model, request);
         TAILQ_INSERT_TAIL(&model->requests, request, link);
         policy_lease(model->policy, client->client, ask, model->now_ns);
         /* One that is refused for what it is changes nothing for others. */
@@ -301,10 +344,12 @@ static void could_not_create(struct model *model, struct model_block *block, int
 {
         struct model_request *request = block->request;
 
-        if (request && result == GPUMEM_E_DEVICE_FULL)
+        if (request && result == GPUMEM_E_DEVICE_FULL) {
                 request->device_full = true;
-        else if (request)
+                model->pools[block->pool].n_given_bytes[block->uid] -= block->n_bytes;
+        } else if (request) {
                 request->failure = result;
+        }
         model_forget_block(model, block);
 }
 

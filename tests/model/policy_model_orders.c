@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/idle.h"
+#include "daemon/policy/passing.h"
 #include "tests/model/policy_model.h"
 
 static struct model_client *client_of(const struct model *model, const struct order *order)
@@ -79,16 +81,52 @@ static struct model_block *block_of(const struct model *model, const struct orde
         return block;
 }
 
-/* Room goes in the order of asking. */
-static void check_first_in_queue(const struct model *model, const struct model_request *request)
+/* Waits for the same pool's memory. */
+static bool is_queued(const struct model_request *other, const struct model_request *request)
+{
+        return other->ask.pool == request->ask.pool && !other->block;
+}
+
+static bool is_first_of_its_tenant(const struct model *model, const struct model_request *request)
 {
         const struct model_request *older;
 
         TAILQ_FOREACH (older, &model->requests, link) {
                 if (older == request)
-                        return;
-                must(model, older->ask.pool != request->ask.pool || older->block ||
-                                    model->revoked || model_held(model, older));
+                        return true;
+                if (older->client->uid == request->client->uid && is_queued(older, request))
+                        return false;
+        }
+        return false;
+}
+
+/* Whether the other one was looked at before the request for certain: it is an older one of the tenant,
+ * or the head of one that was given less. */
+static bool was_before(const struct model *model, const struct model_request *other,
+                       const struct model_request *request)
+{
+        const uint64_t *n_given_bytes = model->pools[request->ask.pool].n_given_bytes;
+
+        if (other->client->uid == request->client->uid)
+                return other->number < request->number;
+        return n_given_bytes[other->client->uid] < n_given_bytes[request->client->uid] &&
+               is_first_of_its_tenant(model, other);
+}
+
+/* Room goes to requests in their turn; what does not fit may be passed by smaller ones, some times. */
+static void check_turn(struct model *model, const struct model_request *request)
+{
+        struct model_request *other;
+
+        if (model->revoked)
+                return;
+        TAILQ_FOREACH (other, &model->requests, link) {
+                if (other == request || !is_queued(other, request) || model_held(model, other) ||
+                    !was_before(model, other, request))
+                        continue;
+                must(model, request->ask.n_bytes < other->ask.n_bytes);
+                must(model, ++other->n_passed <= PASSING_MAX);
+                model->n_passed++;
         }
 }
 
@@ -104,7 +142,7 @@ static struct model_block *take_create(struct model *model, const struct order *
         must(model, block_properties(order->block) == request->ask.properties);
         must(model, !block_backing(order->block));
         if (model->kind == MODEL_EXACT) {
-                check_first_in_queue(model, request);
+                check_turn(model, request);
                 must(model,
                      !model_limit(model, request->client, request->ask.pool, request->ask.n_bytes));
                 must(model, model_room(model, request->ask.pool) >= request->ask.n_bytes);
@@ -124,6 +162,7 @@ static struct model_block *take_create(struct model *model, const struct order *
         model->last_block_id = block->id;
         model->pools[block->pool].n_jobs++;
         model->pools[block->pool].was_ordered = true;
+        model_give(model, request);
         request->block = block;
         request->n_backs = model->pools[block->pool].n_backs;
         return block_of(model, order);
@@ -224,6 +263,26 @@ void model_add_lease(struct model *model, struct model_client *client, struct mo
         LIST_INSERT_HEAD(&client->leases, lease, client_link);
 }
 
+/* For a limit's sake it may have been revoked for somebody else. */
+static bool has_limits(const struct model *model)
+{
+        return policy_limits(model->policy) != NULL;
+}
+
+/* What was taken from a client is not taken back at once, unless it costs nothing or there is no time. */
+static void check_taken(struct model *model, const struct model_request *request,
+                        struct model_block *block, bool known)
+{
+        bool is_taken_back = block->taken_from == request->client &&
+                             model->now_ns < block->taken_ns + IDLE_BACK_NS;
+
+        if (is_taken_back && !known && model->kind == MODEL_EXACT && !has_limits(model))
+                must(model, request->ask.deadline_ns <= model->now_ns);
+        model->n_taken_back += block->taken_from == request->client;
+        block->taken_from = block->lost_by;
+        block->taken_ns = model->now_ns;
+}
+
 static void take_grant(struct model *model, const struct order *order)
 {
         struct model_request *request = request_of(model, order);
@@ -236,6 +295,8 @@ static void take_grant(struct model *model, const struct order *order)
         must(model, block_backing(order->block) == block);
         must(model, order->known == (request->ask.known_will_do && maps(request->client, block)));
         model->n_known += order->known;
+        if (block->state == MODEL_CACHED && block->was_idle)
+                check_taken(model, request, block, order->known);
         if (block->state == MODEL_CACHED) {
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {

@@ -47,6 +47,7 @@ static void note(struct model *model, struct model_client *client, struct model_
         block->state = MODEL_CACHED;
         block->cached_at = model->n_cachings;
         block->was_idle = true;
+        block->lost_by = client;
         model->revoked = true;
         model->n_revoked++;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/idle.h"
 #include "proto/board.h"
 #include "tests/model/policy_model.h"
 #include "tests/model/policy_worker.h"
@@ -331,7 +332,7 @@ static void work(struct play *play)
 
 static void pass_time(struct play *play)
 {
-        play->model.now_ns += below(play, 40);
+        play->model.now_ns += one_in(play, 20) ? below(play, IDLE_ROB_NS) : below(play, 40);
         model_expire(&play->model);
 }
 
@@ -487,6 +488,7 @@ static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
              n < 10000 || play.model.n_revoked > n / (play_kind == PLAY_SHARING ? 10000 : 1000));
         must(&play.model, n < 10000 || play_kind == PLAY_SHARING ||
                                   (play.model.n_called_in > 0 && play.model.n_known > 0));
+        must(&play.model, n < 10000 || kind == MODEL_LAZY || play.model.n_passed > n / 10000);
         must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
         end(&play);
         model_deinit(&play.model);

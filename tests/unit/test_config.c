@@ -13,9 +13,10 @@
 #include "gpumem.h"
 #include "tests/suite.h"
 
-#define TEXT_MAX  8192
-#define POOL_KEYS "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"backing\""
-#define SIZES     "2MiB and more, as bytes or a text with a unit: \"12GiB\""
+#define TEXT_MAX 8192
+#define POOL_KEYS \
+        "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\""
+#define SIZES "2MiB and more, as bytes or a text with a unit: \"12GiB\""
 
 static char path[64];
 
@@ -143,6 +144,13 @@ static const struct {
         {"{\"pools\": [{\"device\": 3, \"max_fraction\": 1}, {\"pinned\": 3, \"max_fraction\": 1},"
          "             {\"device\": 3, \"max_bytes\": \"2MiB\"}]}",
          "@: pools[2]: this pool has its limit from pools[0]\n"},
+        {"{\"pools\": [{\"device\": 0, \"min_bytes\": \"some\"}]}",
+         "@: pools[0].min_bytes: \"some\" is no size; allowed: 0 and more, as bytes or a text with "
+         "a "
+         "unit: \"12GiB\"\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_bytes\": \"1GiB\", \"min_bytes\": \"2GiB\"}]}",
+         "@: pools[0].min_bytes: \"2GiB\" is no minimum; allowed: max_bytes of this pool at "
+         "most\n"},
         {"{\"pools\": [{\"pinned\": 0, \"backing\": \"paper\"}]}",
          "@: pools[0].backing: \"paper\" is no backing; allowed: \"memfd\", \"vmm\"\n"},
         {"{\"pools\": [{\"device\": 0, \"backing\": \"vmm\"}]}",
@@ -282,6 +290,30 @@ START_TEST(backing_and_limit_are_said_apart)
 }
 END_TEST
 
+static uint64_t min_of(const struct config *config, uint32_t kind, uint32_t place)
+{
+        struct pool_row row = {.kind = kind, .place = place, .n_capacity_bytes = GIB};
+
+        return settings_pool_min(&config->settings, &row);
+}
+
+/* Nothing is the default; it can be said of one pool though the others have a minimum. */
+START_TEST(minima_are_taken)
+{
+        struct config config = must_load(
+                "{\"pools\": [{\"device\": \"all\", \"min_bytes\": \"1GiB\"},"
+                "             {\"device\": 1, \"min_bytes\": 0},"
+                "             {\"device\": 2, \"max_fraction\": 0.5}]}");
+
+        ck_assert_uint_eq(min_of(&config, GPUMEM_DEVICE, 0), GIB);
+        ck_assert_uint_eq(min_of(&config, GPUMEM_DEVICE, 1), 0);
+        ck_assert_uint_eq(min_of(&config, GPUMEM_DEVICE, 2), GIB);
+        ck_assert_uint_eq(min_of(&config, GPUMEM_PINNED, 0), 0);
+        ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 0, 0), GIB);
+        config_deinit(&config);
+}
+END_TEST
+
 START_TEST(limits_are_taken)
 {
         struct config config = must_load(
@@ -367,6 +399,7 @@ int main(void)
         tcase_add_test(tests, texts_are_taken);
         tcase_add_test(tests, the_nearest_rule_counts);
         tcase_add_test(tests, backing_and_limit_are_said_apart);
+        tcase_add_test(tests, minima_are_taken);
         tcase_add_test(tests, limits_are_taken);
         tcase_add_test(tests, files_that_are_none);
         tcase_add_test(tests, a_mebibyte_is_the_most);

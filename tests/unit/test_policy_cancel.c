@@ -33,7 +33,8 @@ START_TEST(waiting_one_makes_way_for_the_next)
         struct client *a = join(&world, 1), *b = join(&world, 2);
 
         (void)hold(&world, b, 4 * MIB);
-        ask(&world, a, 1, 8 * MIB, UINT64_MAX);
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
         expect_idle(&world);
         cancel(&world, a, 1);

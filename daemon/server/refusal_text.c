@@ -1,0 +1,230 @@
+#include "daemon/server/refusal_text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "daemon/policy/listing.h"
+#include "daemon/server/claims.h"
+#include "daemon/server/limit_requests.h"
+#include "gpumem.h"
+
+struct text {
+        char *bytes;
+        size_t n_bytes;
+        size_t length;
+};
+
+static void say(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* What does not fit is cut. */
+static void say(struct text *text, const char *format, ...)
+{
+        va_list arguments;
+        int n;
+
+        va_start(arguments, format);
+        n = vsnprintf(text->bytes + text->length, text->n_bytes - text->length, format, arguments);
+        va_end(arguments);
+        if (n > 0)
+                text->length += (size_t)n;
+        if (text->length >= text->n_bytes)
+                text->length = text->n_bytes - 1;
+}
+
+struct holders {
+        const struct session *largest[REFUSAL_N_NAMED];
+        uint64_t n_bytes[REFUSAL_N_NAMED];
+        uint64_t n_more, n_more_bytes; /* clients that may be named, and are too many */
+        uint64_t n_other_bytes;        /* of other tenants */
+        uint64_t n_unused_bytes;       /* beside the allocations that named ones report */
+};
+
+static void add_more(struct holders *holders, uint64_t n_bytes)
+{
+        holders->n_more += n_bytes > 0;
+        holders->n_more_bytes += n_bytes;
+}
+
+static void add_named(struct holders *holders, const struct session *session, uint64_t n_bytes)
+{
+        for (unsigned i = 0; i < REFUSAL_N_NAMED; i++) {
+                const struct session *smaller = holders->largest[i];
+                uint64_t n_smaller_bytes = holders->n_bytes[i];
+
+                if (n_bytes <= n_smaller_bytes)
+                        continue;
+                holders->largest[i] = session;
+                holders->n_bytes[i] = n_bytes;
+                session = smaller;
+                n_bytes = n_smaller_bytes;
+        }
+        add_more(holders, n_bytes);
+}
+
+static bool may_name(const struct session *asker, const struct session *session)
+{
+        return session_sees_all(asker) ||
+               client_tenant(session->client) == client_tenant(asker->client);
+}
+
+static struct holders find_holders(const struct session *asker, uint32_t pool)
+{
+        struct holders holders = {.n_more = 0};
+        const struct session *session;
+
+        LIST_FOREACH (session, &asker->server->sessions, link) {
+                uint64_t n_bytes, n_allocated_bytes;
+
+                if (!session_has_client(session))
+                        continue;
+                n_bytes = client_charged(session->client, pool);
+                if (!may_name(asker, session)) {
+                        holders.n_other_bytes += n_bytes;
+                        continue;
+                }
+                n_allocated_bytes = claims_read(session, pool).allocated;
+                holders.n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
+                add_named(&holders, session, n_bytes);
+        }
+        return holders;
+}
+
+static void say_holders(struct text *text, const struct holders *holders)
+{
+        char size[SIZE_TEXT_MAX];
+        const char *before = ". Held by ";
+
+        for (unsigned i = 0; i < REFUSAL_N_NAMED && holders->largest[i]; i++) {
+                say(text, "%s%s (pid %d) %s", before, holders->largest[i]->program,
+                    (int)holders->largest[i]->peer.pid, size_format(holders->n_bytes[i], size));
+                before = ", ";
+        }
+        if (holders->n_more) {
+                say(text, "%s%" PRIu64 " more %s", before, holders->n_more,
+                    size_format(holders->n_more_bytes, size));
+                before = ", ";
+        }
+        if (holders->n_other_bytes)
+                say(text, "%sother tenants %s", before, size_format(holders->n_other_bytes, size));
+}
+
+/* What is in the way first, of what the asker can do nothing about to what it can. */
+static enum proto_refused reason_of(const struct order *order, const struct pool_figures *figures,
+                                    uint64_t n_idle_bytes, uint64_t n_unused_bytes)
+{
+        uint64_t n_room_bytes = figures->max > figures->reserved ? figures->max - figures->reserved
+                                                                 : 0;
+
+        if (order->outcome == GPUMEM_E_LIMIT)
+                return PROTO_REFUSED_QUOTA;
+        if (order->outcome == GPUMEM_E_DEVICE_FULL)
+                return PROTO_REFUSED_DEVICE_FULL;
+        if (order->outcome != GPUMEM_E_REFUSED && order->outcome != GPUMEM_E_TIMED_OUT)
+                return PROTO_REFUSED_OTHERWISE;
+        if (n_room_bytes + figures->lingering + figures->cached >= order->n_bytes &&
+            figures->lingering)
+                return PROTO_REFUSED_LINGERING;
+        if (n_room_bytes + n_idle_bytes >= order->n_bytes && n_idle_bytes)
+                return PROTO_REFUSED_IDLE;
+        if (n_room_bytes + n_unused_bytes >= order->n_bytes)
+                return PROTO_REFUSED_FRAGMENTATION;
+        return PROTO_REFUSED_POOL_FULL;
+}
+
+static const char *name_of(enum proto_refused reason)
+{
+        static const char *const names[] = {
+                [PROTO_REFUSED_QUOTA] = "a limit",
+                [PROTO_REFUSED_POOL_FULL] = "the pool is full",
+                [PROTO_REFUSED_DEVICE_FULL] = "the driver has no memory left",
+                [PROTO_REFUSED_LINGERING] = "memory that was taken back is still mapped",
+                [PROTO_REFUSED_IDLE] = "what is not used is not for this request, or not yet",
+                [PROTO_REFUSED_FRAGMENTATION] =
+                        "free memory lies in pieces in blocks that are used",
+        };
+
+        return names[reason];
+}
+
+static const char *advice_for(enum proto_refused reason)
+{
+        static const char *const advice[] = {
+                [PROTO_REFUSED_QUOTA] = "free memory, or have the limit raised (gpumemctl limits)",
+                [PROTO_REFUSED_POOL_FULL] = "wait longer (wait_ms), free memory, or end a holder",
+                [PROTO_REFUSED_DEVICE_FULL] = "see what else is on the device (nvidia-smi)",
+                [PROTO_REFUSED_LINGERING] = "wait longer (wait_ms): it comes back when unmapped",
+                [PROTO_REFUSED_IDLE] = "wait (wait_ms): idle memory is taken for those who wait",
+                [PROTO_REFUSED_FRAGMENTATION] = "ask for smaller pieces, or free all of a block",
+        };
+
+        return advice[reason];
+}
+
+static void say_figures(struct text *text, const struct server *server, const struct order *order,
+                        const struct pool_figures *figures, uint64_t n_idle_bytes)
+{
+        char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
+        char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
+
+        say(text, "%s: %s of %s reserved, %s leased (%s idle), %s lingering; %s asked",
+            server->pools[order->pool].row.name, size_format(figures->reserved, reserved),
+            size_format(figures->max, max), size_format(figures->leased, leased),
+            size_format(n_idle_bytes, idle), size_format(figures->lingering, lingering),
+            size_format(order->n_bytes, asked));
+}
+
+static enum proto_refused explain(struct server *server, const struct order *order,
+                                  struct text *text)
+{
+        const struct session *asker = client_owner(order->client);
+        struct pool_figures figures;
+        struct holders holders;
+        enum proto_refused reason;
+        uint64_t n_idle_bytes;
+
+        if (policy_pool_figures(server->policy, order->pool, &figures)) {
+                say(text, "no pool %" PRIu32 "; pools are 0 to %u", order->pool,
+                    server->n_pools - 1);
+                return PROTO_REFUSED_OTHERWISE;
+        }
+        policy_see_idle(server->policy);
+        n_idle_bytes = policy_idle_bytes(server->policy, order->pool);
+        holders = find_holders(asker, order->pool);
+        reason = reason_of(order, &figures, n_idle_bytes, holders.n_unused_bytes);
+        if (reason == PROTO_REFUSED_QUOTA) {
+                limit_explain(asker, order, text->bytes, text->n_bytes);
+                text->length = strlen(text->bytes);
+        } else {
+                say_figures(text, server, order, &figures, n_idle_bytes);
+        }
+        if (reason == PROTO_REFUSED_OTHERWISE)
+                return reason;
+        if (reason != PROTO_REFUSED_QUOTA)
+                say(text, ": %s", name_of(reason));
+        say_holders(text, &holders);
+        say(text, ". To do: %s", advice_for(reason));
+        return reason;
+}
+
+void refuse_lease(struct server *server, const struct order *order)
+{
+        struct session *session = client_owner(order->client);
+        int code = order->outcome > 0 ? order->outcome : GPUMEM_E_DRIVER;
+        struct frame frame = FRAME_NULL;
+        char bytes[sizeof(frame.refused.text)] = "";
+        struct text text = {bytes, sizeof(bytes), 0};
+        enum proto_refused reason = explain(server, order, &text);
+
+        if (!(session->features & PROTO_FEATURE_REFUSED)) {
+                session_send_error(session, order->serial, code, bytes);
+                return;
+        }
+        frame.refused.code = (uint32_t)code;
+        frame.refused.reason = reason;
+        proto_put_text(frame.refused.text, sizeof(frame.refused.text), bytes);
+        session_send(session, &frame, MESSAGE_REFUSED, order->serial, NULL, 0);
+}

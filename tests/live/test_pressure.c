@@ -1,0 +1,322 @@
+/* A full pool, several tenants: who is served next, and what the others are told. After each test nothing
+ * is charged, and the daemon has as many fds open as before. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define STRANGER    65534
+#define SOMEBODY    65533
+#define PATIENCE_MS 20000
+
+static struct daemon gpumemd;
+static unsigned n_fds_before;
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "32MiB", "--pinned-bytes", "8MiB",
+                                              NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
+        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+}
+
+static void stop(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
+        daemon_stop(&gpumemd);
+}
+
+struct party {
+        struct link *link;
+        uint32_t pinned; /* a pool of pinned memory; 0 is the device's */
+        uint64_t leases[16];
+        unsigned n_leases;
+};
+
+/* The kernel tells the daemon who it was that connected. */
+static struct party join(uid_t uid, const char *program)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct party party;
+
+        ck_assert_int_eq(seteuid(uid), 0);
+        ck_assert_int_eq(link_new(NULL, program, &party.link, &welcome, &fds), 0);
+        ck_assert_int_eq(seteuid(0), 0);
+        fdset_deinit(&fds);
+        party.pinned = welcome.n_pools - 1;
+        party.n_leases = 0;
+        return party;
+}
+
+static int lease_from(const struct party *party, uint32_t pool, uint64_t n_bytes, uint32_t wait_ms,
+                      uint64_t *ret_lease)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.pool = pool;
+        request.lease.n_bytes = n_bytes;
+        request.lease.wait_ms = wait_ms;
+        r = link_call(party->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        if (!r)
+                *ret_lease = reply.leased.lease;
+        fdset_deinit(&fds);
+        return r;
+}
+
+static void must_lease_from(struct party *party, uint32_t pool, uint64_t n_bytes)
+{
+        ck_assert_uint_lt(party->n_leases, ARRAY_SIZE(party->leases));
+        ck_assert_int_eq(lease_from(party, pool, n_bytes, 0, &party->leases[party->n_leases++]), 0);
+}
+
+static void must_lease(struct party *party, uint64_t n_bytes)
+{
+        must_lease_from(party, 0, n_bytes);
+}
+
+static void give_back(const struct party *party, uint64_t id, uint32_t flags)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = id;
+        frame.return_lease.flags = flags;
+        ck_assert_int_eq(link_send(party->link, &frame, MESSAGE_RETURN), 0);
+}
+
+/* The process goes on: what it still has would be charged to it. */
+static void leave(struct party *party)
+{
+        while (party->n_leases)
+                give_back(party, party->leases[--party->n_leases], PROTO_RETURN_UNMAPPED);
+        link_free(party->link);
+}
+
+static void must_be_refused(const struct party *party, uint64_t n_bytes, uint32_t wait_ms,
+                            char text[static LINK_REFUSAL_MAX])
+{
+        uint64_t id;
+
+        ck_assert_int_eq(lease_from(party, 0, n_bytes, wait_ms, &id),
+                         wait_ms ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED);
+        link_refusal(party->link, text);
+}
+
+static void must_say(const char *text, const char *part)
+{
+        ck_assert_msg(strstr(text, part), "\"%s\" is not in: %s", part, text);
+}
+
+static const char *holder(const char *program, const char *n_bytes)
+{
+        static char text[80];
+
+        (void)snprintf(text, sizeof(text), "%s (pid %d) %s", program, (int)getpid(), n_bytes);
+        return text;
+}
+
+START_TEST(who_holds_it_is_told_within_a_tenant)
+{
+        struct party small = join(STRANGER, "small"), large = join(STRANGER, "large");
+        struct party other = join(SOMEBODY, "secret"), root = join(0, "root");
+        char text[LINK_REFUSAL_MAX];
+
+        must_lease(&small, 4 * MIB);
+        must_lease(&large, 16 * MIB);
+        must_lease(&other, 10 * MIB);
+        must_be_refused(&small, 4 * MIB, 0, text);
+        must_say(text, "30.00 MiB of 32.00 MiB reserved");
+        must_say(text, "4.00 MiB asked: the pool is full. Held by ");
+        must_say(text, holder("large", "16.00 MiB, small (pid "));
+        must_say(text, holder("small", "4.00 MiB, other tenants 10.00 MiB"));
+        must_say(text, "To do: wait longer (wait_ms)");
+        ck_assert_ptr_null(strstr(text, "secret"));
+        must_be_refused(&other, 4 * MIB, 0, text);
+        must_say(text, "other tenants 20.00 MiB");
+        ck_assert_ptr_null(strstr(text, "large"));
+        must_be_refused(&root, 4 * MIB, 0, text);
+        must_say(text, holder("secret", "10.00 MiB"));
+        leave(&small);
+        leave(&large);
+        leave(&other);
+        leave(&root);
+}
+END_TEST
+
+START_TEST(the_largest_few_are_named)
+{
+        static const char *const names[] = {"first", "second", "third", "fourth", "fifth"};
+        struct party parties[ARRAY_SIZE(names)];
+        char text[LINK_REFUSAL_MAX];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+                parties[i] = join(STRANGER, names[i]);
+                must_lease(&parties[i], (10 - 2 * i) * MIB);
+        }
+        must_be_refused(&parties[0], 4 * MIB, 0, text);
+        must_say(text, holder("first", "10.00 MiB"));
+        must_say(text, holder("second", "8.00 MiB"));
+        must_say(text, holder("third", "6.00 MiB, 2 more 6.00 MiB."));
+        for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+                leave(&parties[i]);
+}
+END_TEST
+
+START_TEST(what_is_mapped_still_is_told_as_such)
+{
+        struct party slow = join(STRANGER, "slow"), asker = join(SOMEBODY, "asker");
+        struct frame unmapped = FRAME_NULL;
+        char text[LINK_REFUSAL_MAX];
+
+        must_lease(&slow, 24 * MIB);
+        unmapped.unmapped.lease = slow.leases[--slow.n_leases];
+        give_back(&slow, unmapped.unmapped.lease, 0);
+        daemon_await(FIGURE_cached, 24 * MIB);
+        must_be_refused(&asker, 16 * MIB, 50, text);
+        must_say(text, "memory that was taken back is still mapped");
+        must_say(text, "24.00 MiB lingering");
+        must_say(text, "other tenants 24.00 MiB");
+        ck_assert_int_eq(link_send(slow.link, &unmapped, MESSAGE_UNMAPPED), 0);
+        leave(&slow);
+        leave(&asker);
+}
+END_TEST
+
+/* One request in a thread of its own. */
+struct waiter {
+        const struct party *party;
+        _Atomic unsigned *n_served; /* of its tenant */
+        pthread_t thread;
+        uint64_t lease;
+};
+
+static void *wait_for_lease(void *argument)
+{
+        struct waiter *waiter = argument;
+
+        ck_assert_int_eq(lease_from(waiter->party, 0, 2 * MIB, PATIENCE_MS, &waiter->lease), 0);
+        atomic_fetch_add(waiter->n_served, 1);
+        return NULL;
+}
+
+static void begin_waiting(struct waiter *waiters, unsigned n, const struct party *party,
+                          _Atomic unsigned *n_served, unsigned n_before)
+{
+        for (unsigned i = 0; i < n; i++) {
+                waiters[i] = (struct waiter){.party = party, .n_served = n_served};
+                ck_assert_int_eq(
+                        pthread_create(&waiters[i].thread, NULL, wait_for_lease, &waiters[i]), 0);
+                daemon_await(FIGURE_waiting, n_before + i + 1);
+        }
+}
+
+static void await_served(const _Atomic unsigned *one, const _Atomic unsigned *other, unsigned n)
+{
+        for (unsigned i = 0; i < PATIENCE_MS; i++) {
+                if (atomic_load(one) + atomic_load(other) == n)
+                        return;
+                sleep_ms(1);
+        }
+        ck_abort_msg("%u and %u are served, not %u", atomic_load(one), atomic_load(other), n);
+}
+
+/* Many asked first for one tenant, fewer later for another: they take turns. */
+START_TEST(tenants_are_served_in_turns)
+{
+        struct party hoarder = join(0, "hoarder");
+        struct party many = join(STRANGER, "many"), few = join(SOMEBODY, "few");
+        _Atomic unsigned n_many = 0, n_few = 0;
+        struct waiter waiters[8];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(hoarder.leases); i++)
+                must_lease(&hoarder, 2 * MIB);
+        begin_waiting(waiters, 5, &many, &n_many, 0);
+        begin_waiting(waiters + 5, 3, &few, &n_few, 5);
+        for (unsigned i = 0; i < 8; i++) {
+                give_back(&hoarder, hoarder.leases[--hoarder.n_leases], PROTO_RETURN_UNMAPPED);
+                await_served(&n_many, &n_few, i + 1);
+                if (i < 6)
+                        ck_assert_uint_eq(atomic_load(&n_few), (i + 1) / 2);
+        }
+        for (unsigned i = 0; i < ARRAY_SIZE(waiters); i++) {
+                ck_assert_int_eq(pthread_join(waiters[i].thread, NULL), 0);
+                give_back(waiters[i].party, waiters[i].lease, PROTO_RETURN_UNMAPPED);
+        }
+        leave(&hoarder);
+        leave(&many);
+        leave(&few);
+}
+END_TEST
+
+static struct gpumem_event told;
+
+static void on_event(const struct gpumem_event *event, void *argument)
+{
+        (void)argument;
+        if (event->kind == GPUMEM_EVENT_REFUSED)
+                told = *event;
+}
+
+/* What an application reads. */
+START_TEST(an_application_is_told_who_holds_it)
+{
+        struct party hoarder = join(0, "hoarder");
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_PINNED,
+                                         .place = GPUMEM_NEAREST,
+                                         .n_bytes = 4 * MIB};
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_client *client;
+        void *pointer;
+
+        must_lease_from(&hoarder, hoarder.pinned, 8 * MIB);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(gpumem_set_event_callback(client, on_event, NULL), 0);
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        must_say(refusal.text, holder("hoarder", "8.00 MiB"));
+        must_say(refusal.text, "4.00 MiB asked");
+        must_say(refusal.text, "To do: ");
+        ck_assert_int_eq(told.result, GPUMEM_E_REFUSED);
+        ck_assert_str_eq(told.text, refusal.text);
+        gpumem_disconnect(client);
+        leave(&hoarder);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("pressure");
+        TCase *tests = tcase_create("pressure");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, an_application_is_told_who_holds_it);
+        if (geteuid() == 0) {
+                tcase_add_test(tests, who_holds_it_is_told_within_a_tenant);
+                tcase_add_test(tests, the_largest_few_are_named);
+                tcase_add_test(tests, what_is_mapped_still_is_told_as_such);
+                tcase_add_test(tests, tenants_are_served_in_turns);
+        } else {
+                (void)puts("# left out: tests of several tenants: they need root");
+        }
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

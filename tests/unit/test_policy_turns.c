@@ -1,0 +1,245 @@
+/* Those that wait: whose turn it is, and who may pass whom. */
+#include <errno.h>
+
+#include "base/err.h"
+#include "daemon/policy/passing.h"
+#include "tests/unit/policy_world.h"
+
+static void ask_several(struct world *world, struct client *client, unsigned n, uint64_t n_bytes)
+{
+        for (uint32_t serial = 1; serial <= n; serial++)
+                ask(world, client, serial, n_bytes, UINT64_MAX);
+}
+
+/* The next order has a block made for the client's request; then it is. */
+static void expect_turn(struct world *world, const struct client *client, uint32_t serial)
+{
+        struct order order = take(world, ORDER_CREATE);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_uint_eq(order.serial, serial);
+}
+
+static void free_up(struct world *world, struct client *client, const struct held *held)
+{
+        give_back(world, client, held->lease, RETURN_UNMAPPED);
+        expect_release(world, held->block);
+}
+
+START_TEST(tenants_take_turns)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct held held[4];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                held[i] = hold(&world, x, 2 * MIB);
+        ask_several(&world, a, 3, 2 * MIB);
+        ask_several(&world, b, 2, 2 * MIB);
+        free_up(&world, x, &held[0]);
+        expect_turn(&world, a, 1);
+        free_up(&world, x, &held[1]);
+        expect_turn(&world, b, 1);
+        free_up(&world, x, &held[2]);
+        expect_turn(&world, a, 2);
+        free_up(&world, x, &held[3]);
+        expect_turn(&world, b, 2);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(bytes_make_a_turn_and_not_requests)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, x, 16 * MIB);
+
+        ask_several(&world, a, 3, 4 * MIB);
+        ask_several(&world, b, 5, 2 * MIB);
+        free_up(&world, x, &held);
+        expect_turn(&world, a, 1);
+        expect_turn(&world, b, 1);
+        expect_turn(&world, b, 2);
+        expect_turn(&world, a, 2);
+        expect_turn(&world, b, 3);
+        expect_turn(&world, b, 4);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+/* Processes of one tenant share its turns. */
+START_TEST(many_processes_are_no_more_than_one)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *b = join(&world, 2), *many[3];
+        struct held held = hold(&world, x, 8 * MIB);
+
+        for (unsigned i = 0; i < ARRAY_SIZE(many); i++) {
+                many[i] = join(&world, 1);
+                ask_several(&world, many[i], 1, 2 * MIB);
+        }
+        ask_several(&world, b, 2, 2 * MIB);
+        free_up(&world, x, &held);
+        expect_turn(&world, many[0], 1);
+        expect_turn(&world, b, 1);
+        expect_turn(&world, many[1], 1);
+        expect_turn(&world, b, 2);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(who_begins_to_wait_has_no_claim_from_before)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct held first = hold(&world, x, 8 * MIB), second = hold(&world, x, 8 * MIB);
+
+        ask_several(&world, a, 6, 2 * MIB);
+        free_up(&world, x, &first);
+        for (uint32_t serial = 1; serial <= 4; serial++)
+                expect_turn(&world, a, serial);
+        ask_several(&world, b, 4, 2 * MIB);
+        free_up(&world, x, &second);
+        expect_turn(&world, b, 1);
+        expect_turn(&world, a, 5);
+        expect_turn(&world, b, 2);
+        expect_turn(&world, a, 6);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(one_that_the_driver_had_nothing_for_loses_no_turn)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, x, 4 * MIB), other = hold(&world, x, 4 * MIB);
+        struct block *block;
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        free_up(&world, x, &held);
+        block = take(&world, ORDER_CREATE).block;
+        created(&world, block, GPUMEM_E_DEVICE_FULL);
+        free_up(&world, x, &other);
+        expect_turn(&world, a, 1);
+        expect_turn(&world, b, 1);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_fits_passes_what_does_not)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, x, 4 * MIB);
+
+        ask(&world, a, 1, 8 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        ask(&world, a, 2, 2 * MIB, UINT64_MAX);
+        expect_turn(&world, a, 2);
+        ask(&world, b, 1, 2 * MIB, 0);
+        expect_turn(&world, b, 1);
+        ask(&world, b, 2, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        free_up(&world, x, &held);
+        expect_turn(&world, b, 2);
+        world_free(&world);
+}
+END_TEST
+
+/* One that fits, and whose block is not made in the end. */
+static void pass(struct world *world, struct client *client)
+{
+        ask(world, client, 1, 2 * MIB, 0);
+        created(world, take(world, ORDER_CREATE).block, -EIO);
+        expect_refusal(world, client, 1, -EIO);
+}
+
+START_TEST(nobody_is_passed_more_often_than_that)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, x, 4 * MIB);
+
+        ask(&world, a, 1, 8 * MIB, world.now_ns + 1000);
+        for (unsigned i = 0; i < PASSING_MAX; i++)
+                pass(&world, b);
+        ask(&world, b, 1, 2 * MIB, 0);
+        expect_refusal(&world, b, 1, GPUMEM_E_REFUSED);
+        ask(&world, b, 2, 2 * MIB, UINT64_MAX);
+        ask(&world, a, 2, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        /* What comes is for the one that was passed; they go on behind it. */
+        free_up(&world, x, &held);
+        expect_turn(&world, a, 1);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(who_was_passed_and_leaves_lets_others_go_on)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+
+        (void)hold(&world, x, 4 * MIB);
+        for (unsigned end = 0; end < 3; end++) {
+                ask(&world, a, 1, 8 * MIB, world.now_ns + 1000);
+                for (unsigned i = 0; i < PASSING_MAX; i++)
+                        pass(&world, b);
+                ask(&world, b, 1, 2 * MIB, UINT64_MAX);
+                expect_idle(&world);
+                world.now_ns += end == 0 ? 1000 : 0;
+                if (end == 0)
+                        policy_expire(world.policy, world.now_ns);
+                else if (end == 1)
+                        policy_cancel(world.policy, a, 1, world.now_ns);
+                else
+                        (void)policy_client_dead(world.policy, a, world.now_ns);
+                if (end < 2)
+                        expect_refusal(&world, a, 1,
+                                       end == 0 ? GPUMEM_E_TIMED_OUT : GPUMEM_E_CANCELLED);
+                created(&world, take(&world, ORDER_CREATE).block, -EIO);
+                expect_refusal(&world, b, 1, -EIO);
+        }
+        world_free(&world);
+}
+END_TEST
+
+/* The driver has less than it seems: as much is not tried again for somebody else. */
+START_TEST(only_what_is_smaller_passes)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        ask(&world, b, 1, 6 * MIB, UINT64_MAX);
+        ask(&world, b, 2, 4 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        ask(&world, b, 3, 2 * MIB, UINT64_MAX);
+        expect_turn(&world, b, 3);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                tenants_take_turns,
+                bytes_make_a_turn_and_not_requests,
+                many_processes_are_no_more_than_one,
+                who_begins_to_wait_has_no_claim_from_before,
+                one_that_the_driver_had_nothing_for_loses_no_turn,
+                what_fits_passes_what_does_not,
+                nobody_is_passed_more_often_than_that,
+                who_was_passed_and_leaves_lets_others_go_on,
+                only_what_is_smaller_passes,
+        };
+
+        return run_tests("policy: turns", tests, ARRAY_SIZE(tests));
+}
