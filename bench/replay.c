@@ -52,6 +52,11 @@ struct replay {
         struct replay_figures figures;
 };
 
+static enum heap_runs runs_of(const struct replay *replay)
+{
+        return replay->memory == REPLAY_DEVICE ? HEAP_JOINED : HEAP_SPLIT;
+}
+
 static int join_node(struct replay *replay, const struct replay_options *options)
 {
         int r = 0;
@@ -91,7 +96,7 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                 (void)replay_free(replay);
                 return r;
         }
-        space_open(&replay->space, arena, HEAP_JOINED);
+        space_open(&replay->space, arena, runs_of(replay));
         *ret_replay = replay;
         return 0;
 }
@@ -342,12 +347,10 @@ static void meet(struct replay *replay, struct stream *stream)
                 return;
         want(replay, stream);
         looks_init(&stream->looks);
-        if (replay->memory == REPLAY_DEVICE)
-                looks_lower(&stream->looks);
+        looks_lower(&stream->looks);
         for (unsigned i = 0; replay->space.n_heaps && i < replay->n_streams; i++)
                 looks_meet(&replay->streams[i].looks);
-        space_add(&replay->space, &stream->in_space,
-                  replay->memory == REPLAY_DEVICE ? HEAP_JOINED : HEAP_SPLIT);
+        space_add(&replay->space, &stream->in_space, runs_of(replay));
         if (replay->memory == REPLAY_PINNED)
                 heap_of(stream)->n_done_epochs = UINT64_MAX;
         stream->is_met = true;
@@ -378,6 +381,12 @@ static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allo
         return r;
 }
 
+/* Where runs are kept apart nothing is put together of smaller ones. */
+static enum space_parts parts_of_try(const struct replay *replay, unsigned try)
+{
+        return runs_of(replay) == HEAP_SPLIT ? SPACE_WHOLE_PARTS : space_parts_of_try(try);
+}
+
 static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
                 uint64_t *ret_address)
 {
@@ -387,7 +396,7 @@ static int miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
 
         meet(replay, stream);
         for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < SPACE_TRIES; i++) {
-                r = attempt(replay, stream, n_allocated_bytes, space_parts_of_try(i), &leased);
+                r = attempt(replay, stream, n_allocated_bytes, parts_of_try(replay, i), &leased);
                 if (r >= 0)
                         r = heap_alloc(heap_of(stream), n_bytes, ret_address);
         }
@@ -464,8 +473,6 @@ static void look(struct replay *replay, struct stream *stream)
 {
         struct heap *heap = heap_of(stream);
 
-        if (replay->memory == REPLAY_PINNED)
-                return;
         (void)space_excess(&replay->space, 0, (uint64_t)replay->now_us);
         if (!looks_are_due(&stream->looks, heap))
                 return;
@@ -474,12 +481,22 @@ static void look(struct replay *replay, struct stream *stream)
         wake_service(replay);
 }
 
+static int free_in(struct stream *stream, uint64_t address)
+{
+        struct heap_freed freed;
+        int r = heap_free(heap_of(stream), address, &freed);
+
+        if (!r)
+                looks_note_free(&stream->looks, heap_of(stream), freed.n_allocated_bytes,
+                                LOOKS_FREE_ORDERED);
+        return r;
+}
+
 static int step_free(struct replay *replay, const struct trace_event *event)
 {
         struct stream *stream = &replay->streams[event->id % replay->n_streams];
         struct live *live = &replay->live[event->id];
-        struct heap_freed freed;
-        int r = live->address ? heap_free(heap_of(stream), live->address, &freed) : -EINVAL;
+        int r = live->address ? free_in(stream, live->address) : -EINVAL;
 
         if (r)
                 return r > 0 ? -EINVAL : r;

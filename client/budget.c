@@ -6,6 +6,10 @@
 #define STEP_PART 32
 #define HARD_PART 12
 
+/* Of the peak, and of what is held against leasing and returning in turn. */
+#define BLOCK_PEAK_PART  1024
+#define BLOCK_SLACK_PART 16
+
 /* Against leasing and returning in turn. So many returns, faded, are one each 180 us; the programs whose
  * traces are in bench/ come to half of it at most. */
 #define CHURN_MANY 400
@@ -61,4 +65,12 @@ uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes)
 uint64_t budget_hard_bytes(const struct budget *budget)
 {
         return budget->n_peak_bytes + budget->n_peak_bytes / HARD_PART + budget->n_slack_bytes;
+}
+
+uint64_t budget_block_bytes(const struct budget *budget)
+{
+        uint64_t of_peak = budget->n_peak_bytes / BLOCK_PEAK_PART;
+        uint64_t of_slack = budget->n_slack_bytes / BLOCK_SLACK_PART;
+
+        return of_peak > of_slack ? of_peak : of_slack;
 }

@@ -38,5 +38,9 @@ void budget_return(struct budget *budget);
 /* What may be held for the peak. */
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes);
 
+/* The size of blocks that suits it: a small part of the peak, so that what becomes empty can go back; larger
+ * while blocks come and go in turn, so that fewer do. */
+uint64_t budget_block_bytes(const struct budget *budget);
+
 /* What may be held rather than wait for work to end. */
 uint64_t budget_hard_bytes(const struct budget *budget);

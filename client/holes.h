@@ -29,7 +29,7 @@
 
 #define HOLES_N_CLASSES 464
 #define HOLES_WORDS     8
-#define HOLES_LOOK      16
+#define HOLES_LOOK      24
 
 enum piece_state { PIECE_UNUSED, PIECE_TAKEN, PIECE_HOLE, PIECE_EDGE };
 

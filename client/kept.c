@@ -138,7 +138,7 @@ static bool cut(const struct pool *pool, struct stretch rest, uint64_t n_bytes,
 /* What is made new is cut to size: what is had again may be larger by a part, or by a common block. */
 static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct placement *placement)
 {
-        uint64_t n_common = pool->space.budget.n_peak_bytes / PLACEMENT_PEAK_PART;
+        uint64_t n_common = budget_block_bytes(&pool->space.budget);
         uint64_t n_spare = n_bytes / 8 > n_common ? n_bytes / 8 : n_common;
 
         return placement->n_bytes < n_bytes + n_spare + HEAP_BLOCK_UNIT;

@@ -237,10 +237,10 @@ static void cut_well(const struct heap *heap, const struct place *place, uint64_
         placement->end = place->end;
 }
 
-int placement_plan(const struct heap *heap, uint64_t n_bytes, uint64_t n_peak_bytes,
-                   uint64_t n_spare_bytes, struct placement *ret_placement)
+int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
+                   struct placement *ret_placement)
 {
-        uint64_t n_wanted = n_peak_bytes / AHEAD_PART, n_block_bytes;
+        uint64_t n_wanted = terms->n_peak_bytes / AHEAD_PART, n_block_bytes;
         struct place place;
         int r;
 
@@ -249,15 +249,14 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, uint64_t n_peak_by
         r = choose(heap, n_bytes, &place);
         if (r)
                 return r;
-        n_block_bytes = round_common(
-                larger(n_peak_bytes / PLACEMENT_PEAK_PART, n_bytes / REQUEST_PART));
+        n_block_bytes = round_common(larger(terms->n_block_bytes, n_bytes / REQUEST_PART));
         if (heap->runs == HEAP_SPLIT) {
                 n_wanted = heap->n_reserved_bytes / SPLIT_GROWTH;
                 if (n_wanted > SPLIT_MAX)
                         n_wanted = SPLIT_MAX;
                 n_block_bytes = UINT64_MAX / 4;
         }
-        extend(heap, &place, n_wanted, n_spare_bytes);
+        extend(heap, &place, n_wanted, terms->n_spare_bytes);
         cut_well(heap, &place, larger(n_block_bytes, BLOCK_LEAST), ret_placement);
         return 0;
 }

@@ -6,7 +6,7 @@
  * of its own size, only memory in one run. Therefore
  *   - only what is missing is leased: behind (or before, or between) holes that the heap has, at the
  *     place where that is least;
- *   - in blocks of about 1/1024 of the pool's peak or 1/8 of the request, whichever is more, rounded up
+ *   - in blocks of about 1/1024 of the pool's peak (or more, see budget.h) or 1/8 of the request, rounded up
  *     to one of two sizes a doubling, so that a request costs some eight leases at most and a stray
  *     allocation holds little of the memory; but not in smaller ones than 4 MiB, where that much is
  *     missing;
@@ -22,8 +22,7 @@
 
 #include "client/heap.h"
 
-#define PLACEMENT_PARTS     64
-#define PLACEMENT_PEAK_PART 1024 /* see above */
+#define PLACEMENT_PARTS 64
 
 struct placement {
         unsigned n_parts;
@@ -32,8 +31,13 @@ struct placement {
         uint64_t start, end;                       /* what is to be one hole then */
 };
 
-/* For a request of n_bytes that no hole of the heap held. `n_peak_bytes`: what the heap's pool
- * allocates at most; `n_spare_bytes`: what may be leased above the need.
- * GPUMEM_E_TOO_LARGE, -ENOMEM: no room in the arena. */
-int placement_plan(const struct heap *heap, uint64_t n_bytes, uint64_t n_peak_bytes,
-                   uint64_t n_spare_bytes, struct placement *ret_placement);
+struct placement_terms {
+        uint64_t n_peak_bytes;  /* what the heap's pool allocates at most */
+        uint64_t n_block_bytes; /* blocks are about as large, or larger */
+        uint64_t n_spare_bytes; /* what may be leased above the need */
+};
+
+/* For a request of n_bytes that no hole of the heap held. GPUMEM_E_TOO_LARGE, -ENOMEM: no room in the
+ * arena. */
+int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
+                   struct placement *ret_placement);

@@ -303,11 +303,13 @@ static uint64_t spare_bytes(const struct space *space, uint64_t n_needed)
 int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
                struct placement *ret_placement)
 {
+        struct placement_terms terms = {.n_peak_bytes = space->budget.n_peak_bytes,
+                                        .n_block_bytes = budget_block_bytes(&space->budget),
+                                        .n_spare_bytes = spare_bytes(space, n_bytes)};
         int r;
 
         lock_take(&heap->heap.lock);
-        r = placement_plan(&heap->heap, n_bytes, space->budget.n_peak_bytes,
-                           spare_bytes(space, n_bytes), ret_placement);
+        r = placement_plan(&heap->heap, n_bytes, &terms, ret_placement);
         lock_drop(&heap->heap.lock);
         return r;
 }

@@ -58,7 +58,7 @@ struct client *client_free(struct client *client);
 
 /* Others are about to make memory that it may not need: it is asked to mark its idle leases, unless it
  * was a moment ago. */
-#define CLIENT_MARK_NS UINT64_C(500000)
+#define CLIENT_MARK_NS UINT64_C(100000)
 void client_ask_to_mark(struct client *client, uint64_t now_ns);
 
 /* See policy_declare. */

@@ -29,7 +29,7 @@ struct request;
  * while anything else may serve it: two that use their memory in turns do not pass one block to and fro,
  * unmapping and mapping it, whenever somebody looks. So the 0.3 ms that it costs stay below 2 %. One that
  * both map costs nothing, and is no matter of this; who is out of time takes it all the same. */
-#define IDLE_BACK_NS UINT64_C(20000000)
+#define IDLE_BACK_NS UINT64_C(10000000)
 
 /* Looks that a search may still make, and for whom. */
 struct looks {

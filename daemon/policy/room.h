@@ -30,7 +30,7 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
 
 /* So much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
  * what is reserved, or a few blocks. */
-#define ROOM_SPARE_PART  256
+#define ROOM_SPARE_PART  512
 #define ROOM_SPARE_BYTES (64 * MIB)
 
 /* Looks at leases for that: 20 us, where making the block takes ten times as long. */

@@ -41,7 +41,10 @@ void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n
          uint64_t deadline_ns);
 void ask_with(struct world *world, struct client *client, const struct policy_ask *request);
 
-/* The next order, which must be of this kind. */
+/* The next order but those to mark what is idle: nothing comes of them, and most tests are not about it. */
+struct order next_order(struct world *world);
+
+/* The same, which must be of this kind. */
 struct order take(struct world *world, enum order_kind kind);
 void expect_idle(struct world *world);
 

@@ -167,6 +167,17 @@ START_TEST(what_goes_back_now_and_then_is_not_kept)
 }
 END_TEST
 
+START_TEST(blocks_are_a_part_of_the_peak_and_more_in_turns)
+{
+        struct budget budget = budget_with_peak(32 * GIB);
+
+        ck_assert_uint_eq(budget_block_bytes(&budget), 32 * MIB);
+        for (unsigned i = 0; i < 400; i++)
+                budget_return(&budget);
+        ck_assert_uint_eq(budget_block_bytes(&budget), 512 * MIB);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("budget");
@@ -174,6 +185,7 @@ int main(void)
 
         tcase_add_test(tcase, what_goes_back_in_turn_may_be_kept);
         tcase_add_test(tcase, what_goes_back_now_and_then_is_not_kept);
+        tcase_add_test(tcase, blocks_are_a_part_of_the_peak_and_more_in_turns);
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
         tcase_add_test(tcase, nothing_was_needed_yet);

@@ -195,12 +195,12 @@ START_TEST(frees_and_exact_fits_need_no_memory)
 }
 END_TEST
 
-/* A run of three empty blocks, and so many allocations elsewhere that no piece is unused. */
+/* So many allocations that no piece is unused, and a run of three empty blocks above them. */
 static void fill_pieces(struct heap *heap)
 {
         for (uint64_t i = 0; i < 3; i++)
-                (void)world_add(&world, heap, i * 2 * MIB, 2 * MIB);
-        (void)world_add(&world, heap, GIB, 4 * MIB);
+                (void)world_add(&world, heap, GIB + i * 2 * MIB, 2 * MIB);
+        (void)world_add(&world, heap, 0, 4 * MIB);
         while (heap->holes.n_unused + heap->holes.n_pieces != heap->holes.n_touched)
                 (void)world_alloc(heap, 60 * KIB);
 }
@@ -215,7 +215,7 @@ START_TEST(a_block_that_cannot_leave_stays)
 
         begin();
         fill_pieces(heap);
-        middle = (struct heap_block *)arena_find(world.arena, WORLD_START + 2 * MIB);
+        middle = (struct heap_block *)arena_find(world.arena, WORLD_START + GIB + 2 * MIB);
         before = figures_of(heap);
         ck_assert_uint_ne(heap_block_hole(heap, middle), 0);
         n_until_failure = 0;

@@ -277,7 +277,7 @@ START_TEST(a_block_that_is_too_large_does_not_serve)
         expect_no_plan(BLOCK);
         expect_no_plan(8 * BLOCK);
         expect_plan(15 * BLOCK, 0, 1);
-        pool.space.budget.n_peak_bytes = 16 * BLOCK * PLACEMENT_PEAK_PART;
+        pool.space.budget.n_peak_bytes = UINT64_C(1024) * 16 * BLOCK;
         expect_plan(BLOCK, 0, 1);
         end();
 }

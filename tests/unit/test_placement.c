@@ -17,6 +17,15 @@ static struct heap_world world;
 static struct heap heap, other;
 static struct placement plan;
 
+static int plan_for(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
+{
+        struct placement_terms terms = {.n_peak_bytes = n_peak_bytes,
+                                        .n_block_bytes = n_peak_bytes / 1024,
+                                        .n_spare_bytes = n_spare_bytes};
+
+        return placement_plan(&heap, n_bytes, &terms, &plan);
+}
+
 static void begin(enum heap_runs runs, uint64_t n_bytes)
 {
         world_init(&world, n_bytes);
@@ -49,7 +58,7 @@ static void fill(uint64_t n_bytes, uint64_t offset)
 
 static void make_plan(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
 {
-        ck_assert_int_eq(placement_plan(&heap, n_bytes, n_peak_bytes, n_spare_bytes, &plan), 0);
+        ck_assert_int_eq(plan_for(n_bytes, n_peak_bytes, n_spare_bytes), 0);
 }
 
 static void expect_range(uint64_t start, uint64_t end_offset)
@@ -304,13 +313,12 @@ END_TEST
 START_TEST(what_no_gap_holds_has_no_place)
 {
         begin(HEAP_JOINED, GIB);
-        ck_assert_int_eq(placement_plan(&heap, GIB + 1, PEAK, 0, &plan), -ENOMEM);
+        ck_assert_int_eq(plan_for(GIB + 1, PEAK, 0), -ENOMEM);
         add_other(512 * MIB, BLOCK);
-        ck_assert_int_eq(placement_plan(&heap, 520 * MIB, PEAK, 0, &plan), -ENOMEM);
-        ck_assert_int_eq(placement_plan(&heap, UINT64_MAX / 2, PEAK, 0, &plan), -ENOMEM);
-        ck_assert_int_eq(placement_plan(&heap, UINT64_MAX / 2 + 1, PEAK, 0, &plan),
-                         GPUMEM_E_TOO_LARGE);
-        ck_assert_int_eq(placement_plan(&heap, UINT64_MAX, PEAK, 0, &plan), GPUMEM_E_TOO_LARGE);
+        ck_assert_int_eq(plan_for(520 * MIB, PEAK, 0), -ENOMEM);
+        ck_assert_int_eq(plan_for(UINT64_MAX / 2, PEAK, 0), -ENOMEM);
+        ck_assert_int_eq(plan_for(UINT64_MAX / 2 + 1, PEAK, 0), GPUMEM_E_TOO_LARGE);
+        ck_assert_int_eq(plan_for(UINT64_MAX, PEAK, 0), GPUMEM_E_TOO_LARGE);
         end();
 }
 END_TEST

@@ -17,6 +17,15 @@ static struct heap_world world;
 static struct heap heap;
 static struct placement plan;
 
+static int plan_for(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
+{
+        struct placement_terms terms = {.n_peak_bytes = n_peak_bytes,
+                                        .n_block_bytes = n_peak_bytes / 1024,
+                                        .n_spare_bytes = n_spare_bytes};
+
+        return placement_plan(&heap, n_bytes, &terms, &plan);
+}
+
 static void begin(enum heap_runs runs)
 {
         world_init(&world, 128 * GIB);
@@ -31,7 +40,7 @@ static void end(void)
 
 static void make_plan(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
 {
-        ck_assert_int_eq(placement_plan(&heap, n_bytes, n_peak_bytes, n_spare_bytes, &plan), 0);
+        ck_assert_int_eq(plan_for(n_bytes, n_peak_bytes, n_spare_bytes), 0);
 }
 
 static void expect_range(uint64_t start, uint64_t end_offset)
@@ -135,7 +144,7 @@ START_TEST(blocks_grow_with_the_heap)
         begin(HEAP_SPLIT);
         if (n_reserved)
                 (void)world_add(&world, &heap, 128 * GIB - n_reserved, n_reserved);
-        ck_assert_int_eq(placement_plan(&heap, rows[_i].n_bytes, TIB, GIB, &plan), 0);
+        ck_assert_int_eq(plan_for(rows[_i].n_bytes, TIB, GIB), 0);
         ck_assert_uint_eq(plan.n_parts, 1);
         ck_assert_uint_eq(plan.n_bytes, rows[_i].n_block_bytes);
         ck_assert_uint_eq(plan.parts[0].n_bytes, rows[_i].n_block_bytes);
@@ -148,7 +157,7 @@ START_TEST(without_spare_bytes_a_block_is_what_is_asked_for)
 {
         begin(HEAP_SPLIT);
         (void)world_add(&world, &heap, 64 * GIB, 64 * GIB);
-        ck_assert_int_eq(placement_plan(&heap, 3 * MIB, TIB, 0, &plan), 0);
+        ck_assert_int_eq(plan_for(3 * MIB, TIB, 0), 0);
         ck_assert_uint_eq(plan.n_bytes, 4 * MIB);
         end();
 }
@@ -159,7 +168,7 @@ START_TEST(holes_are_not_added_to)
 {
         begin(HEAP_SPLIT);
         (void)world_add(&world, &heap, 128 * GIB - 8 * MIB, 8 * MIB);
-        ck_assert_int_eq(placement_plan(&heap, 10 * MIB, TIB, 0, &plan), 0);
+        ck_assert_int_eq(plan_for(10 * MIB, TIB, 0), 0);
         ck_assert_uint_eq(plan.n_parts, 1);
         ck_assert_uint_eq(plan.parts[0].start, WORLD_START + 128 * GIB - 18 * MIB);
         ck_assert_uint_eq(plan.parts[0].n_bytes, 10 * MIB);
@@ -173,9 +182,9 @@ START_TEST(what_no_gap_holds_has_no_place)
 {
         begin(HEAP_SPLIT);
         (void)world_add(&world, &heap, 0, 64 * GIB);
-        ck_assert_int_eq(placement_plan(&heap, 64 * GIB + 1, TIB, 0, &plan), -ENOMEM);
-        ck_assert_int_eq(placement_plan(&heap, UINT64_MAX, TIB, 0, &plan), GPUMEM_E_TOO_LARGE);
-        ck_assert_int_eq(placement_plan(&heap, 64 * GIB, TIB, GIB, &plan), 0);
+        ck_assert_int_eq(plan_for(64 * GIB + 1, TIB, 0), -ENOMEM);
+        ck_assert_int_eq(plan_for(UINT64_MAX, TIB, 0), GPUMEM_E_TOO_LARGE);
+        ck_assert_int_eq(plan_for(64 * GIB, TIB, GIB), 0);
         ck_assert_uint_eq(plan.n_bytes, 64 * GIB);
         end();
 }

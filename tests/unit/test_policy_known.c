@@ -8,7 +8,7 @@ static struct order ask_known(struct world *world, struct client *client, uint32
         struct policy_ask request = {.serial = serial, .n_bytes = n_bytes, .known_will_do = true};
 
         ask_with(world, client, &request);
-        return policy_next_order(world->policy);
+        return next_order(world);
 }
 
 START_TEST(mapped_block_is_known_and_goes_before_a_better_fit)

@@ -192,8 +192,8 @@ START_TEST(what_is_adopted_joins_the_heaps_own)
         (void)add(0, 0, BLOCK);
         (void)add(1, BLOCK, BLOCK);
         (void)add(0, 2 * BLOCK, BLOCK);
-        fill(0, BLOCK, 2 * BLOCK);
         fill(0, BLOCK, 0);
+        fill(0, BLOCK, 2 * BLOCK);
         give(0, 0);
         ck_assert(adopt(BLOCK));
         ck_assert_uint_eq(heaps[0].heap.holes.n_holes, 1);
