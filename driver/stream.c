@@ -55,15 +55,30 @@ static int synchronize_current(const struct cuda *cuda, void *argument)
         return r;
 }
 
+/* A stream whose capture was lost tells that it captures, but not its context; a default stream tells
+ * nothing where no context is current. */
+static int context_outside_capture(const struct cuda *cuda, void *stream, CUcontext *ret_context)
+{
+        bool is_created = stream_is_created(stream);
+        CUcontext context;
+        int r = is_created ? stream_check(cuda, stream) : 0;
+
+        if (!r)
+                r = stream_context(cuda, stream, &context);
+        if (!r && !is_created)
+                r = stream_check(cuda, stream);
+        if (!r)
+                *ret_context = context;
+        return r;
+}
+
 int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark)
 {
         unsigned long long id;
         CUcontext context;
         int r;
 
-        r = stream_context(cuda, stream, &context);
-        if (!r)
-                r = stream_check(cuda, stream);
+        r = context_outside_capture(cuda, stream, &context);
         if (!r)
                 r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
         if (r)
@@ -90,10 +105,8 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
 {
         unsigned long long id;
         CUcontext context;
-        int r = stream_context(cuda, stream, &context);
+        int r = context_outside_capture(cuda, stream, &context);
 
-        if (!r)
-                r = stream_check(cuda, stream);
         if (!r)
                 r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
         return r ? r : identify(cuda, context, id, ret_key, ret_ordinal);

@@ -194,6 +194,8 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_con
         if (r == CUDA_SUCCESS && !ret_context)
                 r = CUDA_ERROR_INVALID_VALUE;
         if (r == CUDA_SUCCESS && lookup_identity(handle, &identity)) {
+                if (identity.status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+                        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
                 *ret_context = context_handle(identity.context);
                 return CUDA_SUCCESS;
         }

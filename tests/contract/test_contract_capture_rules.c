@@ -316,7 +316,8 @@ START_TEST(a_threads_mode_is_exchanged)
 }
 END_TEST
 
-/* Its context may be asked for, its id not, whatever the thread's mode. */
+/* Its context may be asked for, as long as the capture is not lost; its id not, whatever the thread's
+ * mode. */
 START_TEST(a_stream_that_captures_has_no_id)
 {
         CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -329,6 +330,7 @@ START_TEST(a_stream_that_captures_has_no_id)
         ck_ok(cu.cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED));
         ck_ok(cu.cuStreamGetCtx(capturing, &context));
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuStreamGetId(capturing, &id));
+        ck_cuda(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamGetCtx(capturing, &context));
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(capturing, &graph));
         ck_ok(cu.cuStreamGetId(capturing, &id));
 }
