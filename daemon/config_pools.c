@@ -102,9 +102,10 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
 
         if (!bytes && !fraction && !json_object_get(json, "min_bytes") &&
             !json_object_get(json, "backing"))
-                reader_complain(reader, up,
-                                "no limit; allowed: \"max_bytes\", \"max_fraction\", or both: the "
-                                "smaller one holds");
+                reader_complain(
+                        reader, up,
+                        "nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
+                        "smaller one holds), \"min_bytes\", \"backing\"");
         if (bytes) {
                 key_path(path, up, "max_bytes");
                 (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, allowed_sizes,

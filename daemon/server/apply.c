@@ -23,6 +23,20 @@ int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes
         return pools_republish(server);
 }
 
+/* Where one tenant may keep all, nobody's idle memory is ever another tenant's. */
+static void warn_of_minimum(const struct settings *settings, const struct server_pool *pool)
+{
+        uint64_t max_bytes = settings_pool_max(settings, &pool->row);
+        char min[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX];
+
+        if (pool->min_bytes >= max_bytes)
+                log_warning(
+                        "%s: min_bytes %s are as much as the pool may hold, %s: no tenant will be "
+                        "served from another one's idle memory",
+                        pool->row.name, size_format(pool->min_bytes, min),
+                        size_format(max_bytes, max));
+}
+
 void server_set_pool_mins(struct server *server, const struct settings *settings)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
@@ -36,6 +50,7 @@ void server_set_pool_mins(struct server *server, const struct settings *settings
                 (void)policy_set_pool_min(server->policy, i, min_bytes, server_now_ns(server));
                 log_info("pool %u: %s, each tenant keeps %s of its leases", i, pool->row.name,
                          size_format(min_bytes, text));
+                warn_of_minimum(settings, pool);
         }
 }
 

@@ -150,6 +150,14 @@ static const char *name_of(enum proto_refused reason)
         return names[reason];
 }
 
+/* Nothing that comes back helps a request that is larger than what may ever be held. */
+static bool is_beyond(const struct order *order)
+{
+        return order->outcome == GPUMEM_E_TOO_LARGE ||
+               (order->outcome == GPUMEM_E_LIMIT && order->limit.kind != LIMIT_LEASES &&
+                order->n_bytes > order->limit.max);
+}
+
 static const char *advice_for(enum proto_refused reason)
 {
         static const char *const advice[] = {
@@ -201,11 +209,16 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         } else {
                 say_figures(text, server, order, &figures, n_idle_bytes);
         }
-        if (reason == PROTO_REFUSED_OTHERWISE)
+        if (is_beyond(order))
+                say(text, ", which is more than there may ever be. To do: ask for less, or have "
+                          "the limit "
+                          "raised (gpumemctl limits)");
+        if (is_beyond(order) || reason == PROTO_REFUSED_OTHERWISE)
                 return reason;
         if (reason != PROTO_REFUSED_QUOTA)
                 say(text, ": %s", name_of(reason));
-        say_holders(text, &holders);
+        if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)
+                say_holders(text, &holders);
         say(text, ". To do: %s", advice_for(reason));
         return reason;
 }

@@ -219,7 +219,7 @@ START_TEST(what_can_never_fit_is_refused_at_once)
 
         (void)snprintf(why, sizeof(why),
                        "client %d (limited): 0 B of 16.00 MiB device memory charged; "
-                       "18.00 MiB asked",
+                       "18.00 MiB asked, which is more than there may ever be",
                        (int)getpid());
         /* The test would not end if this waited. */
         must_be_refused(link, 18 * MIB, UINT32_MAX, why);

@@ -134,8 +134,9 @@ static const struct {
          "@: pools[0]: no pool; allowed: one of \"device\" and \"pinned\"\n"},
         {"{\"pools\": [{\"device\": 0, \"pinned\": 0, \"max_fraction\": 0.5}]}",
          "@: pools[0]: two pools; allowed: one of \"device\" and \"pinned\"\n"},
-        {"{\"pools\": [{\"device\": 0}]}", "@: pools[0]: no limit; allowed: \"max_bytes\", "
-                                           "\"max_fraction\", or both: the smaller one holds\n"},
+        {"{\"pools\": [{\"device\": 0}]}", "@: pools[0]: nothing is said of it; allowed: "
+                                           "\"max_bytes\", \"max_fraction\" (the smaller one "
+                                           "holds), \"min_bytes\", \"backing\"\n"},
         {"{\"pools\": [{\"device\": \"GPU-12\", \"max_fraction\": 1}]}",
          "@: pools[0].device: \"GPU-12\" is no device; allowed: an index, a UUID as nvidia-smi -L "
          "prints it, or \"all\"\n"},
@@ -185,9 +186,9 @@ static const struct {
          "@: pools[0].max_bytes: 1 is no size; allowed: " SIZES "\n"
          "@: pools[1].x: this key is unknown; allowed: " POOL_KEYS "\n"
          "@: pools[1]: no pool; allowed: one of \"device\" and \"pinned\"\n"
-         "@: pools[1]: no limit; allowed: \"max_bytes\", \"max_fraction\", or both: the smaller "
-         "one "
-         "holds\n"},
+         "@: pools[1]: nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
+         "smaller one "
+         "holds), \"min_bytes\", \"backing\"\n"},
 };
 
 START_TEST(what_is_wrong_is_said_exactly)
