@@ -55,6 +55,20 @@ void line_take_back(struct holding *holding, uint64_t n_bytes)
         holding->n_given_bytes -= n_bytes;
 }
 
+void line_end(const struct holding *holding)
+{
+        struct line *line = &holding->pool->line;
+        uint64_t n_given_bytes = holding->n_given_bytes;
+        const struct holding *other;
+
+        TAILQ_FOREACH (other, &line->holdings, line_link) {
+                if (other->n_given_bytes < n_given_bytes)
+                        n_given_bytes = other->n_given_bytes;
+        }
+        if (line->reached < n_given_bytes)
+                line->reached = n_given_bytes;
+}
+
 static bool is_before(const struct holding *a, const struct holding *b)
 {
         if (a->place != b->place)

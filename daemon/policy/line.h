@@ -3,7 +3,8 @@
  * Each tenant has a queue of its own, in the order of asking. Between tenants turns go round by bytes:
  * first is the tenant that was given the fewest bytes of new blocks, of those equal the one whose head
  * asked first. A tenant that begins to wait starts level with the one served last: what it had before, or
- * did not ask for, is no claim. So nobody waits for more than what every other tenant is given once, in
+ * did not ask for, is no claim; and what one was given that has ended is not forgotten, or those that come
+ * and go would always be first. So nobody waits for more than what every other tenant is given once, in
  * bytes of its own request, however much the others ask for and however often. What a tenant holds is no
  * measure: one that holds little and asks all the time would keep the others waiting for ever. */
 #pragma once
@@ -17,7 +18,7 @@ struct request;
 struct line {
         TAILQ_HEAD(line_holdings, holding) holdings; /* that wait; sorted in a walk only */
         uint64_t n_joined;                           /* requests, ever: dates them */
-        uint64_t reached; /* what the tenant had been given that was given to last, or more */
+        uint64_t reached; /* where a tenant stands at least that begins to wait */
 };
 
 void line_init(struct line *line);
@@ -29,6 +30,9 @@ void line_leave(struct request *request);
 /* The tenant has a block made; or the driver did not have it. */
 void line_give(struct holding *holding, uint64_t n_bytes);
 void line_take_back(struct holding *holding, uint64_t n_bytes);
+
+/* The tenant ends. Who comes after it stands where it stood, or level with the first of those who wait. */
+void line_end(const struct holding *holding);
 
 /* A walk along the line. The request that line_next gave last may leave the line before the next one is
  * looked for, but no other. */

@@ -80,6 +80,7 @@ static struct order of_refusal(struct order_node *node)
                 .client = refusal->client,
                 .pool = refusal->pool,
                 .serial = refusal->serial,
+                .only_known = refusal->request && refusal->request->only_known,
                 .outcome = refusal->outcome,
                 .n_bytes = refusal->n_bytes,
                 .limit = refusal->hit,

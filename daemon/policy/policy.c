@@ -27,11 +27,10 @@ int policy_new(struct policy **ret_policy)
         return 0;
 }
 
-static void discard_pool(struct pool *pool)
+static void discard_blocks(struct pool *pool)
 {
         while (!LIST_EMPTY(&pool->blocks))
                 block_discard(LIST_FIRST(&pool->blocks));
-        pool_free(pool);
 }
 
 struct policy *policy_free(struct policy *policy)
@@ -42,8 +41,11 @@ struct policy *policy_free(struct policy *policy)
                 client_drop(LIST_FIRST(&policy->clients));
                 client_free(LIST_FIRST(&policy->clients));
         }
+        /* The end of a tenant is told to all pools. */
         for (uint32_t i = 0; i < policy->n_pools; i++)
-                discard_pool(policy->pools[i]);
+                discard_blocks(policy->pools[i]);
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                pool_free(policy->pools[i]);
         assert(!policy->tenants && !policy->shares && TAILQ_EMPTY(&policy->orders.nodes));
         limit_table_free(policy->limits);
         free(policy->pools);

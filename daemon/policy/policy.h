@@ -72,6 +72,7 @@ struct order {
         struct block *block;
         struct lease *lease;
         bool known; /* GRANT, where it will do: the client maps the block, for a lease that is over */
+        bool only_known; /* REFUSE: no other block would have done */
         int outcome;
         uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
         uint64_t n_blocks;

@@ -147,6 +147,8 @@ void request_wait(struct request *request, struct pool *pool, struct lease *take
         set_state(request, REQUEST_WAITING);
         request->pool = pool;
         request->lease = take_lease;
+        /* It may be said of any block: of a device's it would only keep others from it, beside every limit. */
+        request->keeps_mapped = request->keeps_mapped && pool->settings.kind == POLICY_PINNED;
         line_join(request);
         pool->n_waiting++;
         request->client->n_waiting++;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/policy/line.h"
+#include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
 
 static void holding_init(struct holding *holding, struct tenant *tenant, struct pool *pool)
@@ -63,6 +65,8 @@ struct tenant *tenant_unref(struct tenant *tenant)
 {
         if (!tenant || --tenant->n_refs)
                 return NULL;
+        for (uint32_t i = 0; i < tenant->n_holdings; i++)
+                line_end(&tenant->holdings[i]);
         HASH_DEL(tenant->policy->tenants, tenant);
         free(tenant);
         return NULL;

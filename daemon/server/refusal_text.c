@@ -185,6 +185,14 @@ static void say_figures(struct text *text, const struct server *server, const st
             size_format(order->n_bytes, asked));
 }
 
+/* Who asks only for that asks often, and for something else next: to look at all leases and clients for
+ * it would keep others waiting. */
+static enum proto_refused say_unknown(struct text *text)
+{
+        say(text, "the client maps no block that it may have again");
+        return PROTO_REFUSED_OTHERWISE;
+}
+
 static enum proto_refused explain(struct server *server, const struct order *order,
                                   struct text *text)
 {
@@ -230,7 +238,9 @@ void refuse_lease(struct server *server, const struct order *order)
         struct frame frame = FRAME_NULL;
         char bytes[sizeof(frame.refused.text)] = "";
         struct text text = {bytes, sizeof(bytes), 0};
-        enum proto_refused reason = explain(server, order, &text);
+        enum proto_refused reason = order->only_known && order->outcome == GPUMEM_E_REFUSED
+                                            ? say_unknown(&text)
+                                            : explain(server, order, &text);
 
         if (!(session->features & PROTO_FEATURE_REFUSED)) {
                 session_send_error(session, order->serial, code, bytes);

@@ -147,6 +147,41 @@ void model_give(struct model *model, const struct model_request *request)
         *n_given_bytes += request->ask.n_bytes;
 }
 
+/* Those who come after it stand where it stood, or with the first of those who wait. */
+static void end_turn(struct model *model, uint32_t pool_id, uint32_t uid)
+{
+        struct model_pool *pool = &model->pools[pool_id];
+        uint64_t n_bytes = pool->n_given_bytes[uid];
+        const struct model_request *request;
+
+        TAILQ_FOREACH (request, &model->requests, link) {
+                uint64_t n_given_bytes = pool->n_given_bytes[request->client->uid];
+
+                if (request->ask.pool == pool_id && !request->outcome && n_given_bytes < n_bytes)
+                        n_bytes = n_given_bytes;
+        }
+        if (pool->reached < n_bytes)
+                pool->reached = n_bytes;
+        pool->n_given_bytes[uid] = 0;
+}
+
+void model_look_for_end(struct model *model, uint32_t uid)
+{
+        const struct model_client *client;
+        const struct model_block *block;
+
+        LIST_FOREACH (client, &model->clients, link) {
+                if (client->uid == uid)
+                        return;
+        }
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->uid == uid)
+                        return;
+        }
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                end_turn(model, i, uid);
+}
+
 void model_cache(struct model *model, struct model_block *block)
 {
         block->request = NULL;
@@ -179,6 +214,7 @@ void model_forget_block(struct model *model, struct model_block *block)
         if (block->request)
                 block->request->block = NULL;
         LIST_REMOVE(block, link);
+        model_look_for_end(model, block->uid);
         free(block);
 }
 

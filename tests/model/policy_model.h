@@ -259,6 +259,8 @@ bool model_can_never_be(const struct model *model, const struct model_request *r
 unsigned model_n_queued(const struct model *model, uint32_t pool);
 
 /* What several events and orders lead to. */
+/* If nobody and nothing of the tenant is left, it is known no more. */
+void model_look_for_end(struct model *model, uint32_t uid);
 void model_give(struct model *model, const struct model_request *request);
 void model_cache(struct model *model, struct model_block *block);
 /* The lease is a mapping at most from now on; its tokens go with a block's last user. */

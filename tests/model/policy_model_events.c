@@ -15,31 +15,12 @@ static void happened_and_served(struct model *model)
         model->unserved = false;
 }
 
-/* Nobody and nothing of the tenant is left: it is known no more. */
-static void forget_tenant(struct model *model, uint32_t uid)
-{
-        const struct model_client *client;
-        const struct model_block *block;
-
-        LIST_FOREACH (client, &model->clients, link) {
-                if (client->uid == uid)
-                        return;
-        }
-        LIST_FOREACH (block, &model->blocks, link) {
-                if (block->uid == uid)
-                        return;
-        }
-        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
-                model->pools[i].n_given_bytes[uid] = 0;
-}
-
 struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots,
                                 enum model_board board)
 {
         struct model_client *client = calloc(1, sizeof(*client));
 
         must(model, client);
-        forget_tenant(model, uid);
         client->uid = uid;
         client->n_slots = n_slots;
         LIST_INIT(&client->leases);
@@ -135,6 +116,7 @@ static void take_sign(struct model *model, struct model_client *client, bool is_
         while (!LIST_EMPTY(&client->leases))
                 end_mapping(model, LIST_FIRST(&client->leases));
         LIST_REMOVE(client, link);
+        model_look_for_end(model, client->uid);
         free(client->words);
         free(client->said);
         free(client);

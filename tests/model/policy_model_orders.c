@@ -312,7 +312,8 @@ static void take_grant(struct model *model, const struct order *order)
         block->request = NULL;
         request->block = NULL;
         model_add_lease(model, request->client, block, order->lease);
-        TAILQ_FIRST(&block->leases)->keeps_mapped = request->ask.keeps_mapped;
+        TAILQ_FIRST(&block->leases)->keeps_mapped = request->ask.keeps_mapped &&
+                                                    block->pool == MODEL_PINNED_POOL;
         model_forget_request(model, request);
         model->n_grants++;
 }

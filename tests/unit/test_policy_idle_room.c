@@ -319,6 +319,33 @@ START_TEST(revoked_leases_are_called_in_once_when_their_block_goes)
 }
 END_TEST
 
+/* Nobody needs to keep a device's memory mapped: to say so keeps it from nobody, and beside no limit. */
+START_TEST(of_a_device_nothing_stays_mapped)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct order order;
+
+        for (uint32_t serial = 1; serial <= 2; serial++) {
+                struct policy_ask request = {
+                        .serial = serial, .n_bytes = serial * 2 * MIB, .keeps_mapped = true};
+
+                ask_with(&world, a, &request);
+                order = take(&world, ORDER_CREATE);
+                created(&world, order.block, 0);
+                give_back(&world, a, expect_grant(&world, a, serial), RETURN_MAPPED);
+        }
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ask(&world, b, 1, 6 * MIB, 5000);
+        order = take(&world, ORDER_RELEASE);
+        released(&world, order.block);
+        order = take(&world, ORDER_RELEASE);
+        released(&world, order.block);
+        ck_assert_uint_eq(client_charged(a, 0), 6 * MIB);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *tests[] = {
@@ -331,6 +358,7 @@ int main(void)
                 oldest_goes_first_and_use_makes_young,
                 a_tenant_is_not_robbed_twice_at_once,
                 a_tenant_keeps_its_minimum,
+                of_a_device_nothing_stays_mapped,
                 the_minimum_is_kept_in_one_go_too,
                 what_is_cached_is_in_no_minimum,
                 ones_own_tenant_is_not_spared,

@@ -71,11 +71,13 @@ START_TEST(nothing_else_will_do)
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
         struct held held = hold(&world, b, 16 * MIB);
+        struct order order;
 
         (void)cache(&world, b, 16 * MIB, RETURN_UNMAPPED);
         mark_idle(&world, b, held.lease);
         ask_only_known(&world, a, 1, 16 * MIB, 0);
-        expect_refusal(&world, a, 1, GPUMEM_E_REFUSED);
+        order = take(&world, ORDER_REFUSE);
+        ck_assert(order.only_known && order.outcome == GPUMEM_E_REFUSED);
         ask_only_known(&world, a, 2, 16 * MIB, UINT64_MAX - 1);
         expect_refusal(&world, a, 2, GPUMEM_E_REFUSED);
         ck_assert_uint_eq(figures(&world).n_refusals, 0);

@@ -227,6 +227,40 @@ START_TEST(only_what_is_smaller_passes)
 }
 END_TEST
 
+/* A process of a tenant that has no other, from its beginning to its end. */
+static void come_and_go(struct world *world)
+{
+        struct client *client = join(world, 1);
+        struct block *block;
+
+        ask(world, client, 1, 2 * MIB, UINT64_MAX);
+        block = take(world, ORDER_CREATE).block;
+        created(world, block, 0);
+        (void)expect_grant(world, client, 1);
+        ck_assert(!policy_client_eof(world->policy, client, world->now_ns));
+        ck_assert(policy_client_dead(world->policy, client, world->now_ns));
+        expect_release(world, block);
+}
+
+/* What a tenant was given counts after its end, or those that come and go would be first for ever. */
+START_TEST(who_comes_and_goes_begins_no_better)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *b = join(&world, 2);
+
+        (void)hold(&world, x, 2 * MIB);
+        (void)hold(&world, b, 4 * MIB);
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        /* Two before it, as much as it has; then those that pass it. */
+        for (unsigned i = 0; i < 2 + PASSING_MAX; i++)
+                come_and_go(&world);
+        ask(&world, join(&world, 1), 1, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *tests[] = {
@@ -239,6 +273,7 @@ int main(void)
                 nobody_is_passed_more_often_than_that,
                 who_was_passed_and_leaves_lets_others_go_on,
                 only_what_is_smaller_passes,
+                who_comes_and_goes_begins_no_better,
         };
 
         return run_tests("policy: turns", tests, ARRAY_SIZE(tests));
