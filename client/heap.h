@@ -1,5 +1,5 @@
 /* A heap: the blocks that a client leases from one pool for one stream, and the allocations cut out
- * of them, best fit. Pure: no driver, socket, clock or environment; addresses are numbers and are
+ * of them. Pure: no driver, socket, clock or environment; addresses are numbers and are
  * never followed, since the CPU cannot touch device memory, so all bookkeeping lives outside.
  *
  * Blocks that touch are one run to allocations: one may begin in a block and end in the next. What a

@@ -13,8 +13,8 @@
  * Which hole: the first one of its class if it is of exactly the size; or else, of the holes that come
  * first in that class and in the next HOLES_LOOK classes that have any, the one at the lowest address.
  * Exact ones leave nothing over, and cost least. What lives long gathers at low addresses by the rest, so
- * that high ones become empty and their blocks go back: of four programs' traces a peak of 1.05 times
- * what lives, against 1.08 by best fit (bench/RESULTS.md).
+ * that high ones become empty and their blocks go back: bench/RESULTS.md
+ * has what that is worth, and what best fit is.
  *
  * Cost: sizes of 16 units and more fall into 16 classes a doubling, each a list. A hole is put first if
  * it starts lower than the first one, or else second; where the first of each class starts stands in an
