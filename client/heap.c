@@ -269,27 +269,30 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
-static int give(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+/* Ends the entry of the allocation that starts there; its piece, or 0: there is none. */
+static uint32_t find_given(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
         const struct piece *piece;
-        struct heap_freed freed;
         uint32_t index;
 
         /* Far from the arena another address has the same unit. */
         if (address % HEAP_UNIT || address - heap->base >= HEAP_ARENA_MAX)
-                return GPUMEM_E_NOT_OURS;
+                return 0;
         index = starts_remove(&heap->starts, heap_unit_of(heap, address));
         if (!index)
-                return GPUMEM_E_NOT_OURS;
+                return 0;
         piece = holes_at(&heap->holes, index);
-        freed.n_allocated_bytes = piece->n_units * HEAP_UNIT;
-        freed.n_requested_bytes = freed.n_allocated_bytes - piece->n_slack;
+        ret_freed->n_allocated_bytes = piece->n_units * HEAP_UNIT;
+        ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - piece->n_slack;
+        return index;
+}
+
+static void give(struct heap *heap, uint32_t index, struct heap_freed *freed)
+{
         index = holes_give(&heap->holes, index);
-        freed.n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
-        count_allocated(heap, -freed.n_allocated_bytes);
-        heap->n_requested_bytes -= freed.n_requested_bytes;
-        *ret_freed = freed;
-        return 0;
+        freed->n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
+        count_allocated(heap, -freed->n_allocated_bytes);
+        heap->n_requested_bytes -= freed->n_requested_bytes;
 }
 
 /* Most allocations lie in one block. */
@@ -305,20 +308,32 @@ static void date(const struct heap *heap, uint64_t address, uint64_t n_bytes)
         }
 }
 
+/* Blocks are dated before the hole is made: nothing in that waits for the records of blocks, which come
+ * from memory meanwhile. */
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        int r = give(heap, address, ret_freed);
+        struct heap_freed freed;
+        uint32_t index = find_given(heap, address, &freed);
 
-        if (r)
-                return r;
-        date(heap, address, ret_freed->n_allocated_bytes);
-        heap->n_freed_bytes += ret_freed->n_allocated_bytes;
+        if (!index)
+                return GPUMEM_E_NOT_OURS;
+        date(heap, address, freed.n_allocated_bytes);
+        give(heap, index, &freed);
+        heap->n_freed_bytes += freed.n_allocated_bytes;
+        *ret_freed = freed;
         return 0;
 }
 
 int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        return give(heap, address, ret_freed);
+        struct heap_freed freed;
+        uint32_t index = find_given(heap, address, &freed);
+
+        if (!index)
+                return GPUMEM_E_NOT_OURS;
+        give(heap, index, &freed);
+        *ret_freed = freed;
+        return 0;
 }
 
 uint64_t heap_new_epoch(struct heap *heap)

@@ -34,10 +34,12 @@ static int grow(struct holes *holes)
         pieces = realloc(holes->pieces, n_pieces * sizeof(*pieces));
         if (!pieces)
                 return -ENOMEM;
-        if (!holes->n_touched)
-                holes->n_touched = 1; /* index 0 is none */
         holes->pieces = pieces;
         holes->n_pieces = n_pieces;
+        if (!holes->n_touched) {
+                holes->n_touched = 1; /* index 0 is none */
+                holes_open_index(holes);
+        }
         return 0;
 }
 

@@ -11,15 +11,16 @@
  * Threads: none of its own; the owner of the `struct holes` locks.
  *
  * Which hole: the first one of its class if it is of exactly the size; or else, of the holes that come
- * first in that class and in the next HOLES_LOOK classes that have any, the one at the lowest address.
+ * first in that class and in the next HOLES_LOOK, the one at the lowest address. Where few of those
+ * classes have holes, the next HOLES_FEW that have any are looked at.
  * Exact ones leave nothing over, and cost least. What lives long gathers at low addresses by the rest, so
  * that high ones become empty and their blocks go back: bench/RESULTS.md
  * has what that is worth, and what best fit is.
  *
  * Cost: sizes of 16 units and more fall into 16 classes a doubling, each a list. A hole is put first if
  * it starts lower than the first one, or else second; where the first of each class starts stands in an
- * array of its own, so that a search touches one hole in its own class, where it may be too small, and
- * the one that it finds; only where there is none does it look at all of its own class. All else is
+ * array of its own, which is compared four at a time, so that a search touches one hole in its own class,
+ * where it may be too small, and the one that it finds; only where there is none does it look at all of its own class. All else is
  * constant, but holes_check. */
 #pragma once
 
@@ -29,7 +30,9 @@
 
 #define HOLES_N_CLASSES 464
 #define HOLES_WORDS     8
-#define HOLES_LOOK      24
+#define HOLES_LOOK      64 /* four doublings; as many as `words` has bits in one */
+#define HOLES_FEW       8
+#define HOLES_N_STARTS  (HOLES_N_CLASSES + HOLES_LOOK) /* a search may look beyond the last class */
 
 enum piece_state { PIECE_UNUSED, PIECE_TAKEN, PIECE_HOLE, PIECE_EDGE };
 
@@ -54,10 +57,11 @@ struct holes {
         uint64_t n_units; /* of all holes */
         uint64_t n_splits;
         uint64_t n_merges;
-        uint64_t summary; /* bit w: words[w] is not 0 */
-        uint64_t words[HOLES_WORDS];
+        uint64_t summary;                /* bit w: words[w] is not 0 */
+        uint64_t words[HOLES_WORDS + 1]; /* bit c: class c has holes; the last one is 0 */
         uint32_t heads[HOLES_N_CLASSES];
-        uint32_t starts[HOLES_N_CLASSES]; /* of the heads; where there is none, anything */
+        int32_t starts
+                [HOLES_N_STARTS]; /* of the heads, see holes_order; where there is none, INT32_MAX */
 };
 
 /* All zero is empty and owns nothing, too. */

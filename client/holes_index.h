@@ -6,6 +6,15 @@
 
 unsigned holes_class(uint32_t n_units);
 
+/* Starts in an order that the processor compares several of at once: there it has signed numbers only. */
+static inline int32_t holes_order(uint32_t start)
+{
+        return (int32_t)(start ^ UINT32_C(0x80000000));
+}
+
+/* The array of pieces is there for the first time. */
+void holes_open_index(struct holes *holes);
+
 /* A piece that is in no list becomes a hole. */
 void holes_link(struct holes *holes, uint32_t index);
 

@@ -100,17 +100,50 @@ START_TEST(a_hole_that_moves_is_found_where_it_is)
 }
 END_TEST
 
-/* The lowest is of a class so far above that it is seen, or just not: one hole in each class between. */
-START_TEST(a_search_looks_at_few_classes)
+/* One hole in each of the classes above that of 15, the lowest one in the last of them. */
+static void add_steps(struct holes *holes, unsigned n_classes, uint32_t n_last_units)
+{
+        add_hole(holes, n_last_units);
+        for (unsigned i = 0; i < n_classes; i++)
+                add_hole(holes, (16 + i % 16) << (i / 16));
+}
+
+/* The lowest is so many classes above that it is seen, or just not. */
+START_TEST(a_search_looks_at_near_classes)
 {
         unsigned n_between = HOLES_LOOK - 1 + (unsigned)_i;
         struct holes holes;
 
         holes_init(&holes);
-        add_hole(&holes, 1u << 20);
-        for (unsigned i = 0; i < n_between; i++)
-                add_hole(&holes, (16 + i % 16) << (i / 16));
+        add_steps(&holes, n_between, (16 + n_between % 16) << (n_between / 16));
         ck_assert_uint_eq(start_found(&holes, 15), _i ? 10000 : 0);
+        holes_deinit(&holes);
+}
+END_TEST
+
+/* However far, where few have holes. */
+START_TEST(a_search_looks_at_the_next_few_holes)
+{
+        struct holes holes;
+
+        holes_init(&holes);
+        add_steps(&holes, HOLES_FEW - 1 + (unsigned)_i, 1u << 20);
+        ck_assert_uint_eq(start_found(&holes, 15), _i ? 10000 : 0);
+        holes_deinit(&holes);
+}
+END_TEST
+
+/* The last class of all, and none beyond it. */
+START_TEST(a_search_ends_at_the_largest)
+{
+        struct holes holes;
+
+        holes_init(&holes);
+        (void)run_add(&holes, 5, UINT32_MAX - 10, run_alone);
+        ck_assert_uint_eq(start_found(&holes, UINT32_MAX - 11), 5);
+        ck_assert_uint_eq(start_found(&holes, 1), 5);
+        ck_assert_uint_eq(n_found(&holes, UINT32_MAX - 9), 0);
+        ck_assert_uint_eq(n_found(&holes, UINT32_MAX), 0);
         holes_deinit(&holes);
 }
 END_TEST
@@ -199,21 +232,13 @@ static bool is_single(const struct slots *slots, unsigned at)
         return n == 1;
 }
 
-/* Classes with holes above the request's, up to that size. */
-static unsigned n_classes_between(const struct slots *slots, uint32_t n_wanted, uint32_t n_units)
+/* Classes above the request's, up to that size. */
+static unsigned n_classes_between(uint32_t n_wanted, uint32_t n_units)
 {
-        uint32_t end = class_end(n_wanted);
         unsigned n = 0;
 
-        while (end < class_end(n_units)) {
-                uint32_t next = class_end(end);
-                bool any = false;
-
-                for (unsigned i = 0; i < N_RUNS_MAX; i++)
-                        any = any || (slots->n_units[i] && class_end(slots->n_units[i]) == next);
-                n += any;
-                end = next;
-        }
+        for (uint32_t end = class_end(n_wanted); end < class_end(n_units); end = class_end(end))
+                n++;
         return n;
 }
 
@@ -231,7 +256,7 @@ static void expect_fit(const struct slots *slots, uint32_t n_wanted)
         ck_assert_uint_gt(found->n_units, n_wanted);
         for (unsigned i = 0; i < N_RUNS_MAX; i++) {
                 if (slots->n_units[i] >= n_wanted && slots->n_units[i] && is_single(slots, i) &&
-                    n_classes_between(slots, n_wanted, slots->n_units[i]) <= HOLES_LOOK)
+                    n_classes_between(n_wanted, slots->n_units[i]) <= HOLES_LOOK)
                         ck_assert_uint_le(found->start, i * 10000);
         }
 }
@@ -292,7 +317,9 @@ int main(void)
         tcase_add_test(tcase, the_lowest_goes_before_those_that_fit_better);
         tcase_add_loop_test(tcase, the_lowest_of_a_class_is_its_first, 0, 2);
         tcase_add_test(tcase, a_hole_that_moves_is_found_where_it_is);
-        tcase_add_loop_test(tcase, a_search_looks_at_few_classes, 0, 2);
+        tcase_add_loop_test(tcase, a_search_looks_at_near_classes, 0, 2);
+        tcase_add_loop_test(tcase, a_search_looks_at_the_next_few_holes, 0, 2);
+        tcase_add_test(tcase, a_search_ends_at_the_largest);
         tcase_add_test(tcase, a_search_looks_at_all_before_it_gives_up);
         tcase_add_test(tcase, large_holes_come_once_each);
         tcase_add_test(tcase, what_is_found_fits_and_is_low);
