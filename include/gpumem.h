@@ -114,7 +114,9 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
  * Pinned memory needs no context and no driver: without one it is shared memory that the CPU uses,
  * until gpumem_register. Before pinned memory is refused, what is free here and registered is
- * unregistered, as by gpumem_flush. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
+ * unregistered, as by gpumem_flush. Until then the client is charged for it, also for what the daemon took of
+ * it for others of the tenant who have given it back since.
+ * Where gpumemd has it made by the driver (--pinned-backing vmm) a process
  * without CUDA gets _UNSUPPORTED.
  * Device memory allocated in a stream that captures is the graph's: freed in the same stream of the same
  * capture it can be had again there, in the graph's order; it is nobody else's before the graph, its clones

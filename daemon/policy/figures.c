@@ -139,3 +139,13 @@ const struct usage *client_tenant_usage(const struct client *client)
 {
         return &client->tenant->usage;
 }
+
+const struct usage *client_kept(const struct client *client)
+{
+        return &client->kept;
+}
+
+const struct usage *client_tenant_kept(const struct client *client)
+{
+        return &client->tenant->kept;
+}

@@ -59,6 +59,7 @@ struct tenant {
         uint32_t n_holdings;
         uint32_t n_waiting;
         struct usage usage;    /* its clients' */
+        struct usage kept;     /* likewise */
         struct usage attached; /* see attached.h */
         uint64_t counted;
         struct limited limited;

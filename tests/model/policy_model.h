@@ -245,6 +245,9 @@ struct model_client *model_oldest_user(const struct model_block *block);
 uint64_t model_excess(const struct model *model, uint32_t pool);
 /* Who pays for the block: the one it is made for, its holder, or who may still map it. */
 const struct model_client *model_payer(const struct model_block *block);
+/* Whose limit the cached block would pass; what is charged for it already is no more than that. */
+enum limit_scope model_limit_by(const struct model *model, const struct model_client *client,
+                                const struct model_block *block);
 /* Whose limit n_bytes more would pass; 0 for nobody's. */
 enum limit_scope model_limit(const struct model *model, const struct model_client *client,
                              uint32_t pool, uint64_t n_bytes);

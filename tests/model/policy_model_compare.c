@@ -71,6 +71,18 @@ static void check_called_in(struct model *model)
         }
 }
 
+/* Who has had it last of those that do not unmap it. */
+static const struct model_client *keeper(const struct model_block *block)
+{
+        const struct model_lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->keeps_mapped)
+                        return lease->client;
+        }
+        return NULL;
+}
+
 /* The one it is made for, the one who holds it longest, or who may still map it. */
 const struct model_client *model_payer(const struct model_block *block)
 {
@@ -82,9 +94,10 @@ const struct model_client *model_payer(const struct model_block *block)
         case MODEL_RELEASING:
         case MODEL_LINGERING:
                 return model_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
+        case MODEL_CACHED:
+                return keeper(block);
         case MODEL_STOCKING:
         case MODEL_MADE:
-        case MODEL_CACHED:
                 break;
         }
         return NULL;
@@ -120,6 +133,18 @@ static void check_cache_is_used(struct model *model, const struct model_request 
                 if (block->state == MODEL_CACHED && model_serves(block, request))
                         must(model,
                              model_limit(model, request->client, block->pool, block->n_bytes));
+        }
+}
+
+/* Nobody waits for a limit while a block that is his already would do. */
+static void check_own_is_used(struct model *model, const struct model_request *request)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state == MODEL_CACHED && model_payer(block) == request->client)
+                        must(model, !model_serves(block, request) ||
+                                            block->n_bytes < request->ask.n_bytes);
         }
 }
 
@@ -173,6 +198,8 @@ static void check_waiting(struct model *model)
                 /* A charge may have shifted a wait from the tenant's limit to one client's. */
                 if (!model->unserved && !model_held(model, request))
                         check_cache_is_used(model, request);
+                if (!model->unserved)
+                        check_own_is_used(model, request);
                 if (request->ask.deadline_ns < expected_ns)
                         expected_ns = request->ask.deadline_ns;
                 if (model->pools[pool].n_jobs)

@@ -220,6 +220,7 @@ static bool is_better(const struct model_request *request, const struct model_bl
 static void check_choice(const struct model *model, const struct model_request *request,
                          const struct model_block *chosen)
 {
+        bool is_held = model_held(model, request);
         const struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
@@ -228,7 +229,10 @@ static void check_choice(const struct model *model, const struct model_request *
                     !model_serves(block, request))
                         continue;
                 /* Larger ones may be beyond a limit that the chosen one is not. */
-                if (model_limit(model, request->client, block->pool, block->n_bytes))
+                if (model_limit_by(model, request->client, block))
+                        continue;
+                /* Who is held by a limit has what is its own already. */
+                if (is_held && model_payer(block) != request->client)
                         continue;
                 must(model, !is_better(request, block, chosen));
         }
@@ -301,8 +305,7 @@ static void take_grant(struct model *model, const struct order *order)
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {
                         check_choice(model, request, block);
-                        must(model,
-                             !model_limit(model, request->client, block->pool, block->n_bytes));
+                        must(model, !model_limit_by(model, request->client, block));
                 }
                 model->pools[block->pool].n_grants_from_cache++;
         } else {
@@ -365,10 +368,10 @@ static void check_not_known(const struct model *model, const struct model_reques
         LIST_FOREACH (block, &model->blocks, link) {
                 if (model->kind == MODEL_LAZY || block->state != MODEL_CACHED || block->was_idle)
                         continue;
-                must(model,
-                     block->n_bytes < request->ask.n_bytes || !maps(request->client, block) ||
-                             !model_serves(block, request) ||
-                             model_limit(model, request->client, block->pool, block->n_bytes));
+                must(model, block->n_bytes < request->ask.n_bytes ||
+                                    !maps(request->client, block) ||
+                                    !model_serves(block, request) ||
+                                    model_limit_by(model, request->client, block));
         }
 }
 
