@@ -86,8 +86,10 @@ struct gpumem_request {
                            * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
         uint32_t flags;   /* GPUMEM_SHAREABLE, or 0 */
-        uint32_t wait_ms; /* how long to wait for memory that others hold, and for a daemon that is
-                           * away: it is tried again until this time is over; 0: not at all */
+        uint32_t
+                wait_ms; /* how long to wait for memory that others hold, ten minutes at most, however
+                           * much more this is; and for a daemon that is away: it is tried again until
+                           * this time is over; 0: not at all */
 };
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the

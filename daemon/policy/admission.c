@@ -157,7 +157,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
                 if (!serve_from_what_there_is(turn, request))
                         request_refuse(request, timeout_outcome(request));
         } else {
-                passing_wait(&turn->passing, request);
+                passing_wait(&turn->passing, request, &holding_of(request)->hold, turn->now_ns);
         }
 }
 
@@ -348,9 +348,13 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
 
 static uint64_t next_deadline(const struct holding *holding)
 {
+        uint64_t hold_end_ns = passing_hold_end(&holding->hold);
         uint64_t deadline_ns = UINT64_MAX;
         const struct request *request;
 
+        /* Then others go on. */
+        if (hold_end_ns > holding->pool->policy->now_ns)
+                deadline_ns = hold_end_ns;
         TAILQ_FOREACH (request, &holding->waiting, line_link) {
                 if (request->state != REQUEST_WAITING || request->covered)
                         continue;

@@ -194,7 +194,8 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns);
 /* Refuses requests whose deadline has passed. */
 void policy_expire(struct policy *policy, uint64_t now_ns);
 
-/* The earliest deadline of a waiting request; UINT64_MAX when none waits. */
+/* When policy_expire() is due: the earliest deadline of a waiting request, or the end of the time for which
+ * one holds up others; UINT64_MAX when none waits. */
 uint64_t policy_next_deadline(const struct policy *policy);
 
 /* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.

@@ -113,6 +113,22 @@ static bool was_before(const struct model *model, const struct model_request *ot
                is_first_of_its_tenant(model, other);
 }
 
+/* A tenant's requests hold up others for a time before they do so no more for a while: between two of its
+ * rests there is such a time again, and a rest is no longer than that while. */
+static void check_rest(struct model *model, const struct model_request *passed)
+{
+        struct model_rest *rest = &model->pools[passed->ask.pool].rests[passed->client->uid];
+        uint64_t end_ns = rest->began_ns + PASSING_ROUND_NS - PASSING_HOLD_NS;
+
+        if (!rest->began_ns || model->now_ns >= end_ns) {
+                uint64_t before_ns = rest->began_ns ? rest->last_ns : rest->asked_ns;
+
+                must(model, model->now_ns >= before_ns + PASSING_HOLD_NS);
+                rest->began_ns = model->now_ns;
+        }
+        rest->last_ns = model->now_ns;
+}
+
 /* Room goes to requests in their turn; what does not fit may be passed by smaller ones, some times. */
 static void check_turn(struct model *model, const struct model_request *request)
 {
@@ -125,7 +141,8 @@ static void check_turn(struct model *model, const struct model_request *request)
                     !was_before(model, other, request))
                         continue;
                 must(model, request->ask.n_bytes < other->ask.n_bytes);
-                must(model, ++other->n_passed <= PASSING_MAX);
+                if (++other->n_passed > PASSING_MAX)
+                        check_rest(model, other);
                 model->n_passed++;
         }
 }
