@@ -153,7 +153,6 @@ static void enlist_cached(struct block *block)
 
 static void enlist_leased(struct block *block)
 {
-        block->seen_idle = false;
         bin_put(block->bin, BIN_LEASED, block);
         TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
         TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);
@@ -168,6 +167,9 @@ static void delist_cached(struct block *block)
 
 static void delist_leased(struct block *block)
 {
+        if (block->seen_idle)
+                block_its_pool(block)->seen_idle_bytes -= block->bin->n_bytes;
+        block->seen_idle = false;
         bin_remove(block->bin, BIN_LEASED, block);
         TAILQ_REMOVE(&block->holding->leased, block, holding_link);
         TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);

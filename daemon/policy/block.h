@@ -58,7 +58,7 @@ struct block {
         TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link;
-        bool seen_idle; /* when policy_see_idle looked last; of meaning while it may be idle */
+        bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
         bool spoiled;   /* never to be cached */
 };
 

@@ -111,15 +111,18 @@ static void check_cached(const struct pool *pool)
 static void check_leased(const struct pool *pool)
 {
         const struct block *block;
-        uint64_t n = 0;
+        uint64_t n = 0, n_seen_bytes = 0;
 
         TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
                 assert(block_may_be_idle(block) && block_its_pool(block) == pool);
                 n++;
         }
-        LIST_FOREACH (block, &pool->blocks, pool_link)
+        LIST_FOREACH (block, &pool->blocks, pool_link) {
+                assert(!block->seen_idle || block_may_be_idle(block));
                 n -= block_may_be_idle(block);
-        assert(n == 0);
+                n_seen_bytes += block->seen_idle ? block->bin->n_bytes : 0;
+        }
+        assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
 }
 
 /* Returns how many of the tenant wait. */

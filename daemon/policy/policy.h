@@ -277,7 +277,12 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool,
  * that sums agree. */
 void policy_see_idle(struct policy *policy);
 
-/* Bytes of the pool's leases that were idle then. */
+/* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often
+ * at most, however many leases there are. */
+#define POLICY_SEEN_NS UINT64_C(10000000)
+void policy_see_idle_of(struct policy *policy, uint32_t pool, uint64_t now_ns);
+
+/* Bytes of the pool's leases that were idle then, and have not ended since. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */

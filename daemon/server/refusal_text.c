@@ -216,7 +216,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                     server->n_pools - 1);
                 return PROTO_REFUSED_OTHERWISE;
         }
-        policy_see_idle(server->policy);
+        policy_see_idle_of(server->policy, order->pool, server_now_ns(server));
         n_idle_bytes = policy_idle_bytes(server->policy, order->pool);
         holders = find_holders(asker, order->pool);
         reason = reason_of(order, &figures, n_idle_bytes, holders.n_unused_bytes);

@@ -338,6 +338,8 @@ static void pass_time(struct play *play)
         else
                 play->model.now_ns += one_in(play, 20) ? below(play, IDLE_ROB_NS) : below(play, 40);
         model_expire(&play->model);
+        policy_see_idle_of(play->model.policy, (uint32_t)below(play, MODEL_N_POOLS),
+                           play->model.now_ns);
 }
 
 static void retry(struct play *play)

@@ -236,6 +236,27 @@ START_TEST(free_all_takes_what_is_idle)
 }
 END_TEST
 
+/* Who is refused is told, without a look at every lease each time. */
+START_TEST(what_is_idle_is_looked_at_now_and_then)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1);
+        struct held first = hold(&world, a, 8 * MIB), second = hold(&world, a, 4 * MIB);
+
+        mark_idle(&world, a, first.lease);
+        policy_see_idle_of(world.policy, 0, world.now_ns);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 8 * MIB);
+        mark_idle(&world, a, second.lease);
+        policy_see_idle_of(world.policy, 0, world.now_ns + POLICY_SEEN_NS - 1);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 8 * MIB);
+        give_back(&world, a, first.lease, RETURN_MAPPED);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 0);
+        policy_see_idle_of(world.policy, 0, world.now_ns + POLICY_SEEN_NS);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 4 * MIB);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(lowered_limit_takes_what_is_idle)
 {
         struct world world = world_new(LARGE);
@@ -290,6 +311,7 @@ int main(void)
                 others_are_asked_what_is_idle_before_the_peak_rises,
                 the_gone_are_not_asked,
                 free_all_takes_what_is_idle,
+                what_is_idle_is_looked_at_now_and_then,
                 lowered_limit_takes_what_is_idle,
                 full_driver_takes_what_is_idle_for_one_that_waits,
         };
