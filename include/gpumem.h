@@ -86,8 +86,10 @@ struct gpumem_request {
                            * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
         uint32_t flags;   /* GPUMEM_SHAREABLE, or 0 */
-        uint32_t wait_ms; /* how long to wait for memory that others hold, and for a daemon that is
-                           * away: it is tried again until this time is over; 0: not at all */
+        uint32_t
+                wait_ms; /* how long to wait for memory that others hold, ten minutes at most, however
+                           * much more this is; and for a daemon that is away: it is tried again until
+                           * this time is over; 0: not at all */
 };
 
 /* Connects to the daemon; a process needs one client only. With no CUDA driver on the machine the
@@ -114,7 +116,9 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
  * Pinned memory needs no context and no driver: without one it is shared memory that the CPU uses,
  * until gpumem_register. Before pinned memory is refused, what is free here and registered is
- * unregistered, as by gpumem_flush. Where gpumemd has it made by the driver (--pinned-backing vmm) a process
+ * unregistered, as by gpumem_flush. Until then the client is charged for it, also for what the daemon took of
+ * it for others of the tenant who have given it back since.
+ * Where gpumemd has it made by the driver (--pinned-backing vmm) a process
  * without CUDA gets _UNSUPPORTED.
  * Device memory allocated in a stream that captures is the graph's: freed in the same stream of the same
  * capture it can be had again there, in the graph's order; it is nobody else's before the graph, its clones

@@ -51,6 +51,14 @@ enum proto_refused {
 #define PROTO_LEASE_ONLY_KNOWN UINT32_C(2) /* flag: nothing else will */
 #define PROTO_LEASE_KEEPS      UINT32_C(4) /* flag: it is not unmapped when that is asked for */
 
+/* LEASE's wait_ms: more counts as so much. Who wants to go on asks anew, behind the others. */
+#define PROTO_WAIT_MS_MAX UINT32_C(600000)
+
+static inline uint32_t proto_wait_ms(uint32_t wait_ms)
+{
+        return wait_ms < PROTO_WAIT_MS_MAX ? wait_ms : PROTO_WAIT_MS_MAX;
+}
+
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
 
 #define PROTO_SHARE_GRANT UINT32_C(1)

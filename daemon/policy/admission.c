@@ -122,15 +122,23 @@ static bool serve_covered(struct turn *turn, struct request *request)
         return !r;
 }
 
-static bool serve_from_what_there_is(struct turn *turn, struct request *request)
+static bool serve_by(struct turn *turn, struct request *request, struct block *block)
 {
-        struct block *block = choice_find(request, &turn->looks);
-
         if (!block)
                 return false;
         turn->pool->n_grants_from_cache++;
         request_grant(request, block);
         return true;
+}
+
+static bool serve_from_what_there_is(struct turn *turn, struct request *request)
+{
+        return serve_by(turn, request, choice_find(request, &turn->looks));
+}
+
+static bool serve_from_own(struct turn *turn, struct request *request)
+{
+        return serve_by(turn, request, choice_find_charged(request, CHOICE_OWN, &turn->looks));
 }
 
 static void serve_fresh(struct turn *turn, struct request *request)
@@ -149,7 +157,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
                 if (!serve_from_what_there_is(turn, request))
                         request_refuse(request, timeout_outcome(request));
         } else {
-                passing_wait(&turn->passing, request);
+                passing_wait(&turn->passing, request, &holding_of(request)->hold, turn->now_ns);
         }
 }
 
@@ -163,33 +171,53 @@ static void wait_for_limit(struct turn *turn, struct request *request, const str
                 quota_wait(request, turn->number, hit);
 }
 
-/* Whether a limit holds the request up, also after what its side does not use was taken back. */
-static bool is_held(struct turn *turn, const struct request *request, struct limit_hit *ret_hit)
-{
-        bool is_relieved;
+/* A limit holds the request up. What it counts already serves the request all the same; else what the
+ * limit's side does not use is taken back, if that is enough. Who waits behind others has its own only. */
+enum relief { RELIEF_NONE, RELIEF_ENOUGH, RELIEF_SERVED };
 
-        if (!quota_holds(request, turn->number, ret_hit))
-                return false;
+static enum relief relieve(struct turn *turn, struct request *request, const struct limit_hit *hit)
+{
+        enum choice_whose whose = hit->scope == LIMIT_OF_TENANT ? CHOICE_TENANTS : CHOICE_OWN;
+        enum relief relief = RELIEF_NONE;
+
+        if (hit->why != LIMIT_WOULD_BE_PASSED)
+                return serve_from_own(turn, request) ? RELIEF_SERVED : RELIEF_NONE;
         turn->looks.back_too = request->deadline_ns <= turn->now_ns;
-        is_relieved = ret_hit->why == LIMIT_WOULD_BE_PASSED &&
-                      idle_relieve(request, ret_hit, &turn->looks);
+        if (serve_by(turn, request, choice_find_charged(request, whose, &turn->looks)))
+                relief = RELIEF_SERVED;
+        else if (idle_relieve(request, hit, &turn->looks))
+                relief = RELIEF_ENOUGH;
         turn->looks.back_too = false;
-        return !is_relieved;
+        return relief;
 }
 
-static void serve_one(struct turn *turn, struct request *request)
+/* Whether the limits let it through to what the pool has. */
+static bool is_within_limits(struct turn *turn, struct request *request)
 {
         struct limit_hit hit;
 
         if (quota_is_hopeless(request->client, turn->pool, request->n_bytes, &hit)) {
-                request_refuse_limit(request, &hit);
-                return;
+                if (!serve_from_own(turn, request))
+                        request_refuse_limit(request, &hit);
+                return false;
         }
-        if (is_held(turn, request, &hit)) {
-                wait_for_limit(turn, request, &hit);
-                return;
+        if (!quota_holds(request, turn->number, &hit))
+                return true;
+        switch (relieve(turn, request, &hit)) {
+        case RELIEF_ENOUGH:
+                return true;
+        case RELIEF_SERVED:
+                return false;
+        case RELIEF_NONE:
+                break;
         }
-        if (serve_from_what_there_is(turn, request))
+        wait_for_limit(turn, request, &hit);
+        return false;
+}
+
+static void serve_one(struct turn *turn, struct request *request)
+{
+        if (!is_within_limits(turn, request) || serve_from_what_there_is(turn, request))
                 return;
         if (request->only_known)
                 request_refuse(request, GPUMEM_E_REFUSED);
@@ -320,9 +348,13 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
 
 static uint64_t next_deadline(const struct holding *holding)
 {
+        uint64_t hold_end_ns = passing_hold_end(&holding->hold);
         uint64_t deadline_ns = UINT64_MAX;
         const struct request *request;
 
+        /* Then others go on. */
+        if (hold_end_ns > holding->pool->policy->now_ns)
+                deadline_ns = hold_end_ns;
         TAILQ_FOREACH (request, &holding->waiting, line_link) {
                 if (request->state != REQUEST_WAITING || request->covered)
                         continue;

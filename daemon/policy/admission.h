@@ -10,7 +10,8 @@
  *
  * Fairness: within a tenant room goes to requests in the order of asking, between tenants by turns
  * (line.h). A request that fits may pass larger ones that do not, so many times (passing.h): it takes room
- * that they wait for, or lets it go for itself. So a large request is not starved by small ones. One thing
+ * that they wait for, or lets it go for itself. So a large request is not starved by small ones, nor may one
+ * that cannot be met bring the others to a stand. One thing
  * passes without being counted: a cached block serves the oldest request of its own tenant that it fits.
  * The deadline bounds what that can cost.
  *
@@ -38,5 +39,6 @@ void admission_serve(struct pool *pool, uint64_t now_ns);
 /* What admission_serve left for this turn, if the policy serves in turns. */
 void admission_take_turn(struct policy *policy, uint64_t now_ns);
 
-/* The earliest deadline in the pool that a wait can end with; UINT64_MAX for none. */
+/* The earliest moment in the pool at which a wait can end without anybody's doing: a deadline, or the end
+ * of the time for which others are held up; UINT64_MAX for none. */
 uint64_t admission_next_deadline(const struct pool *pool);

@@ -35,15 +35,20 @@ bool block_is_mapped(const struct block *block)
         return !TAILQ_EMPTY(&block->leases);
 }
 
-bool block_is_kept(const struct block *block)
+struct client *block_keeper(const struct block *block)
 {
         const struct lease *lease;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 if (lease->keeps_mapped)
-                        return true;
+                        return lease->client;
         }
-        return false;
+        return NULL;
+}
+
+bool block_is_kept(const struct block *block)
+{
+        return block_keeper(block);
 }
 
 static uint64_t *count_of_cached(const struct block *block, struct totals *totals)
@@ -148,7 +153,6 @@ static void enlist_cached(struct block *block)
 
 static void enlist_leased(struct block *block)
 {
-        block->seen_idle = false;
         bin_put(block->bin, BIN_LEASED, block);
         TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
         TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);
@@ -163,6 +167,9 @@ static void delist_cached(struct block *block)
 
 static void delist_leased(struct block *block)
 {
+        if (block->seen_idle)
+                block_its_pool(block)->seen_idle_bytes -= block->bin->n_bytes;
+        block->seen_idle = false;
         bin_remove(block->bin, BIN_LEASED, block);
         TAILQ_REMOVE(&block->holding->leased, block, holding_link);
         TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
@@ -176,19 +183,26 @@ void block_end_use(struct block *block)
         block_its_pool(block)->n_leases--;
 }
 
-static void charge_to(struct block *block, struct client *client)
+static void charge_to(struct block *block, struct client *client, enum charge_kind kind)
 {
-        if (block->charge.client == client)
+        if (block->charge.client == client && block->charge.kind == kind)
                 return;
         charge_deinit(&block->charge);
         if (client)
-                charge_init(&block->charge, client, block_its_pool(block), block->bin->n_bytes);
+                charge_init(&block->charge, client, block_its_pool(block), block->bin->n_bytes,
+                            kind);
 }
 
-/* While it lingers, the one that had it last among those that may still map it is charged. */
+/* While it lingers, the one that had it last among those that may still map it is charged; while it is
+ * cached, the one among those that keep it mapped: it makes no room for others as long as they do. */
 static void charge_mapper(struct block *block)
 {
-        charge_to(block, block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL);
+        if (block->state == BLOCK_CACHED)
+                charge_to(block, block_keeper(block), CHARGE_KEPT);
+        else
+                charge_to(block,
+                          block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL,
+                          CHARGE_HELD);
 }
 
 static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t properties,
@@ -236,7 +250,7 @@ int block_create(struct request *request, struct block **ret_block)
                 return r;
         block->request = request;
         set_state(block, BLOCK_CREATING);
-        charge_init(&block->charge, client, holding->pool, request->n_bytes);
+        charge_init(&block->charge, client, holding->pool, request->n_bytes, CHARGE_HELD);
         order_push(&holding->pool->policy->orders, &block->order, ORDER_CREATE);
         *ret_block = block;
         return 0;
@@ -267,7 +281,8 @@ void block_lease(struct block *block, struct lease *lease)
         charge_deinit(&block->charge);
         block->request = NULL;
         set_state(block, BLOCK_LEASED);
-        charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes);
+        charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes,
+                    CHARGE_HELD);
         block_count(block, &before);
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         block->n_leases++;
@@ -293,7 +308,7 @@ void block_pass_on(struct block *block)
                 if (lease->state == LEASE_BUSY)
                         break;
         }
-        charge_to(block, lease->client);
+        charge_to(block, lease->client, CHARGE_HELD);
         attached_count(block);
 }
 
@@ -304,8 +319,8 @@ void block_give_up(struct block *block)
                 block_let_go(block);
                 return;
         }
-        charge_deinit(&block->charge);
         set_state(block, BLOCK_CACHED);
+        charge_mapper(block);
         enlist_cached(block);
 }
 
@@ -351,7 +366,8 @@ void block_unmapped(struct block *block, struct lease *lease)
         TAILQ_REMOVE(&block->leases, lease, block_link);
         block->n_leases--;
         recount(block, &before);
-        if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING)
+        if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING ||
+            block->state == BLOCK_CACHED)
                 charge_mapper(block);
         if (block->state == BLOCK_LINGERING && !block_is_mapped(block))
                 come_back(block);

@@ -2,8 +2,8 @@
  *
  * Owned by its holding (it keeps the tenant alive); the server names it by pointer in between.
  * Leases that may still map it stand in its list, the holder that had it last first: that one is
- * charged while the block lingers. Every change of state goes through one setter, which keeps the
- * totals of pool and holding. */
+ * charged while the block lingers, or while it is cached and the holder keeps it mapped. Every
+ * change of state goes through one setter, which keeps the totals of pool and holding. */
 #pragma once
 
 #include <stdbool.h>
@@ -58,7 +58,7 @@ struct block {
         TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link;
-        bool seen_idle; /* when policy_see_idle looked last; of meaning while it may be idle */
+        bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
         bool spoiled;   /* never to be cached */
 };
 
@@ -100,8 +100,9 @@ bool block_may_be_idle(const struct block *block);
 
 bool block_is_mapped(const struct block *block);
 
-/* Some client maps it, and will not unmap it when asked to. */
+/* Some client maps it, and will not unmap it when asked to: of several the one that had it last. */
 bool block_is_kept(const struct block *block);
+struct client *block_keeper(const struct block *block);
 struct pool *block_its_pool(const struct block *block);
 
 /* For a policy that ends: its pool goes with it, and no total is kept. */

@@ -16,14 +16,19 @@ bool charge_fits(const struct client *client, const struct pool *pool, uint64_t 
                n_sum_bytes <= CHARGES_MAX - n_bytes;
 }
 
-void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes)
+void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes,
+                 enum charge_kind kind)
 {
-        *charge = (struct charge){.client = client, .pool = pool, .n_bytes = n_bytes};
+        *charge = (struct charge){.client = client, .pool = pool, .n_bytes = n_bytes, .kind = kind};
         client->charged[pool->id] += n_bytes;
         client->tenant->holdings[pool->id].charged += n_bytes;
         pool->charged += n_bytes;
         usage_add(&client->usage, pool->settings.kind, n_bytes);
         usage_add(&client->tenant->usage, pool->settings.kind, n_bytes);
+        if (kind == CHARGE_KEPT) {
+                usage_add(&client->kept, pool->settings.kind, n_bytes);
+                usage_add(&client->tenant->kept, pool->settings.kind, n_bytes);
+        }
         client->policy->n_charges++;
 }
 
@@ -40,5 +45,9 @@ void charge_deinit(struct charge *charge)
         pool->charged -= charge->n_bytes;
         usage_remove(&client->usage, pool->settings.kind, charge->n_bytes);
         usage_remove(&client->tenant->usage, pool->settings.kind, charge->n_bytes);
+        if (charge->kind == CHARGE_KEPT) {
+                usage_remove(&client->kept, pool->settings.kind, charge->n_bytes);
+                usage_remove(&client->tenant->kept, pool->settings.kind, charge->n_bytes);
+        }
         *charge = (struct charge)CHARGE_NULL;
 }

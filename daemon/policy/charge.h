@@ -8,10 +8,16 @@
 struct client;
 struct pool;
 
+enum charge_kind {
+        CHARGE_HELD, /* the client leases it, declares it, or had it before it was let go */
+        CHARGE_KEPT, /* it is in the cache, and the client keeps it mapped */
+};
+
 struct charge {
         struct client *client; /* NULL: nobody is charged */
         struct pool *pool;
         uint64_t n_bytes;
+        enum charge_kind kind;
 };
 
 #define CHARGE_NULL          \
@@ -24,7 +30,8 @@ struct charge {
 #define CHARGES_MAX (UINT64_C(1) << 62)
 bool charge_fits(const struct client *client, const struct pool *pool, uint64_t n_bytes);
 
-void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes);
+void charge_init(struct charge *charge, struct client *client, struct pool *pool, uint64_t n_bytes,
+                 enum charge_kind kind);
 
 /* Legal also when nobody is charged. */
 void charge_deinit(struct charge *charge);

@@ -53,8 +53,9 @@ static const struct client *liable(const struct block *block)
         case BLOCK_RELEASING:
         case BLOCK_LINGERING:
                 return block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
-        case BLOCK_STOCKING:
         case BLOCK_CACHED:
+                return block_keeper(block);
+        case BLOCK_STOCKING:
         case BLOCK_NONE:
         case BLOCK_N_STATES:
                 break;
@@ -76,6 +77,8 @@ static void check_block(const struct block *block)
         assert(block->charge.client == liable(block));
         assert(!block->charge.client || (block->charge.n_bytes == block->bin->n_bytes &&
                                          block->charge.pool == block_its_pool(block)));
+        assert((block->charge.kind == CHARGE_KEPT) ==
+               (state == BLOCK_CACHED && block_is_kept(block)));
         assert(!!block->request == (state == BLOCK_CREATING));
         assert(!block->request || block->request->block == block);
         assert(!block->free_all || state == BLOCK_RELEASING);
@@ -108,15 +111,18 @@ static void check_cached(const struct pool *pool)
 static void check_leased(const struct pool *pool)
 {
         const struct block *block;
-        uint64_t n = 0;
+        uint64_t n = 0, n_seen_bytes = 0;
 
         TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
                 assert(block_may_be_idle(block) && block_its_pool(block) == pool);
                 n++;
         }
-        LIST_FOREACH (block, &pool->blocks, pool_link)
+        LIST_FOREACH (block, &pool->blocks, pool_link) {
+                assert(!block->seen_idle || block_may_be_idle(block));
                 n -= block_may_be_idle(block);
-        assert(n == 0);
+                n_seen_bytes += block->seen_idle ? block->bin->n_bytes : 0;
+        }
+        assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
 }
 
 /* Returns how many of the tenant wait. */

@@ -222,6 +222,22 @@ static struct usage derive_usage(const struct policy *policy, const struct clien
         return usage;
 }
 
+static struct usage derive_kept(const struct policy *policy, const struct client *client,
+                                const struct tenant *tenant)
+{
+        struct usage usage = {{0}};
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                const struct block *block;
+
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link) {
+                        if (block->state == BLOCK_CACHED)
+                                add_usage(&usage, &block->charge, client, tenant);
+                }
+        }
+        return usage;
+}
+
 static struct usage derive_attached(const struct policy *policy, const struct client *client,
                                     const struct tenant *tenant)
 {
@@ -246,7 +262,11 @@ static void check_usages(const struct client *client)
         struct usage tenants = derive_usage(client->policy, NULL, client->tenant);
         struct usage attached = derive_attached(client->policy, client, NULL);
         struct usage tenants_attached = derive_attached(client->policy, NULL, client->tenant);
+        struct usage kept = derive_kept(client->policy, client, NULL);
+        struct usage tenants_kept = derive_kept(client->policy, NULL, client->tenant);
 
+        assert(memcmp(&kept, &client->kept, sizeof(kept)) == 0);
+        assert(memcmp(&tenants_kept, &client->tenant->kept, sizeof(kept)) == 0);
         assert(memcmp(&attached, &client->attached, sizeof(attached)) == 0);
         assert(memcmp(&tenants_attached, &client->tenant->attached, sizeof(attached)) == 0);
         assert(memcmp(&own, &client->usage, sizeof(own)) == 0);

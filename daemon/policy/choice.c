@@ -26,11 +26,9 @@ static bool is_better(const struct block *a, const struct block *b)
 static bool may_have(const struct request *request, const struct block *block)
 {
         const struct client *client = request->client;
-        uint64_t n_bytes = block->bin->n_bytes;
-        struct limit_hit hit;
 
         if (block->state == BLOCK_CACHED)
-                return !quota_is_passed(client, request->pool, n_bytes, &hit);
+                return !quota_bars_cached(client, block);
         return idle_may_go_to(block, client);
 }
 
@@ -74,7 +72,58 @@ static struct block *find_mapped(struct client *client, const struct bin *bin)
         return found;
 }
 
-static struct block *find_cached(const struct request *request)
+static bool maps(const struct client *client, const struct block *block)
+{
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->client == client)
+                        return true;
+        }
+        return false;
+}
+
+/* Of those in the bin that somebody is charged for already. */
+static struct block *find_kept_in(const struct bin *bin, const struct client *client,
+                                  enum choice_whose whose, struct looks *looks)
+{
+        struct block *block, *found = NULL;
+
+        TAILQ_FOREACH (block, &bin->sides[BIN_CACHED], bin_link) {
+                const struct client *charged = block->charge.client;
+
+                if (!looks->n_left)
+                        break;
+                looks->n_left--;
+                if (!charged || (whose == CHOICE_OWN && charged != client) ||
+                    quota_bars_cached(client, block))
+                        continue;
+                if (maps(client, block))
+                        return block;
+                found = found ? found : block;
+        }
+        return found;
+}
+
+static struct block *find_kept(const struct request *request, enum choice_whose whose,
+                               struct looks *looks)
+{
+        const struct holding *holding = holding_of(request);
+        struct bin_range rest = request_fits(request);
+        struct block *block = NULL;
+
+        while (!block && holding->totals.kept_cached && rest.n_least_bytes <= rest.n_most_bytes) {
+                const struct bin *bin = bins_find(&holding->bins, BIN_CACHED, &rest);
+
+                if (!bin)
+                        break;
+                rest.n_least_bytes = bin->n_bytes + 1;
+                block = find_kept_in(bin, request->client, whose, looks);
+        }
+        return block;
+}
+
+static struct block *find_cached(const struct request *request, struct looks *looks)
 {
         const struct bins *bins = &holding_of(request)->bins;
         struct bin_range fits = request_fits(request), less = request_takes(request);
@@ -82,9 +131,14 @@ static struct block *find_cached(const struct request *request)
         struct limit_hit hit;
         struct block *block;
 
-        /* A block may be larger than what was asked for; if this one is too large, all are. */
-        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
+        /* A block may be larger than what was asked for; if this one is too large, all are, but for those
+         * that the limit counts already. */
+        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit)) {
+                block = find_kept(request, CHOICE_TENANTS, looks);
+                if (block)
+                        return block;
                 bin = NULL;
+        }
         if (!bin)
                 bin = bins_find_last(bins, BIN_CACHED, &less);
         if (!bin)
@@ -111,6 +165,24 @@ struct block *choice_find(const struct request *request, struct looks *looks)
         if (request->only_known)
                 return block;
         if (!block)
-                block = find_cached(request);
+                block = find_cached(request, looks);
         return block ? block : find_idle(request, looks);
+}
+
+struct block *choice_find_charged(const struct request *request, enum choice_whose whose,
+                                  struct looks *looks)
+{
+        struct bin_range fits = request_fits(request);
+        struct block *block = NULL;
+
+        if (whose == CHOICE_OWN)
+                return find_kept(request, whose, looks);
+        if (request->known_will_do)
+                block = find_known(request, looks);
+        if (!block && !request->only_known)
+                block = find_kept(request, whose, looks);
+        if (!block && !request->only_known)
+                block = idle_revoke_one(holding_of(request), request->client, &fits, IDLE_SMALLEST,
+                                        looks);
+        return block && !quota_bars_cached(request->client, block) ? block : NULL;
 }

@@ -10,3 +10,10 @@ struct request;
  * that it takes, the largest. Each cached before it was looked for, or else idle in another client's
  * hands until now. */
 struct block *choice_find(const struct request *request, struct looks *looks);
+
+/* For a request that a limit holds: a block that the limit's party is charged for already, so that it is
+ * charged no more than before. CHOICE_OWN: the client's own, one that is cached and that it keeps mapped.
+ * CHOICE_TENANTS: also such a one of another client of the tenant, or one that is idle in its hands. */
+enum choice_whose { CHOICE_OWN, CHOICE_TENANTS };
+struct block *choice_find_charged(const struct request *request, enum choice_whose whose,
+                                  struct looks *looks);

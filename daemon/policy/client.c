@@ -130,7 +130,7 @@ int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes)
         pool->declared += n_bytes - charge->n_bytes;
         charge_deinit(charge);
         if (n_bytes)
-                charge_init(charge, client, pool, n_bytes);
+                charge_init(charge, client, pool, n_bytes, CHARGE_HELD);
         return 0;
 }
 

@@ -36,6 +36,7 @@ struct client {
         uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
         struct charge *declared; /* one a pool */
         struct usage usage;
+        struct usage kept;     /* part of it: see charge.h */
         struct usage attached; /* see attached.h */
         uint64_t counted;      /* number of the count that saw it last */
         struct limited limited;

@@ -6,26 +6,37 @@
 #include "daemon/policy/state.h"
 #include "gpumem.h"
 
+static void see_idle(struct pool *pool)
+{
+        struct block *block;
+
+        pool->seen_idle_bytes = 0;
+        TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
+                block->seen_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
+                pool->seen_idle_bytes += block->seen_idle ? block->bin->n_bytes : 0;
+        }
+}
+
 void policy_see_idle(struct policy *policy)
 {
-        for (uint32_t i = 0; i < policy->n_pools; i++) {
-                struct block *block;
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                see_idle(policy->pools[i]);
+}
 
-                TAILQ_FOREACH (block, &policy->pools[i]->leased, pool_age_link)
-                        block->seen_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
-        }
+void policy_see_idle_of(struct policy *policy, uint32_t pool_id, uint64_t now_ns)
+{
+        struct pool *pool = policy->pools[pool_id];
+
+        if (pool->was_seen && now_ns < pool->seen_ns + POLICY_SEEN_NS)
+                return;
+        pool->was_seen = true;
+        pool->seen_ns = now_ns;
+        see_idle(pool);
 }
 
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
 {
-        const struct block *block;
-        uint64_t n_bytes = 0;
-
-        if (pool >= policy->n_pools)
-                return 0;
-        TAILQ_FOREACH (block, &policy->pools[pool]->leased, pool_age_link)
-                n_bytes += block->seen_idle ? block->bin->n_bytes : 0;
-        return n_bytes;
+        return pool < policy->n_pools ? policy->pools[pool]->seen_idle_bytes : 0;
 }
 
 int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
@@ -138,4 +149,14 @@ const struct usage *client_usage(const struct client *client)
 const struct usage *client_tenant_usage(const struct client *client)
 {
         return &client->tenant->usage;
+}
+
+const struct usage *client_kept(const struct client *client)
+{
+        return &client->kept;
+}
+
+const struct usage *client_tenant_kept(const struct client *client)
+{
+        return &client->tenant->kept;
 }

@@ -245,20 +245,6 @@ static void add_limited(struct idle_leases *idle, const struct client *client,
         }
 }
 
-/* One that serves the request changes hands: the tenant is charged no more than before. */
-static bool move_within_tenant(const struct request *request, const struct limit_hit *hit,
-                               struct looks *looks)
-{
-        const struct client *client = request->client;
-        struct bin_range fits = request_fits(request);
-        struct limit_hit next;
-
-        return hit->scope == LIMIT_OF_TENANT &&
-               idle_revoke_one(&client->tenant->holdings[request->pool->id], client, &fits,
-                               IDLE_SMALLEST, looks) &&
-               !quota_is_passed(client, request->pool, request->n_bytes, &next);
-}
-
 bool idle_relieve(const struct request *request, const struct limit_hit *hit, struct looks *looks)
 {
         bool is_count = hit->kind == LIMIT_LEASES;
@@ -266,9 +252,8 @@ bool idle_relieve(const struct request *request, const struct limit_hit *hit, st
         struct idle_leases idle = {.n = 0};
         struct limit_hit next;
 
-        if (move_within_tenant(request, hit, looks))
-                return true;
         add_limited(&idle, request->client, request->pool, hit, looks);
+        idle_spare_kept(&idle);
         if (hit->used + n_asked - hit->max > (is_count ? idle.n : idle.n_bytes))
                 return false;
         for (unsigned i = 0; i < idle.n; i++) {

@@ -80,5 +80,6 @@ uint64_t idle_let_go(const struct idle_leases *idle, const struct client *client
 void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns);
 
 /* A limit is in the way of the request that idle leases of its own side are charged against: they are
- * revoked and their blocks cached, if that is enough. */
+ * revoked and their blocks cached, if that is enough. Those that would be kept mapped are charged as
+ * before then: they are no help. */
 bool idle_relieve(const struct request *request, const struct limit_hit *hit, struct looks *looks);

@@ -1,10 +1,33 @@
 #include "daemon/policy/passing.h"
 
+#include <limits.h>
+
 #include "daemon/policy/request.h"
 
-void passing_wait(struct passing *passing, struct request *request)
+uint64_t passing_hold_end(const struct passing_hold *hold)
 {
-        unsigned n_left = PASSING_MAX > request->n_passed ? PASSING_MAX - request->n_passed : 0;
+        return hold->was ? hold->since_ns + PASSING_HOLD_NS : 0;
+}
+
+static bool is_held_up(struct passing_hold *hold, uint64_t now_ns)
+{
+        if (!hold->was || now_ns >= hold->since_ns + PASSING_ROUND_NS)
+                *hold = (struct passing_hold){.was = true, .since_ns = now_ns};
+        return now_ns < passing_hold_end(hold);
+}
+
+static unsigned times_left(const struct request *request, struct passing_hold *hold,
+                           uint64_t now_ns)
+{
+        if (request->n_passed < PASSING_MAX)
+                return PASSING_MAX - request->n_passed;
+        return is_held_up(hold, now_ns) ? 0 : UINT_MAX;
+}
+
+void passing_wait(struct passing *passing, struct request *request, struct passing_hold *hold,
+                  uint64_t now_ns)
+{
+        unsigned n_left = times_left(request, hold, now_ns);
 
         if (!passing->first || n_left < passing->n_left)
                 passing->n_left = n_left;
@@ -36,6 +59,9 @@ void passing_end(struct passing *passing)
 {
         struct request *request;
 
-        for (request = passing->first; request; request = request->waits_next)
+        for (request = passing->first; request; request = request->waits_next) {
                 request->n_passed += passing->n_passed - request->n_passed_before;
+                if (request->n_passed > PASSING_MAX)
+                        request->n_passed = PASSING_MAX;
+        }
 }

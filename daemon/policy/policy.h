@@ -47,7 +47,8 @@ struct policy_ask {
         uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
         bool known_will_do;     /* a block that the client maps still goes before all others */
         bool only_known;        /* and no other will do: nothing is made or waited for */
-        bool keeps_mapped;      /* nobody is asked to unmap it to make room: it would be in vain */
+        bool keeps_mapped;      /* nobody is asked to unmap it to make room: it would be in vain. So
+                                 * it is charged until it is unmapped, or somebody leases it */
         uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
         uint64_t deadline_ns;   /* now or earlier: do not wait for others */
 };
@@ -193,7 +194,8 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns);
 /* Refuses requests whose deadline has passed. */
 void policy_expire(struct policy *policy, uint64_t now_ns);
 
-/* The earliest deadline of a waiting request; UINT64_MAX when none waits. */
+/* When policy_expire() is due: the earliest deadline of a waiting request, or the end of the time for which
+ * one holds up others; UINT64_MAX when none waits. */
 uint64_t policy_next_deadline(const struct policy *policy);
 
 /* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.
@@ -252,7 +254,8 @@ struct pool_figures {
         uint64_t lingering;
         uint64_t reserved; /* leased + cached + lingering */
         uint64_t reserved_peak;
-        uint64_t charged; /* to clients: leased, lingering that a client may still map, declared */
+        uint64_t charged; /* to clients: leased, lingering that a client may still map, cached that
+                           * one keeps mapped, declared */
         uint64_t declared;
         uint64_t n_blocks;
         uint64_t n_leases;  /* busy or idle; several of a shared block */
@@ -274,7 +277,12 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool,
  * that sums agree. */
 void policy_see_idle(struct policy *policy);
 
-/* Bytes of the pool's leases that were idle then. */
+/* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often
+ * at most, however many leases there are. */
+#define POLICY_SEEN_NS UINT64_C(10000000)
+void policy_see_idle_of(struct policy *policy, uint32_t pool, uint64_t now_ns);
+
+/* Bytes of the pool's leases that were idle then, and have not ended since. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */
@@ -287,6 +295,10 @@ bool client_maps_anything(const struct client *client);
 /* What the client, and what its tenant with it, is charged over all pools. */
 const struct usage *client_usage(const struct client *client);
 const struct usage *client_tenant_usage(const struct client *client);
+
+/* How much of that is cached, but kept mapped. */
+const struct usage *client_kept(const struct client *client);
+const struct usage *client_tenant_kept(const struct client *client);
 
 /* Peaks of what is reserved begin anew at what is: the client's tenant's; or everybody's, and the
  * pool's own. Of one pool, or of POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
@@ -83,6 +84,19 @@ bool quota_bars(const struct client *client, enum limit_scope scope, const struc
         for (unsigned i = 0; i < LIMIT_N_KINDS; i++)
                 usage.n[i] += attached->n[i];
         return passes_any(client, scope, pool, n_bytes, &usage, &hit);
+}
+
+bool quota_bars_cached(const struct client *client, const struct block *block)
+{
+        const struct pool *pool = block_its_pool(block);
+        uint64_t n_bytes = block->bin->n_bytes;
+        struct limit_hit hit;
+
+        if (block->charge.client == client)
+                return false;
+        if (block->charge.client)
+                return passes_any(client, LIMIT_OF_CLIENT, pool, n_bytes, &client->usage, &hit);
+        return quota_is_passed(client, pool, n_bytes, &hit);
 }
 
 bool quota_is_hopeless(const struct client *client, const struct pool *pool, uint64_t n_bytes,

@@ -11,6 +11,7 @@
 #include "daemon/policy/limit_table.h"
 #include "daemon/policy/policy.h"
 
+struct block;
 struct client;
 struct pool;
 struct request;
@@ -29,6 +30,10 @@ bool quota_is_passed(const struct client *client, const struct pool *pool, uint6
  * one's charge, and all that is `attached` too. */
 bool quota_bars(const struct client *client, enum limit_scope scope, const struct pool *pool,
                 uint64_t n_bytes, const struct usage *attached);
+
+/* Whether a limit keeps the client from the cached block. Who is charged for it as it is goes on being
+ * charged, and a tenant's client takes it over from another without a change of the tenant's sum. */
+bool quota_bars_cached(const struct client *client, const struct block *block);
 
 /* Whether they would even if nothing else were charged. */
 bool quota_is_hopeless(const struct client *client, const struct pool *pool, uint64_t n_bytes,

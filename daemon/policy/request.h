@@ -47,7 +47,8 @@ struct request {
         TAILQ_ENTRY(request) client_link;
         TAILQ_ENTRY(request) line_link; /* in WAITING and CREATING only, as its number */
         uint64_t number;                /* in the order of asking */
-        unsigned n_passed;              /* times that a later one got what it waits for */
+        unsigned n_passed;              /* times that a later one got what it waits for; PASSING_MAX
+                                         * stands for more */
         unsigned n_passed_before;       /* these two in a walk; see passing.h */
         struct request *waits_next;
 };

@@ -138,7 +138,9 @@ uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n
         n_sure_bytes = room_evict(holding, n_left_bytes, ROOM_UNMAPPED);
         n_left_bytes = less(n_left_bytes, n_sure_bytes);
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
-        n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
+        /* It would come to its mapper's charge: perhaps the asker's, whose limits allow the new one. */
+        if (!pool->policy->limits)
+                n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
         idle_rob(&others, n_left_bytes, now_ns);
         if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);

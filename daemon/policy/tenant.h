@@ -9,6 +9,7 @@
 
 #include "daemon/policy/bins.h"
 #include "daemon/policy/limit_table.h"
+#include "daemon/policy/passing.h"
 #include "base/table.h"
 #include "daemon/policy/totals.h"
 
@@ -42,6 +43,7 @@ struct holding {
         uint64_t n_given_bytes;                       /* of new blocks; see line.h */
         uint64_t place; /* these three in a line's walk, and while the tenant waits */
         struct request *next;
+        struct passing_hold hold;
         TAILQ_ENTRY(holding) line_link;
         uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
         bool was_robbed;
@@ -59,6 +61,7 @@ struct tenant {
         uint32_t n_holdings;
         uint32_t n_waiting;
         struct usage usage;    /* its clients' */
+        struct usage kept;     /* likewise */
         struct usage attached; /* see attached.h */
         uint64_t counted;
         struct limited limited;

@@ -33,18 +33,41 @@ static void name_holder(const struct session *session, enum limit_scope scope, c
                                session->program);
 }
 
+uint64_t limit_kept(const struct session *session, const struct limit_hit *hit)
+{
+        const struct usage *kept = hit->scope == LIMIT_OF_TENANT
+                                           ? client_tenant_kept(session->client)
+                                           : client_kept(session->client);
+
+        return kept->n[hit->kind];
+}
+
+/* The part that only those who have it mapped can bring back. */
+static void name_kept(const struct session *session, const struct limit_hit *hit, char *text,
+                      size_t n_text)
+{
+        uint64_t n = limit_kept(session, hit);
+        char size[SIZE_TEXT_MAX];
+
+        *text = '\0';
+        if (n)
+                (void)snprintf(text, n_text, " (%s given back, but still registered)",
+                               amount(hit->kind, n, size));
+}
+
 void limit_explain(const struct session *session, const struct order *order, char *text,
                    size_t n_text)
 {
         const struct limit_hit *hit = &order->limit;
         char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
-        char holder[64];
+        char holder[64], kept[64];
         int length;
 
         name_holder(session, hit->scope, holder, sizeof(holder));
-        length = snprintf(text, n_text, "%s: %s of %s%s charged; ", holder,
+        name_kept(session, hit, kept, sizeof(kept));
+        length = snprintf(text, n_text, "%s: %s of %s%s charged%s; ", holder,
                           amount(hit->kind, hit->used, used), amount(hit->kind, hit->max, max),
-                          nouns[hit->kind]);
+                          nouns[hit->kind], kept);
         if (length < 0 || (size_t)length >= n_text)
                 return;
         if (hit->why == LIMIT_IS_WAITED_FOR)

@@ -92,12 +92,17 @@ static void call_in(const struct order *order)
         session_send(client_owner(order->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
+/* It is a hint: for a client that has yet to read the last one a second says nothing, and would pile up. */
 static void ask_to_mark(const struct order *order)
 {
+        struct session *session = client_owner(order->client);
         struct frame frame = FRAME_NULL;
 
+        if (session->asked_to_mark && !transport_is_read(&session->transport))
+                return;
+        session->asked_to_mark = true;
         frame.notice.what = PROTO_NOTICE_MARK;
-        session_send(client_owner(order->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
+        session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
 static void carry_out(struct server *server, const struct order *order)

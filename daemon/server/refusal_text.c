@@ -172,6 +172,15 @@ static const char *advice_for(enum proto_refused reason)
         return advice[reason];
 }
 
+static const char *advice(const struct session *asker, const struct order *order,
+                          enum proto_refused reason)
+{
+        if (reason == PROTO_REFUSED_QUOTA && limit_kept(asker, &order->limit))
+                return "gpumem_flush where it is registered, free memory, or have the limit raised "
+                       "(gpumemctl limits)";
+        return advice_for(reason);
+}
+
 static void say_figures(struct text *text, const struct server *server, const struct order *order,
                         const struct pool_figures *figures, uint64_t n_idle_bytes)
 {
@@ -207,7 +216,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                     server->n_pools - 1);
                 return PROTO_REFUSED_OTHERWISE;
         }
-        policy_see_idle(server->policy);
+        policy_see_idle_of(server->policy, order->pool, server_now_ns(server));
         n_idle_bytes = policy_idle_bytes(server->policy, order->pool);
         holders = find_holders(asker, order->pool);
         reason = reason_of(order, &figures, n_idle_bytes, holders.n_unused_bytes);
@@ -227,7 +236,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 say(text, ": %s", name_of(reason));
         if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)
                 say_holders(text, &holders);
-        say(text, ". To do: %s", advice_for(reason));
+        say(text, ". To do: %s", advice(asker, order, reason));
         return reason;
 }
 

@@ -108,7 +108,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                               (frame->lease.flags & PROTO_LEASE_ONLY_KNOWN),
                 .keeps_mapped = frame->lease.flags & PROTO_LEASE_KEEPS,
                 .properties = frame->lease.properties,
-                .deadline_ns = now_ns + frame->lease.wait_ms * NS_PER_MS,
+                .deadline_ns = now_ns + proto_wait_ms(frame->lease.wait_ms) * NS_PER_MS,
         };
 
         if (ask.properties & ~PROTO_PROPERTY_SHAREABLE) {

@@ -31,9 +31,10 @@ struct session {
         void *board;
         size_t n_board_bytes;
         char program[32];
-        uint64_t features; /* in force */
-        uint64_t since_ns; /* when it connected */
-        uint32_t row;      /* in the listing of clients that is being made */
+        uint64_t features;  /* in force */
+        uint64_t since_ns;  /* when it connected */
+        bool asked_to_mark; /* and perhaps has not read so */
+        uint32_t row;       /* in the listing of clients that is being made */
 };
 
 /* Takes a connection in. Failures end the connection and are logged. */

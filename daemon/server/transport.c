@@ -142,13 +142,23 @@ static void forget_in_flight(struct transport *transport)
 }
 
 /* What was sent and is not received, the kernel counts, also after the peer's end was shut. */
-static bool is_all_received(struct transport *transport)
+static bool is_socket_empty(const struct transport *transport)
 {
         int n_bytes = 0;
 
+        return ioctl(transport->fd, SIOCOUTQ, &n_bytes) != 0 || n_bytes == 0;
+}
+
+bool transport_is_read(const struct transport *transport)
+{
+        return !transport->n_queued && is_socket_empty(transport);
+}
+
+static bool is_all_received(struct transport *transport)
+{
         if (!transport->n_in_flight)
                 return true;
-        if (ioctl(transport->fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0)
+        if (!is_socket_empty(transport))
                 return false;
         forget_in_flight(transport);
         return true;

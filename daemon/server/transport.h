@@ -52,6 +52,9 @@ int transport_init(struct transport *transport, struct server *server, struct us
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind);
 
+/* Whether the peer has taken all that was sent. */
+bool transport_is_read(const struct transport *transport);
+
 /* If the peer has hung up: takes what it had sent, and its end, now and not when the loop comes to it. */
 void transport_catch_up(struct transport *transport);
 

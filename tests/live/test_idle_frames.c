@@ -1,10 +1,12 @@
 /* Leases that are idle, past the library: what clients write on their boards and say, and what the
  * daemon makes of it. After each test nothing is charged, and the daemon has as many fds open as
  * before. */
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -208,6 +210,51 @@ START_TEST(who_holds_memory_is_asked_to_mark_what_is_idle)
         give_back(&b, second.lease);
         leave(&a);
         leave(&b);
+}
+END_TEST
+
+/* What has come for the party without its asking. */
+static unsigned count_marks(const struct party *party)
+{
+        unsigned n = 0, n_bytes = 0;
+
+        while (ioctl(party->fd, SIOCINQ, &n_bytes) == 0 && n_bytes > 0) {
+                struct fdset fds = FDSET_NULL;
+                struct proto_reason reason;
+                struct frame frame;
+
+                ck_assert_int_eq(wire_receive(party->fd, FROM_DAEMON, &frame, &fds, &reason), 0);
+                ck_assert_int_eq(frame.kind, MESSAGE_NOTICE);
+                ck_assert_uint_eq(frame.notice.what, PROTO_NOTICE_MARK);
+                n++;
+        }
+        return n;
+}
+
+/* A new peak, which is a reason to ask; and not as soon after the last one that nobody would. */
+static struct message_leased lease_more(struct party *party)
+{
+        sleep_ms(1);
+        return lease(party, 0, 2 * MIB);
+}
+
+START_TEST(who_does_not_read_is_asked_once)
+{
+        struct party deaf = join(), other = join();
+        struct message_leased first = lease(&deaf, 0, 2 * MIB), leases[24];
+
+        for (unsigned i = 0; i < 20; i++)
+                leases[i] = lease_more(&other);
+        ck_assert_uint_eq(count_marks(&deaf), 1);
+        /* It has read, and is asked again, once. */
+        for (unsigned i = 20; i < 24; i++)
+                leases[i] = lease_more(&other);
+        ck_assert_uint_eq(count_marks(&deaf), 1);
+        for (unsigned i = 0; i < 24; i++)
+                give_back(&other, leases[i].lease);
+        give_back(&deaf, first.lease);
+        leave(&other);
+        leave(&deaf);
 }
 END_TEST
 
@@ -445,6 +492,7 @@ int main(void)
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, idle_block_of_a_stopped_holder_serves_another);
         tcase_add_test(tests, who_holds_memory_is_asked_to_mark_what_is_idle);
+        tcase_add_test(tests, who_does_not_read_is_asked_once);
         tcase_add_test(tests, a_smaller_block_serves_if_it_may);
         tcase_add_test(tests, a_mapped_block_comes_back_known);
         tcase_add_test(tests, what_the_dead_did_not_use_is_cached);

@@ -3,6 +3,7 @@
  * memory is. */
 #include <stdlib.h>
 
+#include "base/fdset.h"
 #include "base/size.h"
 #include "gpumem.h"
 #include "tests/live/daemon.h"
@@ -164,6 +165,35 @@ START_TEST(who_would_be_refused_unregisters_its_own)
 }
 END_TEST
 
+static void limit_clients(uint64_t n_bytes)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        struct message_welcome welcome;
+        struct link *link;
+
+        ck_assert_int_eq(link_new(NULL, "limiter", &link, &welcome, &fds), 0);
+        fdset_deinit(&fds);
+        request.set_limits.scope = PROTO_LIMIT_OF_CLIENT;
+        request.set_limits.holder = PROTO_LIMIT_OF_EACH;
+        request.set_limits.kind = PROTO_LIMIT_PINNED_BYTES;
+        request.set_limits.max = n_bytes;
+        ck_assert_int_eq(
+                link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds), 0);
+        link_free(link);
+}
+
+/* What is idle would be charged as before if it was revoked: it is the library that gives it up. */
+START_TEST(beside_a_limit_it_unregisters_its_own)
+{
+        limit_clients(MORE);
+        have_idle(&one);
+        ck_assert_int_eq(holder_alloc_pinned(&one, MORE, 0), 0);
+        holder_check(&one);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), MORE);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("known_pinned");
@@ -176,6 +206,7 @@ int main(void)
         tcase_add_test(memfd, what_is_registered_lingers_until_it_is_flushed);
         tcase_add_test(memfd, what_is_registered_is_not_let_go_for_others);
         tcase_add_test(memfd, who_would_be_refused_unregisters_its_own);
+        tcase_add_test(memfd, beside_a_limit_it_unregisters_its_own);
         suite_add_tcase(suite, memfd);
         tcase_set_timeout(vmm, 120);
         tcase_add_checked_fixture(vmm, start_on_vmm, stop);

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
+#include "daemon/policy/passing.h"
 #include "gpumem.h"
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
@@ -275,6 +276,39 @@ static void on_event(const struct gpumem_event *event, void *argument)
 }
 
 /* What an application reads. */
+static void *lease_all(void *argument)
+{
+        struct party *party = argument;
+
+        ck_assert_int_eq(
+                lease_from(party, 0, 32 * MIB, UINT32_MAX, &party->leases[party->n_leases++]), 0);
+        return NULL;
+}
+
+/* One asks for all there is, and would wait for ever. */
+START_TEST(who_asks_in_vain_holds_nobody_up_for_long)
+{
+        struct party holder = join(SOMEBODY, "holder"), greedy = join(STRANGER, "greedy");
+        struct party small = join(SOMEBODY, "small");
+        char text[LINK_REFUSAL_MAX];
+        pthread_t thread;
+
+        must_lease(&holder, 2 * MIB);
+        ck_assert_int_eq(pthread_create(&thread, NULL, lease_all, &greedy), 0);
+        daemon_await(FIGURE_waiting, 1);
+        for (unsigned i = 0; i < PASSING_MAX; i++)
+                must_lease(&small, 2 * MIB);
+        must_be_refused(&small, 2 * MIB, 0, text);
+        ck_assert_int_eq(
+                lease_from(&small, 0, 2 * MIB, PATIENCE_MS, &small.leases[small.n_leases++]), 0);
+        must_lease(&small, 2 * MIB);
+        leave(&small);
+        leave(&holder);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        leave(&greedy);
+}
+END_TEST
+
 START_TEST(an_application_is_told_who_holds_it)
 {
         struct party hoarder = join(0, "hoarder");
@@ -314,6 +348,7 @@ int main(void)
                 tcase_add_test(tests, the_largest_few_are_named);
                 tcase_add_test(tests, what_is_mapped_still_is_told_as_such);
                 tcase_add_test(tests, tenants_are_served_in_turns);
+                tcase_add_test(tests, who_asks_in_vain_holds_nobody_up_for_long);
         } else {
                 (void)puts("# left out: tests of several tenants: they need root");
         }

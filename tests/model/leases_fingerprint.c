@@ -168,6 +168,14 @@ static bool is_spared(const struct tenant *tenant)
         return holding->was_robbed && world->now_ns < holding->robbed_ns + IDLE_ROB_NS;
 }
 
+/* Whether its requests hold up others, or may not just now. */
+static unsigned hold_of(const struct holding *holding)
+{
+        if (!holding->hold.was || world->now_ns >= holding->hold.since_ns + PASSING_ROUND_NS)
+                return 0;
+        return world->now_ns < passing_hold_end(&holding->hold) ? 1 : 2;
+}
+
 /* What decides who is looked at next, but not by how many bytes. */
 static void add_line(struct text *text, const struct pool *pool)
 {
@@ -177,6 +185,7 @@ static void add_line(struct text *text, const struct pool *pool)
         TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
                 TAILQ_FOREACH (other, &pool->line.holdings, line_link)
                         add(text, other->n_given_bytes < holding->n_given_bytes);
+                add(text, hold_of(holding));
                 TAILQ_FOREACH (request, &holding->waiting, line_link)
                         add(text, (uint64_t)index_of(request->client) << 8 | request->n_passed);
         }

@@ -123,6 +123,13 @@ struct model_client {
         LIST_ENTRY(model_client) link;
 };
 
+/* While a tenant's requests may be passed as often as others like: seen from what happens. */
+struct model_rest {
+        uint64_t asked_ns; /* when the tenant asked first; 0: it has not */
+        uint64_t began_ns; /* 0: there was none */
+        uint64_t last_ns;  /* when one was passed in it last */
+};
+
 struct model_pool {
         uint64_t n_device_bytes; /* what the driver has */
         uint64_t max_bytes;
@@ -134,6 +141,7 @@ struct model_pool {
         uint64_t n_backs;
         uint64_t n_given_bytes[MODEL_N_UIDS]; /* of new blocks, see daemon/policy/line.h */
         uint64_t reached;
+        struct model_rest rests[MODEL_N_UIDS];
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
         uint64_t n_releases;
@@ -245,6 +253,9 @@ struct model_client *model_oldest_user(const struct model_block *block);
 uint64_t model_excess(const struct model *model, uint32_t pool);
 /* Who pays for the block: the one it is made for, its holder, or who may still map it. */
 const struct model_client *model_payer(const struct model_block *block);
+/* Whose limit the cached block would pass; what is charged for it already is no more than that. */
+enum limit_scope model_limit_by(const struct model *model, const struct model_client *client,
+                                const struct model_block *block);
 /* Whose limit n_bytes more would pass; 0 for nobody's. */
 enum limit_scope model_limit(const struct model *model, const struct model_client *client,
                              uint32_t pool, uint64_t n_bytes);

@@ -224,6 +224,8 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         };
         if (!request->outcome)
                 begin_to_wait(model, request);
+        if (!request->outcome && !model->pools[ask->pool].rests[client->uid].asked_ns)
+                model->pools[ask->pool].rests[client->uid].asked_ns = model->now_ns;
         TAILQ_INSERT_TAIL(&model->requests, request, link);
         policy_lease(model->policy, client->client, ask, model->now_ns);
         /* One that is refused for what it is changes nothing for others. */

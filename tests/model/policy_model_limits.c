@@ -74,6 +74,19 @@ enum limit_scope model_limit(const struct model *model, const struct model_clien
         return 0;
 }
 
+enum limit_scope model_limit_by(const struct model *model, const struct model_client *client,
+                                const struct model_block *block)
+{
+        const struct model_client *charged = model_payer(block);
+
+        if (charged == client)
+                return 0;
+        if (charged && passes(model, client, LIMIT_OF_CLIENT, block->pool, block->n_bytes,
+                              usage_of(model, client, 0)))
+                return LIMIT_OF_CLIENT;
+        return charged ? 0 : model_limit(model, client, block->pool, block->n_bytes);
+}
+
 /* Does the party (a client, or all of a uid) use the block, whoever pays? */
 static bool uses(const struct model_block *block, const struct model_client *client, uint32_t uid)
 {

@@ -113,6 +113,22 @@ static bool was_before(const struct model *model, const struct model_request *ot
                is_first_of_its_tenant(model, other);
 }
 
+/* A tenant's requests hold up others for a time before they do so no more for a while: between two of its
+ * rests there is such a time again, and a rest is no longer than that while. */
+static void check_rest(struct model *model, const struct model_request *passed)
+{
+        struct model_rest *rest = &model->pools[passed->ask.pool].rests[passed->client->uid];
+        uint64_t end_ns = rest->began_ns + PASSING_ROUND_NS - PASSING_HOLD_NS;
+
+        if (!rest->began_ns || model->now_ns >= end_ns) {
+                uint64_t before_ns = rest->began_ns ? rest->last_ns : rest->asked_ns;
+
+                must(model, model->now_ns >= before_ns + PASSING_HOLD_NS);
+                rest->began_ns = model->now_ns;
+        }
+        rest->last_ns = model->now_ns;
+}
+
 /* Room goes to requests in their turn; what does not fit may be passed by smaller ones, some times. */
 static void check_turn(struct model *model, const struct model_request *request)
 {
@@ -125,7 +141,8 @@ static void check_turn(struct model *model, const struct model_request *request)
                     !was_before(model, other, request))
                         continue;
                 must(model, request->ask.n_bytes < other->ask.n_bytes);
-                must(model, ++other->n_passed <= PASSING_MAX);
+                if (++other->n_passed > PASSING_MAX)
+                        check_rest(model, other);
                 model->n_passed++;
         }
 }
@@ -220,6 +237,7 @@ static bool is_better(const struct model_request *request, const struct model_bl
 static void check_choice(const struct model *model, const struct model_request *request,
                          const struct model_block *chosen)
 {
+        bool is_held = model_held(model, request);
         const struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
@@ -228,7 +246,10 @@ static void check_choice(const struct model *model, const struct model_request *
                     !model_serves(block, request))
                         continue;
                 /* Larger ones may be beyond a limit that the chosen one is not. */
-                if (model_limit(model, request->client, block->pool, block->n_bytes))
+                if (model_limit_by(model, request->client, block))
+                        continue;
+                /* Who is held by a limit has what is its own already. */
+                if (is_held && model_payer(block) != request->client)
                         continue;
                 must(model, !is_better(request, block, chosen));
         }
@@ -301,8 +322,7 @@ static void take_grant(struct model *model, const struct order *order)
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {
                         check_choice(model, request, block);
-                        must(model,
-                             !model_limit(model, request->client, block->pool, block->n_bytes));
+                        must(model, !model_limit_by(model, request->client, block));
                 }
                 model->pools[block->pool].n_grants_from_cache++;
         } else {
@@ -365,10 +385,10 @@ static void check_not_known(const struct model *model, const struct model_reques
         LIST_FOREACH (block, &model->blocks, link) {
                 if (model->kind == MODEL_LAZY || block->state != MODEL_CACHED || block->was_idle)
                         continue;
-                must(model,
-                     block->n_bytes < request->ask.n_bytes || !maps(request->client, block) ||
-                             !model_serves(block, request) ||
-                             model_limit(model, request->client, block->pool, block->n_bytes));
+                must(model, block->n_bytes < request->ask.n_bytes ||
+                                    !maps(request->client, block) ||
+                                    !model_serves(block, request) ||
+                                    model_limit_by(model, request->client, block));
         }
 }
 

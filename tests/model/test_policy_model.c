@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/idle.h"
+#include "daemon/policy/passing.h"
 #include "proto/board.h"
 #include "tests/model/policy_model.h"
 #include "tests/model/policy_worker.h"
@@ -332,8 +333,13 @@ static void work(struct play *play)
 
 static void pass_time(struct play *play)
 {
-        play->model.now_ns += one_in(play, 20) ? below(play, IDLE_ROB_NS) : below(play, 40);
+        if (one_in(play, 100))
+                play->model.now_ns += below(play, PASSING_ROUND_NS);
+        else
+                play->model.now_ns += one_in(play, 20) ? below(play, IDLE_ROB_NS) : below(play, 40);
         model_expire(&play->model);
+        policy_see_idle_of(play->model.policy, (uint32_t)below(play, MODEL_N_POOLS),
+                           play->model.now_ns);
 }
 
 static void retry(struct play *play)

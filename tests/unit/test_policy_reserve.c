@@ -109,6 +109,30 @@ START_TEST(another_tenant_is_not_robbed_for_it_twice_at_once)
 }
 END_TEST
 
+/* To let go of it would have its mapper charged for it, who has just been found to be within its limit. */
+START_TEST(what_is_mapped_stays_where_limits_are)
+{
+        struct world world = world_new(LARGE);
+        struct client *client = join(&world, 1);
+        struct held held[2];
+
+        cache_several(&world, client, ROOM_SPARE_BYTES, ARRAY_SIZE(held), held);
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
+                                          LIMIT_DEVICE_BYTES, ROOM_SPARE_BYTES, 0),
+                         0);
+        ask(&world, client, 1, 2 * MIB, 0);
+        (void)take(&world, ORDER_CREATE);
+        expect_idle(&world);
+        ck_assert_uint_eq(client_charged(client, 0), 2 * MIB);
+        /* Unmapped it goes. */
+        unmap(&world, client, held[0].id);
+        ask(&world, client, 2, 4 * MIB, 0);
+        expect_release(&world, held[0].block);
+        (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(pinned_memory_stays)
 {
         struct world world = world_new(LARGE);
@@ -212,6 +236,27 @@ START_TEST(free_all_takes_what_is_idle)
 }
 END_TEST
 
+/* Who is refused is told, without a look at every lease each time. */
+START_TEST(what_is_idle_is_looked_at_now_and_then)
+{
+        struct world world = world_new(LARGE);
+        struct client *a = join(&world, 1);
+        struct held first = hold(&world, a, 8 * MIB), second = hold(&world, a, 4 * MIB);
+
+        mark_idle(&world, a, first.lease);
+        policy_see_idle_of(world.policy, 0, world.now_ns);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 8 * MIB);
+        mark_idle(&world, a, second.lease);
+        policy_see_idle_of(world.policy, 0, world.now_ns + POLICY_SEEN_NS - 1);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 8 * MIB);
+        give_back(&world, a, first.lease, RETURN_MAPPED);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 0);
+        policy_see_idle_of(world.policy, 0, world.now_ns + POLICY_SEEN_NS);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 4 * MIB);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(lowered_limit_takes_what_is_idle)
 {
         struct world world = world_new(LARGE);
@@ -261,10 +306,12 @@ int main(void)
                 as_much_goes_as_is_made_and_the_oldest_of_it,
                 the_askers_own_goes_before_cached_ones_and_those_before_others,
                 another_tenant_is_not_robbed_for_it_twice_at_once,
+                what_is_mapped_stays_where_limits_are,
                 pinned_memory_stays,
                 others_are_asked_what_is_idle_before_the_peak_rises,
                 the_gone_are_not_asked,
                 free_all_takes_what_is_idle,
+                what_is_idle_is_looked_at_now_and_then,
                 lowered_limit_takes_what_is_idle,
                 full_driver_takes_what_is_idle_for_one_that_waits,
         };

@@ -180,6 +180,44 @@ START_TEST(nobody_is_passed_more_often_than_that)
 }
 END_TEST
 
+/* One asks for all there is, with all the time there is; others do not stand still for it. */
+START_TEST(nobody_is_held_up_for_long)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, x, 4 * MIB);
+
+        for (unsigned round = 0; round < 3; round++) {
+                uint64_t since_ns = world.now_ns;
+
+                ask(&world, a, round, 8 * MIB, UINT64_MAX);
+                for (unsigned i = 0; i < PASSING_MAX && !round; i++)
+                        pass(&world, b);
+                ask(&world, b, 1, 2 * MIB, UINT64_MAX);
+                expect_idle(&world);
+                ck_assert_uint_eq(policy_next_deadline(world.policy), since_ns + PASSING_HOLD_NS);
+                world.now_ns = since_ns + PASSING_HOLD_NS - 1;
+                policy_expire(world.policy, world.now_ns);
+                expect_idle(&world);
+                world.now_ns++;
+                policy_expire(world.policy, world.now_ns);
+                created(&world, take(&world, ORDER_CREATE).block, -EIO);
+                expect_refusal(&world, b, 1, -EIO);
+                ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
+                /* In the rest of the time it is passed more often, whatever else its tenant asks for. */
+                world.now_ns = since_ns + PASSING_ROUND_NS - 1;
+                for (unsigned i = 0; i < 2 * PASSING_MAX; i++)
+                        pass(&world, b);
+                world.now_ns++;
+        }
+        ask(&world, b, 1, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        free_up(&world, x, &held);
+        expect_turn(&world, a, 0);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(who_was_passed_and_leaves_lets_others_go_on)
 {
         struct world world = world_new(8 * MIB);
@@ -271,6 +309,7 @@ int main(void)
                 one_that_the_driver_had_nothing_for_loses_no_turn,
                 what_fits_passes_what_does_not,
                 nobody_is_passed_more_often_than_that,
+                nobody_is_held_up_for_long,
                 who_was_passed_and_leaves_lets_others_go_on,
                 only_what_is_smaller_passes,
                 who_comes_and_goes_begins_no_better,

@@ -316,6 +316,16 @@ START_TEST(texts_are_made_printable)
 }
 END_TEST
 
+START_TEST(a_wait_has_its_bound)
+{
+        ck_assert_uint_eq(proto_wait_ms(0), 0);
+        ck_assert_uint_eq(proto_wait_ms(1), 1);
+        ck_assert_uint_eq(proto_wait_ms(PROTO_WAIT_MS_MAX), PROTO_WAIT_MS_MAX);
+        ck_assert_uint_eq(proto_wait_ms(PROTO_WAIT_MS_MAX + 1), PROTO_WAIT_MS_MAX);
+        ck_assert_uint_eq(proto_wait_ms(UINT32_MAX), PROTO_WAIT_MS_MAX);
+}
+END_TEST
+
 static Suite *proto_suite(void)
 {
         Suite *suite = suite_create("proto");
@@ -329,6 +339,7 @@ static Suite *proto_suite(void)
         tcase_add_test(rules, codes_are_told_apart);
         tcase_add_test(rules, every_error_has_a_text);
         tcase_add_test(rules, texts_are_made_printable);
+        tcase_add_test(rules, a_wait_has_its_bound);
         suite_add_tcase(suite, list);
         suite_add_tcase(suite, rules);
         return suite;

@@ -1,0 +1,220 @@
+/* Pinned memory that is given back and kept mapped, past the library: it is charged to who keeps it, whatever
+ * way it came to be in the cache. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/memfd.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "proto/board.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+/* Of 256 MiB, so that the pool is in nobody's way. */
+#define LIMIT  (48 * MIB)
+#define N_KEPT 4 /* blocks of 4, 8, 12 and 16 MiB: one more is too many */
+
+static struct daemon gpumemd;
+
+static void start(void)
+{
+        static const char *const options[] = {"--pinned-bytes", "256MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=64MiB", options);
+}
+
+static void stop(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+        daemon_stop(&gpumemd);
+}
+
+struct keeper {
+        struct link *link;
+        void *board;
+        size_t n_board_bytes;
+        _Atomic uint64_t *words;
+        uint32_t pool; /* of pinned memory: the last one */
+};
+
+static struct keeper join(void)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct keeper keeper = {.link = NULL};
+
+        ck_assert_int_eq(link_new(NULL, "keeper", &keeper.link, &welcome, &fds), 0);
+        keeper.n_board_bytes = welcome.n_board_bytes;
+        keeper.pool = welcome.n_pools - 1;
+        ck_assert_int_eq(memfd_map_shared(fds.fds[0], keeper.n_board_bytes, &keeper.board), 0);
+        keeper.words = board_words(keeper.board, welcome.n_pools);
+        fdset_deinit(&fds);
+        return keeper;
+}
+
+static void leave(struct keeper *keeper)
+{
+        keeper->link = link_free(keeper->link);
+        (void)munmap(keeper->board, keeper->n_board_bytes);
+}
+
+static int try_lease(struct keeper *keeper, uint64_t n_bytes, struct message_leased *ret_leased)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = n_bytes;
+        request.lease.pool = keeper->pool;
+        request.lease.flags = PROTO_LEASE_KEEPS;
+        r = link_call(keeper->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        if (!r)
+                *ret_leased = reply.leased;
+        fdset_deinit(&fds);
+        return r;
+}
+
+static struct message_leased lease(struct keeper *keeper, uint64_t n_bytes)
+{
+        struct message_leased leased = {.lease = 0};
+
+        ck_assert_int_eq(try_lease(keeper, n_bytes, &leased), 0);
+        return leased;
+}
+
+static void must_be_refused(struct keeper *keeper, uint64_t n_bytes, const char *why)
+{
+        struct message_leased leased;
+        char text[LINK_REFUSAL_MAX];
+
+        ck_assert_int_eq(try_lease(keeper, n_bytes, &leased), GPUMEM_E_LIMIT);
+        link_refusal(keeper->link, text);
+        ck_assert_msg(strstr(text, why), "%s", text);
+}
+
+static void give_back(const struct keeper *keeper, const struct message_leased *leased,
+                      uint32_t flags)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = leased->lease;
+        frame.return_lease.flags = flags;
+        ck_assert_int_eq(link_send(keeper->link, &frame, MESSAGE_RETURN), 0);
+}
+
+static void say_unmapped(const struct keeper *keeper, const struct message_leased *leased)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.unmapped.lease = leased->lease;
+        ck_assert_int_eq(link_send(keeper->link, &frame, MESSAGE_UNMAPPED), 0);
+}
+
+static void limit(const struct keeper *keeper, uint32_t scope, uint64_t max)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+
+        request.set_limits.scope = scope;
+        request.set_limits.holder = PROTO_LIMIT_OF_EACH;
+        request.set_limits.kind = PROTO_LIMIT_PINNED_BYTES;
+        request.set_limits.max = max;
+        ck_assert_int_eq(link_call(keeper->link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET,
+                                   &reply, &fds),
+                         0);
+}
+
+/* Each block is larger than all before: none of these serves it. */
+START_TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
+{
+        struct keeper keeper = join();
+        struct message_leased leased[N_KEPT], again;
+        uint64_t n_kept_bytes = 0;
+
+        limit(&keeper, PROTO_LIMIT_OF_CLIENT, LIMIT);
+        for (unsigned i = 0; i < N_KEPT; i++) {
+                leased[i] = lease(&keeper, (i + 1) * 4 * MIB);
+                give_back(&keeper, &leased[i], 0);
+                n_kept_bytes += leased[i].n_bytes;
+        }
+        must_be_refused(&keeper, 20 * MIB, "given back, but still registered");
+        must_be_refused(&keeper, 20 * MIB, "gpumem_flush");
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), n_kept_bytes);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), n_kept_bytes);
+        /* The last one comes again all the same. */
+        again = lease(&keeper, N_KEPT * 4 * MIB);
+        ck_assert_uint_eq(again.block, leased[N_KEPT - 1].block);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
+        give_back(&keeper, &again, PROTO_RETURN_UNMAPPED);
+        for (unsigned i = 0; i < N_KEPT; i++)
+                say_unmapped(&keeper, &leased[i]);
+        leave(&keeper);
+}
+END_TEST
+
+START_TEST(what_is_unmapped_is_charged_no_more)
+{
+        struct keeper keeper = join();
+        struct message_leased leased;
+
+        limit(&keeper, PROTO_LIMIT_OF_TENANT, LIMIT);
+        leased = lease(&keeper, LIMIT);
+        give_back(&keeper, &leased, 0);
+        must_be_refused(&keeper, 2 * MIB, "tenant uid");
+        say_unmapped(&keeper, &leased);
+        leased = lease(&keeper, 2 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 2 * MIB);
+        give_back(&keeper, &leased, PROTO_RETURN_UNMAPPED);
+        leave(&keeper);
+}
+END_TEST
+
+/* A second process of the tenant takes each block while it is idle and gives it back at once. */
+START_TEST(by_way_of_a_second_client_it_is_no_more_either)
+{
+        struct keeper one = join(), other = join();
+        struct message_leased mine[N_KEPT], its;
+        uint64_t n_kept_bytes = 0;
+
+        limit(&one, PROTO_LIMIT_OF_TENANT, LIMIT);
+        for (unsigned i = 0; i < N_KEPT; i++) {
+                mine[i] = lease(&one, (i + 1) * 4 * MIB);
+                ck_assert(board_step(&one.words[mine[i].slot], mine[i].lease, BOARD_BUSY,
+                                     BOARD_IDLE));
+                its = lease(&other, mine[i].n_bytes);
+                ck_assert_uint_eq(its.block, mine[i].block);
+                give_back(&other, &its, PROTO_RETURN_UNMAPPED);
+                n_kept_bytes += mine[i].n_bytes;
+        }
+        must_be_refused(&other, 20 * MIB, "still registered");
+        must_be_refused(&one, 20 * MIB, "still registered");
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), n_kept_bytes);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
+        for (unsigned i = 0; i < N_KEPT; i++)
+                say_unmapped(&one, &mine[i]);
+        daemon_await(FIGURE_charged, 0);
+        its = lease(&other, 20 * MIB);
+        give_back(&other, &its, PROTO_RETURN_UNMAPPED);
+        leave(&one);
+        leave(&other);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("kept_frames");
+        TCase *tests = tcase_create("kept_frames");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, given_back_again_and_again_it_is_no_more_than_the_limit);
+        tcase_add_test(tests, what_is_unmapped_is_charged_no_more);
+        tcase_add_test(tests, by_way_of_a_second_client_it_is_no_more_either);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

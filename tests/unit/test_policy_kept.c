@@ -1,0 +1,286 @@
+/* Blocks of pinned memory that are given back, and that their clients keep mapped: who is charged. */
+#include "base/err.h"
+#include "tests/unit/policy_world.h"
+
+#define PINNED 1
+
+static void set_limit(struct world *world, enum limit_scope scope, uint64_t max)
+{
+        ck_assert_int_eq(policy_set_limit(world->policy, scope, POLICY_EVERY_UID,
+                                          LIMIT_PINNED_BYTES, max, world->now_ns),
+                         0);
+        policy_check(world->policy);
+}
+
+static void ask_to_keep(struct world *world, struct client *client, uint32_t serial,
+                        uint64_t n_bytes, uint64_t deadline_ns)
+{
+        struct policy_ask request = {.pool = PINNED,
+                                     .serial = serial,
+                                     .n_bytes = n_bytes,
+                                     .keeps_mapped = true,
+                                     .deadline_ns = deadline_ns};
+
+        ask_with(world, client, &request);
+}
+
+static struct held hold_to_keep(struct world *world, struct client *client, uint64_t n_bytes)
+{
+        struct held held;
+
+        ask_to_keep(world, client, 99, n_bytes, 0);
+        held.block = take(world, ORDER_CREATE).block;
+        created(world, held.block, 0);
+        held.lease = expect_grant(world, client, 99);
+        held.id = lease_id(held.lease);
+        return held;
+}
+
+static struct held keep(struct world *world, struct client *client, uint64_t n_bytes)
+{
+        struct held held = hold_to_keep(world, client, n_bytes);
+
+        give_back(world, client, held.lease, RETURN_MAPPED);
+        return held;
+}
+
+static uint64_t charged(const struct client *client)
+{
+        ck_assert_uint_eq(client_usage(client)->n[LIMIT_PINNED_BYTES],
+                          client_charged(client, PINNED));
+        return client_charged(client, PINNED);
+}
+
+static struct limit_hit expect_limit(struct world *world, const struct client *client,
+                                     uint32_t serial)
+{
+        struct order order = take(world, ORDER_REFUSE);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_uint_eq(order.serial, serial);
+        ck_assert_int_eq(order.outcome, GPUMEM_E_LIMIT);
+        return order.limit;
+}
+
+START_TEST(it_is_charged_until_it_is_unmapped)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = keep(&world, client, 8 * MIB);
+
+        ck_assert_uint_eq(charged(client), 8 * MIB);
+        ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 8 * MIB);
+        ck_assert_uint_eq(client_tenant_kept(client)->n[LIMIT_LEASES], 1);
+        unmap(&world, client, held.id);
+        ck_assert_uint_eq(charged(client), 0);
+        ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 0);
+        ck_assert_uint_eq(client_tenant_usage(client)->n[LIMIT_LEASES], 0);
+        world_free(&world);
+}
+END_TEST
+
+/* Each block is larger than all before, so that none of these serves it. */
+START_TEST(no_more_is_kept_than_the_limit)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *client = join(&world, 1);
+
+        set_limit(&world, LIMIT_OF_CLIENT, 20 * MIB);
+        (void)keep(&world, client, 2 * MIB);
+        (void)keep(&world, client, 4 * MIB);
+        (void)keep(&world, client, 6 * MIB);
+        (void)keep(&world, client, 8 * MIB);
+        ask_to_keep(&world, client, 1, 10 * MIB, 0);
+        ck_assert_uint_eq(expect_limit(&world, client, 1).used, 20 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+/* Idle leases that are revoked would be charged as before: that would make no room. */
+START_TEST(what_is_idle_is_not_taken_for_a_limit)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held;
+
+        set_limit(&world, LIMIT_OF_TENANT, 20 * MIB);
+        held = hold_to_keep(&world, a, 16 * MIB);
+        mark_idle(&world, a, held.lease);
+        ask_to_keep(&world, a, 1, 8 * MIB, 0);
+        (void)expect_limit(&world, a, 1);
+        ask_to_keep(&world, b, 1, 8 * MIB, 0);
+        (void)expect_limit(&world, b, 1);
+        ck_assert(!was_revoked(&world, a, held.lease));
+        ck_assert_uint_eq(charged(a), 16 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(its_keeper_has_it_again_at_the_limit)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *client = join(&world, 1);
+        struct lease *lease;
+        struct held held;
+
+        set_limit(&world, LIMIT_OF_CLIENT, 8 * MIB);
+        set_limit(&world, LIMIT_OF_TENANT, 8 * MIB);
+        held = keep(&world, client, 8 * MIB);
+        ask_to_keep(&world, client, 1, 8 * MIB, 0);
+        lease = expect_grant(&world, client, 1);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        ck_assert_uint_eq(charged(client), 8 * MIB);
+        ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 0);
+        /* The mapping is both leases': it is not unmapped before both are. */
+        unmap(&world, client, held.id);
+        give_back(&world, client, lease, RETURN_MAPPED);
+        ck_assert_uint_eq(charged(client), 8 * MIB);
+        /* Also below what it has, and behind one that waits. */
+        set_limit(&world, LIMIT_OF_CLIENT, 6 * MIB);
+        ask_to_keep(&world, client, 2, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        ask_to_keep(&world, client, 3, 8 * MIB, 0);
+        lease = expect_grant(&world, client, 3);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(it_is_charged_to_another_of_the_tenant_while_that_one_leases_it)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct lease *lease;
+        struct held held;
+
+        set_limit(&world, LIMIT_OF_TENANT, 8 * MIB);
+        held = keep(&world, a, 8 * MIB);
+        ask_to_keep(&world, b, 1, 8 * MIB, 0);
+        lease = expect_grant(&world, b, 1);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        ck_assert_uint_eq(charged(a), 0);
+        ck_assert_uint_eq(charged(b), 8 * MIB);
+        /* Both map it now: the one that had it last is charged, then the other. */
+        give_back(&world, b, lease, RETURN_MAPPED);
+        ck_assert_uint_eq(charged(a), 0);
+        ck_assert_uint_eq(charged(b), 8 * MIB);
+        unmap(&world, b, lease_id(lease));
+        ck_assert_uint_eq(charged(a), 8 * MIB);
+        ck_assert_uint_eq(charged(b), 0);
+        ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 8 * MIB);
+        unmap(&world, a, held.id);
+        ck_assert_uint_eq(charged(a), 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(idle_it_goes_to_another_at_the_tenants_limit)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct lease *lease;
+        struct held held;
+
+        set_limit(&world, LIMIT_OF_TENANT, 8 * MIB);
+        held = hold_to_keep(&world, a, 8 * MIB);
+        mark_idle(&world, a, held.lease);
+        ask_to_keep(&world, b, 1, 8 * MIB, 0);
+        lease = expect_grant(&world, b, 1);
+        ck_assert(was_revoked(&world, a, held.lease));
+        ck_assert_uint_eq(charged(a), 0);
+        ck_assert_uint_eq(charged(b), 8 * MIB);
+        give_back(&world, b, lease, RETURN_UNMAPPED);
+        /* By way of another it is no cheaper. */
+        ck_assert_uint_eq(charged(a), 8 * MIB);
+        ask_to_keep(&world, b, 2, 4 * MIB, 0);
+        (void)expect_limit(&world, b, 2);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(a_clients_own_limit_keeps_it_from_what_another_keeps)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held;
+
+        set_limit(&world, LIMIT_OF_CLIENT, 10 * MIB);
+        (void)hold_to_keep(&world, b, 4 * MIB);
+        held = keep(&world, a, 8 * MIB);
+        ask_to_keep(&world, b, 1, 8 * MIB, 0);
+        ck_assert_int_eq(expect_limit(&world, b, 1).scope, LIMIT_OF_CLIENT);
+        ck_assert_uint_eq(charged(a), 8 * MIB);
+        unmap(&world, a, held.id);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(who_waits_for_the_limit_has_it_when_it_is_unmapped)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held;
+
+        set_limit(&world, LIMIT_OF_TENANT, 16 * MIB);
+        held = keep(&world, a, 12 * MIB);
+        ask_to_keep(&world, b, 1, 8 * MIB, 5000);
+        expect_idle(&world);
+        unmap(&world, a, held.id);
+        ck_assert_uint_eq(take(&world, ORDER_CREATE).serial, 1);
+        ck_assert_uint_eq(charged(b), 8 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(it_is_charged_until_its_keepers_end)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+
+        (void)keep(&world, a, 12 * MIB);
+        ck_assert(!policy_client_eof(world.policy, a, 0));
+        policy_check(world.policy);
+        ck_assert_uint_eq(charged(a), 12 * MIB);
+        ck_assert(policy_client_dead(world.policy, a, 0));
+        policy_check(world.policy);
+        ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 0);
+        world_free(&world);
+}
+END_TEST
+
+/* What the tenant pays for already is no more than before, though the limit leaves no room for a block of
+ * that size; one that nobody is charged for is. */
+START_TEST(a_larger_one_that_is_kept_serves_beside_the_limit)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held kept, loose;
+
+        kept = hold_to_keep(&world, a, 18 * MIB);
+        loose = hold_to_keep(&world, b, 18 * MIB);
+        give_back(&world, a, kept.lease, RETURN_MAPPED);
+        give_back(&world, b, loose.lease, RETURN_UNMAPPED);
+        set_limit(&world, LIMIT_OF_TENANT, 34 * MIB);
+        ask_to_keep(&world, b, 1, 16 * MIB, 0);
+        ck_assert_ptr_eq(lease_block(expect_grant(&world, b, 1)), kept.block);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                it_is_charged_until_it_is_unmapped,
+                no_more_is_kept_than_the_limit,
+                what_is_idle_is_not_taken_for_a_limit,
+                its_keeper_has_it_again_at_the_limit,
+                it_is_charged_to_another_of_the_tenant_while_that_one_leases_it,
+                idle_it_goes_to_another_at_the_tenants_limit,
+                a_clients_own_limit_keeps_it_from_what_another_keeps,
+                who_waits_for_the_limit_has_it_when_it_is_unmapped,
+                it_is_charged_until_its_keepers_end,
+                a_larger_one_that_is_kept_serves_beside_the_limit,
+        };
+
+        return run_tests("policy: what is kept mapped", tests, ARRAY_SIZE(tests));
+}
