@@ -235,6 +235,20 @@ void daemon_kill(struct daemon *daemon)
         ck_assert_int_eq(waitpid(daemon->pid, NULL, 0), daemon->pid);
 }
 
+void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults)
+{
+        char path[256], new_path[256];
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "%s/devices/faults", daemon->place);
+        (void)snprintf(new_path, sizeof(new_path), "%s/devices/faults.new", daemon->place);
+        file = fopen(new_path, "we");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_gt(fprintf(file, "pid=%d\n%s\n", (int)pid, faults), 0);
+        ck_assert_int_eq(fclose(file), 0);
+        ck_assert_int_eq(rename(new_path, path), 0);
+}
+
 static const size_t figure_offsets[] = {
 #define STAT(field, unit, text) offsetof(struct stats_row, field),
 #include "proto/stats.def"

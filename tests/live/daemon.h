@@ -40,6 +40,10 @@ unsigned daemon_count_fds(const struct daemon *daemon);
 /* The same, once it has not changed for a while: connections that ended are closed by then. */
 unsigned daemon_quiet_fds(const struct daemon *daemon);
 
+/* The emulated driver of that process has these faults, one a line, from now on, and no other process has
+ * any; see driver/emulator/fault_rules.h. */
+void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
+
 /* Bytes that the first device has, the daemon says. */
 uint64_t daemon_device_bytes(void);
 
