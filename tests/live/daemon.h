@@ -25,6 +25,10 @@ unsigned machine_n_devices(void);
  * end with NULL. */
 void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options);
 
+/* The same with a configuration. */
+void daemon_start_configured(struct daemon *daemon, const char *emulator,
+                             const char *const *options, const char *configuration);
+
 /* SIGTERM; it must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
 
