@@ -193,7 +193,8 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns);
 /* Refuses requests whose deadline has passed. */
 void policy_expire(struct policy *policy, uint64_t now_ns);
 
-/* The earliest deadline of a waiting request; UINT64_MAX when none waits. */
+/* When to call policy_expire: at the earliest deadline of a waiting request, or when something that it waits
+ * for is overdue; UINT64_MAX when none waits. */
 uint64_t policy_next_deadline(const struct policy *policy);
 
 /* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.
@@ -250,6 +251,7 @@ struct pool_figures {
         uint64_t leased;
         uint64_t cached;
         uint64_t lingering;
+        uint64_t overdue;  /* lingering, mapped, and not unmapped for a second: see overdue.h */
         uint64_t reserved; /* leased + cached + lingering */
         uint64_t reserved_peak;
         uint64_t charged; /* to clients: leased, lingering that a client may still map, declared */

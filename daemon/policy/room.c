@@ -103,9 +103,10 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
-        uint64_t n_left_bytes = less(n_missing_bytes,
-                                     pool->totals.evictable + pool->totals.mapped_lingering);
-        uint64_t n_there_bytes = pool->totals.mapped_cached;
+        const struct totals *totals = &pool->totals;
+        uint64_t n_coming_bytes = totals->mapped_lingering - totals->overdue;
+        uint64_t n_left_bytes = less(n_missing_bytes, totals->evictable + n_coming_bytes);
+        uint64_t n_there_bytes = totals->mapped_cached;
 
         if (!n_left_bytes)
                 return;

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/idle.h"
+#include "daemon/policy/overdue.h"
 #include "proto/board.h"
 #include "tests/model/policy_model.h"
 #include "tests/model/policy_worker.h"
@@ -333,6 +334,8 @@ static void work(struct play *play)
 static void pass_time(struct play *play)
 {
         play->model.now_ns += one_in(play, 20) ? below(play, IDLE_ROB_NS) : below(play, 40);
+        if (one_in(play, 100))
+                play->model.now_ns += OVERDUE_NS;
         model_expire(&play->model);
 }
 
@@ -490,6 +493,7 @@ static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
                                   (play.model.n_called_in > 0 && play.model.n_known > 0));
         must(&play.model, n < 10000 || kind == MODEL_LAZY || play.model.n_passed > n / 10000);
         must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
+        must(&play.model, n < 100000 || kind == MODEL_LAZY || play.model.n_overdue > 0);
         end(&play);
         model_deinit(&play.model);
 }
