@@ -1,6 +1,8 @@
 #include "daemon/policy/overdue.h"
 
 #include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
 
@@ -35,4 +37,20 @@ void overdue_note(struct pool *pool, uint64_t now_ns)
                 overdue_forget(block);
                 block_set_overdue(block);
         }
+}
+
+uint64_t client_overdue(const struct client *client, uint32_t pool)
+{
+        const struct lease *lease;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (lease, &client->returned, returned_link) {
+                const struct block *block = lease->block;
+
+                /* Several of its leases may be for one block: the last one is charged. */
+                if (block && block->is_overdue && TAILQ_FIRST(&block->leases) == lease &&
+                    block_its_pool(block)->id == pool)
+                        n_bytes += block->bin->n_bytes;
+        }
+        return n_bytes;
 }

@@ -282,6 +282,9 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
 
+/* Of that what lingers, and the client has not unmapped for a second. */
+uint64_t client_overdue(const struct client *client, uint32_t pool);
+
 /* May a block be mapped by this client: one that it leases, has given back, was let go of, or is an
  * earlier daemon's? */
 bool client_maps_anything(const struct client *client);

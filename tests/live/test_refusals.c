@@ -73,11 +73,11 @@ static void must_say(const char *part)
         ck_assert_msg(strstr(refusal.text, part), "\"%s\" is not in: %s", part, refusal.text);
 }
 
-/* All but what need not be marked. */
-static void await_idle(void)
+/* All but what so many processes need not mark. */
+static void await_idle(unsigned n)
 {
         for (unsigned i = 0; i < LONG_MS; i++) {
-                if (daemon_figure(FIGURE_idle) + PIECE >= daemon_figure(FIGURE_leased))
+                if (daemon_figure(FIGURE_idle) + n * PIECE >= daemon_figure(FIGURE_leased))
                         return;
                 sleep_ms(1);
         }
@@ -98,7 +98,7 @@ static unsigned take_all(const char *configuration, uint64_t *ret_left_bytes)
         for (unsigned i = 0; i < POOL / PIECE - 1; i++)
                 ck_assert_int_eq(holder_alloc(&holder, PIECE, 0), 0);
         holder_free_all(&holder);
-        await_idle();
+        await_idle(1);
         while ((r = alloc(PIECE, WAIT_MS, &pointer)) == 0)
                 n++;
         ck_assert_int_eq(r, GPUMEM_E_TIMED_OUT);
@@ -134,6 +134,35 @@ START_TEST(without_one_it_keeps_next_to_nothing)
 
         ck_assert_uint_ge(take_all("{}\n", &n_left_bytes), POOL / PIECE - 2);
         ck_assert_uint_le(n_left_bytes, 2 * PIECE);
+}
+END_TEST
+
+/* What was taken from it is counted on for a second only. */
+START_TEST(a_stopped_process_holds_nobody_up)
+{
+        struct holder stopped, other;
+        void *pointer;
+
+        start_with("{}\n");
+        holder_start_as(&stopped, STRANGER);
+        holder_start_as(&other, SOMEBODY);
+        connect_as(geteuid());
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_int_eq(holder_alloc(&stopped, PIECE, 0), 0);
+        holder_free_all(&stopped);
+        await_idle(1);
+        holder_stop(&stopped);
+        for (unsigned i = 0; i < 4; i++)
+                ck_assert_int_eq(holder_alloc(&other, PIECE, LONG_MS), 0);
+        holder_free_all(&other);
+        await_idle(2);
+        ck_assert_int_eq(alloc(2 * PIECE, LONG_MS, &pointer), 0);
+        ck_assert_uint_gt(daemon_figure(FIGURE_lingering), 0);
+        holder_continue(&stopped);
+        daemon_await(FIGURE_lingering, 0);
+        holder_end(&stopped);
+        holder_end(&other);
+        end();
 }
 END_TEST
 
@@ -184,6 +213,7 @@ int main(void)
         if (machine_is_emulated())
                 tcase_add_loop_test(tests, a_full_device_is_told_as_such, 0, 2);
         if (geteuid() == 0) {
+                tcase_add_test(tests, a_stopped_process_holds_nobody_up);
                 tcase_add_test(tests, a_tenant_keeps_its_minimum);
                 tcase_add_test(tests, without_one_it_keeps_next_to_nothing);
         } else {
