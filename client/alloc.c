@@ -159,19 +159,23 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
-/* What is parked is freed rather than that others are waited for. */
+/* What is parked is freed, and what is kept for work that nobody has waited for is looked at, rather than
+ * that others are waited for. */
 static int alloc_before_parked(struct gpumem_client *client, const struct gpumem_request *request,
                                void **ret_pointer)
 {
         struct gpumem_request now = *request;
         int r = GPUMEM_E_REFUSED;
 
-        if (parked_are_none(&client->parked))
+        if (parked_are_none(&client->parked) && captures_are_all_settled(&client->captures))
                 return r;
         now.wait_ms = 0;
         r = alloc(client, &now, ret_pointer);
-        if (r)
+        if (r) {
                 (void)parked_wait(client);
+                captures_wait(client);
+                captures_look(client);
+        }
         return r;
 }
 

@@ -216,6 +216,26 @@ void captures_divert(struct captures *captures, const struct pool_request *asked
         pthread_mutex_unlock(&captures->lock);
 }
 
+/* Each is tried once; another call's are its own. */
+void captures_wait(struct gpumem_client *client)
+{
+        struct captures *captures = &client->captures;
+        struct graph_stream *left;
+        int r;
+
+        for (uint32_t n = atomic_load(&captures->pools.n_left); n; n--) {
+                pthread_mutex_lock(&captures->lock);
+                left = graph_pools_take_left(&captures->pools);
+                pthread_mutex_unlock(&captures->lock);
+                if (!left)
+                        return;
+                r = stream_synchronize_context(&client->cuda, left->context);
+                pthread_mutex_lock(&captures->lock);
+                graph_pools_settle(&captures->pools, left, r);
+                pthread_mutex_unlock(&captures->lock);
+        }
+}
+
 /* Nobody frees there in the order of a stream any more. */
 static void set_idle(struct stream_heap *heap)
 {

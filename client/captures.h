@@ -54,5 +54,14 @@ void captures_divert(struct captures *captures, const struct pool_request *asked
 /* The free of an allocation that is not the capture's and the stream's: parked. */
 int captures_park(struct gpumem_client *client, const void *pointer, void *stream);
 
+/* A graph pool is kept because the work of a stream could not be waited for when it was closed there. */
+static inline bool captures_are_all_settled(const struct captures *captures)
+{
+        return atomic_load_explicit(&captures->pools.n_left, memory_order_relaxed) == 0;
+}
+
+/* Waits for that work once more, with all of its context's. */
+void captures_wait(struct gpumem_client *client);
+
 /* Ends heaps whose graphs are gone, as far as nothing is allocated there. */
 void captures_look(struct gpumem_client *client);

@@ -37,21 +37,21 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         return true;
 }
 
-/* The next free tries again, if there is one. It is waited for where there may be none: nobody else
- * can make the record. */
+/* The next free tries again, if there is one. It is waited for where much was let go of and there may be
+ * none: nobody else can make the record. Such falls count, and are few from one look to the next. */
 static bool take_lock(struct stream_heap *heap)
 {
         struct pool *pool = heap->pool;
-        bool lowest;
+        bool fell;
 
         if (pthread_mutex_trylock(&pool->lock) == 0)
                 return true;
         lock_take(&heap_in(heap)->lock);
-        lowest = looks_fell_lowest(&heap->looks, heap_in(heap));
+        fell = looks_fell(&heap->looks, heap_in(heap));
         lock_drop(&heap_in(heap)->lock);
-        if (lowest)
+        if (fell)
                 pthread_mutex_lock(&pool->lock);
-        return lowest;
+        return fell;
 }
 
 void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)

@@ -330,6 +330,7 @@ static uint64_t flush(struct gpumem_client *client)
 
         (void)parked_wait(client);
         client_unpark(client, true);
+        captures_wait(client);
         captures_look(client);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 n_bytes += idle_flush(&client->pools[i]);

@@ -67,13 +67,19 @@ static int open_in(struct gpumem_client *client, uint64_t id, struct graph_strea
 static int open_in_stream(struct gpumem_client *client, uint64_t id, void *stream,
                           const struct stream_mark *mark, uint64_t *ret_id)
 {
-        struct graph_stream *entry = calloc(1, sizeof(*entry));
-        int r;
+        struct graph_stream *entry;
+        struct stream_key key;
+        int ordinal, r;
 
+        r = stream_identify(&client->cuda, stream, &key, &ordinal);
+        if (r)
+                return r;
+        entry = calloc(1, sizeof(*entry));
         if (!entry)
                 return -ENOMEM;
         entry->stream = stream;
         entry->mark = *mark;
+        entry->context = key.context;
         pthread_mutex_lock(&client->captures.lock);
         r = open_in(client, id, entry, ret_id);
         pthread_mutex_unlock(&client->captures.lock);
@@ -147,9 +153,8 @@ static int close_in_stream(struct gpumem_client *client, uint64_t id, void *stre
         if (entry->is_used)
                 r = stream_synchronize(&client->cuda, stream);
         pthread_mutex_lock(&captures->lock);
-        entry->pool->n_open--;
+        graph_pools_settle(&captures->pools, entry, r);
         pthread_mutex_unlock(&captures->lock);
-        free(entry);
         captures_look(client);
         return r;
 }

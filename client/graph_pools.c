@@ -11,6 +11,7 @@ void graph_pools_init(struct graph_pools *pools)
 {
         *pools = (struct graph_pools){.all = NULL};
         LIST_INIT(&pools->streams);
+        TAILQ_INIT(&pools->left);
 }
 
 void graph_pools_deinit(struct graph_pools *pools)
@@ -22,6 +23,8 @@ void graph_pools_deinit(struct graph_pools *pools)
                 LIST_REMOVE(stream, link);
                 free(stream);
         }
+        while ((stream = graph_pools_take_left(pools)))
+                free(stream);
         HASH_ITER(hh, pools->all, pool, next)
         {
                 graph_pools_drop(pools, pool);
@@ -79,6 +82,28 @@ void graph_pools_open(struct graph_pools *pools, struct graph_pool *pool,
                 take_stream->branch++;
         LIST_INSERT_HEAD(&pools->streams, take_stream, link);
         pool->n_open++;
+}
+
+void graph_pools_settle(struct graph_pools *pools, struct graph_stream *take_stream, int r)
+{
+        if (r) {
+                TAILQ_INSERT_TAIL(&pools->left, take_stream, left_link);
+                atomic_fetch_add(&pools->n_left, 1);
+                return;
+        }
+        take_stream->pool->n_open--;
+        free(take_stream);
+}
+
+struct graph_stream *graph_pools_take_left(struct graph_pools *pools)
+{
+        struct graph_stream *stream = TAILQ_FIRST(&pools->left);
+
+        if (stream) {
+                TAILQ_REMOVE(&pools->left, stream, left_link);
+                atomic_fetch_sub(&pools->n_left, 1);
+        }
+        return stream;
 }
 
 struct graph_stream *graph_pools_find(const struct graph_pools *pools, const void *stream)

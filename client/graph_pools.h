@@ -3,6 +3,7 @@
  * captures.h. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -26,12 +27,17 @@ struct graph_stream {
         struct stream_mark mark; /* while it captures nothing */
         uint64_t branch;         /* no other stream's in which the pool is open */
         bool is_used;            /* memory was allocated there outside of captures */
+        uint64_t context;        /* the stream's */
+        TAILQ_ENTRY(graph_stream) left_link;
 };
 LIST_HEAD(graph_streams, graph_stream);
+TAILQ_HEAD(left_streams, graph_stream);
 
 struct graph_pools {
         struct graph_pool *all;
         struct graph_streams streams;
+        struct left_streams left; /* closed there; nobody knows whether their work is over */
+        _Atomic uint32_t n_left;  /* read without the lock too */
         uint64_t n_made;
 };
 
@@ -46,6 +52,14 @@ void graph_pools_drop(struct graph_pools *pools, struct graph_pool *pool);
 /* The entry is consumed. */
 void graph_pools_open(struct graph_pools *pools, struct graph_pool *pool,
                       struct graph_stream *take_stream);
+
+/* The stream's work was waited for, and is over, or, where that failed with r, perhaps not: then the pool
+ * is kept as if it were open. The entry is consumed. */
+void graph_pools_settle(struct graph_pools *pools, struct graph_stream *take_stream, int r);
+
+/* The one that was left first, or NULL; the caller has it. */
+struct graph_stream *graph_pools_take_left(struct graph_pools *pools);
+
 struct graph_stream *graph_pools_find(const struct graph_pools *pools, const void *stream);
 
 /* The one that is open in a stream of that capture, or NULL. */

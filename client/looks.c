@@ -65,10 +65,16 @@ void looks_lower(struct looks *looks)
         looks->n_below_bytes = falls_below(looks);
 }
 
+/* It fell to where it was not since somebody looked: this may be the end of much. */
+static bool fell_lowest(const struct looks *looks, const struct heap *heap)
+{
+        return looks_fell(looks, heap) && looks_is_lowest(looks, looks_allocated(heap));
+}
+
 /* What is allocated is what a fall begins at. */
 static void count_record(struct looks *looks, const struct heap *heap)
 {
-        if (!looks_fell_lowest(looks, heap)) {
+        if (!fell_lowest(looks, heap)) {
                 looks->n_falls += looks_fell(looks, heap);
                 looks->n_record_bytes += looks->n_record_bytes / 2;
         }

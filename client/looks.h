@@ -75,12 +75,6 @@ static inline bool looks_fell(const struct looks *looks, const struct heap *heap
                 looks_is_lowest(looks, n_bytes));
 }
 
-/* It fell to where it was not since somebody looked: this may be the end of much. */
-static inline bool looks_fell_lowest(const struct looks *looks, const struct heap *heap)
-{
-        return looks_fell(looks, heap) && looks_is_lowest(looks, looks_allocated(heap));
-}
-
 /* So much was freed: in the order of the heap's stream, whose work may not be over, or so that it is. */
 enum looks_free { LOOKS_FREE_ORDERED, LOOKS_FREE_OVER };
 static inline void looks_note_free(struct looks *looks, const struct heap *heap, uint64_t n_bytes,

@@ -197,7 +197,8 @@ GPUMEM_API int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id
  * outside of captures there, this waits for the stream.
  * Errors: GPUMEM_E_NO_GRAPH_POOL (unknown, or not open in that stream), _CAPTURES (the stream captures: the
  * capture is ended first), _UNSUPPORTED (a default stream), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the
- * driver notices), with which it is open as before; -EIO (the GPU's work failed): it is ended. */
+ * driver notices), with which it is open as before. Any other is the driver's, of waiting: it is ended, and
+ * nobody else has its memory before gpumem_flush has waited for all work, or the context is gone. */
 GPUMEM_API int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, void *stream);
 
 /* 128 random bits. Who knows them, and is meant by them, may attach what they were made for: a

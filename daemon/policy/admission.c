@@ -7,6 +7,7 @@
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/line.h"
+#include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
@@ -247,6 +248,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
         };
         struct request *request;
 
+        overdue_note(pool, now_ns);
         if (!turn.n_owed_bytes)
                 turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
                                     totals_reserved(&pool->totals);
@@ -346,34 +348,35 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
         admission_serve(pool, now_ns);
 }
 
-static uint64_t next_deadline(const struct holding *holding)
+/* True: somebody is in want of what may come from several. */
+static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
 {
         uint64_t hold_end_ns = passing_hold_end(&holding->hold);
-        uint64_t deadline_ns = UINT64_MAX;
         const struct request *request;
+        bool any = false;
 
         /* Then others go on. */
-        if (hold_end_ns > holding->pool->policy->now_ns)
-                deadline_ns = hold_end_ns;
+        if (hold_end_ns > holding->pool->policy->now_ns && hold_end_ns < *earliest_ns)
+                *earliest_ns = hold_end_ns;
         TAILQ_FOREACH (request, &holding->waiting, line_link) {
                 if (request->state != REQUEST_WAITING || request->covered)
                         continue;
-                if (request->deadline_ns < deadline_ns)
-                        deadline_ns = request->deadline_ns;
+                any = true;
+                if (request->deadline_ns < *earliest_ns)
+                        *earliest_ns = request->deadline_ns;
         }
-        return deadline_ns;
+        return any;
 }
 
 uint64_t admission_next_deadline(const struct pool *pool)
 {
         uint64_t earliest_ns = UINT64_MAX;
         const struct holding *holding;
+        bool any = false;
 
-        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
-                uint64_t deadline_ns = next_deadline(holding);
-
-                if (deadline_ns < earliest_ns)
-                        earliest_ns = deadline_ns;
-        }
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link)
+                any = add_deadlines(holding, &earliest_ns) || any;
+        if (any && overdue_next(pool) < earliest_ns)
+                earliest_ns = overdue_next(pool);
         return earliest_ns;
 }

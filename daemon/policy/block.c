@@ -8,6 +8,7 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/overdue.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/share.h"
@@ -82,10 +83,12 @@ void block_count(const struct block *block, struct totals *totals)
         case BLOCK_RELEASING:
                 totals->lingering += n_bytes;
                 *(is_mapped ? &totals->mapped_lingering : &totals->incoming) += n_bytes;
+                totals->overdue += is_mapped && block->is_overdue ? n_bytes : 0;
                 break;
         case BLOCK_LINGERING:
                 totals->lingering += n_bytes;
                 totals->mapped_lingering += n_bytes;
+                totals->overdue += block->is_overdue ? n_bytes : 0;
                 break;
         }
         totals->n_blocks++;
@@ -101,6 +104,7 @@ static void replace(struct totals *totals, const struct totals *before, const st
         totals->mapped_cached += after->mapped_cached - before->mapped_cached;
         totals->kept_cached += after->kept_cached - before->kept_cached;
         totals->mapped_lingering += after->mapped_lingering - before->mapped_lingering;
+        totals->overdue += after->overdue - before->overdue;
         totals->incoming += after->incoming - before->incoming;
         totals->n_blocks += after->n_blocks - before->n_blocks;
 }
@@ -324,6 +328,15 @@ void block_give_up(struct block *block)
         enlist_cached(block);
 }
 
+void block_set_overdue(struct block *block)
+{
+        struct totals before = {0};
+
+        block_count(block, &before);
+        block->is_overdue = true;
+        recount(block, &before);
+}
+
 void block_let_go(struct block *block)
 {
         struct lease *lease;
@@ -333,6 +346,8 @@ void block_let_go(struct block *block)
         while (!LIST_EMPTY(&block->shares))
                 share_free(LIST_FIRST(&block->shares));
         set_state(block, BLOCK_RELEASING);
+        if (block_is_mapped(block))
+                overdue_expect(block);
         charge_mapper(block);
         order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);
         TAILQ_FOREACH (lease, &block->leases, block_link)
@@ -366,6 +381,8 @@ void block_unmapped(struct block *block, struct lease *lease)
         TAILQ_REMOVE(&block->leases, lease, block_link);
         block->n_leases--;
         recount(block, &before);
+        if (!block_is_mapped(block))
+                overdue_forget(block);
         if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING ||
             block->state == BLOCK_CACHED)
                 charge_mapper(block);

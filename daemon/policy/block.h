@@ -47,7 +47,10 @@ struct block {
         uint64_t since_ns;         /* when its state changed last */
         uint64_t taken_from; /* number of the client that it was last taken from for another */
         uint64_t taken_ns;   /* when */
-        uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
+        uint64_t let_go_ns;  /* when it was let go, if it was */
+        bool is_expected;    /* these two of a block that is let go: see overdue.h */
+        bool is_overdue;
+        uint64_t cached_at; /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
         uint32_t n_leases; /* these */
         uint32_t n_busy;   /* of these leases */
@@ -57,7 +60,7 @@ struct block {
         LIST_ENTRY(block) free_all_link;
         TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
-        TAILQ_ENTRY(block) pool_age_link;
+        TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
         bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
         bool spoiled;   /* never to be cached */
 };
@@ -94,6 +97,9 @@ void block_released(struct block *block);
 
 /* A lease that ends stood for a mapping. Frees the block if it lingered for that one only. */
 void block_unmapped(struct block *block, struct lease *lease);
+
+/* It was let go, is mapped, and nobody counts on it any more; see overdue.h. */
+void block_set_overdue(struct block *block);
 
 /* In LEASED, to one client whose word may say that the lease is idle. */
 bool block_may_be_idle(const struct block *block);

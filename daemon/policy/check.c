@@ -125,6 +125,27 @@ static void check_leased(const struct pool *pool)
         assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
 }
 
+/* Which of the blocks that were let go somebody maps, and who is late with it. */
+static void check_expected(const struct pool *pool)
+{
+        const struct block *block;
+        uint64_t last_ns = 0, n = 0;
+
+        TAILQ_FOREACH (block, &pool->expected, pool_age_link) {
+                assert(block->is_expected && !block->is_overdue && block->let_go_ns >= last_ns);
+                last_ns = block->let_go_ns;
+                n++;
+        }
+        LIST_FOREACH (block, &pool->blocks, pool_link) {
+                bool is_let_go = block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING;
+
+                n -= block->is_expected;
+                assert((block->is_expected || (block->is_overdue && block_is_mapped(block))) ==
+                       (is_let_go && block_is_mapped(block)));
+        }
+        assert(n == 0);
+}
+
 /* Returns how many of the tenant wait. */
 static uint64_t check_queue(const struct holding *holding)
 {
@@ -188,6 +209,7 @@ static void check_pool(const struct pool *pool)
         assert(n_charged_bytes + pool->declared == pool->charged && n_leases == pool->n_leases);
         check_cached(pool);
         check_leased(pool);
+        check_expected(pool);
         check_waiting(pool);
 }
 

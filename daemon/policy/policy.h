@@ -194,8 +194,8 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns);
 /* Refuses requests whose deadline has passed. */
 void policy_expire(struct policy *policy, uint64_t now_ns);
 
-/* When policy_expire() is due: the earliest deadline of a waiting request, or the end of the time for which
- * one holds up others; UINT64_MAX when none waits. */
+/* When policy_expire() is due: the earliest deadline of a waiting request, the end of the time for which one
+ * holds up others, or when something that one waits for is overdue; UINT64_MAX when none waits. */
 uint64_t policy_next_deadline(const struct policy *policy);
 
 /* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.
@@ -252,6 +252,7 @@ struct pool_figures {
         uint64_t leased;
         uint64_t cached;
         uint64_t lingering;
+        uint64_t overdue;  /* lingering, mapped, and not unmapped for a second: see overdue.h */
         uint64_t reserved; /* leased + cached + lingering */
         uint64_t reserved_peak;
         uint64_t charged; /* to clients: leased, lingering that a client may still map, cached that
@@ -287,6 +288,9 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
+
+/* Of that what lingers, and the client has not unmapped for a second. */
+uint64_t client_overdue(const struct client *client, uint32_t pool);
 
 /* May a block be mapped by this client: one that it leases, has given back, was let go of, or is an
  * earlier daemon's? */

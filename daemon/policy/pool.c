@@ -17,6 +17,7 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         LIST_INIT(&pool->blocks);
         TAILQ_INIT(&pool->cached);
         TAILQ_INIT(&pool->leased);
+        TAILQ_INIT(&pool->expected);
         line_init(&pool->line);
         *ret_pool = pool;
         return 0;
@@ -26,7 +27,8 @@ struct pool *pool_free(struct pool *pool)
 {
         if (!pool)
                 return NULL;
-        assert(LIST_EMPTY(&pool->blocks) && TAILQ_EMPTY(&pool->line.holdings));
+        assert(LIST_EMPTY(&pool->blocks) && TAILQ_EMPTY(&pool->expected) &&
+               TAILQ_EMPTY(&pool->line.holdings));
         free(pool);
         return NULL;
 }

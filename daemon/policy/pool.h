@@ -27,8 +27,9 @@ struct pool {
         LIST_HEAD(pool_blocks, block) blocks;
         TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
         struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
-        uint64_t seen_idle_bytes;                     /* of these, see block.h */
-        bool was_seen;                                /* by policy_see_idle_of */
+        struct pool_blocks_by_age expected; /* see overdue.h; the one let go first is first */
+        uint64_t seen_idle_bytes;           /* of the leased ones, see block.h */
+        bool was_seen;                      /* by policy_see_idle_of */
         uint64_t seen_ns;
         uint64_t n_searches; /* for idle leases of others, ever */
         uint64_t n_cachings; /* ever: dates a block's place among the cached */

@@ -5,8 +5,15 @@
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
 #include "daemon/policy/state.h"
 #include "daemon/policy/tenant.h"
+
+/* A block that is about to be made, and charged. */
+struct newcomer {
+        const struct client *client;
+        struct usage usage;
+};
 
 static bool is_kind(const struct block *block, enum room_kind kind)
 {
@@ -15,7 +22,30 @@ static bool is_kind(const struct block *block, enum room_kind kind)
         return block_is_mapped(block) ? kind == ROOM_MAPPED : kind == ROOM_UNMAPPED;
 }
 
-static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind)
+/* Whether the block, charged to its mapper again until that has unmapped it, would pass a limit, or leave
+ * the new one no room below it. */
+static bool would_pass_limit(const struct block *block, const struct newcomer *newcomer)
+{
+        const struct client *mapper = TAILQ_FIRST(&block->leases)->client;
+        const struct usage nothing = {{0}};
+        bool is_client = mapper == newcomer->client;
+        bool is_tenant = mapper->tenant == newcomer->client->tenant;
+
+        return quota_bars(mapper, LIMIT_OF_CLIENT, block_its_pool(block), block->bin->n_bytes,
+                          is_client ? &newcomer->usage : &nothing) ||
+               quota_bars(mapper, LIMIT_OF_TENANT, block_its_pool(block), block->bin->n_bytes,
+                          is_tenant ? &newcomer->usage : &nothing);
+}
+
+static bool is_meant(const struct block *block, enum room_kind kind,
+                     const struct newcomer *newcomer)
+{
+        return is_kind(block, kind) &&
+               (!newcomer || !block_is_mapped(block) || !would_pass_limit(block, newcomer));
+}
+
+static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind,
+                          const struct newcomer *newcomer)
 {
         struct block *block, *next;
         uint64_t n_evicted_bytes = 0;
@@ -23,7 +53,7 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_k
         for (block = TAILQ_FIRST(&holding->cached); block && n_evicted_bytes < n_bytes;
              block = next) {
                 next = TAILQ_NEXT(block, holding_link);
-                if (!is_kind(block, kind))
+                if (!is_meant(block, kind, newcomer))
                         continue;
                 n_evicted_bytes += block->bin->n_bytes;
                 block_let_go(block);
@@ -31,14 +61,15 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_k
         return n_evicted_bytes;
 }
 
-static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind kind)
+static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind kind,
+                          const struct newcomer *newcomer)
 {
         struct block *block, *next;
         uint64_t n_evicted_bytes = 0;
 
         for (block = TAILQ_FIRST(&pool->cached); block && n_evicted_bytes < n_bytes; block = next) {
                 next = TAILQ_NEXT(block, pool_age_link);
-                if (!is_kind(block, kind))
+                if (!is_meant(block, kind, newcomer))
                         continue;
                 n_evicted_bytes += block->bin->n_bytes;
                 block_let_go(block);
@@ -46,14 +77,20 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind ki
         return n_evicted_bytes;
 }
 
-uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind)
+static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind,
+                      const struct newcomer *newcomer)
 {
-        uint64_t n_own_bytes = evict_own(asker, n_bytes, kind);
+        uint64_t n_own_bytes = evict_own(asker, n_bytes, kind, newcomer);
 
         /* Of its own nothing of this kind is left if that was not enough. */
         if (n_own_bytes >= n_bytes)
                 return n_own_bytes;
-        return n_own_bytes + evict_any(asker->pool, n_bytes - n_own_bytes, kind);
+        return n_own_bytes + evict_any(asker->pool, n_bytes - n_own_bytes, kind, newcomer);
+}
+
+uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind)
+{
+        return evict(asker, n_bytes, kind, NULL);
 }
 
 static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
@@ -66,9 +103,10 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
-        uint64_t n_left_bytes = less(n_missing_bytes,
-                                     pool->totals.evictable + pool->totals.mapped_lingering);
-        uint64_t n_there_bytes = pool->totals.mapped_cached;
+        const struct totals *totals = &pool->totals;
+        uint64_t n_coming_bytes = totals->mapped_lingering - totals->overdue;
+        uint64_t n_left_bytes = less(n_missing_bytes, totals->evictable + n_coming_bytes);
+        uint64_t n_there_bytes = totals->mapped_cached;
 
         if (!n_left_bytes)
                 return;
@@ -125,6 +163,7 @@ uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
+        struct newcomer newcomer = {.client = asker};
         uint64_t n_spare_bytes = spare_bytes(pool), n_left_bytes, n_sure_bytes;
 
         if (pool->settings.kind != POLICY_DEVICE)
@@ -138,9 +177,8 @@ uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n
         n_sure_bytes = room_evict(holding, n_left_bytes, ROOM_UNMAPPED);
         n_left_bytes = less(n_left_bytes, n_sure_bytes);
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
-        /* It would come to its mapper's charge: perhaps the asker's, whose limits allow the new one. */
-        if (!pool->policy->limits)
-                n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
+        usage_add(&newcomer.usage, pool->settings.kind, n_new_bytes);
+        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, ROOM_MAPPED, &newcomer));
         idle_rob(&others, n_left_bytes, now_ns);
         if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);
@@ -160,8 +198,8 @@ static void revoke_excess(struct pool *pool)
 
 void room_trim(struct pool *pool)
 {
-        (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED);
-        (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED);
-        (void)evict_any(pool, pool_excess(pool), ROOM_KEPT);
+        (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), ROOM_KEPT, NULL);
         revoke_excess(pool);
 }

@@ -38,7 +38,9 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
 
 /* A new block is about to be made for the client's request, which nothing served that is cached or idle.
  * What there is of that beyond the above is let go, as much as is made: the idle leases of the asking
- * client first, then as in room_call_in; where there are limits nothing cached that is mapped. Nobody waits for it. Pinned memory is dear to make, and stays.
+ * client first, then as in room_call_in. Nobody waits for it, so no limit is passed for it: not by those
+ * who are charged for what they still map, nor then by the new block. Pinned memory is dear to make, and
+ * stays.
  * Returns how much of it comes back for certain. */
 uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
                        uint64_t now_ns, struct looks *looks);

@@ -40,6 +40,8 @@ struct holders {
         uint64_t n_bytes[REFUSAL_N_NAMED];
         uint64_t n_more, n_more_bytes; /* clients that may be named, and are too many */
         uint64_t n_other_bytes;        /* of other tenants */
+        const struct session *late;    /* who may be named and has most that is overdue, or NULL */
+        uint64_t n_late_bytes;         /* that */
         uint64_t n_unused_bytes;       /* beside the allocations that named ones report */
 };
 
@@ -63,6 +65,14 @@ static void add_named(struct holders *holders, const struct session *session, ui
                 n_bytes = n_smaller_bytes;
         }
         add_more(holders, n_bytes);
+}
+
+static void add_late(struct holders *holders, const struct session *session, uint64_t n_bytes)
+{
+        if (n_bytes <= holders->n_late_bytes)
+                return;
+        holders->late = session;
+        holders->n_late_bytes = n_bytes;
 }
 
 static bool may_name(const struct session *asker, const struct session *session)
@@ -89,6 +99,7 @@ static struct holders find_holders(const struct session *asker, uint32_t pool)
                 n_allocated_bytes = claims_read(session, pool).allocated;
                 holders.n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
                 add_named(&holders, session, n_bytes);
+                add_late(&holders, session, client_overdue(session->client, pool));
         }
         return holders;
 }
@@ -181,6 +192,19 @@ static const char *advice(const struct session *asker, const struct order *order
         return advice_for(reason);
 }
 
+/* As it is stopped, or hangs: nothing else brings it back. */
+static void say_late(struct text *text, const struct holders *holders)
+{
+        char size[SIZE_TEXT_MAX];
+
+        if (holders->late)
+                say(text, ", %s of it by %s (pid %d), which does not answer",
+                    size_format(holders->n_late_bytes, size), holders->late->program,
+                    (int)holders->late->peer.pid);
+        else
+                say(text, " by a process that does not answer");
+}
+
 static void say_figures(struct text *text, const struct server *server, const struct order *order,
                         const struct pool_figures *figures, uint64_t n_idle_bytes)
 {
@@ -210,6 +234,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         struct holders holders;
         enum proto_refused reason;
         uint64_t n_idle_bytes;
+        bool is_late;
 
         if (policy_pool_figures(server->policy, order->pool, &figures)) {
                 say(text, "no pool %" PRIu32 "; pools are 0 to %u", order->pool,
@@ -226,6 +251,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         } else {
                 say_figures(text, server, order, &figures, n_idle_bytes);
         }
+        is_late = reason == PROTO_REFUSED_LINGERING && figures.overdue;
         if (is_beyond(order))
                 say(text, ", which is more than there may ever be. To do: ask for less, or have "
                           "the limit "
@@ -234,9 +260,13 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 return reason;
         if (reason != PROTO_REFUSED_QUOTA)
                 say(text, ": %s", name_of(reason));
+        if (is_late)
+                say_late(text, &holders);
         if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)
                 say_holders(text, &holders);
-        say(text, ". To do: %s", advice(asker, order, reason));
+        say(text, ". To do: %s",
+            is_late ? "continue or end the process that does not answer"
+                    : advice(asker, order, reason));
         return reason;
 }
 

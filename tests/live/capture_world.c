@@ -1,6 +1,7 @@
 #include "tests/live/capture_world.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
@@ -64,6 +65,11 @@ void world_stop(void)
         daemon_await(FIGURE_charged, 0);
         gpu_free(gpu);
         daemon_stop(&gpumemd);
+}
+
+void world_fault(const char *faults)
+{
+        daemon_fault(&gpumemd, getpid(), faults);
 }
 
 int world_alloc(void *stream, uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer)

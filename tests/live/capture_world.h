@@ -35,6 +35,9 @@ void world_start(void);
 void world_start_vmm(void); /* pinned memory is of the driver's own */
 void world_stop(void);
 
+/* This process's driver has these faults; see daemon.h. */
+void world_fault(const char *faults);
+
 /* Device memory. */
 int world_alloc(void *stream, uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer);
 void *world_must_alloc(void *stream, uint64_t n_bytes);

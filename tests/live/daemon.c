@@ -120,27 +120,27 @@ static void forget_settings(void)
 }
 
 /* Instead of the machine's own configuration, which says who knows what. */
-static void write_configuration(const struct daemon *daemon)
+static void write_configuration(const struct daemon *daemon, const char *text)
 {
         char path[256];
         FILE *file;
 
-        (void)snprintf(path, sizeof(path), "%s/empty.conf", daemon->place);
+        (void)snprintf(path, sizeof(path), "%s/gpumemd.conf", daemon->place);
         file = fopen(path, "we");
         ck_assert_ptr_nonnull(file);
-        ck_assert_int_ge(fputs("{}\n", file), 0);
+        ck_assert_int_ge(fputs(text, file), 0);
         ck_assert_int_eq(fclose(file), 0);
 }
 
 /* Shared memory if there is some: a disk would be written to for nothing. */
-static void make_place(struct daemon *daemon)
+static void make_place(struct daemon *daemon, const char *configuration)
 {
         const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 
         (void)snprintf(daemon->place, sizeof(daemon->place), "%s/gpumem-test-XXXXXX", folder);
         ck_assert_ptr_nonnull(mkdtemp(daemon->place));
         (void)snprintf(daemon->socket, sizeof(daemon->socket), "%s/gpumemd.sock", daemon->place);
-        write_configuration(daemon);
+        write_configuration(daemon, configuration);
 }
 
 /* Not by fork: a child of one of several threads may find any lock taken for ever. `setting` is one
@@ -154,7 +154,7 @@ static void run_daemon(struct daemon *daemon, const char *setting, const char *c
                                             configuration};
         char **first = setting ? arguments : arguments + 2;
 
-        (void)snprintf(configuration, sizeof(configuration), "%s/empty.conf", daemon->place);
+        (void)snprintf(configuration, sizeof(configuration), "%s/gpumemd.conf", daemon->place);
         for (unsigned i = 0; options && options[i] && i < OPTIONS_MAX; i++)
                 arguments[7 + i] = (char *)options[i];
         ck_assert_int_eq(posix_spawnp(&daemon->pid, *first, NULL, NULL, first, environ), 0);
@@ -178,13 +178,14 @@ static void await_socket(const struct daemon *daemon)
         ck_abort_msg("gpumemd does not serve");
 }
 
-void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options)
+void daemon_start_configured(struct daemon *daemon, const char *emulator,
+                             const char *const *options, const char *configuration)
 {
         char setting[256];
 
         ck_assert_ptr_nonnull(getenv("GPUMEM_TEST_DAEMON"));
         forget_settings();
-        make_place(daemon);
+        make_place(daemon, configuration);
         (void)snprintf(setting, sizeof(setting), "%s,dir=%s/devices", emulator, daemon->place);
         if (machine_is_emulated())
                 ck_assert_int_eq(setenv("GPUMEM_EMULATOR", setting, 1), 0);
@@ -194,6 +195,11 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
         ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "0", 0), 0);
         run_daemon(daemon, NULL, options);
         await_socket(daemon);
+}
+
+void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options)
+{
+        daemon_start_configured(daemon, emulator, options, "{}\n");
 }
 
 void daemon_restart(struct daemon *daemon, const char *visible, const char *const *options)
@@ -233,6 +239,20 @@ void daemon_kill(struct daemon *daemon)
 {
         ck_assert_int_eq(kill(daemon->pid, SIGKILL), 0);
         ck_assert_int_eq(waitpid(daemon->pid, NULL, 0), daemon->pid);
+}
+
+void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults)
+{
+        char path[256], new_path[256];
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "%s/devices/faults", daemon->place);
+        (void)snprintf(new_path, sizeof(new_path), "%s/devices/faults.new", daemon->place);
+        file = fopen(new_path, "we");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_gt(fprintf(file, "pid=%d\n%s\n", (int)pid, faults), 0);
+        ck_assert_int_eq(fclose(file), 0);
+        ck_assert_int_eq(rename(new_path, path), 0);
 }
 
 static const size_t figure_offsets[] = {

@@ -25,6 +25,10 @@ unsigned machine_n_devices(void);
  * end with NULL. */
 void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options);
 
+/* The same with a configuration. */
+void daemon_start_configured(struct daemon *daemon, const char *emulator,
+                             const char *const *options, const char *configuration);
+
 /* SIGTERM; it must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
 
@@ -39,6 +43,10 @@ unsigned daemon_count_fds(const struct daemon *daemon);
 
 /* The same, once it has not changed for a while: connections that ended are closed by then. */
 unsigned daemon_quiet_fds(const struct daemon *daemon);
+
+/* The emulated driver of that process has these faults, one a line, from now on, and no other process has
+ * any; see driver/emulator/fault_rules.h. */
+void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
 
 /* Bytes that the first device has, the daemon says. */
 uint64_t daemon_device_bytes(void);

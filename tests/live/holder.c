@@ -87,14 +87,16 @@ COUNTED(host_unregister_in,
         (const struct cuda *cuda, uint64_t context, void *bytes, uint64_t n_bytes), cuda, context,
         bytes, n_bytes)
 
-static void open_all(struct own *own)
+static void open_all(struct own *own, uid_t uid)
 {
         char reason[CUDA_REASON_MAX];
 
         ck_assert_int_eq(gpu_new(0, &own->gpu), 0);
         ck_assert_int_eq(gpu_use(own->gpu), 0);
         ck_assert_int_eq(cuda_load(NULL, &own->cuda, reason), 0);
+        ck_assert_int_eq(seteuid(uid), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &own->client), 0);
+        ck_assert_int_eq(seteuid(getuid()), 0);
         gate_init(&own->gate, &own->cuda);
 }
 
@@ -256,13 +258,13 @@ static uint64_t obey(struct own *own, const struct order *order)
         return 0;
 }
 
-static void serve(int fd)
+static void serve(int fd, uid_t uid)
 {
         struct own own = {.n = 0};
         struct order order = {.what = CHECK};
         uint64_t answer = 0;
 
-        open_all(&own);
+        open_all(&own, uid);
         while (order.what != END && order.what != EXIT) {
                 ck_assert_int_eq(send(fd, &answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
                 if (recv(fd, &order, sizeof(order), 0) != sizeof(order))
@@ -291,7 +293,7 @@ static uint64_t tell(struct holder *holder, enum what what)
         return answer_of(holder);
 }
 
-void holder_start(struct holder *holder)
+void holder_start_as(struct holder *holder, uid_t uid)
 {
         int fds[2];
 
@@ -300,11 +302,16 @@ void holder_start(struct holder *holder)
         ck_assert_int_ge(holder->pid, 0);
         if (holder->pid == 0) {
                 (void)close(fds[0]);
-                serve(fds[1]);
+                serve(fds[1], uid);
         }
         (void)close(fds[1]);
         holder->fd = fds[0];
         (void)answer_of(holder);
+}
+
+void holder_start(struct holder *holder)
+{
+        holder_start_as(holder, geteuid());
 }
 
 int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)

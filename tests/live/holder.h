@@ -1,4 +1,4 @@
-/* Another process of the same tenant, which does as it is told: allocates, frees, is stopped, or dies.
+/* Another process, of the same tenant or of another, which does as it is told: allocates, frees, is stopped, or dies.
  * To be started before the caller uses the driver. Failures end the test. */
 #pragma once
 
@@ -12,6 +12,9 @@ struct holder {
 
 /* Connected, with a device in use, when it returns. */
 void holder_start(struct holder *holder);
+
+/* The same as a process of another user, for whom the daemon's socket must be open: needs root. */
+void holder_start_as(struct holder *holder, uid_t uid);
 
 /* One more allocation, filled with a byte of its own. The code of gpumem_alloc, which may wait. */
 int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);

@@ -1,40 +1,13 @@
 /* Graphs read and write right bytes, however often they run and whatever others do meanwhile. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "tests/live/capture_world.h"
+#include "tests/live/churn.h"
 #include "tests/suite.h"
 
-#define N_GRAPHS  3
-#define N_ROUNDS  40
-#define N_THREADS 2
-
-/* Room for two processes and the graphs. */
-#define CHURN_BYTES (8 * MIB)
-
-static _Atomic bool ending;
-
-/* Another stream of this process, which writes to all that it gets, and does not run ahead of it. */
-static void *churn(void *argument)
-{
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        CUstream stream;
-
-        (void)argument;
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(CUDA_CALL(&cuda, cuThreadExchangeStreamCaptureMode, &mode), 0);
-        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING), 0);
-        while (!atomic_load(&ending)) {
-                void *pointer = world_must_alloc(stream, CHURN_BYTES);
-
-                world_fill(pointer, 0xee, CHURN_BYTES, stream);
-                world_must_free(pointer, stream);
-                ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, stream), 0);
-        }
-        return NULL;
-}
+#define N_GRAPHS 3
+#define N_ROUNDS 40
 
 struct work {
         CUgraph graph;
@@ -75,11 +48,9 @@ static void replay(const struct work *work)
 
 START_TEST(a_replay_is_right_while_others_churn)
 {
-        pthread_t threads[N_THREADS];
         struct work works[N_GRAPHS];
 
-        for (unsigned i = 0; i < N_THREADS; i++)
-                ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, NULL), 0);
+        churn_begin(CHURN_THREADS_MAX);
         for (unsigned i = 0; i < N_GRAPHS; i++)
                 capture(&works[i], (unsigned char)(0x51 + i));
         for (unsigned i = 0; i < N_ROUNDS; i++) {
@@ -95,9 +66,7 @@ START_TEST(a_replay_is_right_while_others_churn)
                         capture(work, (unsigned char)(0x71 + i));
                 }
         }
-        atomic_store(&ending, true);
-        for (unsigned i = 0; i < N_THREADS; i++)
-                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        churn_end();
         for (unsigned i = 0; i < N_GRAPHS; i++) {
                 replay(&works[i]);
                 capturer_destroy(&capturer, works[i].graph);

@@ -1,16 +1,11 @@
 /* Graphs of one pool hold the memory of one of them, and their replays are right. */
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/err.h"
 #include "tests/live/capture_world.h"
+#include "tests/live/churn.h"
 #include "tests/suite.h"
 
 #define N_GRAPHS 20
 #define N_ROUNDS 3
-
-/* Another process's, and another stream's. */
-#define CHURN_BYTES (8 * MIB)
 
 struct work {
         CUgraph graph;
@@ -58,28 +53,6 @@ static void destroy_all(struct work *works)
         }
 }
 
-static _Atomic bool ending;
-
-/* Another stream of this process, which writes to all that it gets. */
-static void *churn(void *argument)
-{
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        CUstream stream;
-
-        (void)argument;
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(CUDA_CALL(&cuda, cuThreadExchangeStreamCaptureMode, &mode), 0);
-        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING), 0);
-        while (!atomic_load(&ending)) {
-                void *pointer = world_must_alloc(stream, CHURN_BYTES);
-
-                world_fill(pointer, 0xee, CHURN_BYTES, stream);
-                world_must_free(pointer, stream);
-                ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, stream), 0);
-        }
-        return NULL;
-}
-
 /* One after another, as a step of an engine replays them. */
 static void replay_all(const struct work *works)
 {
@@ -123,10 +96,9 @@ START_TEST(replays_are_right_while_others_churn)
 {
         struct work works[N_GRAPHS];
         uint64_t id = world_begin_pool(0, captured), n_first;
-        pthread_t thread;
 
         (void)world_begin_pool(id, side);
-        ck_assert_int_eq(pthread_create(&thread, NULL, churn, NULL), 0);
+        churn_begin(1);
         (void)capture_all(works, &n_first);
         world_end_pool(id, captured);
         world_end_pool(id, side);
@@ -136,8 +108,7 @@ START_TEST(replays_are_right_while_others_churn)
                 holder_check(&holder);
                 holder_free_all(&holder);
         }
-        atomic_store(&ending, true);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        churn_end();
         replay_all(works);
         destroy_all(works);
         world_everything_is_free();

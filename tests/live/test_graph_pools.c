@@ -239,6 +239,59 @@ START_TEST(a_free_after_the_end_waits)
 }
 END_TEST
 
+static void *flush_all(void *argument)
+{
+        struct waiting *waiting = argument;
+
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        atomic_store(&waiting->over, true);
+        return NULL;
+}
+
+/* As if the pool were open still, whoever looks, until somebody has waited for all work. */
+START_TEST(a_pool_whose_work_cannot_be_waited_for_is_kept)
+{
+        struct waiting waiting = {.id = world_begin_pool(0, captured)};
+        void *pointer = world_must_alloc(captured, MOST);
+        pthread_t thread;
+
+        gate_hold(&gate, captured);
+        world_fill(pointer, 0x55, 1024, captured);
+        world_must_free(pointer, captured);
+        world_fault(_i ? "fail=cuStreamSynchronize:1:999" : "fail=cuStreamSynchronize:1:700");
+        ck_assert_int_eq(gpumem_graph_pool_end(client, waiting.id, captured), -EIO);
+        ck_assert_int_eq(gpumem_graph_pool_end(client, waiting.id, captured),
+                         GPUMEM_E_NO_GRAPH_POOL);
+        ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
+        world_fault("fail=cuMemHostRegister:*:999");
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_int_eq(world_alloc(side, MOST, 0, &pointer), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
+        world_fault("");
+        ck_assert_int_eq(pthread_create(&thread, NULL, flush_all, &waiting), 0);
+        ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
+        ck_assert(!atomic_load(&waiting.over));
+        gate_open(&gate);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        world_everything_is_free();
+}
+END_TEST
+
+/* Who is about to be refused waits for it too. */
+START_TEST(a_pool_that_was_kept_is_had_by_who_needs_it)
+{
+        uint64_t id = world_begin_pool(0, captured);
+        void *pointer = world_must_alloc(captured, MOST);
+
+        world_must_free(pointer, captured);
+        world_fault("fail=cuStreamSynchronize:1:999");
+        ck_assert_int_eq(gpumem_graph_pool_end(client, id, captured), -EIO);
+        pointer = world_must_alloc(side, MOST);
+        world_must_free(pointer, side);
+        world_everything_is_free();
+}
+END_TEST
+
 START_TEST(wrong_calls_are_told_apart)
 {
         const uint64_t made_elsewhere = (UINT64_C(1) << 63) + 1000;
@@ -327,6 +380,10 @@ int main(void)
         tcase_add_test(tests, a_pool_goes_on_with_what_is_left);
         tcase_add_test(tests, the_end_waits_for_work_outside_of_captures);
         tcase_add_test(tests, a_free_after_the_end_waits);
+        if (machine_is_emulated()) {
+                tcase_add_loop_test(tests, a_pool_whose_work_cannot_be_waited_for_is_kept, 0, 2);
+                tcase_add_test(tests, a_pool_that_was_kept_is_had_by_who_needs_it);
+        }
         tcase_add_test(tests, it_goes_without_a_thread);
         tcase_add_test(tests, wrong_calls_are_told_apart);
         tcase_add_test(tests, a_client_ends_with_a_pool);

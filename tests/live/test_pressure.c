@@ -200,6 +200,34 @@ START_TEST(what_is_mapped_still_is_told_as_such)
 }
 END_TEST
 
+/* Its bytes are overdue after a second. */
+START_TEST(who_does_not_unmap_is_named)
+{
+        struct party slow = join(STRANGER, "slow"), kin = join(STRANGER, "kin");
+        struct party asker = join(SOMEBODY, "asker");
+        struct frame unmapped = FRAME_NULL;
+        char text[LINK_REFUSAL_MAX];
+
+        must_lease(&slow, 24 * MIB);
+        unmapped.unmapped.lease = slow.leases[--slow.n_leases];
+        give_back(&slow, unmapped.unmapped.lease, 0);
+        daemon_await(FIGURE_cached, 24 * MIB);
+        must_be_refused(&asker, 16 * MIB, 1200, text);
+        must_say(text, "memory that was taken back is still mapped by a process that does not "
+                       "answer. Held by other tenants 24.00 MiB. To do: continue or end");
+        must_be_refused(&kin, 16 * MIB, 50, text);
+        must_say(text, "still mapped, 24.00 MiB of it by ");
+        must_say(text, holder("slow", "24.00 MiB"));
+        must_say(text, ", which does not answer");
+        ck_assert_int_eq(link_send(slow.link, &unmapped, MESSAGE_UNMAPPED), 0);
+        daemon_await(FIGURE_lingering, 0);
+        must_lease(&asker, 16 * MIB);
+        leave(&slow);
+        leave(&kin);
+        leave(&asker);
+}
+END_TEST
+
 /* One request in a thread of its own. */
 struct waiter {
         const struct party *party;
@@ -347,6 +375,7 @@ int main(void)
                 tcase_add_test(tests, who_holds_it_is_told_within_a_tenant);
                 tcase_add_test(tests, the_largest_few_are_named);
                 tcase_add_test(tests, what_is_mapped_still_is_told_as_such);
+                tcase_add_test(tests, who_does_not_unmap_is_named);
                 tcase_add_test(tests, tenants_are_served_in_turns);
                 tcase_add_test(tests, who_asks_in_vain_holds_nobody_up_for_long);
         } else {

@@ -55,6 +55,7 @@ struct model_block {
         const struct model_client *lost_by;    /* the lease that was revoked last */
         const struct model_client *taken_from; /* the same, when it was granted to another last */
         uint64_t taken_ns;
+        uint64_t let_go_ns;
         bool was_idle; /* it was revoked since the last comparison */
         enum order_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
@@ -179,6 +180,7 @@ struct model {
         uint64_t n_attached;
         uint64_t n_revoked;
         uint64_t n_called_in;
+        uint64_t n_overdue; /* comparisons in which something was */
         uint64_t n_known;
         uint64_t n_taken_back;
 };
@@ -273,6 +275,7 @@ unsigned model_n_queued(const struct model *model, uint32_t pool);
 /* If nobody and nothing of the tenant is left, it is known no more. */
 void model_look_for_end(struct model *model, uint32_t uid);
 void model_give(struct model *model, const struct model_request *request);
+void model_let_go(const struct model *model, struct model_block *block);
 void model_cache(struct model *model, struct model_block *block);
 /* The lease is a mapping at most from now on; its tokens go with a block's last user. */
 void model_end_use(struct model *model, struct model_lease *lease);

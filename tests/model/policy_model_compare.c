@@ -1,5 +1,6 @@
 /* Sums, charges and the absence of needless waiting, once no order is left. */
 #include "base/err.h"
+#include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
 #include "tests/model/policy_model.h"
 
@@ -11,6 +12,18 @@ static uint64_t n_users(const struct model_block *block)
         TAILQ_FOREACH (lease, &block->leases, block_link)
                 n += lease->busy;
         return n;
+}
+
+static bool is_expected(const struct model_block *block)
+{
+        return model_is_mapped(block) &&
+               (block->state == MODEL_RELEASING || block->state == MODEL_LINGERING);
+}
+
+/* Since the queues were walked last nothing was let go so long ago. */
+static bool is_overdue(const struct model *model, const struct model_block *block)
+{
+        return is_expected(block) && model->now_ns >= block->let_go_ns + OVERDUE_NS;
 }
 
 static void compare_figures(struct model *model, uint32_t pool)
@@ -32,6 +45,7 @@ static void compare_figures(struct model *model, uint32_t pool)
                         sum.cached += block->n_bytes;
                 else
                         sum.lingering += block->n_bytes;
+                sum.overdue += is_overdue(model, block) ? block->n_bytes : 0;
                 must(model, block->state != MODEL_MADE);
                 must(model, block->state != MODEL_RELEASING || block->release_ordered);
         }
@@ -51,6 +65,8 @@ static void compare_figures(struct model *model, uint32_t pool)
         must(model, figures.n_releases == expected->n_releases);
         if (model->kind == MODEL_LAZY)
                 return;
+        must(model, figures.overdue == sum.overdue);
+        model->n_overdue += sum.overdue > 0;
         must(model, figures.n_refusals == expected->n_refusals);
         must(model, figures.n_grants_from_cache == expected->n_grants_from_cache);
 }
@@ -178,13 +194,31 @@ static void check_first_must_wait(struct model *model, const struct model_reques
                 must(model, request->ask.n_bytes + model_reserved(model, pool) > n_bytes);
 }
 
+/* When the next of what was let go is overdue, as far as it is known when that was. */
+static uint64_t next_overdue(const struct model *model, uint32_t pool)
+{
+        const struct model_block *block;
+        uint64_t earliest_ns = UINT64_MAX;
+
+        if (model->kind == MODEL_LAZY)
+                return earliest_ns;
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool == pool && is_expected(block) && !is_overdue(model, block) &&
+                    block->let_go_ns + OVERDUE_NS < earliest_ns)
+                        earliest_ns = block->let_go_ns + OVERDUE_NS;
+        }
+        return earliest_ns;
+}
+
 static void check_waiting(struct model *model)
 {
         uint64_t earliest_ns = policy_next_deadline(model->policy), expected_ns = UINT64_MAX;
         const struct model_request *request, *first[MODEL_N_POOLS];
+        uint64_t overdue_ns[MODEL_N_POOLS];
         bool is_idle = true;
 
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
+                overdue_ns[i] = next_overdue(model, i);
                 is_idle = is_idle && model->pools[i].n_jobs == 0;
                 first[i] = model->kind == MODEL_EXACT && !model->unserved ? first_in_turn(model, i)
                                                                           : NULL;
@@ -203,6 +237,8 @@ static void check_waiting(struct model *model)
                         check_own_is_used(model, request);
                 if (request->ask.deadline_ns < expected_ns)
                         expected_ns = request->ask.deadline_ns;
+                if (overdue_ns[pool] < expected_ns)
+                        expected_ns = overdue_ns[pool];
                 if (model->pools[pool].n_jobs)
                         continue;
                 must(model, request->ask.deadline_ns > model->now_ns);
@@ -214,11 +250,12 @@ static void check_waiting(struct model *model)
                         check_first_must_wait(model, request);
         }
         /* Where somebody waits, others may be held up for so long at most, and be looked at then. */
-        if (earliest_ns < expected_ns && !TAILQ_EMPTY(&model->requests))
-                must(model, earliest_ns <= model->now_ns + PASSING_HOLD_NS);
-        else
-                must(model, earliest_ns >= expected_ns && (!is_idle || earliest_ns == expected_ns));
         must(model, earliest_ns > model->now_ns);
+        if (earliest_ns < expected_ns && !TAILQ_EMPTY(&model->requests) &&
+            earliest_ns <= model->now_ns + PASSING_HOLD_NS)
+                return;
+        must(model, model->kind == MODEL_LAZY || earliest_ns >= expected_ns);
+        must(model, !is_idle || earliest_ns <= expected_ns);
 }
 
 /* What was let go was the oldest of its tenant and kind. Those that were revoked for one request are as

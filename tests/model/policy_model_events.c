@@ -70,7 +70,7 @@ static void drop_leases(struct model *model, struct model_client *client)
                 if (lease->idle_at_end)
                         model_cache(model, lease->block);
                 else if (!model_oldest_user(lease->block))
-                        lease->block->state = MODEL_RELEASING;
+                        model_let_go(model, lease->block);
         }
 }
 
@@ -294,7 +294,7 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
                         continue;
                 /* One that is idle is noted as revoked when orders are taken. */
                 if (!is_idle)
-                        block->state = MODEL_RELEASING;
+                        model_let_go(model, block);
                 block->free_all = free_all;
                 free_all->n_bytes += block->n_bytes;
                 free_all->n_blocks++;
@@ -319,7 +319,7 @@ void model_spoil(struct model *model, struct model_lease *lease)
                 return;
         block->spoiled = true;
         if (block->state == MODEL_CACHED)
-                block->state = MODEL_RELEASING;
+                model_let_go(model, block);
         policy_spoil(model->policy, found, model->now_ns);
         happened(model);
 }
@@ -394,7 +394,7 @@ void model_shut_down(struct model *model)
         model->closing = true;
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state == MODEL_CACHED)
-                        block->state = MODEL_RELEASING;
+                        model_let_go(model, block);
         }
         policy_shut_down(model->policy);
         happened(model);

@@ -192,7 +192,7 @@ static struct model_block *take_release(struct model *model, const struct order 
         must(model, !order->client && block_backing(order->block) == block);
         must(model, !block->release_ordered);
         if (block->state == MODEL_CACHED) {
-                block->state = MODEL_RELEASING;
+                model_let_go(model, block);
                 block->evicted = true;
                 if (model->kind == MODEL_EXACT)
                         model->pools[block->pool].evicted_last = block;

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/idle.h"
+#include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
 #include "proto/board.h"
 #include "tests/model/policy_model.h"
@@ -337,6 +338,8 @@ static void pass_time(struct play *play)
                 play->model.now_ns += below(play, PASSING_ROUND_NS);
         else
                 play->model.now_ns += one_in(play, 20) ? below(play, IDLE_ROB_NS) : below(play, 40);
+        if (one_in(play, 100))
+                play->model.now_ns += OVERDUE_NS;
         model_expire(&play->model);
         policy_see_idle_of(play->model.policy, (uint32_t)below(play, MODEL_N_POOLS),
                            play->model.now_ns);
@@ -496,6 +499,7 @@ static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
                                   (play.model.n_called_in > 0 && play.model.n_known > 0));
         must(&play.model, n < 10000 || kind == MODEL_LAZY || play.model.n_passed > n / 10000);
         must(&play.model, n < 10000 || play.model.n_limit_refusals > n / 500);
+        must(&play.model, n < 100000 || kind == MODEL_LAZY || play.model.n_overdue > 0);
         end(&play);
         model_deinit(&play.model);
 }

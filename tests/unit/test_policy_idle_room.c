@@ -1,6 +1,7 @@
 /* Idle leases make room: whose goes first, and what becomes of the bytes. */
 #include "base/err.h"
 #include "daemon/policy/idle.h"
+#include "daemon/policy/overdue.h"
 #include "proto/board.h"
 #include "tests/unit/policy_world.h"
 
@@ -20,6 +21,40 @@ START_TEST(other_tenants_idle_block_lingers_until_it_is_unmapped)
         unmap(&world, a, held.id);
         ck_assert_uint_eq(client_charged(a, 0), 0);
         ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 8 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+/* As it is stopped perhaps: its bytes are counted on for a while, then others' are taken. */
+START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
+        struct held late = hold(&world, a, 8 * MIB), other = hold(&world, c, 8 * MIB);
+
+        mark_idle(&world, a, late.lease);
+        mark_idle(&world, c, other.lease);
+        ask(&world, b, 1, 8 * MIB, UINT64_MAX);
+        expect_release(&world, late.block);
+        expect_notice(&world, a, late.lease);
+        expect_idle(&world);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
+        world.now_ns += OVERDUE_NS - 1;
+        policy_expire(world.policy, world.now_ns);
+        expect_idle(&world);
+        ck_assert_uint_eq(figures(&world).overdue, 0);
+        world.now_ns++;
+        policy_expire(world.policy, world.now_ns);
+        expect_release(&world, other.block);
+        expect_notice(&world, c, other.lease);
+        ck_assert_uint_eq(figures(&world).overdue, 8 * MIB);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
+        unmap(&world, c, other.id);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, b, 1);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
+        unmap(&world, a, late.id);
+        ck_assert_uint_eq(figures(&world).overdue, 0);
         world_free(&world);
 }
 END_TEST
@@ -350,6 +385,7 @@ int main(void)
 {
         const TTest *tests[] = {
                 other_tenants_idle_block_lingers_until_it_is_unmapped,
+                a_holder_that_does_not_answer_holds_nobody_up,
                 its_holders_death_is_as_good,
                 who_does_not_wait_takes_nothing,
                 what_stays_mapped_makes_no_room,

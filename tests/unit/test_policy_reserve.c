@@ -109,27 +109,33 @@ START_TEST(another_tenant_is_not_robbed_for_it_twice_at_once)
 }
 END_TEST
 
-/* To let go of it would have its mapper charged for it, who has just been found to be within its limit. */
-START_TEST(what_is_mapped_stays_where_limits_are)
+/* A new block of 10 MiB, beside one of ROOM_SPARE_BYTES that its tenant maps and need not have. */
+static void ask_below(uint64_t max_bytes, enum order_kind expected)
 {
+        const struct policy_ask shareable = {
+                .serial = 1, .n_bytes = 10 * MIB, .properties = POLICY_SHAREABLE};
         struct world world = world_new(LARGE);
-        struct client *client = join(&world, 1);
+        struct client *a = join(&world, 1), *kin = join(&world, 1);
         struct held held[2];
 
-        cache_several(&world, client, ROOM_SPARE_BYTES, ARRAY_SIZE(held), held);
-        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
-                                          LIMIT_DEVICE_BYTES, ROOM_SPARE_BYTES, 0),
+        cache_several(&world, kin, ROOM_SPARE_BYTES, ARRAY_SIZE(held), held);
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_TENANT, 1, LIMIT_DEVICE_BYTES,
+                                          max_bytes, world.now_ns),
                          0);
-        ask(&world, client, 1, 2 * MIB, 0);
+        ask_with(&world, a, &shareable);
+        if (expected == ORDER_RELEASE)
+                expect_release(&world, held[0].block);
         (void)take(&world, ORDER_CREATE);
         expect_idle(&world);
-        ck_assert_uint_eq(client_charged(client, 0), 2 * MIB);
-        /* Unmapped it goes. */
-        unmap(&world, client, held[0].id);
-        ask(&world, client, 2, 4 * MIB, 0);
-        expect_release(&world, held[0].block);
-        (void)take(&world, ORDER_CREATE);
+        ck_assert_uint_le(client_tenant_usage(a)->n[LIMIT_DEVICE_BYTES], max_bytes);
         world_free(&world);
+}
+
+/* What lingers is charged to those who map it still. */
+START_TEST(no_limit_is_passed_for_it)
+{
+        ask_below(ROOM_SPARE_BYTES + 10 * MIB, ORDER_RELEASE);
+        ask_below(ROOM_SPARE_BYTES + 8 * MIB, ORDER_CREATE);
 }
 END_TEST
 
@@ -306,7 +312,7 @@ int main(void)
                 as_much_goes_as_is_made_and_the_oldest_of_it,
                 the_askers_own_goes_before_cached_ones_and_those_before_others,
                 another_tenant_is_not_robbed_for_it_twice_at_once,
-                what_is_mapped_stays_where_limits_are,
+                no_limit_is_passed_for_it,
                 pinned_memory_stays,
                 others_are_asked_what_is_idle_before_the_peak_rises,
                 the_gone_are_not_asked,
