@@ -1,0 +1,142 @@
+#include "tests/live/frames_world.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/size.h"
+#include "gpumem.h"
+#include "proto/address.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+struct daemon gpumemd;
+unsigned n_fds_before;
+
+int connect_raw(void)
+{
+        struct sockaddr_un address;
+        struct timeval patience = {.tv_sec = 20};
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        ck_assert_int_eq(address_to_connect(gpumemd.socket, &address), 0);
+        ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+        ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+        return fd;
+}
+
+int receive(int fd, struct frame *ret_frame, struct fdset *ret_fds)
+{
+        struct proto_reason reason;
+
+        return wire_receive(fd, FROM_DAEMON, ret_frame, ret_fds, &reason);
+}
+
+struct frame expect(int fd, enum message_kind kind)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+
+        ck_assert_int_eq(receive(fd, &frame, &fds), 0);
+        ck_assert_msg(frame.kind == kind, "%s came, not %s: %s", proto_name(frame.kind),
+                      proto_name(kind), frame.kind == MESSAGE_ERROR ? frame.error.text : "");
+        fdset_deinit(&fds);
+        return frame;
+}
+
+void expect_error(int fd, uint32_t serial, enum gpumem_error code)
+{
+        struct frame frame = expect(fd, MESSAGE_ERROR);
+
+        ck_assert_uint_eq(frame.serial, serial);
+        ck_assert_msg(frame.error.code == code, "\"%s\": %s", frame.error.text,
+                      gpumem_strerror((int)frame.error.code));
+        ck_assert_str_ne(frame.error.text, "");
+}
+
+void expect_end(int fd)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+
+        ck_assert_int_eq(receive(fd, &frame, &fds), GPUMEM_E_DISCONNECTED);
+}
+
+void send_bytes(int fd, const void *bytes, size_t n_bytes)
+{
+        ck_assert_int_eq(send(fd, bytes, n_bytes, MSG_NOSIGNAL), (ssize_t)n_bytes);
+}
+
+void send_frame(int fd, struct frame *frame, enum message_kind kind, uint32_t serial)
+{
+        proto_seal(frame, kind, serial, 0);
+        ck_assert_int_eq(wire_send(fd, frame, NULL), 0);
+}
+
+struct frame hello_frame(void)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.hello = (struct message_hello){.magic = PROTO_MAGIC, .version = PROTO_VERSION};
+        proto_put_text(frame.hello.program, sizeof(frame.hello.program), "test");
+        proto_seal(&frame, MESSAGE_HELLO, 1, 0);
+        return frame;
+}
+
+int connect_ready(void)
+{
+        struct frame hello = hello_frame();
+        int fd = connect_raw();
+
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        (void)expect(fd, MESSAGE_WELCOME);
+        return fd;
+}
+
+struct frame lease_frame(uint32_t pool, uint64_t n_bytes, uint32_t wait_ms)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.lease = (struct message_lease){.n_bytes = n_bytes, .pool = pool, .wait_ms = wait_ms};
+        return frame;
+}
+
+uint64_t take_lease(int fd, uint64_t n_bytes)
+{
+        struct frame frame = lease_frame(0, n_bytes, 0);
+
+        send_frame(fd, &frame, MESSAGE_LEASE, 100);
+        return expect(fd, MESSAGE_LEASED).leased.lease;
+}
+
+void give_back(int fd, uint64_t lease, uint32_t flags, uint32_t serial)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = lease;
+        frame.return_lease.flags = flags;
+        send_frame(fd, &frame, MESSAGE_RETURN, serial);
+}
+
+void frames_start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+        int fd;
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        /* A driver opens files of its own at its first work. */
+        fd = connect_ready();
+        give_back(fd, take_lease(fd, 2 * MIB), PROTO_RETURN_UNMAPPED, 2);
+        closep(&fd);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+void frames_stop(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
+        daemon_stop(&gpumemd);
+}
