@@ -6,7 +6,7 @@
 
 /* One half of a row: what a client has of one kind of memory. */
 struct half {
-        uint64_t leased, idle, attached, charged, lingering, declared;
+        uint64_t leased, idle, attached, charged, lingering, declared, kept;
         uint64_t requested, requested_peak, allocated, allocated_peak;
         uint64_t hits, misses, waiting;
 };
@@ -18,6 +18,7 @@ struct half {
         FIGURE(charged)        \
         FIGURE(lingering)      \
         FIGURE(declared)       \
+        FIGURE(kept)           \
         FIGURE(requested)      \
         FIGURE(requested_peak) \
         FIGURE(allocated) FIGURE(allocated_peak) FIGURE(hits) FIGURE(misses) FIGURE(waiting)
@@ -119,8 +120,10 @@ static void add_block(const struct block_listing *block, void *argument)
                 half.leased = block->n_bytes;
         if (block->is_idle)
                 half.idle = block->n_bytes;
-        if (block->state != BLOCK_IS_LEASED)
+        if (block->state == BLOCK_IS_LINGERING)
                 half.lingering = block->n_bytes;
+        if (block->state == BLOCK_IS_CACHED)
+                half.kept = block->n_bytes;
         add_half((struct client_row *)(void *)table->buffer.rows + session->row,
                  table->server->pools[block->pool].row.kind, &half);
 }

@@ -210,6 +210,10 @@ static void check_clients(const struct listed *listed)
 
                 ck_assert_uint_eq(row->device_charged, row->device_leased + row->device_lingering +
                                                                row->device_declared);
+                ck_assert_uint_eq(row->device_kept, 0);
+                ck_assert_uint_eq(row->pinned_charged, row->pinned_leased + row->pinned_lingering +
+                                                               row->pinned_declared +
+                                                               row->pinned_kept);
                 ck_assert_uint_le(row->device_idle, row->device_leased);
                 sum.device_leased += row->device_leased;
                 sum.device_idle += row->device_idle;
