@@ -13,6 +13,7 @@
 #include "client/idle.h"
 #include "client/nearest.h"
 #include "client/record.h"
+#include "client/refusal.h"
 
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
@@ -211,7 +212,10 @@ static const struct uplink_owner uplink_owner = {leave, meet, declare, take_noti
 /* Refusals of threads are known by it. */
 static int draw_number(uint64_t *ret_number)
 {
-        return getrandom(ret_number, sizeof(*ret_number), 0) < 0 ? err_errno() : 0;
+        if (getrandom(ret_number, sizeof(*ret_number), 0) < 0)
+                return err_errno();
+        *ret_number |= 1; /* none of them is REFUSAL_NO_CLIENT */
+        return 0;
 }
 
 static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
@@ -258,6 +262,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         events_init(&client->events);
         r = open_client(client, &ours);
         if (r) {
+                refusal_keep_of_connect(r);
                 gpumem_disconnect(client);
                 return r;
         }

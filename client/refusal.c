@@ -17,6 +17,11 @@ void refusal_hear(int code, const char *text)
         (void)snprintf(last.heard, sizeof(last.heard), "%s", text);
 }
 
+const char *refusal_heard(int code)
+{
+        return code && last.heard_code == code ? last.heard : gpumem_strerror(code);
+}
+
 bool refusal_is_one(int code)
 {
         switch (code) {
@@ -42,9 +47,15 @@ void refusal_keep(uint64_t client, int code, const struct gpumem_request *reques
                                                .kind = request->kind,
                                                .place = request->place,
                                                .n_bytes = request->n_bytes};
-        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s",
-                       last.heard_code == code ? last.heard : gpumem_strerror(code));
+        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s", refusal_heard(code));
         last.heard_code = 0;
+}
+
+void refusal_keep_of_connect(int code)
+{
+        struct gpumem_request none = {.kind = 0};
+
+        refusal_keep(REFUSAL_NO_CLIENT, code, &none);
 }
 
 const char *refusal_text(void)

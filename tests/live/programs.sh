@@ -78,13 +78,15 @@ sys.exit(r.returncode)' "$place/other$1" "$1" "$place/empty.conf"
 }
 ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_listener 1
 ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
-ok "gpumemctl: no daemon" said 3 "at $GPUMEM_SOCKET: the daemon cannot be reached" \
+ok "gpumemctl: no daemon" said 3 "$GPUMEM_SOCKET: No such file or directory: is gpumemd running" \
         gpumemctl stats
 ok "gpumemctl: no command" said 2 "one command is needed" gpumemctl
 ok "gpumemctl: two commands" said 2 '"free-all": only one command' gpumemctl stats free-all
 ok "gpumemctl: no time to wait" said 2 '"soon" is no time; allowed: 0 to' gpumemctl --wait soon stats
-ok "gpumemctl: waits in vain" said 3 "the daemon cannot be reached" gpumemctl --wait 1 stats
-ok "gpumemctl: a path too long" said 1 "File name too long" \
+ok "gpumemctl: waits in vain" said 3 "No such file or directory" gpumemctl --wait 1 stats
+ok "gpumemctl: no time for an answer" said 2 '"0" is no time; allowed: 1 to' gpumemctl --timeout 0 stats
+ok "gpumemctl: an empty path" said 1 'path "" is empty' gpumemctl --socket "" stats
+ok "gpumemctl: a path too long" said 1 "is longer than 107 bytes" \
         gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
 ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
 ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
@@ -206,6 +208,12 @@ stop_daemon || status=$?
 ok "SIGTERM ends it in order" equal "$status" 0
 
 start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
+kill -STOP "$daemon"
+ok "a stopped daemon does not answer" \
+        said 3 "gpumemd (process $daemon) at $GPUMEM_SOCKET has not answered for 1 s: is it stopped" \
+        gpumemctl --timeout 1 stats
+kill -CONT "$daemon"
+ok "and does when it goes on" gpumemctl stats
 ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
 ok "the first one goes on" gpumemctl stats
 ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats
@@ -254,6 +262,8 @@ ok "its socket is gone" [ ! -e "$GPUMEM_SOCKET" ]
 start_daemon
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null || true
+ok "whose socket nobody serves" said 3 "$GPUMEM_SOCKET: Connection refused: is gpumemd running" \
+        gpumemctl stats
 ok "SIGKILL leaves the socket's file" [ -e "$GPUMEM_SOCKET" ]
 start_daemon
 ok "the next daemon takes its place" gpumemctl stats
