@@ -221,14 +221,15 @@ static int draw_number(uint64_t *ret_number)
 static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
 {
         const char *program = options->program ? options->program : program_invocation_short_name;
-        int r;
+        int r, setting = service_init(&client->service, &service_owner, client);
 
-        service_init(&client->service, &service_owner, client);
         uses_init(&client->uses);
         captures_init(&client->captures);
         parked_init(&client->parked);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
-        r = client->pools ? draw_number(&client->number) : -ENOMEM;
+        r = client->pools ? setting : -ENOMEM;
+        if (!r)
+                r = draw_number(&client->number);
         if (!r)
                 r = limit_read_fraction(&client->fraction);
         if (!r)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/log.h"
 
 static _Thread_local struct {
         uint64_t client;
@@ -15,6 +16,15 @@ void refusal_hear(int code, const char *text)
 {
         last.heard_code = code;
         (void)snprintf(last.heard, sizeof(last.heard), "%s", text);
+}
+
+void refusal_hear_of_setting(int code, const char *variable, const char *value, const char *allowed)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text), "%s: \"%.200s\" is no %s", variable, value, allowed);
+        log_debug("%s", text);
+        refusal_hear(code, text);
 }
 
 const char *refusal_heard(int code)

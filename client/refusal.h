@@ -12,6 +12,10 @@
  * whole ends with it. */
 void refusal_hear(int code, const char *text);
 
+/* A variable of the environment has a value that is no `allowed`. */
+void refusal_hear_of_setting(int code, const char *variable, const char *value,
+                             const char *allowed);
+
 /* What this thread heard last, if it was of this code; else the text of the code. */
 const char *refusal_heard(int code);
 

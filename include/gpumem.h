@@ -104,8 +104,9 @@ struct gpumem_request {
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_REQUEST (GPUMEM_CACHE_SIZE), -EINVAL (struct_size), other -errno. `options`
- * may be NULL. */
+ * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_CACHE_SIZE, _BAD_SERVICE_THREAD, -EINVAL
+ * (struct_size), -ENAMETOOLONG (the socket's path), other -errno; gpumem_last_refusal has more about each.
+ * `options` may be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
 
