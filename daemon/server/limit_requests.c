@@ -37,16 +37,29 @@ void limits_take_list(struct session *session, const struct frame *frame)
         session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
 }
 
+/* As in the configuration. */
+static const char *find_minimum_fault(const struct server *server,
+                                      const struct message_set_limits *set)
+{
+        if (set->max == PROTO_LIMIT_NONE)
+                return "a pool's min_bytes of 0 is none";
+        if (set->max > server->pools[set->holder].row.n_max_bytes)
+                return "a pool's min_bytes are at most its max_bytes";
+        return NULL;
+}
+
 /* What is wrong with a change of a pool's limit. */
 static const char *find_pool_fault(const struct server *server,
                                    const struct message_set_limits *set)
 {
         if (set->holder >= server->n_pools)
                 return "there is no such pool";
-        if (set->kind != PROTO_LIMIT_RESERVED_BYTES)
-                return "a pool is limited in bytes only";
+        if (set->kind != PROTO_LIMIT_RESERVED_BYTES && set->kind != PROTO_LIMIT_MIN_BYTES)
+                return "a pool has max_bytes and min_bytes only";
         if (set->max == PROTO_LIMIT_INHERIT)
                 return "only a tenant's own limit can be taken back";
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                return find_minimum_fault(server, set);
         if (set->max < SETTINGS_POOL_BYTES_MIN)
                 return "a pool's limit is 2 MiB at least";
         if (set->max != PROTO_LIMIT_NONE &&
@@ -61,7 +74,7 @@ static const char *find_fault(const struct server *server, const struct message_
                 return "a limit is less than 2^63, or none";
         if (set->scope == PROTO_LIMIT_OF_POOL)
                 return find_pool_fault(server, set);
-        if (set->kind == PROTO_LIMIT_RESERVED_BYTES)
+        if (set->kind == PROTO_LIMIT_RESERVED_BYTES || set->kind == PROTO_LIMIT_MIN_BYTES)
                 return "clients and tenants are limited in device_bytes, pinned_bytes and leases";
         if (set->scope == PROTO_LIMIT_OF_CLIENT && set->holder != PROTO_LIMIT_OF_EACH)
                 return "a limit of clients is every client's";
@@ -88,6 +101,8 @@ static uint64_t max_by(const struct server *server, const struct message_set_lim
 {
         const struct limit_table *table = policy_limits(server->policy);
 
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                return set->max;
         if (set->scope == PROTO_LIMIT_OF_POOL)
                 return pool_max(server, set);
         if (set->max != PROTO_LIMIT_INHERIT)
@@ -100,9 +115,11 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         struct limit_name name = {set->scope, set->holder, set->kind};
         struct server *server = session->server;
         char text[LIMIT_TEXT_MAX];
-        int r;
+        int r = 0;
 
-        if (set->scope == PROTO_LIMIT_OF_POOL)
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                server_set_pool_min(server, set->holder, set->max);
+        else if (set->scope == PROTO_LIMIT_OF_POOL)
                 r = server_set_pool_max(server, set->holder, pool_max(server, set));
         else
                 r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,

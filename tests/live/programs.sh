@@ -116,12 +116,14 @@ config '{"log": "info",
 ok "--config: wrong syntax" said 2 "gpumemd: $place/gpumemd.conf:2:12: " \
         gpumemd --config "$place/gpumemd.conf"
 ok "--config: no such file" said 2 "$place/none: No such file" gpumemd --config "$place/none"
-ok "gpumemctl: no limit" said 2 '"x" is no limit; allowed: WHO:WHAT=MAX' gpumemctl limits --set x
+ok "gpumemctl: no limit" said 2 '"x" is no limit; allowed: WHO:WHAT=N' gpumemctl limits --set x
 ok "gpumemctl: a limit of nobody" said 2 '"x" is no holder; allowed: client, tenant' \
         gpumemctl limits --set x:leases=1
 ok "gpumemctl: no user" said 2 '"no one" is no user' gpumemctl limits --set "tenant/no one:leases=1"
-ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of this holder; allowed: max' \
+ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of this holder; allowed: max_bytes, min' \
         gpumemctl limits --set pool/0:leases=1
+ok "gpumemctl: no minimum" said 2 '"none" is no size; allowed: bytes or with a unit: 12GiB; 0' \
+        gpumemctl limits --set pool/0:min_bytes=none
 ok "gpumemctl: no number" said 2 '"1KiB" is no number of leases' gpumemctl limits --set client:leases=1KiB
 ok "gpumemctl: no size of a limit" said 2 '"big" is no size' gpumemctl limits --set tenant:device_bytes=big
 ok "gpumemctl: no default of a default" said 2 '"default" is no size; allowed: bytes or with a unit: 12GiB; none' \
@@ -152,6 +154,8 @@ ok "limits of the command line" \
         has_limit "pool +$((last + 1))  max_bytes +0 B +64.00 MiB  pinned memory.*"
 ok "limits of the configuration: a tenant's minimum" \
         grep -q "pool $last: $(name_of "$last"), each tenant keeps 3.00 MiB of its leases" "$place/gpumemd.log"
+ok "limits of the configuration: it is shown" \
+        has_limit "pool +$last  min_bytes +- +3.00 MiB  $(name_of "$last")"
 ok "limits of the configuration: each tenant's" has_limit "tenant +each  device_bytes +-  256.00 MiB"
 ok "limits of the configuration: one's" has_limit "tenant +$(id -u)  device_bytes +0 B  256.00 MiB"
 ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=9 \
@@ -159,6 +163,10 @@ ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=
 ok "set: one's" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
 ok "set: each client's" has_limit "client +each  leases +-  +9"
 ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
+ok "set: a minimum" gpumemctl limits --set "pool/$last:min_bytes=5MiB"
+ok "set: it is in force" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
+ok "set: a minimum beyond the most" said 1 "min_bytes are at most its max_bytes" \
+        gpumemctl limits --set pool/0:min_bytes=101MiB
 ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
 ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's limit is at most the memory" \
         gpumemctl limits --set "pool/$last:max_bytes=$((device_bytes + 2 * 1024 * 1024))"
