@@ -323,7 +323,7 @@ struct gpumem_refusal {
 };
 
 /* The last allocation that was refused to the calling thread, with this client: for want of memory,
- * by a limit, or because there was no daemon; the text then names the socket. `client` NULL: why the calling
+ * by a limit, because there was no daemon (the text then names the socket), or GPUMEM_E_UNSUPPORTED. `client` NULL: why the calling
  * thread's last gpumem_connect failed, with the socket, or the variable and what is allowed in it; kind, place
  * and n_bytes are 0.
  * Errors: GPUMEM_E_NO_REFUSAL, _FORKED, -EINVAL (struct_size). */

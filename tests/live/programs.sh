@@ -31,7 +31,7 @@ fits_a_screen() {
         local lines
         lines=$("$@" | wc -l)
         [ "$lines" -le 24 ] || { echo "$lines lines"; return 1; }
-        [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 100 ]
+        [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 80 ]
 }
 
 ok "gpumemd --help fits a screen" fits_a_screen gpumemd --help
@@ -241,6 +241,11 @@ for command in stats clients blocks tenants reset-peaks; do
                 skip "the JSON of $command is JSON" "no python3 to read it"
         fi
 done
+printf 'a 1 4096 0\nf 1\n' | gzip >"$place/tiny.trace.gz"
+gpumem-replay "$place/tiny.trace.gz" >"$place/tiny.log"
+ok "a block without properties has none in JSON" said 0 '"properties": null' gpumemctl blocks --json
+ok "and a dash in the table" said 0 " -" gpumemctl blocks
+gpumemctl free-all >"$place/tiny.log"
 ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
 ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
 ok "blocks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 blocks
