@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
 #include "daemon/server/settings.h"
@@ -37,43 +38,62 @@ void limits_take_list(struct session *session, const struct frame *frame)
         session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
 }
 
+static void say_most(char text[static LIMIT_TEXT_MAX], const char *what, uint64_t n_bytes)
+{
+        char most[SIZE_TEXT_MAX];
+
+        (void)snprintf(text, LIMIT_TEXT_MAX, "%s: %s", what, size_format(n_bytes, most));
+}
+
 /* As in the configuration. */
-static const char *find_minimum_fault(const struct server *server,
-                                      const struct message_set_limits *set)
+static const char *find_minimum_fault(const struct pool_row *pool,
+                                      const struct message_set_limits *set,
+                                      char text[static LIMIT_TEXT_MAX])
 {
         if (set->max == PROTO_LIMIT_NONE)
                 return "a pool's min_bytes of 0 is none";
-        if (set->max > server->pools[set->holder].row.n_max_bytes)
-                return "a pool's min_bytes are at most its max_bytes";
-        return NULL;
+        if (set->max <= pool->n_max_bytes)
+                return NULL;
+        say_most(text, "a pool's min_bytes are at most its max_bytes", pool->n_max_bytes);
+        return text;
 }
 
-/* What is wrong with a change of a pool's limit. */
+/* What is wrong with a change of a pool's limit; `text` is for what names a figure. */
 static const char *find_pool_fault(const struct server *server,
-                                   const struct message_set_limits *set)
+                                   const struct message_set_limits *set,
+                                   char text[static LIMIT_TEXT_MAX])
 {
-        if (set->holder >= server->n_pools)
-                return "there is no such pool";
+        const struct pool_row *pool;
+
+        if (set->holder >= server->n_pools) {
+                (void)snprintf(text, LIMIT_TEXT_MAX,
+                               "there is no such pool: %" PRIu32 "; pools are 0 to %" PRIu32,
+                               set->holder, server->n_pools - 1);
+                return text;
+        }
+        pool = &server->pools[set->holder].row;
         if (set->kind != PROTO_LIMIT_RESERVED_BYTES && set->kind != PROTO_LIMIT_MIN_BYTES)
                 return "a pool has max_bytes and min_bytes only";
         if (set->max == PROTO_LIMIT_INHERIT)
                 return "only a tenant's own limit can be taken back";
         if (set->kind == PROTO_LIMIT_MIN_BYTES)
-                return find_minimum_fault(server, set);
+                return find_minimum_fault(pool, set, text);
         if (set->max < SETTINGS_POOL_BYTES_MIN)
                 return "a pool's limit is 2 MiB at least";
-        if (set->max != PROTO_LIMIT_NONE &&
-            set->max > server->pools[set->holder].row.n_capacity_bytes)
-                return "a pool's limit is at most the memory that there is";
-        return NULL;
+        if (set->max == PROTO_LIMIT_NONE || set->max <= pool->n_capacity_bytes)
+                return NULL;
+        say_most(text, "a pool's limit is at most the memory that there is",
+                 pool->n_capacity_bytes);
+        return text;
 }
 
-static const char *find_fault(const struct server *server, const struct message_set_limits *set)
+static const char *find_fault(const struct server *server, const struct message_set_limits *set,
+                              char text[static LIMIT_TEXT_MAX])
 {
         if (set->max > INT64_MAX && set->max < PROTO_LIMIT_INHERIT)
                 return "a limit is less than 2^63, or none";
         if (set->scope == PROTO_LIMIT_OF_POOL)
-                return find_pool_fault(server, set);
+                return find_pool_fault(server, set, text);
         if (set->kind == PROTO_LIMIT_RESERVED_BYTES || set->kind == PROTO_LIMIT_MIN_BYTES)
                 return "clients and tenants are limited in device_bytes, pinned_bytes and leases";
         if (set->scope == PROTO_LIMIT_OF_CLIENT && set->holder != PROTO_LIMIT_OF_EACH)
@@ -136,7 +156,8 @@ void limits_take_set(struct session *session, const struct frame *frame)
         const struct message_set_limits *set = &frame->set_limits;
         struct server *server = session->server;
         struct frame reply = FRAME_NULL;
-        const char *fault = find_fault(server, set);
+        char text[LIMIT_TEXT_MAX];
+        const char *fault = find_fault(server, set, text);
 
         if (!session_sees_all(session)) {
                 session_send_error(session, frame->serial, GPUMEM_E_DENIED,

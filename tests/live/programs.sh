@@ -165,7 +165,7 @@ ok "set: each client's" has_limit "client +each  leases +-  +9"
 ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
 ok "set: a minimum" gpumemctl limits --set "pool/$last:min_bytes=5MiB"
 ok "set: it is in force" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
-ok "set: a minimum beyond the most" said 1 "min_bytes are at most its max_bytes" \
+ok "set: a minimum beyond the most" said 1 "min_bytes are at most its max_bytes: 100.00 MiB" \
         gpumemctl limits --set pool/0:min_bytes=101MiB
 ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
 ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's limit is at most the memory" \
@@ -176,7 +176,7 @@ ok "set: the log has it in the words of --set" \
         grep -q "limit: tenant/78:device_bytes=none, set by process [0-9]* of uid $(id -u)" "$place/gpumemd.log"
 ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: limit: " "$place/gpumemd.log"
 ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, set by" "$place/gpumemd.log"
-ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool" \
+ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool: 200; pools are 0 to" \
         gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
 ok "set: the other was not made" has_limit "client +each  leases +-  +9"
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
