@@ -53,6 +53,17 @@ int target_enter(const struct target *target)
         return target_check_cuda(CUDA_CALL(&target->cuda, cuCtxSetCurrent, target->context));
 }
 
+static int connect_client(const struct gpumem_options *options, struct gpumem_client **ret_client)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        int r = gpumem_connect(options, ret_client);
+
+        if (!r || gpumem_last_refusal(NULL, &refusal))
+                return target_check("no connection to gpumemd", r);
+        (void)fprintf(stderr, "gpumem-bench: no connection to gpumemd: %s\n", refusal.text);
+        return err_fold(r);
+}
+
 int target_init(const struct options *options, struct target *ret_target)
 {
         struct gpumem_options connect = {.struct_size = sizeof(connect),
@@ -65,8 +76,7 @@ int target_init(const struct options *options, struct target *ret_target)
         if (!r)
                 r = open_streams(&target);
         if (!r)
-                r = target_check("no connection to gpumemd",
-                                 gpumem_connect(&connect, &target.client));
+                r = connect_client(&connect, &target.client);
         if (r)
                 target_deinit(&target);
         else

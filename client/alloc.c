@@ -90,8 +90,10 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
 
         if (request->n_bytes == 0)
                 return GPUMEM_E_BAD_REQUEST;
-        if (request->flags & ~GPUMEM_SHAREABLE)
+        if (request->flags & ~GPUMEM_SHAREABLE) {
+                refusal_hear(GPUMEM_E_UNSUPPORTED, "flags: allowed are 0, GPUMEM_SHAREABLE");
                 return GPUMEM_E_UNSUPPORTED;
+        }
         if (request->kind == GPUMEM_DEVICE)
                 r = place_device(client, request, &asked, &place);
         else if (request->kind == GPUMEM_PINNED)
@@ -214,6 +216,8 @@ static int alloc_miss(struct gpumem_client *client, const struct gpumem_request 
                 record_alloc(client, &ours, *ret_pointer);
         if (refusal_is_one(r))
                 note_refusal(client, r, &ours);
+        else if (r == GPUMEM_E_UNSUPPORTED)
+                refusal_keep(client->number, r, &ours);
         events_tell(&client->events);
         return r;
 }

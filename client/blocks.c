@@ -238,9 +238,10 @@ static int ask(struct pool *pool, const struct wanted *wanted, struct leased *le
 {
         struct wanted now = *wanted;
         uint64_t deadline_ms = wanted->wait_ms ? now_ms() + wanted->wait_ms : 0;
-        int r = GPUMEM_E_DISCONNECTED;
+        bool repeats = true;
+        int r = 0;
 
-        for (unsigned i = 0; i < 2 && r == GPUMEM_E_DISCONNECTED; i++) {
+        for (unsigned i = 0; i < 2 && repeats; i++) {
                 struct connection *connection;
 
                 if (i && wanted->wait_ms)
@@ -249,6 +250,7 @@ static int ask(struct pool *pool, const struct wanted *wanted, struct leased *le
                 if (r)
                         return r;
                 r = ask_on(pool, connection, &now, leased, ret_fd);
+                repeats = uplink_may_repeat(connection, r);
                 uplink_release(pool->uplink, connection, r);
         }
         return r;

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "base/size.h"
+#include "client/refusal.h"
 #include "gpumem.h"
 
 int cache_read_size(uint64_t *ret_n_bytes)
@@ -15,10 +15,9 @@ int cache_read_size(uint64_t *ret_n_bytes)
                 return 0;
         }
         if (size_parse(text, ret_n_bytes)) {
-                log_debug(
-                        "GPUMEM_CACHE_SIZE: \"%s\" is no size; allowed: such as 0, 512MiB, 1.5GiB",
-                        text);
-                return GPUMEM_E_BAD_REQUEST;
+                refusal_hear_of_setting(GPUMEM_E_BAD_CACHE_SIZE, "GPUMEM_CACHE_SIZE", text,
+                                        "size; allowed: such as 0, 512MiB, 1.5GiB");
+                return GPUMEM_E_BAD_CACHE_SIZE;
         }
         return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/table.h"
 #include "client/client.h"
+#include "client/refusal.h"
 
 struct captured {
         uint64_t number;
@@ -184,8 +185,13 @@ int captures_place(struct gpumem_client *client, const struct gpumem_request *re
         struct stream_key key;
         int ordinal, r;
 
-        if (request->flags)
+        if (request->flags) {
+                refusal_hear(GPUMEM_E_UNSUPPORTED,
+                             "shareable memory in a stream that captures: other processes hold it "
+                             "that know no graph; allocate it before the capture begins, and use "
+                             "it there");
                 return GPUMEM_E_UNSUPPORTED;
+        }
         r = capture_identify(&client->cuda, request->stream, &key, &ordinal);
         if (!r)
                 r = capture_look(&client->cuda, request->stream, &mark, &capture);

@@ -13,6 +13,7 @@
 #include "client/idle.h"
 #include "client/nearest.h"
 #include "client/record.h"
+#include "client/refusal.h"
 
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
@@ -211,20 +212,24 @@ static const struct uplink_owner uplink_owner = {leave, meet, declare, take_noti
 /* Refusals of threads are known by it. */
 static int draw_number(uint64_t *ret_number)
 {
-        return getrandom(ret_number, sizeof(*ret_number), 0) < 0 ? err_errno() : 0;
+        if (getrandom(ret_number, sizeof(*ret_number), 0) < 0)
+                return err_errno();
+        *ret_number |= 1; /* none of them is REFUSAL_NO_CLIENT */
+        return 0;
 }
 
 static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
 {
         const char *program = options->program ? options->program : program_invocation_short_name;
-        int r;
+        int r, setting = service_init(&client->service, &service_owner, client);
 
-        service_init(&client->service, &service_owner, client);
         uses_init(&client->uses);
         captures_init(&client->captures);
         parked_init(&client->parked);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
-        r = client->pools ? draw_number(&client->number) : -ENOMEM;
+        r = client->pools ? setting : -ENOMEM;
+        if (!r)
+                r = draw_number(&client->number);
         if (!r)
                 r = limit_read_fraction(&client->fraction);
         if (!r)
@@ -258,6 +263,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         events_init(&client->events);
         r = open_client(client, &ours);
         if (r) {
+                refusal_keep_of_connect(r);
                 gpumem_disconnect(client);
                 return r;
         }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/log.h"
 #include "base/size.h"
 #include "client/pool.h"
 #include "client/refusal.h"
@@ -42,10 +41,8 @@ int limit_read_fraction(double *ret_fraction)
                 return 0;
         }
         if (parse_fraction(text, ret_fraction)) {
-                log_debug(
-                        "GPUMEM_MEMORY_FRACTION: \"%s\" is no fraction; allowed: more than 0, and "
-                        "1 at most",
-                        text);
+                refusal_hear_of_setting(GPUMEM_E_BAD_FRACTION, "GPUMEM_MEMORY_FRACTION", text,
+                                        "fraction; allowed: more than 0, and 1 at most: 0.5");
                 return GPUMEM_E_BAD_FRACTION;
         }
         return 0;

@@ -1,20 +1,16 @@
-#include "client/link.h"
+#include "client/link_inside.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/log.h"
-#include "client/fork.h"
+#include "client/door.h"
+#include "client/refusal.h"
 #include "gpumem.h"
-#include "proto/address.h"
 #include "proto/wire.h"
 
 /* Somebody who waits for an answer. Lives on that caller's stack. */
@@ -26,20 +22,6 @@ struct waiter {
         int result;
         struct frame *reply;
         struct fdset *fds;
-};
-
-struct link {
-        struct fork_socket socket;
-        pthread_mutex_t send_lock; /* one frame at a time; taken before `lock` */
-        pthread_mutex_t lock;      /* guards what follows */
-        pthread_cond_t news;       /* an answer came, or the reader's place is free */
-        LIST_HEAD(, waiter) waiters;
-        uint32_t last_serial;
-        void (*notice)(void *owner, uint32_t what);
-        void *owner;
-        char refusal[LINK_REFUSAL_MAX];
-        bool reading; /* one of the waiters is in wire_receive */
-        bool dead;
 };
 
 static void answer(struct waiter *waiter, int result)
@@ -122,6 +104,9 @@ static void take_frame(struct link *link, int r, const struct frame *frame, stru
 {
         if (r == GPUMEM_E_UNKNOWN_KIND)
                 return;
+        if (!r && frame->kind == MESSAGE_ERROR && frame->serial == 0)
+                (void)snprintf(link->last_words, sizeof(link->last_words), ": %s",
+                               frame->error.text);
         if (r || (frame->kind == MESSAGE_ERROR && frame->serial == 0))
                 end_link(link);
         else if (frame->kind != MESSAGE_NOTICE)
@@ -130,32 +115,92 @@ static void take_frame(struct link *link, int r, const struct frame *frame, stru
                 link->notice(link->owner, frame->notice.what);
 }
 
-/* Reads one frame for whom it may concern. The lock is given up meanwhile. */
-static void read_for_all(struct link *link)
-{
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct proto_reason reason = {"the connection failed", NULL};
-        struct frame frame;
-        int r;
-
-        link->reading = true;
-        pthread_mutex_unlock(&link->lock);
-        r = wire_receive(link->socket.fd, FROM_DAEMON, &frame, &fds, &reason);
-        if (r == GPUMEM_E_BAD_FRAME)
-                log_debug("the daemon sent a malformed frame: %s", reason.what);
-        pthread_mutex_lock(&link->lock);
-        link->reading = false;
-        take_frame(link, r, &frame, &fds);
-        pthread_cond_broadcast(&link->news);
-}
-
 /* 0 is not a request's: an ERROR of serial 0 is about the connection. The caller has the lock. */
 static uint32_t draw_serial(struct link *link)
 {
         if (++link->last_serial == 0)
                 link->last_serial = 1;
         return link->last_serial;
+}
+
+static uint64_t now_ms(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+static bool has_news(const struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN};
+
+        return poll(&poll_fd, 1, 0) > 0;
+}
+
+/* -EAGAIN: nothing came for half of the time that the daemon has to say something. */
+static int receive(struct link *link, struct frame *frame, struct fdset *fds)
+{
+        struct proto_reason reason = {"the connection failed", NULL};
+        uint64_t since_ms = now_ms();
+        int r;
+
+        do
+                r = wire_receive(link->socket.fd, FROM_DAEMON, frame, fds, &reason);
+        while (r == -EINTR && now_ms() - since_ms < link->answer_ms / 2);
+        if (r == GPUMEM_E_BAD_FRAME)
+                log_debug("the daemon sent a malformed frame: %s", reason.what);
+        return r == -EINTR ? -EAGAIN : r;
+}
+
+static int transmit(struct link *link, const struct frame *frame);
+
+/* A request may wait for memory as long as it likes, but a daemon that is there answers what needs no
+ * waiting. The caller has the lock, which is given up meanwhile. */
+static void ask_whether_there(struct link *link)
+{
+        struct frame frame = FRAME_NULL;
+
+        link->is_asked = true;
+        proto_seal(&frame, MESSAGE_POOLS, draw_serial(link), 0);
+        pthread_mutex_unlock(&link->lock);
+        (void)transmit(link, &frame);
+        pthread_mutex_lock(&link->lock);
+}
+
+/* This process may have stood still itself: what has come by now is no silence. */
+static void note_silence(struct link *link)
+{
+        if (has_news(link) || link->dead)
+                return;
+        if (!link->is_asked) {
+                ask_whether_there(link);
+                return;
+        }
+        link->is_silent = true;
+        end_link(link);
+        pthread_cond_broadcast(&link->news);
+}
+
+/* Reads one frame for whom it may concern; false: none came. The lock is given up meanwhile. */
+static bool read_for_all(struct link *link)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+        int r;
+
+        link->reading = true;
+        pthread_mutex_unlock(&link->lock);
+        r = receive(link, &frame, &fds);
+        pthread_mutex_lock(&link->lock);
+        link->reading = false;
+        if (r != -EAGAIN) {
+                link->is_asked = false;
+                take_frame(link, r, &frame, &fds);
+        }
+        pthread_cond_broadcast(&link->news);
+        return r != -EAGAIN;
 }
 
 /* What a dead link cannot answer is not asked: the daemon would lease a block to nobody. */
@@ -178,18 +223,11 @@ static int await(struct link *link, struct waiter *waiter)
         while (!waiter->answered) {
                 if (link->reading)
                         pthread_cond_wait(&link->news, &link->lock);
-                else
-                        read_for_all(link);
+                else if (!read_for_all(link))
+                        note_silence(link);
         }
         pthread_mutex_unlock(&link->lock);
         return waiter->result;
-}
-
-static bool has_news(const struct link *link)
-{
-        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN};
-
-        return poll(&poll_fd, 1, 0) > 0;
 }
 
 /* Takes what has come and waits for nothing, unless somebody reads anyway. */
@@ -197,7 +235,7 @@ static void drain(struct link *link)
 {
         pthread_mutex_lock(&link->lock);
         while (!link->reading && !link->dead && has_news(link))
-                read_for_all(link);
+                (void)read_for_all(link);
         pthread_mutex_unlock(&link->lock);
 }
 
@@ -212,34 +250,64 @@ bool link_read_news(struct link *link)
         return can;
 }
 
+/* Every waiter may be answered by the reader already, so there is one place only that takes them off
+ * the list. */
+static void give_up(struct link *link, bool is_silent)
+{
+        pthread_mutex_lock(&link->lock);
+        link->is_silent = link->is_silent || (is_silent && !link->dead);
+        end_link(link);
+        pthread_cond_broadcast(&link->news);
+        pthread_mutex_unlock(&link->lock);
+}
+
 /* The daemon reads nothing from a client that does not listen: whoever waits to speak, listens. */
 static void await_room(struct link *link)
 {
         struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN | POLLOUT};
 
-        if (poll(&poll_fd, 1, -1) > 0 && poll_fd.revents & POLLIN)
+        if (poll(&poll_fd, 1, (int)(link->answer_ms / 2)) > 0 && poll_fd.revents & POLLIN)
                 drain(link);
 }
 
+/* A frame that could not be sent ends the link. */
 static int transmit(struct link *link, const struct frame *frame)
 {
+        uint64_t since_ms = 0;
         int r;
 
         pthread_mutex_lock(&link->send_lock);
-        while ((r = wire_send_now(link->socket.fd, frame)) == -EAGAIN)
+        while ((r = wire_send_now(link->socket.fd, frame)) == -EAGAIN) {
+                if (!since_ms)
+                        since_ms = now_ms();
+                else if (now_ms() - since_ms >= link->answer_ms)
+                        break;
                 await_room(link);
+        }
         pthread_mutex_unlock(&link->send_lock);
-        return r;
+        if (r)
+                give_up(link, r == -EAGAIN);
+        return r == -EAGAIN ? GPUMEM_E_DISCONNECTED : r;
 }
 
-/* A request that could not be sent ends the link: its waiter may be answered by the reader already,
- * so there is one place only that takes it off the list. */
-static void give_up(struct link *link)
+/* Why there is no answer, for the caller's own ears. */
+static void hear_of_end(struct link *link)
 {
+        char name[DOOR_NAME_MAX], text[GPUMEM_TEXT_BYTES];
+
+        (void)door_name(link->socket.fd, name);
         pthread_mutex_lock(&link->lock);
-        end_link(link);
-        pthread_cond_broadcast(&link->news);
+        if (link->is_silent)
+                (void)snprintf(
+                        text, sizeof(text),
+                        "%s has not answered for %.3g s: is it stopped, or hung? What programs "
+                        "hold outlives its restart",
+                        name, link->answer_ms / 1000.0);
+        else
+                (void)snprintf(text, sizeof(text), "%s has ended the connection%.200s", name,
+                               link->last_words);
         pthread_mutex_unlock(&link->lock);
+        refusal_hear(GPUMEM_E_DISCONNECTED, text);
 }
 
 int link_call(struct link *link, struct frame *request, enum message_kind kind,
@@ -249,12 +317,14 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
 
         int r = enlist(link, &waiter);
 
-        if (r)
-                return r;
-        proto_seal(request, kind, waiter.serial, 0);
-        if (transmit(link, request))
-                give_up(link);
-        return await(link, &waiter);
+        if (!r) {
+                proto_seal(request, kind, waiter.serial, 0);
+                (void)transmit(link, request);
+                r = await(link, &waiter);
+        }
+        if (r == GPUMEM_E_DISCONNECTED)
+                hear_of_end(link);
+        return r;
 }
 
 int link_send(struct link *link, struct frame *frame, enum message_kind kind)
@@ -277,100 +347,14 @@ void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX])
         pthread_mutex_unlock(&link->lock);
 }
 
-static int open_socket(const char *socket_path, struct fork_socket *socket)
+bool link_is_silent(struct link *link)
 {
-        struct sockaddr_un address;
-        int r;
+        bool is_silent;
 
-        r = address_to_connect(socket_path, &address);
-        if (!r)
-                r = fork_socket_open(socket);
-        if (r)
-                return r;
-        if (connect(socket->fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
-                log_debug("%s: %s", address.sun_path, strerror(errno));
-                return errno == EACCES || errno == EPERM ? GPUMEM_E_DENIED : GPUMEM_E_DISCONNECTED;
-        }
-        return 0;
-}
-
-static int say_hello(struct link *link, const struct link_hello *said,
-                     struct message_welcome *ret_welcome, struct fdset *ret_fds)
-{
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame hello = FRAME_NULL, reply;
-        int r;
-
-        hello.hello.magic = PROTO_MAGIC;
-        hello.hello.version = PROTO_VERSION;
-        hello.hello.features = PROTO_FEATURES;
-        hello.hello.incarnation = said->incarnation;
-        hello.hello.n_held_bytes = said->n_held_bytes;
-        proto_put_text(hello.hello.program, sizeof(hello.hello.program), said->program);
-        r = link_call(link, &hello, MESSAGE_HELLO, MESSAGE_WELCOME, &reply, &fds);
-        if (r)
-                return r;
-        if (reply.welcome.version != PROTO_VERSION)
-                return GPUMEM_E_VERSION;
-        *ret_welcome = reply.welcome;
-        *ret_fds = fds;
-        fds = (struct fdset)FDSET_NULL;
-        return 0;
-}
-
-static struct link *destroy(struct link *link)
-{
-        fork_socket_close(&link->socket);
-        pthread_cond_destroy(&link->news);
-        pthread_mutex_destroy(&link->lock);
-        pthread_mutex_destroy(&link->send_lock);
-        free(link);
-        return NULL;
-}
-
-int link_open(const char *socket_path, const struct link_hello *hello, struct link **ret_link,
-              struct message_welcome *ret_welcome, struct fdset *ret_fds)
-{
-        struct link *link = calloc(1, sizeof(*link));
-        int r;
-
-        if (!link)
-                return -ENOMEM;
-        link->socket.fd = -1;
-        link->notice = hello->notice;
-        link->owner = hello->owner;
-        LIST_INIT(&link->waiters);
-        pthread_mutex_init(&link->send_lock, NULL);
-        pthread_mutex_init(&link->lock, NULL);
-        pthread_cond_init(&link->news, NULL);
-        r = open_socket(socket_path, &link->socket);
-        if (!r)
-                r = say_hello(link, hello, ret_welcome, ret_fds);
-        if (r) {
-                destroy(link);
-                return r;
-        }
-        *ret_link = link;
-        return 0;
-}
-
-int link_new(const char *socket_path, const char *program, struct link **ret_link,
-             struct message_welcome *ret_welcome, struct fdset *ret_fds)
-{
-        struct link_hello hello = {.program = program};
-
-        return link_open(socket_path, &hello, ret_link, ret_welcome, ret_fds);
-}
-
-struct link *link_free(struct link *link)
-{
-        struct frame bye = FRAME_NULL;
-
-        if (!link)
-                return NULL;
-        (void)link_send(link, &bye, MESSAGE_BYE);
-        return destroy(link);
+        pthread_mutex_lock(&link->lock);
+        is_silent = link->is_silent;
+        pthread_mutex_unlock(&link->lock);
+        return is_silent;
 }
 
 int link_socket(const struct link *link)

@@ -2,7 +2,11 @@
  *
  * Any thread may call; replies come in any order. There is no thread of the link's own: of those
  * that wait for a reply, one reads for all. After the daemon has gone every call gives
- * GPUMEM_E_DISCONNECTED. */
+ * GPUMEM_E_DISCONNECTED, and the calling thread hears why (refusal_hear).
+ *
+ * A daemon that says nothing to somebody who waits is asked, after half of answer_ms, for what it can answer
+ * at once; if nothing at all has come after the other half, it counts as gone. So it does when it has
+ * read nothing for that long. What it may send later finds a connection that is over. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,7 +31,9 @@ struct link_hello {
         void *owner;
         uint64_t incarnation;  /* of that daemon; 0: none */
         uint64_t n_held_bytes; /* of its blocks that are still mapped */
+        uint32_t answer_ms;    /* 0: LINK_ANSWER_MS */
 };
+#define LINK_ANSWER_MS 10000
 int link_open(const char *socket_path, const struct link_hello *hello, struct link **ret_link,
               struct message_welcome *ret_welcome, struct fdset *ret_fds);
 
@@ -36,6 +42,9 @@ int link_socket(const struct link *link);
 
 /* Has the daemon gone, whether or not a call has met with that? */
 bool link_is_over(const struct link *link);
+
+/* Did it end because the daemon did not answer? The next connection may well be as silent. */
+bool link_is_silent(struct link *link);
 
 /* Takes what has come, if nobody else reads. False: somebody does, or there is nothing to come any
  * more. */

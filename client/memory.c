@@ -6,6 +6,8 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "client/refusal.h"
+#include "gpumem.h"
 #include "driver/host.h"
 #include "driver/vmm.h"
 
@@ -45,8 +47,11 @@ int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_
         if (!is_drivers(memory))
                 return reserve_host(n_bytes, ret_address);
         if (!memory->cuda) {
-                log_debug("pinned memory of this daemon is made by the CUDA driver, and there is "
-                          "none here; gpumemd --pinned-backing memfd serves programs without CUDA");
+                refusal_hear(
+                        GPUMEM_E_UNSUPPORTED,
+                        "pinned memory of this daemon is made by the CUDA driver, and there is "
+                        "none here; gpumemd --pinned-backing memfd serves programs without "
+                        "CUDA");
                 return GPUMEM_E_UNSUPPORTED;
         }
         return vmm_reserve(memory->cuda, n_bytes, ret_address);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/log.h"
 
 static _Thread_local struct {
         uint64_t client;
@@ -15,6 +16,20 @@ void refusal_hear(int code, const char *text)
 {
         last.heard_code = code;
         (void)snprintf(last.heard, sizeof(last.heard), "%s", text);
+}
+
+void refusal_hear_of_setting(int code, const char *variable, const char *value, const char *allowed)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text), "%s: \"%.200s\" is no %s", variable, value, allowed);
+        log_debug("%s", text);
+        refusal_hear(code, text);
+}
+
+const char *refusal_heard(int code)
+{
+        return code && last.heard_code == code ? last.heard : gpumem_strerror(code);
 }
 
 bool refusal_is_one(int code)
@@ -42,9 +57,15 @@ void refusal_keep(uint64_t client, int code, const struct gpumem_request *reques
                                                .kind = request->kind,
                                                .place = request->place,
                                                .n_bytes = request->n_bytes};
-        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s",
-                       last.heard_code == code ? last.heard : gpumem_strerror(code));
+        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s", refusal_heard(code));
         last.heard_code = 0;
+}
+
+void refusal_keep_of_connect(int code)
+{
+        struct gpumem_request none = {.kind = 0};
+
+        refusal_keep(REFUSAL_NO_CLIENT, code, &none);
 }
 
 const char *refusal_text(void)

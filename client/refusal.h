@@ -12,11 +12,22 @@
  * whole ends with it. */
 void refusal_hear(int code, const char *text);
 
+/* A variable of the environment has a value that is no `allowed`. */
+void refusal_hear_of_setting(int code, const char *variable, const char *value,
+                             const char *allowed);
+
+/* What this thread heard last, if it was of this code; else the text of the code. */
+const char *refusal_heard(int code);
+
 /* Is this the end of an allocation that could not be had, rather than of a call that was wrong? */
 bool refusal_is_one(int code);
 
 /* The call ends with `code`: the text is the daemon's if it said so, or that of the code. */
 void refusal_keep(uint64_t client, int code, const struct gpumem_request *request);
+
+/* The same of a gpumem_connect: of no client, whose number is REFUSAL_NO_CLIENT. */
+#define REFUSAL_NO_CLIENT UINT64_C(0)
+void refusal_keep_of_connect(int code);
 
 /* The text of the one that was kept last. */
 const char *refusal_text(void);

@@ -42,12 +42,12 @@ int gpumem_last_refusal(struct gpumem_client *client, struct gpumem_refusal *ret
 {
         size_t n_bytes = ret_refusal->struct_size;
         struct gpumem_refusal refusal;
-        int r = client_check(client);
+        int r = client ? client_check(client) : 0;
 
         if (!r)
                 r = check_struct(n_bytes, sizeof(refusal));
         if (!r)
-                r = refusal_last(client_number(client), &refusal);
+                r = refusal_last(client ? client_number(client) : REFUSAL_NO_CLIENT, &refusal);
         if (r)
                 return r;
         refusal.struct_size = n_bytes;

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "client/refusal.h"
 
 /* While another thread reads the socket. */
 #define READER_MS 1
@@ -157,14 +158,18 @@ static void begin(struct service *service)
         atomic_store(&service->running, true);
 }
 
-void service_init(struct service *service, const struct service_owner *calls, void *owner)
+int service_init(struct service *service, const struct service_owner *calls, void *owner)
 {
         const char *text = secure_getenv("GPUMEM_SERVICE_THREAD");
+        bool is_denied = text && strcmp(text, "0") == 0;
 
-        *service = (struct service){.calls = calls,
-                                    .owner = owner,
-                                    .wake_fd = -1,
-                                    .allowed = !text || strcmp(text, "0") != 0};
+        *service = (struct service){
+                .calls = calls, .owner = owner, .wake_fd = -1, .allowed = !is_denied};
+        if (!text || !*text || is_denied || strcmp(text, "1") == 0)
+                return 0;
+        refusal_hear_of_setting(GPUMEM_E_BAD_SERVICE_THREAD, "GPUMEM_SERVICE_THREAD", text,
+                                "choice; allowed: 0, 1");
+        return GPUMEM_E_BAD_SERVICE_THREAD;
 }
 
 void service_deinit(struct service *service)

@@ -40,8 +40,8 @@ struct service {
         LIST_ENTRY(service) link;
 };
 
-/* Reads GPUMEM_SERVICE_THREAD. */
-void service_init(struct service *service, const struct service_owner *calls, void *owner);
+/* Reads GPUMEM_SERVICE_THREAD; GPUMEM_E_BAD_SERVICE_THREAD, with which deinit is legal too. */
+int service_init(struct service *service, const struct service_owner *calls, void *owner);
 
 /* Joins the thread. Legal also for one that is zero. */
 void service_deinit(struct service *service);

@@ -1,11 +1,13 @@
 #include "client/uplink.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/err.h"
 #include "base/log.h"
+#include "client/refusal.h"
 #include "gpumem.h"
 
 static int copy_text(const char *text, char **ret_copy)
@@ -112,13 +114,17 @@ static int connect_as_one(struct uplink *uplink)
         if (uplink->connecting) {
                 while (uplink->lost && uplink->n_attempts == attempt)
                         pthread_cond_wait(&uplink->news, &uplink->lock);
-                return uplink->lost ? uplink->last_result : 0;
+                if (!uplink->lost)
+                        return 0;
+                refusal_hear(uplink->last_result, uplink->last_text);
+                return uplink->last_result;
         }
         uplink->connecting = true;
         pthread_mutex_unlock(&uplink->lock);
         r = reconnect(uplink);
         pthread_mutex_lock(&uplink->lock);
         uplink->last_result = r;
+        (void)snprintf(uplink->last_text, sizeof(uplink->last_text), "%s", refusal_heard(r));
         uplink->connecting = false;
         uplink->n_attempts++;
         pthread_cond_broadcast(&uplink->news);
@@ -200,13 +206,19 @@ void uplink_renew(struct uplink *uplink)
                 uplink_release(uplink, connection, 0);
 }
 
+bool uplink_may_repeat(const struct connection *connection, int result)
+{
+        return result == GPUMEM_E_DISCONNECTED && !link_is_silent(connection->link);
+}
+
 int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind kind,
                 enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
                 uint64_t *ret_serial)
 {
-        int r = GPUMEM_E_DISCONNECTED;
+        bool repeats = true;
+        int r = 0;
 
-        for (unsigned i = 0; i < 2 && r == GPUMEM_E_DISCONNECTED; i++) {
+        for (unsigned i = 0; i < 2 && repeats; i++) {
                 struct connection *connection;
 
                 r = uplink_acquire(uplink, &connection);
@@ -215,6 +227,7 @@ int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind 
                 r = link_call(connection->link, request, kind, reply_kind, ret_reply, ret_fds);
                 if (!r && ret_serial)
                         *ret_serial = connection->serial;
+                repeats = uplink_may_repeat(connection, r);
                 uplink_release(uplink, connection, r);
         }
         return r;

@@ -37,6 +37,7 @@ struct uplink {
         bool connecting;
         uint64_t n_attempts;
         int last_result;
+        char last_text[GPUMEM_TEXT_BYTES]; /* of that */
 };
 
 /* Makes the first connection; the owner meets it by itself. Errors as connection_new. */
@@ -60,6 +61,10 @@ struct connection *uplink_present(struct uplink *uplink);
 
 /* Gives it back after a call on it that had this result. */
 void uplink_release(struct uplink *uplink, struct connection *take_connection, int result);
+
+/* Is a request that had this result on the connection to be made once more, over the next? Not if the
+ * daemon was silent: nobody waits twice in one call. */
+bool uplink_may_repeat(const struct connection *connection, int result);
 
 /* link_call on the present connection, whose serial ret_serial is (it may be NULL). If it turns out
  * to be lost the request is made once more, over the next: for requests that name no pool and no

@@ -8,13 +8,14 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "client/refusal.h"
 #include "client/rows.h"
 #include "ctl/table.h"
 #include "gpumem.h"
 
 int report_failure(const char *what, int result)
 {
-        (void)fprintf(stderr, "gpumemctl: %s: %s\n", what, gpumem_strerror(result));
+        (void)fprintf(stderr, "gpumemctl: %s: %s\n", what, refusal_heard(result));
         return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
 }
 

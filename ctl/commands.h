@@ -8,7 +8,7 @@ enum exit_status {
         STATUS_OK = 0,
         STATUS_FAILURE = 1,   /* the daemon refused, or something failed */
         STATUS_USAGE = 2,     /* wrong option or command */
-        STATUS_NO_DAEMON = 3, /* nobody listens on the socket */
+        STATUS_NO_DAEMON = 3, /* nobody listens on the socket, or answers */
 };
 
 enum output { OUTPUT_TABLE, OUTPUT_JSON };
@@ -36,7 +36,7 @@ const char *pool_kind_name(uint64_t kind);
 struct json_t;
 int print_json_value(struct json_t *take_value);
 
-/* Says on stderr that `what` failed with this result; returns STATUS_FAILURE or STATUS_NO_DAEMON. */
+/* Says on stderr that `what` failed with this result, and why if the library has said so; returns STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);
 
 /* The same in the daemon's words, if it has said why. */

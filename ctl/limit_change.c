@@ -1,4 +1,4 @@
-/* WHO:WHAT=MAX, as a person writes it. */
+/* WHO:WHAT=N, as a person writes it. */
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@ static const struct {
         {"pinned_bytes", PROTO_LIMIT_PINNED_BYTES},
         {"leases", PROTO_LIMIT_LEASES},
         {"max_bytes", PROTO_LIMIT_RESERVED_BYTES},
+        {"min_bytes", PROTO_LIMIT_MIN_BYTES},
 };
 
 static int wrong(const char *part, const char *what, const char *allowed)
@@ -92,13 +93,13 @@ static int parse_what(const char *text, struct limit_change *change)
 
         for (unsigned i = 0; i < ARRAY_SIZE(whats); i++) {
                 if (strcmp(text, whats[i].name) == 0 &&
-                    of_pool == (whats[i].kind == PROTO_LIMIT_RESERVED_BYTES)) {
+                    of_pool == (whats[i].kind >= PROTO_LIMIT_RESERVED_BYTES)) {
                         change->kind = whats[i].kind;
                         return 0;
                 }
         }
         return wrong(text, "limit of this holder",
-                     of_pool ? "max_bytes" : "device_bytes, pinned_bytes, leases");
+                     of_pool ? "max_bytes, min_bytes" : "device_bytes, pinned_bytes, leases");
 }
 
 static int parse_max(const char *text, struct limit_change *change)
@@ -106,7 +107,7 @@ static int parse_max(const char *text, struct limit_change *change)
         bool has_default = change->scope == PROTO_LIMIT_OF_TENANT &&
                            change->holder != PROTO_LIMIT_OF_EACH;
 
-        if (strcmp(text, "none") == 0) {
+        if (strcmp(text, "none") == 0 && change->kind != PROTO_LIMIT_MIN_BYTES) {
                 change->max = PROTO_LIMIT_NONE;
                 return 0;
         }
@@ -122,6 +123,8 @@ static int parse_max(const char *text, struct limit_change *change)
         }
         if (size_parse(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                 return 0;
+        if (change->kind == PROTO_LIMIT_MIN_BYTES)
+                return wrong(text, "size", "bytes or with a unit: 12GiB; 0");
         return wrong(text, "size",
                      has_default ? "bytes or with a unit: 12GiB; none; default"
                                  : "bytes or with a unit: 12GiB; none");
@@ -149,7 +152,8 @@ int limit_change_parse(const char *text, struct limit_change *ret_change)
         rest = cut(text, ':', who);
         max = rest ? cut(rest, '=', what) : NULL;
         if (!max || !*max)
-                return wrong(text, "limit", "WHO:WHAT=MAX; see gpumemctl limits --help");
+                return wrong(text, "limit",
+                             "WHO:WHAT=N, such as client:leases=100; see gpumemctl limits --help");
         r = parse_who(who, &change);
         if (!r)
                 r = parse_what(what, &change);

@@ -14,27 +14,27 @@
 #include "gpumem.h"
 
 const char limits_help_text[] =
-        "Usage: gpumemctl [OPTION]... limits [--set WHO:WHAT=MAX]...\n"
-        "Shows what clients, tenants and pools may have at most; changes it with --set.\n"
+        "Usage: gpumemctl [OPTION]... limits [--set WHO:WHAT=N]...\n"
+        "Shows what clients, tenants and pools may have; changes it with --set.\n"
         "\n"
         "  WHO   client       each client: one program's connection\n"
         "        tenant       each tenant: all clients of one user\n"
         "        tenant/USER  this one, by name or uid\n"
         "        pool/ID      one pool; gpumemctl stats lists them\n"
         "  WHAT  device_bytes, pinned_bytes, leases: charged to a client or a tenant\n"
-        "        max_bytes: reserved by a pool\n"
-        "  MAX   a number, a size such as 12GiB (units are powers of 1024: 12G, 12GB and 12GiB are "
-        "the\n"
-        "        same), or none; for tenant/USER also default: as each tenant's\n"
+        "        max_bytes: reserved by a pool; min_bytes: leases that each tenant keeps\n"
+        "        there, though it does not use them, when other tenants want memory\n"
+        "  N     a number, a size such as 12GiB (12G and 12GB are the same: powers of\n"
+        "        1024), or none (not min_bytes); for tenant/USER also default: as each's\n"
         "\n"
         "  --json         for programs: sizes in bytes\n"
-        "  --socket PATH  where gpumemd listens\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "\n"
-        "Of several changes none is made if one is refused. A lower limit takes nothing away: it\n"
-        "refuses what would pass it. Limits set here hold until gpumemd ends or reads its\n"
-        "configuration again (SIGHUP). Only root and the daemon's own user may set them, and see\n"
-        "those of others.\n"
-        "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB --set client:leases=100\n";
+        "Of several changes none is made if one is refused. A lower limit takes nothing\n"
+        "away: it refuses what would pass it. Limits set here hold until gpumemd ends or\n"
+        "reads its configuration again (SIGHUP). Only root and the daemon's own user may\n"
+        "set them, and see those of others.\n"
+        "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB\n";
 
 static const char *scope_name(uint32_t scope)
 {
@@ -61,6 +61,8 @@ static const char *kind_name(uint32_t kind)
                 return "leases";
         case PROTO_LIMIT_RESERVED_BYTES:
                 return "max_bytes";
+        case PROTO_LIMIT_MIN_BYTES:
+                return "min_bytes";
         default:
                 return "?";
         }
@@ -88,7 +90,7 @@ static void fill_row(struct table_row *row, const struct limit_row *limit)
         else
                 (void)snprintf(row->cells[1], TABLE_CELL_MAX, "%" PRIu32, limit->holder);
         (void)snprintf(row->cells[2], TABLE_CELL_MAX, "%s", kind_name(limit->kind));
-        if (is_default)
+        if (is_default || limit->kind == PROTO_LIMIT_MIN_BYTES)
                 (void)snprintf(row->cells[3], TABLE_CELL_MAX, "-");
         else
                 format_amount(row->cells[3], limit->kind, limit->used);
@@ -123,17 +125,19 @@ static json_t *number_or_null(bool is_there, uint64_t n)
         return is_there ? json_integer((json_int_t)n) : json_null();
 }
 
-/* A default has no holder and nothing used, an exemption no most. */
+/* A default has no holder and nothing used, an exemption no most; a minimum is none. */
 static json_t *to_json(const struct limit_row *row)
 {
         bool is_held = row->holder != PROTO_LIMIT_OF_EACH;
+        bool is_min = row->kind == PROTO_LIMIT_MIN_BYTES;
 
-        return json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:o}", "scope", scope_name(row->scope),
-                         "holder", number_or_null(is_held, row->holder), "name", row->name, "limit",
-                         kind_name(row->kind), "unit",
+        return json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "scope",
+                         scope_name(row->scope), "holder", number_or_null(is_held, row->holder),
+                         "name", row->name, "limit", kind_name(row->kind), "unit",
                          row->kind == PROTO_LIMIT_LEASES ? "count" : "bytes", "used",
-                         number_or_null(is_held, row->used), "max",
-                         number_or_null(row->max != PROTO_LIMIT_NONE, row->max));
+                         number_or_null(is_held && !is_min, row->used), "max",
+                         number_or_null(row->max != PROTO_LIMIT_NONE && !is_min, row->max), "min",
+                         number_or_null(is_min, row->max));
 }
 
 static int print_json(const struct limit_row *rows, uint32_t n)

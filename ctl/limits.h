@@ -17,7 +17,7 @@ struct limit_change {
 
 extern const char limits_help_text[];
 
-/* Reads WHO:WHAT=MAX. -EINVAL: it is none, and a sentence on stderr says what is allowed. */
+/* Reads WHO:WHAT=N. -EINVAL: it is none, and a sentence on stderr says what is allowed. */
 int limit_change_parse(const char *text, struct limit_change *ret_change);
 
 struct arguments;

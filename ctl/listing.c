@@ -178,6 +178,8 @@ static json_t *value_to_json(const struct row_field *field, const char *row)
         char text[TABLE_CELL_MAX];
         uint64_t value;
 
+        if (field->unit == ROW_UNIT_properties && !row_value(field, row))
+                return json_null();
         if (align_of(field) == TABLE_LEFT) {
                 format_cell(text, field, row);
                 return json_string(text);

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "ctl/commands.h"
 #include "gpumem.h"
-#include "proto/address.h"
 
 #define WAIT_S_MAX 86400
 
@@ -26,24 +25,29 @@ static const char help_text[] =
         "\n"
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
         "  clients, blocks, tenants\n"
-        "                 who holds what; only root and the daemon's user see that of others\n"
+        "                 who holds what; only root and the daemon's user see all\n"
         "  reset-peaks    PEAK of tenants, reserved_peak of stats --json begin anew\n"
         "  free-all       gives cached and idle blocks back to the driver\n"
-        "  limits         what clients, tenants and pools may have; see gpumemctl limits --help\n"
+        "  limits         what clients, tenants and pools may have; limits --help\n"
         "\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
-        "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
-        "  --wait SECONDS how long to wait for a gpumemd that does not listen yet; default: 0\n"
+        "                 /run/gpumemd/gpumemd.sock, then\n"
+        "                 $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --wait SECONDS for a gpumemd that does not listen yet; default: 0\n"
+        "  --timeout SECONDS\n"
+        "                 for a gpumemd that is there and says nothing; default: 10\n"
         "  --json         for programs: sizes in bytes\n"
         "  --pool ID      free-all, blocks, reset-peaks: this pool only\n"
-        "  --tenant       free-all, reset-peaks: the caller's own only; default: every tenant's,\n"
-        "                 which only root and the daemon's own user may do\n"
+        "  --tenant       free-all, reset-peaks: the caller's own only; default: every\n"
+        "                 tenant's, which only root and the daemon's own user may do\n"
         "  --help, --version\n"
-        "Exit status: 0 done, 1 refused or failed, 2 wrong option or command, 3 no daemon.\n";
+        "Exit status: 0 done, 1 refused or failed, 2 wrong option or command,\n"
+        "3 no daemon, or none that answers.\n";
 
 enum option_id {
         OPTION_SOCKET = 1,
         OPTION_WAIT,
+        OPTION_TIMEOUT,
         OPTION_JSON,
         OPTION_POOL,
         OPTION_TENANT,
@@ -55,6 +59,7 @@ enum option_id {
 static const struct option long_options[] = {
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"wait", required_argument, NULL, OPTION_WAIT},
+        {"timeout", required_argument, NULL, OPTION_TIMEOUT},
         {"json", no_argument, NULL, OPTION_JSON},
         {"pool", required_argument, NULL, OPTION_POOL},
         {"tenant", no_argument, NULL, OPTION_TENANT},
@@ -85,6 +90,7 @@ static const struct {
 struct invocation {
         const char *socket_path;
         unsigned wait_s;
+        unsigned timeout_s; /* 0: the library's own */
         bool wants_help;
         struct arguments arguments;
         unsigned narrowing;
@@ -109,15 +115,16 @@ static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
         return PARSED_RUN;
 }
 
-static enum parsed parse_wait(const char *text, unsigned *ret_seconds)
+static enum parsed parse_seconds(const char *option, const char *text, unsigned least,
+                                 unsigned *ret_seconds)
 {
         char *end;
         unsigned long value = strtoul(text, &end, 10);
 
-        if (*text < '0' || *text > '9' || *end || value > WAIT_S_MAX) {
+        if (*text < '0' || *text > '9' || *end || value < least || value > WAIT_S_MAX) {
                 (void)fprintf(stderr,
-                              "gpumemctl: --wait: \"%s\" is no time; allowed: 0 to %d seconds\n",
-                              text, WAIT_S_MAX);
+                              "gpumemctl: %s: \"%s\" is no time; allowed: %u to %d seconds\n",
+                              option, text, least, WAIT_S_MAX);
                 return PARSED_WRONG;
         }
         *ret_seconds = (unsigned)value;
@@ -144,7 +151,9 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 invocation->socket_path = value;
                 return PARSED_RUN;
         case OPTION_WAIT:
-                return parse_wait(value, &invocation->wait_s);
+                return parse_seconds("--wait", value, 0, &invocation->wait_s);
+        case OPTION_TIMEOUT:
+                return parse_seconds("--timeout", value, 1, &invocation->timeout_s);
         case OPTION_JSON:
                 invocation->arguments.output = OUTPUT_JSON;
                 return PARSED_RUN;
@@ -232,28 +241,21 @@ static enum parsed parse(int argc, char **argv, struct invocation *invocation)
         return take_command(argc, argv, invocation);
 }
 
-static int report_no_connection(const char *socket_path, int result)
+static uint64_t now_ms(void)
 {
-        struct sockaddr_un address;
-        char what[sizeof(address.sun_path) + 64] = "no connection to gpumemd";
+        struct timespec time;
 
-        if (address_to_connect(socket_path, &address) == 0)
-                (void)snprintf(what, sizeof(what), "no connection to gpumemd at %s",
-                               address.sun_path);
-        if (result != GPUMEM_E_DENIED)
-                return report_failure(what, result);
-        (void)fprintf(
-                stderr,
-                "gpumemctl: %s: Permission denied; the socket's owner and group may connect\n",
-                what);
-        return STATUS_FAILURE;
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
 }
 
 /* Until somebody listens, or the time is over. */
 static int connect_patiently(const struct invocation *invocation, struct link **ret_link)
 {
+        const struct link_hello hello = {.program = "gpumemctl",
+                                         .answer_ms = invocation->timeout_s * 1000};
         const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
-        unsigned n_tries = invocation->wait_s * 1000 / RETRY_MS;
+        uint64_t deadline_ms = now_ms() + (uint64_t)invocation->wait_s * 1000;
         int r;
 
         for (;;) {
@@ -261,8 +263,8 @@ static int connect_patiently(const struct invocation *invocation, struct link **
                 struct fdset fds = FDSET_NULL;
                 struct message_welcome welcome;
 
-                r = link_new(invocation->socket_path, "gpumemctl", ret_link, &welcome, &fds);
-                if (r != GPUMEM_E_DISCONNECTED || n_tries-- == 0)
+                r = link_open(invocation->socket_path, &hello, ret_link, &welcome, &fds);
+                if (r != GPUMEM_E_DISCONNECTED || now_ms() >= deadline_ms)
                         return r;
                 (void)nanosleep(&pause, NULL);
         }
@@ -275,7 +277,7 @@ static int run(const struct invocation *invocation)
 
         r = connect_patiently(invocation, &link);
         if (r)
-                return report_no_connection(invocation->socket_path, r);
+                return report_failure("no connection to gpumemd", r);
         status = invocation->run(link, &invocation->arguments);
         link_free(link);
         return status;

@@ -11,29 +11,28 @@
 
 static const char help_text[] =
         "Usage: gpumemd [OPTION]...\n"
-        "Owns this machine's cached GPU memory and pinned host memory, and leases blocks of it to\n"
-        "programs that use libgpumem-client.\n"
+        "Owns this machine's cached GPU memory and pinned host memory, and leases blocks\n"
+        "of it to programs that use libgpumem-client.\n"
         "\n"
-        "  --config FILE        JSON, see " DOC_DIR "/gpumemd.conf.example;\n"
-        "                       default: /etc/gpumemd/gpumemd.conf, if it is there. Options go "
-        "before.\n"
+        "  --config FILE        JSON; default: /etc/gpumemd/gpumemd.conf, if it is there;\n"
+        "                       options go before. See\n"
+        "                       " DOC_DIR "/gpumemd.conf.example\n"
         "  --check-config FILE  only says what is wrong with it\n"
         "  --socket PATH        where to listen; default: $GPUMEM_SOCKET, for root\n"
         "                       /run/gpumemd/gpumemd.sock, else\n"
         "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
-        "  --cuda-library FILE  CUDA driver to load; default: $GPUMEM_CUDA_LIBRARY, then\n"
+        "  --cuda-library FILE  CUDA driver; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
-        "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of the memory\n"
-        "  --pinned-backing WAY memfd: for any program; vmm: for programs that all use CUDA;\n"
-        "                       default: memfd\n"
-        "  --log LEVEL          error, warning, info or debug; default: $GPUMEM_LOG, then info\n"
+        "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of memory\n"
+        "  --pinned-backing WAY memfd: for any program; vmm: for programs that all use\n"
+        "                       CUDA; default: memfd\n"
+        "  --log LEVEL          error, warning, info, debug; default: $GPUMEM_LOG, info\n"
         "  --help, --version\n"
-        "\n"
-        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB; units are powers of 1024, 1GB is 1GiB.\n"
-        "SIGHUP reads the configuration again. SIGTERM and SIGINT end the daemon in order; memory\n"
-        "that programs hold stays valid.\n"
-        "Exit status: 0 ended in order, 1 failure, 2 wrong option or file, 3 no CUDA driver.\n";
+        "SIZE: bytes, or with a unit: 512MiB, 1.5GiB; units are powers of 1024.\n"
+        "SIGHUP reads the configuration again. SIGTERM and SIGINT end gpumemd in order;\n"
+        "memory that programs hold stays valid.\n"
+        "Exit status: 0 ended in order, 1 failure, 2 wrong option or file, 3 no driver.\n";
 
 enum option_id {
         OPTION_SOCKET = 1,

@@ -13,6 +13,9 @@
  *           away and another takes its place: what needs the daemon then connects anew, or gives
  *           GPUMEM_E_DISCONNECTED. A block whose process ends is never handed to anybody while
  *           GPU work may still use it.
+ * Silence   A daemon that is there and says nothing is waited for, beyond wait_ms, for 10 seconds, 20 at most
+ *           in one call; then it counts as gone: GPUMEM_E_DISCONNECTED, and what it says later finds nobody.
+ *           One that answers other questions is there, however long a request takes it.
  * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
  * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
  *           mapped there, and the child connects anew if it needs to.
@@ -103,8 +106,9 @@ struct gpumem_request {
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_REQUEST (GPUMEM_CACHE_SIZE), -EINVAL (struct_size), other -errno. `options`
- * may be NULL. */
+ * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_CACHE_SIZE, _BAD_SERVICE_THREAD, -EINVAL
+ * (struct_size), -ENAMETOOLONG (the socket's path), other -errno; gpumem_last_refusal has more about each.
+ * `options` may be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
 
@@ -324,7 +328,9 @@ struct gpumem_refusal {
 };
 
 /* The last allocation that was refused to the calling thread, with this client: for want of memory,
- * by a limit, or because there was no daemon.
+ * by a limit, because there was no daemon (the text then names the socket), or GPUMEM_E_UNSUPPORTED. `client` NULL: why the calling
+ * thread's last gpumem_connect failed, with the socket, or the variable and what is allowed in it; kind, place
+ * and n_bytes are 0.
  * Errors: GPUMEM_E_NO_REFUSAL, _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_last_refusal(struct gpumem_client *client,
                                    struct gpumem_refusal *ret_refusal);

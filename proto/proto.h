@@ -82,6 +82,7 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 #define PROTO_LIMIT_PINNED_BYTES   2
 #define PROTO_LIMIT_LEASES         3
 #define PROTO_LIMIT_RESERVED_BYTES 4 /* of a pool, and only of a pool */
+#define PROTO_LIMIT_MIN_BYTES      5 /* the same: no most, but what each tenant keeps there */
 
 #define PROTO_LIMIT_CHECK UINT32_C(1) /* flag: SET_LIMITS changes nothing */
 

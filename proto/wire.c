@@ -99,7 +99,7 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
         /* A reset is reported once, and before what the peer had sent until then. */
         do {
                 n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        } while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !was_reset++)));
+        } while (n < 0 && errno == ECONNRESET && !was_reset++);
         if (n >= 0)
                 take_fds(&message, fds);
         *ret_flags = message.msg_flags;

@@ -14,7 +14,8 @@ int wire_send_now(int socket, const struct frame *frame);
 
 /* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec.
  * GPUMEM_E_DISCONNECTED at the end of the connection; GPUMEM_E_BAD_FRAME with a reason, and
- * GPUMEM_E_UNKNOWN_KIND, as proto_decode says; -EAGAIN when there is nothing now; other -errno.
+ * GPUMEM_E_UNKNOWN_KIND, as proto_decode says; -EAGAIN when there is nothing now, -EINTR
+ * when a signal came first; other -errno.
  * Whatever fds came with a frame that is not returned are closed. */
 int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
                  struct fdset *ret_fds, struct proto_reason *ret_reason);

@@ -24,9 +24,9 @@ int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes
 }
 
 /* Where one tenant may keep all, nobody's idle memory is ever another tenant's. */
-static void warn_of_minimum(const struct settings *settings, const struct server_pool *pool)
+static void warn_of_minimum(const struct server_pool *pool)
 {
-        uint64_t max_bytes = settings_pool_max(settings, &pool->row);
+        uint64_t max_bytes = pool->row.n_max_bytes;
         char min[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX];
 
         if (pool->min_bytes >= max_bytes)
@@ -37,21 +37,24 @@ static void warn_of_minimum(const struct settings *settings, const struct server
                         size_format(max_bytes, max));
 }
 
+void server_set_pool_min(struct server *server, uint32_t id, uint64_t min_bytes)
+{
+        struct server_pool *pool = &server->pools[id];
+        char text[SIZE_TEXT_MAX];
+
+        if (min_bytes == pool->min_bytes)
+                return;
+        pool->min_bytes = min_bytes;
+        (void)policy_set_pool_min(server->policy, id, min_bytes, server_now_ns(server));
+        log_info("pool %u: %s, each tenant keeps %s of its leases", id, pool->row.name,
+                 size_format(min_bytes, text));
+        warn_of_minimum(pool);
+}
+
 void server_set_pool_mins(struct server *server, const struct settings *settings)
 {
-        for (uint32_t i = 0; i < server->n_pools; i++) {
-                struct server_pool *pool = &server->pools[i];
-                uint64_t min_bytes = settings_pool_min(settings, &pool->row);
-                char text[SIZE_TEXT_MAX];
-
-                if (min_bytes == pool->min_bytes)
-                        continue;
-                pool->min_bytes = min_bytes;
-                (void)policy_set_pool_min(server->policy, i, min_bytes, server_now_ns(server));
-                log_info("pool %u: %s, each tenant keeps %s of its leases", i, pool->row.name,
-                         size_format(min_bytes, text));
-                warn_of_minimum(settings, pool);
-        }
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                server_set_pool_min(server, i, settings_pool_min(settings, &server->pools[i].row));
 }
 
 static bool names_any(const struct server *server, const struct pool_rule *rule)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
 #include "daemon/server/settings.h"
@@ -37,31 +38,63 @@ void limits_take_list(struct session *session, const struct frame *frame)
         session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
 }
 
-/* What is wrong with a change of a pool's limit. */
-static const char *find_pool_fault(const struct server *server,
-                                   const struct message_set_limits *set)
+static void say_most(char text[static LIMIT_TEXT_MAX], const char *what, uint64_t n_bytes)
 {
-        if (set->holder >= server->n_pools)
-                return "there is no such pool";
-        if (set->kind != PROTO_LIMIT_RESERVED_BYTES)
-                return "a pool is limited in bytes only";
-        if (set->max == PROTO_LIMIT_INHERIT)
-                return "only a tenant's own limit can be taken back";
-        if (set->max < SETTINGS_POOL_BYTES_MIN)
-                return "a pool's limit is 2 MiB at least";
-        if (set->max != PROTO_LIMIT_NONE &&
-            set->max > server->pools[set->holder].row.n_capacity_bytes)
-                return "a pool's limit is at most the memory that there is";
-        return NULL;
+        char most[SIZE_TEXT_MAX];
+
+        (void)snprintf(text, LIMIT_TEXT_MAX, "%s: %s", what, size_format(n_bytes, most));
 }
 
-static const char *find_fault(const struct server *server, const struct message_set_limits *set)
+/* As in the configuration. */
+static const char *find_minimum_fault(const struct pool_row *pool,
+                                      const struct message_set_limits *set,
+                                      char text[static LIMIT_TEXT_MAX])
+{
+        if (set->max == PROTO_LIMIT_NONE)
+                return "a pool's min_bytes of 0 is none";
+        if (set->max <= pool->n_max_bytes)
+                return NULL;
+        say_most(text, "a pool's min_bytes are at most its max_bytes", pool->n_max_bytes);
+        return text;
+}
+
+/* What is wrong with a change of a pool's limit; `text` is for what names a figure. */
+static const char *find_pool_fault(const struct server *server,
+                                   const struct message_set_limits *set,
+                                   char text[static LIMIT_TEXT_MAX])
+{
+        const struct pool_row *pool;
+
+        if (set->holder >= server->n_pools) {
+                (void)snprintf(text, LIMIT_TEXT_MAX,
+                               "there is no such pool: %" PRIu32 "; pools are 0 to %" PRIu32,
+                               set->holder, server->n_pools - 1);
+                return text;
+        }
+        pool = &server->pools[set->holder].row;
+        if (set->kind != PROTO_LIMIT_RESERVED_BYTES && set->kind != PROTO_LIMIT_MIN_BYTES)
+                return "a pool has max_bytes and min_bytes only";
+        if (set->max == PROTO_LIMIT_INHERIT)
+                return "only a tenant's own limit can be taken back";
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                return find_minimum_fault(pool, set, text);
+        if (set->max < SETTINGS_POOL_BYTES_MIN)
+                return "a pool's limit is 2 MiB at least";
+        if (set->max == PROTO_LIMIT_NONE || set->max <= pool->n_capacity_bytes)
+                return NULL;
+        say_most(text, "a pool's limit is at most the memory that there is",
+                 pool->n_capacity_bytes);
+        return text;
+}
+
+static const char *find_fault(const struct server *server, const struct message_set_limits *set,
+                              char text[static LIMIT_TEXT_MAX])
 {
         if (set->max > INT64_MAX && set->max < PROTO_LIMIT_INHERIT)
                 return "a limit is less than 2^63, or none";
         if (set->scope == PROTO_LIMIT_OF_POOL)
-                return find_pool_fault(server, set);
-        if (set->kind == PROTO_LIMIT_RESERVED_BYTES)
+                return find_pool_fault(server, set, text);
+        if (set->kind == PROTO_LIMIT_RESERVED_BYTES || set->kind == PROTO_LIMIT_MIN_BYTES)
                 return "clients and tenants are limited in device_bytes, pinned_bytes and leases";
         if (set->scope == PROTO_LIMIT_OF_CLIENT && set->holder != PROTO_LIMIT_OF_EACH)
                 return "a limit of clients is every client's";
@@ -88,6 +121,8 @@ static uint64_t max_by(const struct server *server, const struct message_set_lim
 {
         const struct limit_table *table = policy_limits(server->policy);
 
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                return set->max;
         if (set->scope == PROTO_LIMIT_OF_POOL)
                 return pool_max(server, set);
         if (set->max != PROTO_LIMIT_INHERIT)
@@ -100,9 +135,11 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         struct limit_name name = {set->scope, set->holder, set->kind};
         struct server *server = session->server;
         char text[LIMIT_TEXT_MAX];
-        int r;
+        int r = 0;
 
-        if (set->scope == PROTO_LIMIT_OF_POOL)
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                server_set_pool_min(server, set->holder, set->max);
+        else if (set->scope == PROTO_LIMIT_OF_POOL)
                 r = server_set_pool_max(server, set->holder, pool_max(server, set));
         else
                 r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,
@@ -119,7 +156,8 @@ void limits_take_set(struct session *session, const struct frame *frame)
         const struct message_set_limits *set = &frame->set_limits;
         struct server *server = session->server;
         struct frame reply = FRAME_NULL;
-        const char *fault = find_fault(server, set);
+        char text[LIMIT_TEXT_MAX];
+        const char *fault = find_fault(server, set, text);
 
         if (!session_sees_all(session)) {
                 session_send_error(session, frame->serial, GPUMEM_E_DENIED,

@@ -86,6 +86,11 @@ static int add_pools(struct rows *rows, const struct server *server)
                 row.used = figures.reserved;
                 row.max = figures.max;
                 r = add(rows, &row, pool->name);
+                row.kind = PROTO_LIMIT_MIN_BYTES;
+                row.used = 0;
+                row.max = server->pools[i].min_bytes;
+                if (!r && row.max)
+                        r = add(rows, &row, pool->name);
                 if (r)
                         return r;
         }

@@ -87,6 +87,8 @@ static const char *kind_name(uint32_t kind)
                 return "pinned_bytes";
         case PROTO_LIMIT_LEASES:
                 return "leases";
+        case PROTO_LIMIT_MIN_BYTES:
+                return "min_bytes";
         default:
                 return "max_bytes";
         }

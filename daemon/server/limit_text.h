@@ -13,7 +13,7 @@ struct limit_name {
 };
 
 /* "tenant/1000:device_bytes=4.00 GiB"; for PROTO_LIMIT_NONE "none", for _INHERIT "default". */
-#define LIMIT_TEXT_MAX 80
+#define LIMIT_TEXT_MAX 96
 const char *limit_text(const struct limit_name *name, uint64_t max,
                        char text[static LIMIT_TEXT_MAX]);
 

@@ -243,7 +243,7 @@ static bool receive(struct transport *transport)
                 if (!may_read(transport))
                         return false;
                 r = wire_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
-                if (r == -EAGAIN)
+                if (r == -EAGAIN || r == -EINTR)
                         return false;
                 if (r == 0 || r == GPUMEM_E_UNKNOWN_KIND)
                         transport->on_frame(transport, r, &frame);

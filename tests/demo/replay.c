@@ -260,6 +260,7 @@ static int open_replay(struct replay *replay, const struct trace *trace)
 {
         struct gpumem_options options = {.struct_size = sizeof(options),
                                          .program = replay->options->name};
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         int r = 0;
 
         replay->allocations = calloc(trace->n_ids, sizeof(*replay->allocations));
@@ -270,7 +271,10 @@ static int open_replay(struct replay *replay, const struct trace *trace)
         if (r)
                 return r;
         r = gpumem_connect(&options, &replay->client);
-        return r ? fail(replay, "connection", 0, r) : 0;
+        if (r && gpumem_last_refusal(NULL, &refusal) == 0)
+                (void)fprintf(stderr, "%s: no connection: %s\n", replay->options->name,
+                              refusal.text);
+        return r > 0 ? -EIO : r;
 }
 
 static void close_replay(struct replay *replay)

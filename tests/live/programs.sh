@@ -31,7 +31,7 @@ fits_a_screen() {
         local lines
         lines=$("$@" | wc -l)
         [ "$lines" -le 24 ] || { echo "$lines lines"; return 1; }
-        [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 100 ]
+        [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 80 ]
 }
 
 ok "gpumemd --help fits a screen" fits_a_screen gpumemd --help
@@ -78,13 +78,15 @@ sys.exit(r.returncode)' "$place/other$1" "$1" "$place/empty.conf"
 }
 ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_listener 1
 ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
-ok "gpumemctl: no daemon" said 3 "at $GPUMEM_SOCKET: the daemon cannot be reached" \
+ok "gpumemctl: no daemon" said 3 "$GPUMEM_SOCKET: No such file or directory: is gpumemd running" \
         gpumemctl stats
 ok "gpumemctl: no command" said 2 "one command is needed" gpumemctl
 ok "gpumemctl: two commands" said 2 '"free-all": only one command' gpumemctl stats free-all
 ok "gpumemctl: no time to wait" said 2 '"soon" is no time; allowed: 0 to' gpumemctl --wait soon stats
-ok "gpumemctl: waits in vain" said 3 "the daemon cannot be reached" gpumemctl --wait 1 stats
-ok "gpumemctl: a path too long" said 1 "File name too long" \
+ok "gpumemctl: waits in vain" said 3 "No such file or directory" gpumemctl --wait 1 stats
+ok "gpumemctl: no time for an answer" said 2 '"0" is no time; allowed: 1 to' gpumemctl --timeout 0 stats
+ok "gpumemctl: an empty path" said 1 'path "" is empty' gpumemctl --socket "" stats
+ok "gpumemctl: a path too long" said 1 "is longer than 107 bytes" \
         gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
 ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
 ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
@@ -114,12 +116,14 @@ config '{"log": "info",
 ok "--config: wrong syntax" said 2 "gpumemd: $place/gpumemd.conf:2:12: " \
         gpumemd --config "$place/gpumemd.conf"
 ok "--config: no such file" said 2 "$place/none: No such file" gpumemd --config "$place/none"
-ok "gpumemctl: no limit" said 2 '"x" is no limit; allowed: WHO:WHAT=MAX' gpumemctl limits --set x
+ok "gpumemctl: no limit" said 2 '"x" is no limit; allowed: WHO:WHAT=N' gpumemctl limits --set x
 ok "gpumemctl: a limit of nobody" said 2 '"x" is no holder; allowed: client, tenant' \
         gpumemctl limits --set x:leases=1
 ok "gpumemctl: no user" said 2 '"no one" is no user' gpumemctl limits --set "tenant/no one:leases=1"
-ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of this holder; allowed: max' \
+ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of this holder; allowed: max_bytes, min' \
         gpumemctl limits --set pool/0:leases=1
+ok "gpumemctl: no minimum" said 2 '"none" is no size; allowed: bytes or with a unit: 12GiB; 0' \
+        gpumemctl limits --set pool/0:min_bytes=none
 ok "gpumemctl: no number" said 2 '"1KiB" is no number of leases' gpumemctl limits --set client:leases=1KiB
 ok "gpumemctl: no size of a limit" said 2 '"big" is no size' gpumemctl limits --set tenant:device_bytes=big
 ok "gpumemctl: no default of a default" said 2 '"default" is no size; allowed: bytes or with a unit: 12GiB; none' \
@@ -150,6 +154,8 @@ ok "limits of the command line" \
         has_limit "pool +$((last + 1))  max_bytes +0 B +64.00 MiB  pinned memory.*"
 ok "limits of the configuration: a tenant's minimum" \
         grep -q "pool $last: $(name_of "$last"), each tenant keeps 3.00 MiB of its leases" "$place/gpumemd.log"
+ok "limits of the configuration: it is shown" \
+        has_limit "pool +$last  min_bytes +- +3.00 MiB  $(name_of "$last")"
 ok "limits of the configuration: each tenant's" has_limit "tenant +each  device_bytes +-  256.00 MiB"
 ok "limits of the configuration: one's" has_limit "tenant +$(id -u)  device_bytes +0 B  256.00 MiB"
 ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=9 \
@@ -157,6 +163,10 @@ ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=
 ok "set: one's" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
 ok "set: each client's" has_limit "client +each  leases +-  +9"
 ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
+ok "set: a minimum" gpumemctl limits --set "pool/$last:min_bytes=5MiB"
+ok "set: it is in force" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
+ok "set: a minimum beyond the most" said 1 "min_bytes are at most its max_bytes: 100.00 MiB" \
+        gpumemctl limits --set pool/0:min_bytes=101MiB
 ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
 ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's limit is at most the memory" \
         gpumemctl limits --set "pool/$last:max_bytes=$((device_bytes + 2 * 1024 * 1024))"
@@ -166,7 +176,7 @@ ok "set: the log has it in the words of --set" \
         grep -q "limit: tenant/78:device_bytes=none, set by process [0-9]* of uid $(id -u)" "$place/gpumemd.log"
 ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: limit: " "$place/gpumemd.log"
 ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, set by" "$place/gpumemd.log"
-ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool" \
+ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool: 200; pools are 0 to" \
         gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
 ok "set: the other was not made" has_limit "client +each  leases +-  +9"
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
@@ -206,6 +216,12 @@ stop_daemon || status=$?
 ok "SIGTERM ends it in order" equal "$status" 0
 
 start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
+kill -STOP "$daemon"
+ok "a stopped daemon does not answer" \
+        said 3 "gpumemd (process $daemon) at $GPUMEM_SOCKET has not answered for 1 s: is it stopped" \
+        gpumemctl --timeout 1 stats
+kill -CONT "$daemon"
+ok "and does when it goes on" gpumemctl stats
 ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
 ok "the first one goes on" gpumemctl stats
 ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats
@@ -225,6 +241,11 @@ for command in stats clients blocks tenants reset-peaks; do
                 skip "the JSON of $command is JSON" "no python3 to read it"
         fi
 done
+printf 'a 1 4096 0\nf 1\n' | gzip >"$place/tiny.trace.gz"
+gpumem-replay "$place/tiny.trace.gz" >"$place/tiny.log"
+ok "a block without properties has none in JSON" said 0 '"properties": null' gpumemctl blocks --json
+ok "and a dash in the table" said 0 " -" gpumemctl blocks
+gpumemctl free-all >"$place/tiny.log"
 ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
 ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
 ok "blocks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 blocks
@@ -254,6 +275,8 @@ ok "its socket is gone" [ ! -e "$GPUMEM_SOCKET" ]
 start_daemon
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null || true
+ok "whose socket nobody serves" said 3 "$GPUMEM_SOCKET: Connection refused: is gpumemd running" \
+        gpumemctl stats
 ok "SIGKILL leaves the socket's file" [ -e "$GPUMEM_SOCKET" ]
 start_daemon
 ok "the next daemon takes its place" gpumemctl stats

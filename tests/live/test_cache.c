@@ -135,7 +135,7 @@ END_TEST
 START_TEST(a_size_that_is_none_is_told)
 {
         ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "much", 1), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_BAD_CACHE_SIZE);
         client = NULL;
 }
 END_TEST

@@ -1,4 +1,6 @@
 /* Memory that is allocated while a stream captures belongs to the graph, and to whoever has not freed it. */
+#include <string.h>
+
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -207,11 +209,14 @@ START_TEST(what_has_no_place_in_a_graph_is_told)
                                          .stream = captured,
                                          .n_bytes = N_BYTES,
                                          .flags = GPUMEM_SHAREABLE};
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         void *pointer;
         CUgraph graph;
 
         capturer_begin(&capturer, captured, GLOBAL);
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_UNSUPPORTED);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        ck_assert_ptr_nonnull(strstr(refusal.text, "before the capture begins"));
         graph = capturer_end(&capturer, captured);
         capturer_destroy(&capturer, graph);
 }

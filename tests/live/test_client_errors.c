@@ -1,6 +1,7 @@
 /* What programs may do wrong with the library: each has its own answer, and outputs are untouched. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -134,6 +135,52 @@ START_TEST(nobody_to_connect_to)
 }
 END_TEST
 
+/* gpumem_connect fails so, and says so; `parts` end with NULL. */
+static void check_connect(int result, const char *const *parts)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_client *nobody;
+
+        ck_assert_int_eq(gpumem_connect(NULL, &nobody), result);
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
+        ck_assert_int_eq(refusal.code, result);
+        for (; *parts; parts++)
+                ck_assert_msg(strstr(refusal.text, *parts), "%s", refusal.text);
+}
+
+START_TEST(who_is_not_reached_is_named)
+{
+        static const char *const no_file[] = {"/nonexistent/socket", "No such file",
+                                              "is gpumemd running", NULL};
+        static const char *const no_socket[] = {"/dev/null", "Connection refused", NULL};
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), GPUMEM_E_NO_REFUSAL);
+        ck_assert_int_eq(setenv("GPUMEM_SOCKET", "/nonexistent/socket", 1), 0);
+        check_connect(GPUMEM_E_DISCONNECTED, no_file);
+        ck_assert_int_eq(setenv("GPUMEM_SOCKET", "/dev/null", 1), 0);
+        check_connect(GPUMEM_E_DISCONNECTED, no_socket);
+}
+END_TEST
+
+START_TEST(settings_are_named)
+{
+        static const char *const fraction[] = {"GPUMEM_MEMORY_FRACTION", "\"2\"", "1 at most",
+                                               NULL};
+        static const char *const size[] = {"GPUMEM_CACHE_SIZE", "\"12parsec\"", "512MiB", NULL};
+        static const char *const choice[] = {"GPUMEM_SERVICE_THREAD", "\"no\"", "0, 1", NULL};
+
+        ck_assert_int_eq(setenv("GPUMEM_MEMORY_FRACTION", "2", 1), 0);
+        check_connect(GPUMEM_E_BAD_FRACTION, fraction);
+        ck_assert_int_eq(unsetenv("GPUMEM_MEMORY_FRACTION"), 0);
+        ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "12parsec", 1), 0);
+        check_connect(GPUMEM_E_BAD_CACHE_SIZE, size);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "no", 1), 0);
+        check_connect(GPUMEM_E_BAD_SERVICE_THREAD, choice);
+}
+END_TEST
+
 /* What this machine cannot try is left out, and said so. */
 static void add_particular(TCase *tests)
 {
@@ -162,6 +209,8 @@ int main(void)
         add_particular(tests);
         tcase_add_test(alone, texts_are_never_missing);
         tcase_add_test(alone, nobody_to_connect_to);
+        tcase_add_test(alone, who_is_not_reached_is_named);
+        tcase_add_test(alone, settings_are_named);
         suite_add_tcase(suite, tests);
         suite_add_tcase(suite, alone);
         return run_suite(suite);

@@ -438,6 +438,11 @@ START_TEST(senseless_limits_are_refused)
                 {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, MIB},
                 {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, daemon_device_bytes() + MIB},
                 {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, PROTO_LIMIT_INHERIT},
+                {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_MIN_BYTES, PROTO_LIMIT_NONE},
+                {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_MIN_BYTES, PROTO_LIMIT_INHERIT},
+                {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_MIN_BYTES, daemon_device_bytes() + 1},
+                {PROTO_LIMIT_OF_POOL, 77, PROTO_LIMIT_MIN_BYTES, MIB},
+                {PROTO_LIMIT_OF_TENANT, NOBODY, PROTO_LIMIT_MIN_BYTES, MIB},
         };
         struct link *link = join();
 

@@ -393,9 +393,12 @@ START_TEST(a_program_without_cuda_is_refused_the_drivers_memory)
 {
         struct gpumem_client *without = connect_without_cuda();
         struct gpumem_request request = pinned(4096);
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         void *pointer;
 
         ck_assert_int_eq(gpumem_alloc(without, &request, &pointer), GPUMEM_E_UNSUPPORTED);
+        ck_assert_int_eq(gpumem_last_refusal(without, &refusal), 0);
+        ck_assert_ptr_nonnull(strstr(refusal.text, "--pinned-backing memfd"));
         gpumem_disconnect(without);
         daemon_await(FIGURE_charged, 0);
 }

@@ -30,6 +30,7 @@ static const struct {
         {"tenant/4294967294:leases=1",
          {PROTO_LIMIT_OF_TENANT, UINT32_MAX - 1, PROTO_LIMIT_LEASES, 1}},
         {"pool/0:max_bytes=2MiB", {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 2 * MIB}},
+        {"pool/0:min_bytes=0", {PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_MIN_BYTES, 0}},
         {"pool/1:max_bytes=none",
          {PROTO_LIMIT_OF_POOL, 1, PROTO_LIMIT_RESERVED_BYTES, PROTO_LIMIT_NONE}},
 };
@@ -56,6 +57,9 @@ static const char *const bad[] = {
         "pool/0:leases=1",
         "pool/0:device_bytes=2MiB",
         "pool/0:max_bytes=default",
+        "pool/0:min_bytes=none",
+        "pool/0:min_bytes=default",
+        "tenant:min_bytes=1GiB",
         "client:max_bytes=2MiB",
         "tenant:max_bytes=2MiB",
         "client:leases=default",

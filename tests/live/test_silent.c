@@ -1,0 +1,233 @@
+/* A daemon that is stopped, so that it neither answers nor goes: nobody waits for it for ever, and when
+ * it goes on it goes on with everybody. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "client/refusal.h"
+#include "client/door.h"
+#include "tests/live/program.h"
+#include "tests/suite.h"
+
+/* For links that a test opens itself. */
+#define SOON_MS   400
+#define N_THREADS 4
+
+static void stop_daemon(void)
+{
+        int status;
+
+        ck_assert_int_eq(kill(gpumemd.pid, SIGSTOP), 0);
+        ck_assert_int_eq(waitpid(gpumemd.pid, &status, WUNTRACED), gpumemd.pid);
+        ck_assert(WIFSTOPPED(status));
+}
+
+static void continue_daemon(void)
+{
+        ck_assert_int_eq(kill(gpumemd.pid, SIGCONT), 0);
+}
+
+static int open_link(struct link **ret_link)
+{
+        struct link_hello hello = {.program = "impatient", .answer_ms = SOON_MS};
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        int r = link_open(NULL, &hello, ret_link, &welcome, &fds);
+
+        fdset_deinit(&fds);
+        return r;
+}
+
+static struct link *must_open(void)
+{
+        struct link *link;
+
+        ck_assert_int_eq(open_link(&link), 0);
+        return link;
+}
+
+static int ask_for_stats(struct link *link)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r = link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &fds);
+
+        fdset_deinit(&fds);
+        return r;
+}
+
+static int lease(struct link *link, uint64_t n_bytes, uint32_t wait_ms, uint64_t *ret_lease)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = n_bytes;
+        request.lease.wait_ms = wait_ms;
+        r = link_call(link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
+        fdset_deinit(&fds);
+        if (!r)
+                *ret_lease = reply.leased.lease;
+        return r;
+}
+
+/* The process, and the socket at which it is to be found. */
+static void check_names_daemon(const char *text)
+{
+        char process[32];
+
+        (void)snprintf(process, sizeof(process), "(process %d)", (int)gpumemd.pid);
+        ck_assert_msg(strstr(text, process) && strstr(text, gpumemd.socket), "%s", text);
+}
+
+START_TEST(a_stopped_daemon_is_lost)
+{
+        struct link *link = must_open();
+
+        stop_daemon();
+        ck_assert_int_eq(ask_for_stats(link), GPUMEM_E_DISCONNECTED);
+        ck_assert(link_is_silent(link));
+        check_names_daemon(refusal_heard(GPUMEM_E_DISCONNECTED));
+        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "has not answered"));
+        /* What it says later is said to nobody. */
+        continue_daemon();
+        daemon_await(FIGURE_charged, 0);
+        ck_assert_int_eq(ask_for_stats(link), GPUMEM_E_DISCONNECTED);
+        link_free(link);
+}
+END_TEST
+
+START_TEST(a_stopped_daemon_takes_nobody_in)
+{
+        struct link *link = NULL;
+
+        stop_daemon();
+        ck_assert_int_eq(open_link(&link), GPUMEM_E_DISCONNECTED);
+        ck_assert_ptr_null(link);
+        check_names_daemon(refusal_heard(GPUMEM_E_DISCONNECTED));
+        continue_daemon();
+        link_free(must_open());
+}
+END_TEST
+
+/* More than wait to be taken in. */
+START_TEST(however_many_knock)
+{
+        struct fork_socket sockets[256];
+        unsigned n = 0;
+
+        stop_daemon();
+        while (n < ARRAY_SIZE(sockets) && door_open(NULL, 1, &sockets[n]) == 0)
+                n++;
+        ck_assert_uint_lt(n, ARRAY_SIZE(sockets));
+        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "takes nobody in"));
+        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), gpumemd.socket));
+        for (unsigned i = 0; i <= n; i++)
+                fork_socket_close(&sockets[i]);
+        continue_daemon();
+        link_free(must_open());
+}
+END_TEST
+
+/* One that waits for memory waits for as long as it likes, if the daemon is there. */
+START_TEST(a_daemon_that_is_there_is_waited_for)
+{
+        struct link *holder = must_open(), *waiting = must_open();
+        struct frame frame = FRAME_NULL;
+        uint64_t number;
+
+        ck_assert_int_eq(lease(holder, 256 * MIB, 0, &number), 0);
+        frame.return_lease.lease = number;
+        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
+        ck_assert_int_eq(lease(waiting, 2 * MIB, 4 * SOON_MS, &number), GPUMEM_E_TIMED_OUT);
+        ck_assert_int_eq(ask_for_stats(waiting), 0);
+        ck_assert_int_eq(link_send(holder, &frame, MESSAGE_RETURN), 0);
+        link_free(waiting);
+        link_free(holder);
+}
+END_TEST
+
+/* What is only sent waits for room. */
+START_TEST(who_only_sends_is_not_held_up_either)
+{
+        struct link *link = must_open();
+        struct frame frame = FRAME_NULL;
+        int r = 0;
+
+        stop_daemon();
+        frame.return_lease.lease = 12345;
+        for (unsigned i = 0; !r && i < 100000; i++)
+                r = link_send(link, &frame, MESSAGE_RETURN);
+        ck_assert_int_eq(r, GPUMEM_E_DISCONNECTED);
+        ck_assert(link_is_silent(link));
+        continue_daemon();
+        link_free(link);
+}
+END_TEST
+
+static void *ask_on_thread(void *link)
+{
+        ck_assert_int_eq(ask_for_stats(link), GPUMEM_E_DISCONNECTED);
+        check_names_daemon(refusal_heard(GPUMEM_E_DISCONNECTED));
+        return NULL;
+}
+
+START_TEST(every_thread_is_told)
+{
+        struct link *link = must_open();
+        pthread_t threads[N_THREADS];
+
+        stop_daemon();
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_on_thread, link), 0);
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        continue_daemon();
+        link_free(link);
+}
+END_TEST
+
+/* In the library's own time. What is allocated stays; it is charged once when the daemon goes on. */
+START_TEST(a_program_goes_on_without)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_request first = on_device(0, 8 * MIB), next = on_device(0, 16 * MIB);
+        unsigned char *held = must_alloc(&first);
+        void *pointer;
+
+        stop_daemon();
+        ck_assert_int_eq(gpumem_alloc(client, &next, &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        check_names_daemon(refusal.text);
+        check_device_bytes(0, held, 4096);
+        continue_daemon();
+        pointer = must_alloc(&next);
+        daemon_await(FIGURE_charged, 24 * MIB);
+        must_free(&first, held);
+        must_free(&next, pointer);
+        daemon_await(FIGURE_charged, 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("silent");
+        TCase *tests = tcase_create("silent");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, program_start, program_stop);
+        tcase_add_test(tests, a_stopped_daemon_is_lost);
+        tcase_add_test(tests, a_stopped_daemon_takes_nobody_in);
+        tcase_add_test(tests, however_many_knock);
+        tcase_add_test(tests, a_daemon_that_is_there_is_waited_for);
+        tcase_add_test(tests, who_only_sends_is_not_held_up_either);
+        tcase_add_test(tests, every_thread_is_told);
+        tcase_add_test(tests, a_program_goes_on_without);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
