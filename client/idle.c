@@ -51,8 +51,10 @@ bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct lease
 /* Nothing goes back by itself that would make kernels wait. */
 static bool returns_by_itself(const struct pool *pool)
 {
-        return pool->space.budget.n_empty_max != UINT64_MAX || pool->memory.kind == GPUMEM_DEVICE ||
-               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
+        if (pool->space.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
+                return true;
+        return pool->memory.kind == GPUMEM_DEVICE ? !memory_is_opened(&pool->memory)
+                                                  : pool->memory.pinned == MEMORY_VMM;
 }
 
 static void note_revoked(struct pool *pool, uint64_t n_bytes)

@@ -119,7 +119,8 @@ static struct stream_heap *new_record(struct pool *pool)
 
 enum heap_runs pool_runs(const struct pool *pool)
 {
-        return pool->memory.kind == GPUMEM_DEVICE ? HEAP_JOINED : HEAP_SPLIT;
+        return pool->memory.kind == GPUMEM_DEVICE && !memory_is_opened(&pool->memory) ? HEAP_JOINED
+                                                                                      : HEAP_SPLIT;
 }
 
 /* Pinned memory is freed after its work, and so is what was made without a context. */
