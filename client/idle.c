@@ -106,6 +106,13 @@ void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, ui
                 ;
 }
 
+void idle_take_all(struct pool *pool, struct leased_list *list)
+{
+        while (idle_take_one(pool, 0, 0, list))
+                ;
+        idle_take_revoked(pool, KEPT_DROP_ALL, list);
+}
+
 void idle_return(struct pool *pool, struct leased_list *list)
 {
         struct leased *leased;
@@ -304,9 +311,7 @@ uint64_t idle_flush(struct pool *pool)
                 wait_for_context(pool, context);
         pthread_mutex_lock(&pool->lock);
         n_bytes = pool->n_reserved_bytes;
-        while (idle_take_one(pool, 0, 0, &list))
-                ;
-        idle_take_revoked(pool, KEPT_DROP_ALL, &list);
+        idle_take_all(pool, &list);
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);

@@ -401,9 +401,7 @@ static void return_shelf(struct pool *pool)
         if (!pool->space.arena)
                 return;
         pthread_mutex_lock(&pool->lock);
-        while (idle_take_one(pool, 0, 0, &list))
-                ;
-        idle_take_revoked(pool, KEPT_DROP_ALL, &list);
+        idle_take_all(pool, &list);
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
         space_close(&pool->space);

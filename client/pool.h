@@ -65,6 +65,7 @@ struct pool {
         struct space space;
         struct kept kept;
         uint64_t n_away_us;        /* that leases and returns took */
+        unsigned n_waiting;        /* requests that may wait for others' memory */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;
