@@ -153,7 +153,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         request.lease.n_least_units = (uint32_t)(wanted->n_least_bytes / ARENA_GRANULE);
         request.lease.properties = wanted->properties;
         request.lease.wait_ms = wanted->wait_ms;
-        if (registration_context(pool) || opened_is_way(pool))
+        if (registration_context(pool))
                 request.lease.flags = PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))

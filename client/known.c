@@ -1,7 +1,6 @@
 /* Blocks that are leased anew while they are mapped still: a message, and no call of the driver. */
 #include "base/err.h"
 #include "base/fdset.h"
-#include "client/opened.h"
 #include "client/registration.h"
 #include "gpumem.h"
 #include "proto/board.h"
@@ -78,7 +77,7 @@ static int ask(struct pool *pool, const struct connection *connection, uint64_t 
         request.lease.n_bytes = n_bytes;
         request.lease.n_most_units = (uint32_t)(n_bytes / ARENA_GRANULE);
         request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
-        if (registration_lasts(pool) || opened_is_way(pool))
+        if (registration_lasts(pool))
                 request.lease.flags |= PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (!r)
