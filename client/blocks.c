@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "client/opened.h"
+#include "client/over.h"
 #include "client/refusal.h"
 #include "client/registration.h"
 #include "gpumem.h"
@@ -14,7 +16,9 @@
 int blocks_open(struct pool *pool)
 {
         struct arena *arena;
-        uint64_t n_bytes = space_arena_bytes(pool->row.n_capacity_bytes), start;
+        uint64_t n_bytes = opened_is_way(pool) ? HEAP_ARENA_MAX
+                                               : space_arena_bytes(pool->row.n_capacity_bytes);
+        uint64_t start;
         int r;
 
         if (pool->arena)
@@ -58,23 +62,25 @@ static void keep_record(struct pool *pool, struct leased *leased)
         leased->shared = NULL;
         leased->is_attached = false;
         leased->context = 0;
+        leased->n_opens = 0;
         LIST_INSERT_HEAD(&pool->spare_leased, leased, link);
 }
 
 int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased)
 {
         struct leased *leased;
+        bool is_placed = !opened_is_way(pool);
         int r = blocks_open(pool);
 
-        if (!r && !start)
+        if (!r && !start && is_placed)
                 r = arena_choose(pool->arena, n_bytes, ARENA_CLOSE, &start);
         if (r)
                 return r;
         leased = take_record(pool);
         if (!leased)
                 return -ENOMEM;
-        leased->block.at = (struct arena_block){start, n_bytes};
-        r = arena_put(pool->arena, &leased->block.at);
+        leased->block.at = (struct arena_block){is_placed ? start : 0, n_bytes};
+        r = is_placed ? arena_put(pool->arena, &leased->block.at) : 0;
         if (r) {
                 keep_record(pool, leased);
                 return r;
@@ -86,7 +92,8 @@ int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct l
 void leased_cancel(struct pool *pool, struct leased *leased)
 {
         pthread_mutex_lock(&pool->lock);
-        arena_take_out(pool->arena, &leased->block.at);
+        if (leased_address(leased))
+                arena_take_out(pool->arena, &leased->block.at);
         keep_record(pool, leased);
         pthread_mutex_unlock(&pool->lock);
 }
@@ -97,56 +104,13 @@ static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
         if (leased_bytes(leased) == n_bytes)
                 return;
         pthread_mutex_lock(&pool->lock);
-        arena_take_out(pool->arena, &leased->block.at);
+        if (leased_address(leased))
+                arena_take_out(pool->arena, &leased->block.at);
         leased->block.at.n_bytes = n_bytes;
         /* There is room for as many blocks as before. */
-        (void)arena_put(pool->arena, &leased->block.at);
+        if (leased_address(leased))
+                (void)arena_put(pool->arena, &leased->block.at);
         pthread_mutex_unlock(&pool->lock);
-}
-
-static void say_unmapped(struct pool *pool, const struct leased *leased)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.unmapped.lease = leased->block.lease;
-        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_UNMAPPED);
-}
-
-static void say_returned(struct pool *pool, const struct leased *leased)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.return_lease.lease = leased->block.lease;
-        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_RETURN);
-}
-
-static void say_detached(struct pool *pool, const struct leased *leased)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.detach.lease = leased->block.lease;
-        frame.detach.flags = PROTO_RETURN_UNMAPPED;
-        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_DETACH);
-}
-
-/* What was attached is accounted for by those who leased it. */
-static uint64_t own_bytes(const struct leased *leased)
-{
-        return leased->is_attached ? 0 : leased_bytes(leased);
-}
-
-/* When the daemon is gone that it was leased from, so is the lease. */
-static void say_over(struct pool *pool, const struct leased *leased)
-{
-        if (!bind_unmapped(pool, leased->connection, own_bytes(leased)))
-                return;
-        if (leased->is_attached)
-                say_detached(pool, leased);
-        else if (leased->is_revoked)
-                say_unmapped(pool, leased);
-        else
-                say_returned(pool, leased);
 }
 
 struct wanted {
@@ -262,6 +226,8 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         int fd = take_fd;
         int r;
 
+        if (opened_is_way(pool))
+                return opened_map(pool, leased, fd);
         leased->context = registration_context(pool);
         r = memory_map(&pool->memory, leased_address(leased), leased_bytes(leased), steal_fd(&fd),
                        &leased->mapping);
@@ -276,7 +242,9 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
 {
         int fd = -1, r;
 
-        r = limit_take(pool, wanted->n_bytes);
+        r = opened_is_way(pool) ? opened_check(pool) : 0;
+        if (!r)
+                r = limit_take(pool, wanted->n_bytes);
         if (r) {
                 leased_cancel(pool, leased);
                 return r;
@@ -286,7 +254,7 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
                 limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
                 r = map(pool, leased, fd);
                 if (r)
-                        say_over(pool, leased);
+                        over_say(pool, leased);
         }
         if (r) {
                 limit_give(pool, leased->block.lease ? leased_bytes(leased) : wanted->n_bytes);
@@ -336,11 +304,11 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
         leased->number = answer->block;
         leased->connection = connection;
         leased->is_attached = true;
-        r = bind_lease(pool, connection, own_bytes(leased));
+        r = bind_lease(pool, connection, over_bytes(leased));
         if (!r) {
                 r = map(pool, leased, steal_fd(&fd));
                 if (r)
-                        (void)bind_unmapped(pool, connection, own_bytes(leased));
+                        (void)bind_unmapped(pool, connection, over_bytes(leased));
         }
         if (r) {
                 leased_cancel(pool, leased);
@@ -385,7 +353,9 @@ void leased_free(struct pool *pool, struct leased *leased)
 {
         int r = registration_undo(pool, leased);
 
-        if (!r)
+        if (!r && opened_is_way(pool))
+                r = opened_unmap(pool, leased);
+        else if (!r)
                 r = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
                                  leased->mapping);
         if (r) {
@@ -393,7 +363,7 @@ void leased_free(struct pool *pool, struct leased *leased)
                           (unsigned long long)leased_bytes(leased), r);
                 return;
         }
-        say_over(pool, leased);
+        over_say(pool, leased);
         /* What another process leased, or has by now, is within that one's limit. */
         if (!leased->is_attached && !leased->is_revoked)
                 limit_give(pool, leased_bytes(leased));

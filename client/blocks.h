@@ -15,8 +15,9 @@ struct leased {
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
         uint64_t kept_at_us;      /* see kept.h; 0: it is not */
-        _Atomic uint64_t context; /* of MAPPING_REGISTERED: where that was done */
-        LIST_ENTRY(leased) link;  /* of those that are spare, or about to be given back */
+        _Atomic uint64_t context; /* of MAPPING_REGISTERED and _OPENED: where that was done */
+        unsigned n_opens;        /* of MAPPING_OPENED; before that it has no place, and address 0 */
+        LIST_ENTRY(leased) link; /* of those that are spare, or about to be given back */
 };
 
 static inline uint64_t leased_bytes(const struct leased *leased)

@@ -1,6 +1,7 @@
 #include "client/elastic.h"
 
 #include "client/idle.h"
+#include "client/opened.h"
 #include "client/service.h"
 
 bool elastic_is_on(const struct pool *pool)
@@ -116,7 +117,11 @@ int elastic_look(struct pool *pool, enum elastic_haste haste)
         more = space_shelve(&pool->space);
         more = space_settle(&pool->space) || more || is_pending(pool);
         lower_thresholds(pool);
-        idle_take_revoked(pool, KEPT_DROP_EXCESS, &list);
+        /* Where what others want is not unmapped for them, one that waits must not wait for itself. */
+        if (opened_is_way(pool) && pool->n_waiting)
+                idle_take_all(pool, &list);
+        else
+                idle_take_revoked(pool, KEPT_DROP_EXCESS, &list);
         again_ms = more ? SERVICE_SOON_MS : ms_until_next(pool);
         pthread_mutex_unlock(&pool->lock);
         since_us = idle_system_us();

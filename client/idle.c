@@ -51,8 +51,10 @@ bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct lease
 /* Nothing goes back by itself that would make kernels wait. */
 static bool returns_by_itself(const struct pool *pool)
 {
-        return pool->space.budget.n_empty_max != UINT64_MAX || pool->memory.kind == GPUMEM_DEVICE ||
-               pool->memory.pinned == MEMORY_VMM || !pool->memory.cuda;
+        if (pool->space.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
+                return true;
+        return pool->memory.kind == GPUMEM_DEVICE ? !memory_is_opened(&pool->memory)
+                                                  : pool->memory.pinned == MEMORY_VMM;
 }
 
 static void note_revoked(struct pool *pool, uint64_t n_bytes)
@@ -102,6 +104,13 @@ void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, ui
                space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
                idle_take_one(pool, start, end, list))
                 ;
+}
+
+void idle_take_all(struct pool *pool, struct leased_list *list)
+{
+        while (idle_take_one(pool, 0, 0, list))
+                ;
+        idle_take_revoked(pool, KEPT_DROP_ALL, list);
 }
 
 void idle_return(struct pool *pool, struct leased_list *list)
@@ -302,9 +311,7 @@ uint64_t idle_flush(struct pool *pool)
                 wait_for_context(pool, context);
         pthread_mutex_lock(&pool->lock);
         n_bytes = pool->n_reserved_bytes;
-        while (idle_take_one(pool, 0, 0, &list))
-                ;
-        idle_take_revoked(pool, KEPT_DROP_ALL, &list);
+        idle_take_all(pool, &list);
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);

@@ -17,6 +17,9 @@ bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct lease
  * and is not to be any more. The caller has the lock. */
 void idle_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list);
 
+/* Takes all that is idle, and all that is kept, for idle_return. The caller has the lock. */
+void idle_take_all(struct pool *pool, struct leased_list *list);
+
 /* The heap's frees are ordered with work that may not be over. */
 bool idle_is_fenced(const struct stream_heap *heap);
 

@@ -12,7 +12,7 @@ void kept_init(struct kept *kept)
 
 static bool is_bounded(const struct leased *leased)
 {
-        return leased->mapping != MAPPING_REGISTERED;
+        return leased->mapping == MAPPING_PLAIN;
 }
 
 bool kept_add(struct pool *pool, struct leased *leased, uint64_t now_us)

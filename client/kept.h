@@ -8,8 +8,8 @@
  * since the revocation was seen; what is beyond is unmapped, oldest first. Only what the service thread
  * can unmap is kept, and only for the connection that it was leased on.
  *
- * Pinned memory that is registered is not unmapped behind the application's back, since unregistering
- * waits for every running kernel: it is kept without those bounds, NOTICE or not, until gpumem_flush, the
+ * Pinned memory that is registered, and device memory that was opened, is not unmapped behind the
+ * application's back, since unregistering and closing wait for every running kernel: it is kept without those bounds, NOTICE or not, until gpumem_flush, the
  * client's end, or an allocation that would be refused otherwise.
  *
  * Threads: the caller has the pool's lock; driver calls and messages are the caller's, without it. */

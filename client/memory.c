@@ -11,6 +11,8 @@
 #include "driver/host.h"
 #include "driver/vmm.h"
 
+#define WINDOW_ABOVE 4
+
 static void *pointer_to(uint64_t address)
 {
         return (void *)(uintptr_t)address;
@@ -36,6 +38,22 @@ static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
+/* Where the driver opens memory it does so among the process's own mappings, downwards from the first
+ * ones for the most part: a window of a part above and the rest below. */
+static int find_window(uint64_t n_bytes, uint64_t *ret_address)
+{
+        uint64_t end, n_above = n_bytes / WINDOW_ABOVE;
+        void *bytes = mmap(NULL, MEMORY_ALIGNMENT, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (bytes == MAP_FAILED)
+                return err_errno();
+        (void)munmap(bytes, MEMORY_ALIGNMENT);
+        end = ((uint64_t)(uintptr_t)bytes + n_above) & ~(MEMORY_ALIGNMENT - 1);
+        *ret_address = end > n_bytes ? end - n_bytes : MEMORY_ALIGNMENT;
+        return 0;
+}
+
 /* Blocks that are the driver's: imported, and mapped at addresses that it has reserved. */
 static bool is_drivers(const struct memory *memory)
 {
@@ -44,6 +62,8 @@ static bool is_drivers(const struct memory *memory)
 
 int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
 {
+        if (memory_is_opened(memory))
+                return find_window(n_bytes, ret_address);
         if (!is_drivers(memory))
                 return reserve_host(n_bytes, ret_address);
         if (!memory->cuda) {
@@ -59,6 +79,8 @@ int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_
 
 void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes)
 {
+        if (memory_is_opened(memory))
+                return;
         if (is_drivers(memory))
                 (void)vmm_unreserve(memory->cuda, address, n_bytes);
         else

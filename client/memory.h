@@ -1,5 +1,6 @@
 /* What a pool's blocks are on this side: device memory that is imported, or a memfd that is mapped
- * and registered with the driver. Any thread. */
+ * and registered with the driver. Any thread. Device memory that is opened is not mapped here, but by
+ * opened.h: of the functions below only those about addresses are for it. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,20 +13,27 @@ struct memory {
         enum gpumem_kind kind;
         const struct cuda *cuda; /* NULL: no driver; pinned memory is then only shared memory */
         int ordinal;             /* device memory: in this process */
-        enum { MEMORY_MEMFD, MEMORY_VMM } pinned; /* what pinned memory is made of */
-        int node;                                 /* pinned memory: NUMA node */
+        enum { MEMORY_IMPORTED, MEMORY_OPENED } device; /* how device memory comes here */
+        enum { MEMORY_MEMFD, MEMORY_VMM } pinned;       /* what pinned memory is made of */
+        int node;                                       /* pinned memory: NUMA node */
 };
+
+static inline bool memory_is_opened(const struct memory *memory)
+{
+        return memory->kind == GPUMEM_DEVICE && memory->device == MEMORY_OPENED;
+}
 
 /* Of reserved addresses and of everything that is mapped there. */
 #define MEMORY_ALIGNMENT (UINT64_C(2) << 20)
 
-/* Addresses for n_bytes, with nothing behind them. GPUMEM_E_UNSUPPORTED: pinned memory that the
+/* Addresses for n_bytes, with nothing behind them; of MEMORY_OPENED those among which the driver will
+ * choose, which stay free for all. GPUMEM_E_UNSUPPORTED: pinned memory that the
  * driver makes, in a process without one. */
 int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
 void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes);
 
 /* What unmapping must undo. */
-enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED };
+enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED, MAPPING_OPENED };
 
 /* Puts the block behind a fd at reserved addresses. The fd is consumed. Pinned memory is registered
  * when a context is current in the calling thread. On failure nothing is mapped. */

@@ -8,6 +8,7 @@
 #include "client/idle.h"
 #include "client/pool.h"
 #include "client/refusal.h"
+#include "client/service.h"
 #include "gpumem.h"
 
 #define WAIT_STEP_NS 50000
@@ -310,16 +311,19 @@ static int attempt_whole(struct pool *pool, const struct pool_request *request,
                 return GPUMEM_E_TOO_LARGE;
         pthread_mutex_lock(&pool->lock);
         r = leased_reserve(pool, 0, n_block_bytes, &parts.leased[0]);
+        if (!r)
+                pool->n_waiting++;
         pthread_mutex_unlock(&pool->lock);
         if (r)
                 return r;
+        service_nudge(pool->service);
         parts.n = 1;
         parts.n_bytes[0] = n_block_bytes;
         r = obtain(pool, &parts, SPACE_WHOLE_PARTS, request->wait_ms);
-        if (r)
-                return r;
         pthread_mutex_lock(&pool->lock);
-        r = pool_heap(pool, request, ret_heap);
+        pool->n_waiting--;
+        if (!r)
+                r = pool_heap(pool, request, ret_heap);
         if (!r)
                 r = install(pool, *ret_heap, &parts, request->n_bytes, ret_pointer);
         pthread_mutex_unlock(&pool->lock);

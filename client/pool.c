@@ -119,7 +119,8 @@ static struct stream_heap *new_record(struct pool *pool)
 
 enum heap_runs pool_runs(const struct pool *pool)
 {
-        return pool->memory.kind == GPUMEM_DEVICE ? HEAP_JOINED : HEAP_SPLIT;
+        return pool->memory.kind == GPUMEM_DEVICE && !memory_is_opened(&pool->memory) ? HEAP_JOINED
+                                                                                      : HEAP_SPLIT;
 }
 
 /* Pinned memory is freed after its work, and so is what was made without a context. */
@@ -400,9 +401,7 @@ static void return_shelf(struct pool *pool)
         if (!pool->space.arena)
                 return;
         pthread_mutex_lock(&pool->lock);
-        while (idle_take_one(pool, 0, 0, &list))
-                ;
-        idle_take_revoked(pool, KEPT_DROP_ALL, &list);
+        idle_take_all(pool, &list);
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
         space_close(&pool->space);

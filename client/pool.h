@@ -65,6 +65,7 @@ struct pool {
         struct space space;
         struct kept kept;
         uint64_t n_away_us;        /* that leases and returns took */
+        unsigned n_waiting;        /* requests that may wait for others' memory */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;
@@ -81,7 +82,8 @@ struct pool {
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
                struct uplink *uplink, struct service *service, uint64_t n_cache_bytes);
 
-/* Pinned memory has one registration a block, and a copy must not need two. */
+/* Pinned memory has one registration a block, and a copy must not need two; what is opened is an
+ * allocation of the driver's for each block, at an address that it chose. */
 enum heap_runs pool_runs(const struct pool *pool);
 
 /* Unmaps and returns every block, empty or not. GPU work on them is over. */

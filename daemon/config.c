@@ -131,9 +131,15 @@ static void read_log(struct reader *reader, const json_t *json, struct config *c
                               "\"error\", \"warning\", \"info\", \"debug\"");
 }
 
+static void read_user(struct reader *reader, const json_t *json, struct settings *settings)
+{
+        if (json)
+                settings->says_user = config_read_uid(reader, "user", json, &settings->user);
+}
+
 static void read_all(struct reader *reader, const json_t *json, struct config *config)
 {
-        static const char *const keys[] = {"socket", "cuda_library", "log",
+        static const char *const keys[] = {"socket", "cuda_library", "log", "user",
                                            "pools",  "limits",       NULL};
         const json_t *pools = json_object_get(json, "pools");
         const json_t *limits = json_object_get(json, "limits");
@@ -144,10 +150,13 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
         copy_text(reader, "cuda_library", json_object_get(json, "cuda_library"),
                   &config->cuda_library);
         read_log(reader, json_object_get(json, "log"), config);
+        read_user(reader, json_object_get(json, "user"), &config->settings);
         if (pools)
                 config_read_pools(reader, pools, &config->settings);
         if (limits)
                 config_read_limits(reader, limits, &config->settings);
+        if (!reader->n_faults)
+                config_check_ipc(reader, &config->settings);
 }
 
 int config_load(const char *path, const struct config_report *report, struct config *ret_config)

@@ -54,7 +54,7 @@ static void read_default(struct reader *reader, const char *path, const json_t *
                 read_limits(reader, path, json, limits);
 }
 
-static bool read_uid(struct reader *reader, const char *path, const json_t *json, uint32_t *uid)
+bool config_read_uid(struct reader *reader, const char *path, const json_t *json, uint32_t *uid)
 {
         const struct passwd *user = NULL;
 
@@ -122,7 +122,7 @@ static void read_tenant(struct reader *reader, const char *up, const json_t *jso
         key_path(path, up, "uid");
         if (!user)
                 reader_complain(reader, path, "missing; allowed: a uid, or the name of a user");
-        else if (!read_uid(reader, path, user, &uid))
+        else if (!config_read_uid(reader, path, user, &uid))
                 return;
         else if (is_listed(table, uid))
                 reader_complain(reader, path, "uid %u has its limits from an entry before", uid);

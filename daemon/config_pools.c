@@ -1,4 +1,4 @@
-/* "pools": how much each may reserve, and what pinned ones are made of. */
+/* "pools": how much each may reserve, what pinned ones are made of, how devices' blocks are handed out. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,11 +101,11 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
         char path[KEY_PATH_MAX];
 
         if (!bytes && !fraction && !json_object_get(json, "min_bytes") &&
-            !json_object_get(json, "backing"))
+            !json_object_get(json, "backing") && !json_object_get(json, "ipc"))
                 reader_complain(
                         reader, up,
                         "nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
-                        "smaller one holds), \"min_bytes\", \"backing\"");
+                        "smaller one holds), \"min_bytes\", \"backing\", \"ipc\"");
         if (bytes) {
                 key_path(path, up, "max_bytes");
                 (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, allowed_sizes,
@@ -133,11 +133,26 @@ static void read_backing(struct reader *reader, const char *up, const json_t *js
                 reader_refuse(reader, path, backing, "backing", "\"memfd\", \"vmm\"");
 }
 
+static void read_ipc(struct reader *reader, const char *up, const json_t *json,
+                     struct pool_rule *rule)
+{
+        const json_t *ipc = json_object_get(json, "ipc");
+        char path[KEY_PATH_MAX];
+
+        if (!ipc)
+                return;
+        key_path(path, up, "ipc");
+        if (!json_object_get(json, "device"))
+                reader_complain(reader, path, "allowed for devices' pools only");
+        else if (!json_is_string(ipc) || device_ipc_parse(json_string_value(ipc), &rule->ipc))
+                reader_refuse(reader, path, ipc, "way to hand out blocks", "\"fd\", \"legacy\"");
+}
+
 static void read_rule(struct reader *reader, const char *up, const json_t *json,
                       struct pool_rule *rule)
 {
         static const char *const keys[] = {"device",    "pinned",  "max_bytes", "max_fraction",
-                                           "min_bytes", "backing", NULL};
+                                           "min_bytes", "backing", "ipc",       NULL};
         const json_t *device = json_object_get(json, "device");
         const json_t *pinned = json_object_get(json, "pinned");
         char path[KEY_PATH_MAX];
@@ -157,6 +172,7 @@ static void read_rule(struct reader *reader, const char *up, const json_t *json,
         read_limit(reader, up, json, rule);
         read_minimum(reader, up, json, rule);
         read_backing(reader, up, json, rule);
+        read_ipc(reader, up, json, rule);
 }
 
 static bool name_the_same(const struct pool_rule *a, const struct pool_rule *b)
@@ -200,4 +216,20 @@ void config_read_pools(struct reader *reader, const json_t *json, struct setting
         }
         settings->rules = rules;
         settings->n_rules = n;
+}
+
+void config_check_ipc(struct reader *reader, const struct settings *settings)
+{
+        for (size_t i = 0; i < settings->n_rules && !settings->says_user; i++) {
+                char up[KEY_PATH_MAX], path[KEY_PATH_MAX];
+
+                if (settings->rules[i].ipc != IPC_LEGACY)
+                        continue;
+                index_path(up, "pools", i);
+                key_path(path, up, "ipc");
+                reader_complain(
+                        reader, path,
+                        "whoever learns a CUDA IPC handle can open the memory: \"legacy\" is "
+                        "for one user, who must be named by \"user\"");
+        }
 }

@@ -41,6 +41,10 @@ bool reader_size(struct reader *reader, const char *path, const json_t *json, ui
                  const char *allowed, uint64_t *value);
 bool reader_fraction(struct reader *reader, const char *path, const json_t *json, double *value);
 
-/* config_pools.c, config_limits.c: the values of these two keys. */
+/* config_limits.c: a number, or the name of a user. */
+bool config_read_uid(struct reader *reader, const char *path, const json_t *json, uint32_t *uid);
+
+/* config_pools.c, config_limits.c: the values of these two keys; what must fit other ones. */
 void config_read_pools(struct reader *reader, const json_t *json, struct settings *settings);
+void config_check_ipc(struct reader *reader, const struct settings *settings);
 void config_read_limits(struct reader *reader, const json_t *json, struct settings *settings);

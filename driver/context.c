@@ -29,6 +29,18 @@ int context_device(const struct cuda *cuda, int *ret_ordinal)
         return r;
 }
 
+int context_make_own(const struct cuda *cuda, int ordinal)
+{
+        CUcontext context;
+        CUdevice device;
+        int r;
+
+        r = CUDA_CALL(cuda, cuDeviceGet, &device, ordinal);
+        if (!r)
+                r = CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &context, device);
+        return r ? r : CUDA_CALL(cuda, cuCtxSetCurrent, context);
+}
+
 int context_run(const struct cuda *cuda, uint64_t context,
                 int (*call)(const struct cuda *cuda, void *argument), void *argument)
 {

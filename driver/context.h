@@ -11,6 +11,10 @@ int context_current(const struct cuda *cuda, uint64_t *ret_context);
 /* The ordinal of the device that it is on; GPUMEM_E_NO_CONTEXT. */
 int context_device(const struct cuda *cuda, int *ret_ordinal);
 
+/* The device's primary context, kept for as long as the process lives and made current in the calling
+ * thread. */
+int context_make_own(const struct cuda *cuda, int ordinal);
+
 /* Runs one call with `context` current and puts back what was current before. */
 int context_run(const struct cuda *cuda, uint64_t context,
                 int (*call)(const struct cuda *cuda, void *argument), void *argument);

@@ -29,11 +29,16 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
  * are; without it they are memfds. Bits that a client does not know say how a block must be mapped:
  * it leaves such a pool alone. */
 #define PROTO_POOL_VMM        UINT32_C(1)
-#define PROTO_POOL_PROPERTIES UINT32_C(1)
+#define PROTO_POOL_LEGACY     UINT32_C(2) /* of a device: a block's fd says a CUDA IPC handle */
+#define PROTO_POOL_PROPERTIES UINT32_C(3)
+
+/* The sealed memfd of a legacy block. */
+#define PROTO_LEGACY_HANDLE_BYTES 64
 
 /* Features: a bit of HELLO that WELCOME says too is in force. */
 #define PROTO_FEATURE_REFUSED UINT64_C(1) /* a LEASE is answered by REFUSED, not by ERROR */
-#define PROTO_FEATURES        UINT64_C(1)
+#define PROTO_FEATURE_LEGACY  UINT64_C(2) /* pools may be PROTO_POOL_LEGACY */
+#define PROTO_FEATURES        UINT64_C(3)
 
 /* Why a LEASE was refused. */
 enum proto_refused {

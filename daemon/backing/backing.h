@@ -58,6 +58,9 @@ struct backing_block {
 
 int backing_device_new(const struct cuda *cuda, int ordinal, struct backing **ret_backing);
 
+/* The same by CUDA IPC handles, with a context of this process: its handle is an address there. */
+int backing_device_legacy_new(const struct cuda *cuda, int ordinal, struct backing **ret_backing);
+
 /* Memfds of a NUMA node's memory, of huge pages where there are some. `name` is copied. */
 int backing_pinned_new(int node, const char *name, struct backing **ret_backing);
 

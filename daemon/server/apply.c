@@ -92,12 +92,32 @@ static void check_backings(const struct server *server, const struct settings *s
         }
 }
 
+static void check_ipc(const struct server *server, const struct settings *settings)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                const struct pool_row *row = &server->pools[i].row;
+                bool is_legacy = row->properties & PROTO_POOL_LEGACY;
+
+                if (row->kind == GPUMEM_DEVICE &&
+                    is_legacy != (settings_ipc(settings, row) == IPC_LEGACY))
+                        log_warning(
+                                "%s: its \"ipc\" has changed; this takes effect when gpumemd is "
+                                "started again",
+                                row->name);
+        }
+        if (server->serves_one_user != settings->says_user ||
+            (settings->says_user && server->served_uid != settings->user))
+                log_warning(
+                        "\"user\" has changed; this takes effect when gpumemd is started again");
+}
+
 int server_apply(struct server *server, struct settings *settings)
 {
         int r = 0;
 
         server_check_rules(server, settings);
         check_backings(server, settings);
+        check_ipc(server, settings);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
                 uint64_t max_bytes = settings_pool_max(settings, &server->pools[i].row);
 

@@ -57,6 +57,8 @@ struct server {
         struct listener *listener;
         struct session_list sessions;
         struct user *users; /* table by uid */
+        bool serves_one_user;
+        uint32_t served_uid; /* that one */
         struct {
                 unsigned n_sessions, max_sessions;
                 unsigned n_in_flight, max_in_flight; /* fds sent and perhaps not yet received */

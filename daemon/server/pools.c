@@ -46,6 +46,28 @@ int pools_add(struct server *server, struct backing *take_backing, struct pool_r
         return 0;
 }
 
+/* What is lost, before anybody relies on it. */
+static void warn_of_legacy(const struct pool_row *row)
+{
+        log_warning(
+                "%s: \"ipc\" is \"legacy\": any user who learns a handle can open the memory; "
+                "what no program has open is lost when gpumemd ends, or is killed, and what one "
+                "has open cannot be opened by others then; memory that is given back stays in "
+                "use until the last program has closed it; and gpumemd has a CUDA context, which "
+                "costs some 500 MiB of the GPU (527 MiB on an H200)",
+                row->name);
+}
+
+static int back_device(const struct server_options *options, struct pool_row *row,
+                       struct backing **ret_backing)
+{
+        if (settings_ipc(options->settings, row) != IPC_LEGACY)
+                return backing_device_new(options->cuda, (int)row->place, ret_backing);
+        row->properties = PROTO_POOL_LEGACY;
+        warn_of_legacy(row);
+        return backing_device_legacy_new(options->cuda, (int)row->place, ret_backing);
+}
+
 static int add_device(struct server *server, const struct server_options *options, int ordinal)
 {
         struct pool_row row = {.kind = GPUMEM_DEVICE, .place = (uint32_t)ordinal};
@@ -56,11 +78,11 @@ static int add_device(struct server *server, const struct server_options *option
         r = device_describe(options->cuda, ordinal, &device);
         if (r)
                 return r;
-        r = backing_device_new(options->cuda, ordinal, &backing);
-        if (r)
-                return r;
         memcpy(row.uuid, device.uuid, sizeof(row.uuid));
         proto_put_text(row.name, sizeof(row.name), device.name);
+        r = back_device(options, &row, &backing);
+        if (r)
+                return r;
         row.n_capacity_bytes = device.n_bytes;
         row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;

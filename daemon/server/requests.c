@@ -65,6 +65,15 @@ static void welcome(struct session *session, uint32_t serial, int board_fd)
         session_send(session, &frame, MESSAGE_WELCOME, serial, fds, 2);
 }
 
+static void refuse_user(struct session *session, const struct frame *frame)
+{
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "this gpumemd leases memory to uid %u only",
+                       (unsigned)session->server->served_uid);
+        refuse(session, frame, GPUMEM_E_DENIED, text);
+}
+
 /* A client that speaks a later version speaks this one too. */
 static void take_hello(struct session *session, const struct frame *frame)
 {
@@ -73,6 +82,11 @@ static void take_hello(struct session *session, const struct frame *frame)
         struct client *client;
         int r;
 
+        if (!session_may_lease(session) && !session_sees_all(session)) {
+                refuse_user(session, frame);
+                session_end_connection(session);
+                return;
+        }
         memcpy(session->program, frame->hello.program, sizeof(session->program));
         session->features = frame->hello.features & PROTO_FEATURES;
         r = make_board(session, &board_fd);
@@ -93,6 +107,21 @@ static void take_hello(struct session *session, const struct frame *frame)
         welcome(session, frame->serial, board_fd);
 }
 
+/* What blocks of CUDA IPC handles cannot be. */
+static const char *not_for_legacy(const struct session *session, const struct frame *frame)
+{
+        const struct server *server = session->server;
+
+        if (frame->lease.pool >= server->n_pools ||
+            !(server->pools[frame->lease.pool].row.properties & PROTO_POOL_LEGACY))
+                return NULL;
+        if (!(session->features & PROTO_FEATURE_LEGACY))
+                return "this pool's blocks are CUDA IPC handles, which this client does not know";
+        return frame->lease.properties & PROTO_PROPERTY_SHAREABLE
+                       ? "memory of a pool whose \"ipc\" is \"legacy\" cannot be shared"
+                       : NULL;
+}
+
 static void take_lease(struct session *session, const struct frame *frame)
 {
         struct server *server = session->server;
@@ -111,9 +140,17 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .deadline_ns = now_ns + proto_wait_ms(frame->lease.wait_ms) * NS_PER_MS,
         };
 
+        if (!session_may_lease(session)) {
+                refuse_user(session, frame);
+                return;
+        }
         if (ask.properties & ~PROTO_PROPERTY_SHAREABLE) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED,
                        "RDMA and fabric blocks are not served by this version");
+                return;
+        }
+        if (not_for_legacy(session, frame)) {
+                refuse(session, frame, GPUMEM_E_UNSUPPORTED, not_for_legacy(session, frame));
                 return;
         }
         policy_lease(server->policy, session->client, &ask, now_ns);

@@ -109,6 +109,8 @@ static int set_up(struct server *server, const struct server_options *options)
 {
         int r;
 
+        server->serves_one_user = options->settings->says_user;
+        server->served_uid = options->settings->user;
         r = draw_incarnation(&server->incarnation);
         if (!r)
                 r = policy_new(&server->policy);

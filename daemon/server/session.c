@@ -207,6 +207,12 @@ void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool
         session_send_error(session, serial, GPUMEM_E_NO_POOL, text);
 }
 
+bool session_may_lease(const struct session *session)
+{
+        return !session->server->serves_one_user ||
+               session->peer.uid == session->server->served_uid;
+}
+
 bool session_sees_all(const struct session *session)
 {
         return session->peer.uid == 0 || session->peer.uid == geteuid();

@@ -59,6 +59,9 @@ void session_succeed(struct session *session, uint64_t n_held_bytes);
 /* The daemon ends: nothing is waited for any more. */
 void session_drop(struct session *session);
 
+/* Not where the daemon serves one user, and this is another. */
+bool session_may_lease(const struct session *session);
+
 /* Root and the daemon's own user may see and do what concerns every tenant. */
 bool session_sees_all(const struct session *session);
 

@@ -54,6 +54,11 @@ static bool says_backing(const struct pool_rule *rule)
         return rule->backing != PINNED_NOT_SAID;
 }
 
+static bool says_ipc(const struct pool_rule *rule)
+{
+        return rule->ipc != IPC_NOT_SAID;
+}
+
 /* Of the rules that say something about what is asked for. */
 static const struct pool_rule *find_rule(const struct settings *settings,
                                          const struct pool_row *row,
@@ -133,6 +138,24 @@ enum pinned_backing settings_pinned_backing(const struct settings *settings,
         if (settings->pinned_backing != PINNED_NOT_SAID)
                 return settings->pinned_backing;
         return rule ? rule->backing : PINNED_MEMFD;
+}
+
+enum device_ipc settings_ipc(const struct settings *settings, const struct pool_row *row)
+{
+        const struct pool_rule *rule = find_rule(settings, row, says_ipc);
+
+        return rule ? rule->ipc : IPC_FD;
+}
+
+int device_ipc_parse(const char *text, enum device_ipc *ret_ipc)
+{
+        if (strcmp(text, "fd") == 0)
+                *ret_ipc = IPC_FD;
+        else if (strcmp(text, "legacy") == 0)
+                *ret_ipc = IPC_LEGACY;
+        else
+                return -EINVAL;
+        return 0;
 }
 
 int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing)

@@ -27,6 +27,12 @@ enum pinned_backing {
         PINNED_VMM,      /* exportable memory of the driver, for clients that all use CUDA */
 };
 
+enum device_ipc {
+        IPC_NOT_SAID, /* fds, then */
+        IPC_FD,
+        IPC_LEGACY, /* CUDA IPC handles: for one user only */
+};
+
 struct pool_rule {
         enum pool_selector selector;
         uint32_t number; /* of the device, or of the NUMA node */
@@ -36,6 +42,7 @@ struct pool_rule {
         bool says_min;
         double max_fraction; /* of the memory that there is; 0: not said */
         enum pinned_backing backing;
+        enum device_ipc ipc;
 };
 
 struct settings {
@@ -45,6 +52,8 @@ struct settings {
         struct pool_rule *rules;            /* owned */
         size_t n_rules;
         struct limit_table *limits; /* owned; NULL: none */
+        bool says_user;
+        uint32_t user; /* the only one who leases memory */
 };
 
 #define SETTINGS_NULL        \
@@ -67,6 +76,13 @@ uint64_t settings_pool_min(const struct settings *settings, const struct pool_ro
  * node. Never PINNED_NOT_SAID. */
 enum pinned_backing settings_pinned_backing(const struct settings *settings,
                                             const struct pool_row *row);
+
+/* How a device's blocks are handed out: what the rule that names it says, else the rule for each
+ * device. Never IPC_NOT_SAID. */
+enum device_ipc settings_ipc(const struct settings *settings, const struct pool_row *row);
+
+/* "fd" or "legacy"; -EINVAL for anything else. */
+int device_ipc_parse(const char *text, enum device_ipc *ret_ipc);
 
 /* "memfd" or "vmm"; -EINVAL for anything else. */
 int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing);

@@ -81,6 +81,10 @@ void session_take_attach(struct session *session, const struct frame *frame)
         uint64_t n_bytes;
         int r;
 
+        if (!session_may_lease(session)) {
+                refuse(session, frame, GPUMEM_E_DENIED);
+                return;
+        }
         r = policy_attach(session->server->policy, session->client, &token, &lease, &n_bytes);
         if (r) {
                 refuse(session, frame, r);

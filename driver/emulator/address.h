@@ -15,16 +15,18 @@
 
 struct allocation;
 struct context;
+struct store;
 
-/* Who manages the range: the application (cuMemAddressReserve) or cuMemAlloc. */
-enum reservation_kind { RESERVATION_VIRTUAL, RESERVATION_LEGACY };
+/* Who manages the range: the application (cuMemAddressReserve), cuMemAlloc or cuIpcOpenMemHandle. */
+enum reservation_kind { RESERVATION_VIRTUAL, RESERVATION_LEGACY, RESERVATION_OPENED };
 
 struct reservation {
         struct interval range;
         enum reservation_kind kind;
         unsigned n_mappings;
-        struct context *context; /* of cuMemAlloc */
-        uint64_t n_requested;    /* of cuMemAlloc */
+        struct context *context; /* of the latter two */
+        uint64_t n_requested;    /* the same */
+        unsigned n_opens;        /* of cuIpcOpenMemHandle */
 };
 
 struct mapping {
@@ -46,7 +48,11 @@ CUresult reservation_free(enum reservation_kind kind, uint64_t base, uint64_t n_
 
 struct reservation *reservation_find_locked(uint64_t address);
 
-/* Some cuMemAlloc of that context, or NULL. */
+/* Where that process has opened that memory already in the context, or NULL. */
+struct reservation *reservation_of_opened_locked(const struct context *context,
+                                                 const struct store *store, uint64_t serial);
+
+/* Some cuMemAlloc, or cuIpcOpenMemHandle, of that context, or NULL. */
 struct reservation *reservation_of_context_locked(const struct context *context);
 
 /* Maps all of the allocation at `base`; the caller's count of it stays the caller's. */

@@ -102,6 +102,27 @@ CUresult allocation_import(int fd, struct allocation **ret_allocation)
         return CUDA_SUCCESS;
 }
 
+CUresult allocation_open_offered(unsigned device, uint64_t base, uint64_t serial,
+                                 struct allocation **ret_allocation)
+{
+        struct store *store = emulator_store(device);
+        struct allocation *allocation;
+        struct store_hold hold;
+        int r = store_open(store, base, serial, &hold);
+        CUresult result = r == -ENOENT ? CUDA_ERROR_INVALID_VALUE : emulator_result(r);
+
+        if (result == CUDA_SUCCESS)
+                result = allocation_open(store, &hold, &allocation);
+        if (result != CUDA_SUCCESS)
+                return result;
+        allocation->origin = ALLOCATION_OPENED;
+        allocation->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        allocation->properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE,
+                                                          .id = (int)device};
+        *ret_allocation = allocation;
+        return CUDA_SUCCESS;
+}
+
 struct allocation *allocation_ref(struct allocation *allocation)
 {
         (void)__atomic_add_fetch(&allocation->refs, 1, __ATOMIC_RELAXED);

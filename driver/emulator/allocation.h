@@ -11,7 +11,7 @@
 
 #include "driver/emulator/store.h"
 
-enum allocation_origin { ALLOCATION_CREATED, ALLOCATION_IMPORTED };
+enum allocation_origin { ALLOCATION_CREATED, ALLOCATION_IMPORTED, ALLOCATION_OPENED };
 
 struct allocation {
         unsigned refs;
@@ -30,6 +30,11 @@ CUresult allocation_new(struct store *store, const CUmemAllocationProp *properti
 
 /* The memory behind somebody's fd, which stays the caller's. */
 CUresult allocation_import(int fd, struct allocation **ret_allocation);
+
+/* What another process has offered (store.h), of the device with that number. CUDA_ERROR_INVALID_VALUE:
+ * nothing there is offered. */
+CUresult allocation_open_offered(unsigned device, uint64_t base, uint64_t serial,
+                                 struct allocation **ret_allocation);
 
 struct allocation *allocation_ref(struct allocation *allocation);
 struct allocation *allocation_unref(struct allocation *allocation);

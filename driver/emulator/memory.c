@@ -9,7 +9,7 @@
 #include "driver/emulator/emulator.h"
 
 /* Memory of cuMemAlloc can be reached from every device. */
-static CUresult access_all(uint64_t base, uint64_t n_bytes)
+static CUresult access_all(enum reservation_kind kind, uint64_t base, uint64_t n_bytes)
 {
         CUresult r = CUDA_SUCCESS;
 
@@ -18,32 +18,30 @@ static CUresult access_all(uint64_t base, uint64_t n_bytes)
                         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)i},
                         .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
-                r = mapping_set_access(RESERVATION_LEGACY, base, n_bytes, &access, 1);
+                r = mapping_set_access(kind, base, n_bytes, &access, 1);
         }
         return r;
 }
 
-static CUresult memory_map(struct context *context, uint64_t n_requested, uint64_t n_bytes,
-                           struct allocation *allocation, CUdeviceptr *ret_address)
+CUresult memory_map(const struct reservation *like, struct allocation *allocation,
+                    CUdeviceptr *ret_address)
 {
-        const struct reservation like = {
-                .kind = RESERVATION_LEGACY, .context = context, .n_requested = n_requested};
+        uint64_t base, n_bytes = allocation->hold.n_bytes;
         struct reservation *reservation;
-        uint64_t base;
         CUresult r;
 
-        r = reservation_new(&like, n_bytes, 0, 0, &reservation);
+        r = reservation_new(like, n_bytes, 0, 0, &reservation);
         if (r != CUDA_SUCCESS)
                 return r;
         base = reservation->range.base;
-        r = mapping_new(RESERVATION_LEGACY, base, allocation);
+        r = mapping_new(like->kind, base, allocation);
         if (r == CUDA_SUCCESS) {
-                r = access_all(base, n_bytes);
+                r = access_all(like->kind, base, n_bytes);
                 if (r != CUDA_SUCCESS)
-                        (void)mapping_free(RESERVATION_LEGACY, base, n_bytes);
+                        (void)mapping_free(like->kind, base, n_bytes);
         }
         if (r != CUDA_SUCCESS) {
-                (void)reservation_free(RESERVATION_LEGACY, base, n_bytes);
+                (void)reservation_free(like->kind, base, n_bytes);
                 return r;
         }
         *ret_address = base;
@@ -54,13 +52,13 @@ EMULATOR_API CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret_address, size_t n_requ
 {
         CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                           .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+        struct reservation like = {.kind = RESERVATION_LEGACY, .n_requested = n_requested};
         struct allocation *allocation;
-        struct context *context;
         uint64_t n_bytes;
         CUresult r = emulator_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
-                r = context_get(&context);
+                r = context_get(&like.context);
         if (r != CUDA_SUCCESS)
                 return r;
         if (!ret_address)
@@ -71,11 +69,11 @@ EMULATOR_API CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret_address, size_t n_requ
                 return CUDA_ERROR_INVALID_VALUE;
         if (size_round_up(n_requested, EMULATOR_GRANULE, &n_bytes))
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        properties.location.id = (int)context->device;
-        r = allocation_new(emulator_store(context->device), &properties, n_bytes, &allocation);
+        properties.location.id = (int)like.context->device;
+        r = allocation_new(emulator_store(like.context->device), &properties, n_bytes, &allocation);
         if (r != CUDA_SUCCESS)
                 return r;
-        r = memory_map(context, n_requested, n_bytes, allocation, ret_address);
+        r = memory_map(&like, allocation, ret_address);
         (void)allocation_unref(allocation);
         return r;
 }
@@ -96,12 +94,12 @@ static CUresult memory_find(CUdeviceptr address, struct reservation *ret_copy)
         return r;
 }
 
-static CUresult memory_free(const struct interval *range)
+CUresult memory_free(const struct reservation *memory)
 {
-        CUresult r = mapping_free(RESERVATION_LEGACY, range->base, range->n_bytes);
+        const struct interval *range = &memory->range;
+        CUresult r = mapping_free(memory->kind, range->base, range->n_bytes);
 
-        return r == CUDA_SUCCESS ? reservation_free(RESERVATION_LEGACY, range->base, range->n_bytes)
-                                 : r;
+        return r == CUDA_SUCCESS ? reservation_free(memory->kind, range->base, range->n_bytes) : r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
@@ -119,21 +117,21 @@ EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
         /* Not before all work of its context is over, whether that uses it or not. */
         if (r == CUDA_SUCCESS)
                 r = context_wait(reservation.context);
-        return r == CUDA_SUCCESS ? memory_free(&reservation.range) : r;
+        return r == CUDA_SUCCESS ? memory_free(&reservation) : r;
 }
 
 void memory_context_ended(const struct context *context)
 {
         const struct reservation *reservation;
-        struct interval range;
+        struct reservation copy;
 
         do {
                 emulator_lock();
                 reservation = reservation_of_context_locked(context);
                 if (reservation)
-                        range = reservation->range;
+                        copy = *reservation;
                 emulator_unlock();
-        } while (reservation && memory_free(&range) == CUDA_SUCCESS);
+        } while (reservation && memory_free(&copy) == CUDA_SUCCESS);
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemGetInfo(size_t *ret_free, size_t *ret_total)

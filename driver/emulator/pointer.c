@@ -12,13 +12,14 @@
 struct pointer {
         enum { POINTER_DEVICE, POINTER_VIRTUAL, POINTER_HOST } kind;
         uint64_t address;
-        struct interval range;   /* reservation, cuMemAlloc or registration */
+        struct interval range;   /* reservation, cuMemAlloc, what was opened, or registration */
         struct interval mapping; /* empty: nothing is mapped there */
         struct context *context;
         int device;
         CUmemAllocationProp properties;
         uint64_t block_id;
         uint8_t access;
+        bool is_opened; /* another process's */
 };
 
 static bool host_describe(const struct host_range *host, struct pointer *ret)
@@ -41,10 +42,11 @@ static bool describe_locked(uint64_t address, struct pointer *ret)
 
         if (!reservation)
                 return host_describe(host_find_locked(address), ret);
-        ret->kind = reservation->kind == RESERVATION_LEGACY ? POINTER_DEVICE : POINTER_VIRTUAL;
+        ret->kind = reservation->kind == RESERVATION_VIRTUAL ? POINTER_VIRTUAL : POINTER_DEVICE;
+        ret->is_opened = reservation->kind == RESERVATION_OPENED;
         ret->range = reservation->range;
         ret->context = reservation->context;
-        if (reservation->kind == RESERVATION_LEGACY)
+        if (reservation->kind != RESERVATION_VIRTUAL)
                 ret->range.n_bytes = reservation->n_requested;
         if (!mapping)
                 return true;
@@ -149,7 +151,7 @@ static CUresult answer(const struct pointer *pointer, CUpointer_attribute attrib
         case CU_POINTER_ATTRIBUTE_MAPPED:
                 return answer_bool(data, pointer->mapping.n_bytes);
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-                return answer_bool(data, pointer->kind == POINTER_DEVICE);
+                return answer_bool(data, pointer->kind == POINTER_DEVICE && !pointer->is_opened);
         default:
                 return answer_mapped(pointer, attribute, data);
         }

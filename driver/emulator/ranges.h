@@ -14,7 +14,7 @@
  * capacity times log2 of the ratio of sizes, below 22 for 4 TiB: 64 times can never run short. */
 #define RANGES_ADDRESS_FACTOR 64
 
-enum { RANGE_RDMA_CAPABLE = 1, RANGE_EXPORTABLE = 2 };
+enum { RANGE_RDMA_CAPABLE = 1, RANGE_EXPORTABLE = 2, RANGE_OFFERED = 4 };
 
 struct range {
         uint64_t base;

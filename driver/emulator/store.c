@@ -189,11 +189,11 @@ static bool has_room(struct store *store, uint64_t n_bytes)
 }
 
 /* The description's file position says where its range begins, to whoever receives the fd. */
-static int range_open(struct store *store, uint64_t base, uint64_t n_bytes, int *ret_fd)
+static int range_open(struct store *store, uint64_t base, uint64_t n_bytes, short type, int *ret_fd)
 {
         CLEANUP(closep)
         int fd = openat(store->directory_fd, store->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        struct flock lock = lock_of(F_WRLCK, base, n_bytes);
+        struct flock lock = lock_of(type, base, n_bytes);
 
         if (fd < 0 || lseek(fd, (off_t)base, SEEK_SET) < 0 || fcntl(fd, F_OFD_SETLK, &lock) < 0)
                 return err_errno();
@@ -214,7 +214,7 @@ static int create_locked(struct store *store, uint64_t n_bytes, uint32_t flags,
                 return -ENOMEM;
         r = ranges_find_gap(store->ranges, n_bytes, &base);
         if (!r)
-                r = range_open(store, base, n_bytes, &fd);
+                r = range_open(store, base, n_bytes, F_WRLCK, &fd);
         if (!r)
                 r = ranges_insert(store->ranges, base, n_bytes, flags, &range);
         if (r)
@@ -275,6 +275,62 @@ int store_adopt(struct store *store, int fd, struct store_hold *ret_hold)
                 return -EINVAL;
         store_lock(store);
         r = adopt_locked(store, fd, ret_hold);
+        store_unlock(store);
+        return r;
+}
+
+static int offer_locked(struct store *store, struct store_hold *hold)
+{
+        struct flock shared = lock_of(F_RDLCK, hold->base, hold->n_bytes - 1);
+        struct range *range = ranges_find(store->ranges, hold->base);
+
+        if (!range || range->serial != hold->serial)
+                return -EINVAL;
+        if (fcntl(hold->fd, F_OFD_SETLK, &shared) < 0)
+                return err_errno();
+        range->flags |= RANGE_OFFERED;
+        return 0;
+}
+
+int store_offer(struct store *store, struct store_hold *hold)
+{
+        int r;
+
+        store_lock(store);
+        r = offer_locked(store, hold);
+        store_unlock(store);
+        return r;
+}
+
+static int open_locked(struct store *store, uint64_t base, uint64_t serial,
+                       struct store_hold *ret_hold)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct range *range = ranges_find(store->ranges, base);
+        int r;
+
+        if (!range || range->serial != serial || !(range->flags & RANGE_OFFERED) ||
+            !is_locked(store->probe_fd, base + range->n_bytes - 1, 1))
+                return -ENOENT;
+        r = range_open(store, base, range->n_bytes - 1, F_RDLCK, &fd);
+        if (r)
+                return r;
+        range->n_holders++;
+        *ret_hold = (struct store_hold){.fd = steal_fd(&fd),
+                                        .base = base,
+                                        .n_bytes = range->n_bytes,
+                                        .serial = serial,
+                                        .flags = range->flags};
+        return 0;
+}
+
+int store_open(struct store *store, uint64_t base, uint64_t serial, struct store_hold *ret_hold)
+{
+        int r;
+
+        store_lock(store);
+        r = open_locked(store, base, serial, ret_hold);
         store_unlock(store);
         return r;
 }

@@ -4,6 +4,8 @@
  *
  * Who owns what: a range is opened as an open file description of its own, which holds a lock
  * on it. Every fd, mapping and message in flight that refers to that description keeps the lock.
+ * The lock of a range that is offered is shared, but for its last byte, which stays its owner's:
+ * others lock the rest of it by descriptions of their own, while that byte is locked.
  * A range that nobody locks is free: its bytes are punched out, so that the next owner reads
  * zeros. So the kernel does the accounting, also for the killed.
  *
@@ -62,6 +64,14 @@ bool store_knows(const struct store *store, int fd);
 /* A further hold on the range that the fd's description has locked; `fd` stays the caller's.
  * -EINVAL: it has none. */
 int store_adopt(struct store *store, int fd, struct store_hold *ret_hold);
+
+/* From now on whoever knows base and serial may open the range, as long as this hold is there. Only
+ * the hold that it was created with can offer it. */
+int store_offer(struct store *store, struct store_hold *hold);
+
+/* A hold of its own on a range that another process has offered. -ENOENT: it does not offer it, or no
+ * longer. */
+int store_open(struct store *store, uint64_t base, uint64_t serial, struct store_hold *ret_hold);
 
 /* Lets go; all mappings that were made for this hold must be gone. */
 void store_release(struct store *store, struct store_hold *hold);

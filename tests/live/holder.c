@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "driver/cuda.h"
+#include "driver/legacy.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
@@ -72,6 +73,13 @@ static atomic_uint n_driver_calls;
                 return __real_##name(__VA_ARGS__);    \
         }
 
+COUNTED(legacy_open,
+        (const struct cuda *cuda, const struct legacy_handle *handle, uint64_t n_bytes,
+         uint64_t *ret_address),
+        cuda, handle, n_bytes, ret_address)
+COUNTED(legacy_close_in,
+        (const struct cuda *cuda, uint64_t context, uint64_t address, unsigned n_times), cuda,
+        context, address, n_times)
 COUNTED(vmm_import, (const struct cuda *cuda, int fd, uint64_t *ret_handle), cuda, fd, ret_handle)
 COUNTED(vmm_map,
         (const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes, uint64_t handle),

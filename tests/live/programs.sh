@@ -205,15 +205,32 @@ ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes ef
         "$place/gpumemd.log"
 ok "SIGHUP: a backing that is the same is not spoken of" \
         said 1 "" grep "backing has changed" "$place/gpumemd.log"
-config '{"pools": [{"device": '"$last"', "max_bytes": "32MiB"}, {"pinned": "all", "backing": "vmm"}]}'
+config '{"user": 77, "pools": [{"device": '"$last"', "max_bytes": "32MiB", "ipc": "legacy"},
+                               {"pinned": "all", "backing": "vmm"}]}'
 kill -HUP "$daemon"
 ok "SIGHUP: a backing does not change" \
         wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"
+ipc_and_user_stay() {
+        wait_until 20 grep -q 'its "ipc" has changed; this takes effect when' "$place/gpumemd.log" &&
+                wait_until 20 grep -q '"user" has changed; this takes effect when' "$place/gpumemd.log"
+}
+ok "SIGHUP: ipc and user do not change" ipc_and_user_stay
 ok "SIGHUP: it serves" gpumemctl stats
 ok "stats shows the new limit" said 0 "32.00 MiB" gpumemctl stats
 status=0
 stop_daemon || status=$?
 ok "SIGTERM ends it in order" equal "$status" 0
+
+echo '{"pools": [{"device": 0, "ipc": "legacy"}]}' >"$place/legacy.conf"
+ok "legacy CUDA IPC without a user" said 2 'must be named by "user"' \
+        env gpumemd --config "$place/legacy.conf"
+ok "legacy CUDA IPC without a user: --check-config" said 2 'must be named by "user"' \
+        env gpumemd --check-config "$place/legacy.conf"
+config '{"user": '"$(id -u)"', "pools": [{"device": 0, "ipc": "legacy"}]}'
+start_daemon --config "$place/gpumemd.conf"
+ok "legacy CUDA IPC: what is lost is said" \
+        grep -q '"ipc" is "legacy": any user who learns a handle can open' "$place/gpumemd.log"
+stop_daemon
 
 start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
 kill -STOP "$daemon"

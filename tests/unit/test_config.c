@@ -14,8 +14,9 @@
 #include "tests/suite.h"
 
 #define TEXT_MAX 8192
-#define POOL_KEYS \
-        "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\""
+#define POOL_KEYS                                                                               \
+        "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\", " \
+        "\"ipc\""
 #define SIZES "2MiB and more, as bytes or a text with a unit: \"12GiB\""
 
 static char path[64];
@@ -98,14 +99,15 @@ static const struct {
         {"{\"log\": \"info\",\n \"log\": \"info\"}",
          "@:2:6: duplicate object key near '\"log\"'\n"},
         {"{} x", "@:1:4: end of file expected near 'x'\n"},
-        {"[]", "@: [] is no object; allowed: \"socket\", \"cuda_library\", \"log\", \"pools\", "
-               "\"limits\"\n"},
+        {"[]",
+         "@: [] is no object; allowed: \"socket\", \"cuda_library\", \"log\", \"user\", \"pools\", "
+         "\"limits\"\n"},
         {"{\"sockets\": 1}", "@: sockets: this key is unknown; allowed: \"socket\", "
-                             "\"cuda_library\", \"log\", \"pools\", \"limits\"\n"},
+                             "\"cuda_library\", \"log\", \"user\", \"pools\", \"limits\"\n"},
         /* Control characters do not reach a terminal, whatever their names; other characters do. */
         {"{\"a\\u001b[31m\\n\\u007f\\u009bz\\u00e9\": 1}",
          "@: a?[31m????z\u00e9: this key is unknown; allowed: \"socket\", \"cuda_library\", "
-         "\"log\", \"pools\", \"limits\"\n"},
+         "\"log\", \"user\", \"pools\", \"limits\"\n"},
         {"{\"log\": \"a\x7f\"}", "@: log: \"a?\" is no level; allowed: \"error\", \"warning\", "
                                  "\"info\", \"debug\"\n"},
         {"{\"log\": \x01", "@:1:9: invalid token near '?'\n"},
@@ -136,7 +138,7 @@ static const struct {
          "@: pools[0]: two pools; allowed: one of \"device\" and \"pinned\"\n"},
         {"{\"pools\": [{\"device\": 0}]}", "@: pools[0]: nothing is said of it; allowed: "
                                            "\"max_bytes\", \"max_fraction\" (the smaller one "
-                                           "holds), \"min_bytes\", \"backing\"\n"},
+                                           "holds), \"min_bytes\", \"backing\", \"ipc\"\n"},
         {"{\"pools\": [{\"device\": \"GPU-12\", \"max_fraction\": 1}]}",
          "@: pools[0].device: \"GPU-12\" is no device; allowed: an index, a UUID as nvidia-smi -L "
          "prints it, or \"all\"\n"},
@@ -156,6 +158,16 @@ static const struct {
          "@: pools[0].backing: \"paper\" is no backing; allowed: \"memfd\", \"vmm\"\n"},
         {"{\"pools\": [{\"device\": 0, \"backing\": \"vmm\"}]}",
          "@: pools[0].backing: allowed for pinned pools only\n"},
+        {"{\"user\": 7, \"pools\": [{\"device\": 0, \"ipc\": \"cuda\"}]}",
+         "@: pools[0].ipc: \"cuda\" is no way to hand out blocks; allowed: \"fd\", \"legacy\"\n"},
+        {"{\"user\": 7, \"pools\": [{\"pinned\": 0, \"ipc\": \"legacy\"}]}",
+         "@: pools[0].ipc: allowed for devices' pools only\n"},
+        {"{\"pools\": [{\"device\": 0, \"ipc\": \"fd\"}, {\"device\": 1, \"ipc\": \"legacy\"}]}",
+         "@: pools[1].ipc: whoever learns a CUDA IPC handle can open the memory: \"legacy\" is for "
+         "one "
+         "user, who must be named by \"user\"\n"},
+        {"{\"user\": \"no such user\"}",
+         "@: user: \"no such user\" is no user; allowed: a uid, or the name of a user\n"},
         {"{\"limits\": {\"clients\": {}}}",
          "@: limits.clients: this key is unknown; allowed: \"client\", \"tenant\", \"tenants\"\n"},
         {"{\"limits\": {\"client\": {\"leases\": \"many\"}}}",
@@ -180,7 +192,8 @@ static const struct {
          "@: limits.tenants[1].uid: uid 0 has its limits from an entry before\n"},
         /* Not the first only. */
         {"{\"log\": 1, \"pools\": [{\"device\": 0, \"max_bytes\": 1}, {\"x\": 1}], \"y\": 2}",
-         "@: y: this key is unknown; allowed: \"socket\", \"cuda_library\", \"log\", \"pools\", "
+         "@: y: this key is unknown; allowed: \"socket\", \"cuda_library\", \"log\", \"user\", "
+         "\"pools\", "
          "\"limits\"\n"
          "@: log: 1 is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n"
          "@: pools[0].max_bytes: 1 is no size; allowed: " SIZES "\n"
@@ -188,7 +201,7 @@ static const struct {
          "@: pools[1]: no pool; allowed: one of \"device\" and \"pinned\"\n"
          "@: pools[1]: nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
          "smaller one "
-         "holds), \"min_bytes\", \"backing\"\n"},
+         "holds), \"min_bytes\", \"backing\", \"ipc\"\n"},
 };
 
 START_TEST(what_is_wrong_is_said_exactly)
@@ -267,6 +280,33 @@ static enum pinned_backing backing_of(const struct config *config, uint32_t node
 
         return settings_pinned_backing(&config->settings, &row);
 }
+
+static enum device_ipc ipc_of(const struct config *config, uint32_t device)
+{
+        struct pool_row row = {.kind = GPUMEM_DEVICE, .place = device, .n_capacity_bytes = GIB};
+
+        return settings_ipc(&config->settings, &row);
+}
+
+START_TEST(blocks_are_handed_out_as_is_said)
+{
+        struct config config = must_load("{\"user\": \"root\","
+                                         " \"pools\": [{\"device\": \"all\", \"ipc\": \"legacy\"},"
+                                         "             {\"device\": 1, \"max_fraction\": 0.5},"
+                                         "             {\"device\": 2, \"ipc\": \"fd\"}]}");
+        struct config none = must_load("{}");
+
+        ck_assert(config.settings.says_user);
+        ck_assert_uint_eq(config.settings.user, 0);
+        ck_assert_int_eq(ipc_of(&config, 0), IPC_LEGACY);
+        ck_assert_int_eq(ipc_of(&config, 1), IPC_LEGACY);
+        ck_assert_int_eq(ipc_of(&config, 2), IPC_FD);
+        ck_assert(!none.settings.says_user);
+        ck_assert_int_eq(ipc_of(&none, 0), IPC_FD);
+        config_deinit(&none);
+        config_deinit(&config);
+}
+END_TEST
 
 /* A rule that says nothing about one thing leaves it to the rule for each node. */
 START_TEST(backing_and_limit_are_said_apart)
@@ -400,6 +440,7 @@ int main(void)
         tcase_add_test(tests, texts_are_taken);
         tcase_add_test(tests, the_nearest_rule_counts);
         tcase_add_test(tests, backing_and_limit_are_said_apart);
+        tcase_add_test(tests, blocks_are_handed_out_as_is_said);
         tcase_add_test(tests, minima_are_taken);
         tcase_add_test(tests, limits_are_taken);
         tcase_add_test(tests, files_that_are_none);

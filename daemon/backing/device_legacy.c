@@ -1,0 +1,83 @@
+/* Blocks of device memory that are known by CUDA IPC handles: cuMemAlloc in a context of this process,
+ * made with the first block, on the pool's worker, and kept until the process ends. What clients are given
+ * is a sealed memfd that says the handle. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/memfd.h"
+#include "daemon/backing/backing.h"
+#include "driver/context.h"
+#include "driver/legacy.h"
+
+struct legacy_backing {
+        struct backing backing;
+        const struct cuda *cuda;
+        int ordinal;
+        bool has_context;
+};
+
+static int make_context(struct legacy_backing *self)
+{
+        int r = self->has_context ? 0 : context_make_own(self->cuda, self->ordinal);
+
+        self->has_context = self->has_context || r == 0;
+        return r;
+}
+
+static int legacy_backing_create(struct backing *backing, struct backing_block *block,
+                                 char ret_failure[static BACKING_FAILURE_MAX])
+{
+        struct legacy_backing *self = CONTAINER_OF(backing, struct legacy_backing, backing);
+        struct legacy_handle handle;
+        int r;
+
+        r = make_context(self);
+        if (!r)
+                r = legacy_create(self->cuda, block->n_bytes, &block->handle, &handle);
+        if (r) {
+                (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "%s", cuda_failure());
+                return r;
+        }
+        r = memfd_new_constant("gpumem-handle", handle.bytes, sizeof(handle.bytes), &block->fd);
+        if (r) {
+                (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "no memfd: %s", strerror(-r));
+                (void)legacy_free(self->cuda, block->handle);
+        }
+        return r;
+}
+
+static void legacy_backing_release(struct backing *backing, struct backing_block *block)
+{
+        struct legacy_backing *self = CONTAINER_OF(backing, struct legacy_backing, backing);
+
+        closep(&block->fd);
+        if (legacy_free(self->cuda, block->handle))
+                log_error("device %d: %s", self->ordinal, cuda_failure());
+        block->handle = 0;
+}
+
+static struct backing *legacy_backing_free(struct backing *backing)
+{
+        free(CONTAINER_OF(backing, struct legacy_backing, backing));
+        return NULL;
+}
+
+int backing_device_legacy_new(const struct cuda *cuda, int ordinal, struct backing **ret_backing)
+{
+        struct legacy_backing *self = calloc(1, sizeof(*self));
+
+        if (!self)
+                return -ENOMEM;
+        self->backing = (struct backing){.create = legacy_backing_create,
+                                         .release = legacy_backing_release,
+                                         .free = legacy_backing_free};
+        self->cuda = cuda;
+        self->ordinal = ordinal;
+        *ret_backing = &self->backing;
+        return 0;
+}

@@ -1,0 +1,13 @@
+/* A gpumemd whose device pools are of CUDA IPC handles. Failures end the test. */
+#pragma once
+
+#include "tests/live/daemon.h"
+
+/* Of each device's pool. */
+#define LEGACY_POOL_TEXT "256MiB"
+
+/* Leases memory to that user only. */
+void legacy_start(struct daemon *daemon, const char *emulator, unsigned uid);
+
+/* The next one after daemon_kill. */
+void legacy_restart(struct daemon *daemon);

@@ -1,0 +1,195 @@
+/* What a gpumemd with pools of CUDA IPC handles refuses: what such blocks cannot do, and everybody but the
+ * one user that it serves. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "proto/address.h"
+#include "proto/wire.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/legacy_world.h"
+#include "tests/suite.h"
+
+#define STRANGER 65533
+
+static struct daemon gpumemd;
+static struct gpumem_client *client;
+static struct gpu *gpus[2];
+static unsigned n_gpus;
+
+static void start_for(unsigned uid)
+{
+        legacy_start(&gpumemd, "devices=2,bytes=512MiB", uid);
+        n_gpus = machine_n_devices();
+        for (unsigned i = 0; i < n_gpus; i++)
+                ck_assert_int_eq(gpu_new((int)i, &gpus[i]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_for(geteuid());
+}
+
+static void start_for_a_stranger(void)
+{
+        start_for(STRANGER);
+}
+
+static void stop(void)
+{
+        gpumem_disconnect(client);
+        daemon_await(FIGURE_charged, 0);
+        for (unsigned i = 0; i < n_gpus; i++)
+                gpu_free(gpus[i]);
+        daemon_stop(&gpumemd);
+}
+
+static int try_alloc(uint64_t n_bytes, uint32_t flags)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .place = 0,
+                                         .n_bytes = n_bytes,
+                                         .flags = flags};
+        void *pointer;
+        int r = gpumem_alloc(client, &request, &pointer);
+
+        return r ? r : gpumem_free_sync(client, pointer);
+}
+
+START_TEST(it_cannot_be_shared)
+{
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(4 * MIB, GPUMEM_SHAREABLE), GPUMEM_E_UNSUPPORTED);
+        ck_assert_int_eq(try_alloc(4 * MIB, 0), 0);
+}
+END_TEST
+
+START_TEST(it_needs_a_context_of_its_device)
+{
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(4 * MIB, 0), GPUMEM_E_NO_CONTEXT);
+        if (n_gpus > 1) {
+                ck_assert_int_eq(gpu_use(gpus[1]), 0);
+                ck_assert_int_ne(try_alloc(4 * MIB, 0), 0);
+        }
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(4 * MIB, 0), 0);
+}
+END_TEST
+
+static int connect_raw(void)
+{
+        struct sockaddr_un address;
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        ck_assert_int_eq(address_to_connect(gpumemd.socket, &address), 0);
+        ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+        return fd;
+}
+
+static struct frame call(int fd, struct frame *request, enum message_kind kind)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct proto_reason reason;
+        struct frame reply;
+
+        proto_seal(request, kind, 1, 0);
+        ck_assert_int_eq(wire_send(fd, request, NULL), 0);
+        ck_assert_int_eq(wire_receive(fd, FROM_DAEMON, &reply, &fds, &reason), 0);
+        return reply;
+}
+
+static struct frame say_hello(int fd, uint64_t features)
+{
+        struct frame hello = FRAME_NULL;
+
+        hello.hello = (struct message_hello){
+                .magic = PROTO_MAGIC, .version = PROTO_VERSION, .features = features};
+        return call(fd, &hello, MESSAGE_HELLO);
+}
+
+START_TEST(a_client_that_does_not_know_it_is_told)
+{
+        struct frame lease = FRAME_NULL, reply;
+        int fd = connect_raw();
+
+        ck_assert_uint_eq(say_hello(fd, PROTO_FEATURE_REFUSED).kind, MESSAGE_WELCOME);
+        lease.lease.n_bytes = 4 * MIB;
+        reply = call(fd, &lease, MESSAGE_LEASE);
+        ck_assert_uint_eq(reply.kind, MESSAGE_ERROR);
+        ck_assert_int_eq(reply.error.code, GPUMEM_E_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(reply.error.text, "CUDA IPC"));
+        closep(&fd);
+}
+END_TEST
+
+/* Whoever administers the daemon connects; nobody but the user has memory of it, of any pool. */
+START_TEST(who_is_not_the_user_gets_nothing)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_PINNED,
+                                         .place = GPUMEM_NEAREST,
+                                         .n_bytes = 4 * MIB};
+        void *pointer;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(4 * MIB, 0), GPUMEM_E_DENIED);
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DENIED);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
+}
+END_TEST
+
+/* Started by root only. */
+START_TEST(who_is_neither_user_nor_administrator_is_turned_away)
+{
+        pid_t pid;
+        int status;
+
+        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
+        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        pid = fork();
+        ck_assert_int_ge(pid, 0);
+        if (pid == 0) {
+                struct frame reply;
+
+                if (setresuid(STRANGER, STRANGER, STRANGER))
+                        _exit(2);
+                reply = say_hello(connect_raw(), PROTO_FEATURES);
+                _exit(reply.kind == MESSAGE_ERROR && reply.error.code == GPUMEM_E_DENIED ? 0 : 1);
+        }
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("legacy_refusals");
+        TCase *ours = tcase_create("ours"), *others = tcase_create("others");
+
+        tcase_set_timeout(ours, 120);
+        tcase_add_checked_fixture(ours, start, stop);
+        tcase_add_test(ours, it_cannot_be_shared);
+        tcase_add_test(ours, it_needs_a_context_of_its_device);
+        tcase_add_test(ours, a_client_that_does_not_know_it_is_told);
+        if (geteuid() == 0)
+                tcase_add_test(ours, who_is_neither_user_nor_administrator_is_turned_away);
+        suite_add_tcase(suite, ours);
+        tcase_set_timeout(others, 120);
+        tcase_add_checked_fixture(others, start_for_a_stranger, stop);
+        tcase_add_test(others, who_is_not_the_user_gets_nothing);
+        suite_add_tcase(suite, others);
+        return run_suite(suite);
+}
