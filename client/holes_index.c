@@ -110,7 +110,7 @@ static inline four choose(four mask, four yes, four no)
 /* A start and its class, to be compared together. */
 static inline int64_t pair(four starts, four classes, unsigned lane)
 {
-        return ((int64_t)starts[lane] << 32) | classes[lane];
+        return (int64_t)starts[lane] * (INT64_C(1) << 32) + classes[lane];
 }
 
 static inline int64_t least(int64_t one, int64_t other)
