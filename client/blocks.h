@@ -55,6 +55,9 @@ int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                             uint32_t wait_ms);
 
+/* Room for a larger block was kept: the rest is given up. */
+void leased_shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes);
+
 /* Gives up addresses where nothing is mapped. */
 void leased_cancel(struct pool *pool, struct leased *leased);
 

@@ -10,6 +10,7 @@
 #include "gpumem.h"
 #include "proto/board.h"
 #include "tests/live/daemon.h"
+#include "tests/live/links.h"
 #include "tests/suite.h"
 
 /* Of 256 MiB, so that the pool is in nobody's way. */
@@ -64,18 +65,10 @@ static void leave(struct keeper *keeper)
 
 static int try_lease(struct keeper *keeper, uint64_t n_bytes, struct message_leased *ret_leased)
 {
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        int r;
+        const struct message_lease wanted = {
+                .n_bytes = n_bytes, .pool = keeper->pool, .flags = PROTO_LEASE_KEEPS};
 
-        request.lease.n_bytes = n_bytes;
-        request.lease.pool = keeper->pool;
-        request.lease.flags = PROTO_LEASE_KEEPS;
-        r = link_call(keeper->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
-        if (!r)
-                *ret_leased = reply.leased;
-        fdset_deinit(&fds);
-        return r;
+        return lease_over(keeper->link, &wanted, ret_leased);
 }
 
 static struct message_leased lease(struct keeper *keeper, uint64_t n_bytes)
@@ -96,36 +89,14 @@ static void must_be_refused(struct keeper *keeper, uint64_t n_bytes, const char 
         ck_assert_msg(strstr(text, why), "%s", text);
 }
 
-static void give_back(const struct keeper *keeper, const struct message_leased *leased,
-                      uint32_t flags)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.return_lease.lease = leased->lease;
-        frame.return_lease.flags = flags;
-        ck_assert_int_eq(link_send(keeper->link, &frame, MESSAGE_RETURN), 0);
-}
-
-static void say_unmapped(const struct keeper *keeper, const struct message_leased *leased)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.unmapped.lease = leased->lease;
-        ck_assert_int_eq(link_send(keeper->link, &frame, MESSAGE_UNMAPPED), 0);
-}
-
 static void limit(const struct keeper *keeper, uint32_t scope, uint64_t max)
 {
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
+        const struct message_set_limits change = {.scope = scope,
+                                                  .holder = PROTO_LIMIT_OF_EACH,
+                                                  .kind = PROTO_LIMIT_PINNED_BYTES,
+                                                  .max = max};
 
-        request.set_limits.scope = scope;
-        request.set_limits.holder = PROTO_LIMIT_OF_EACH;
-        request.set_limits.kind = PROTO_LIMIT_PINNED_BYTES;
-        request.set_limits.max = max;
-        ck_assert_int_eq(link_call(keeper->link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET,
-                                   &reply, &fds),
-                         0);
+        ck_assert_int_eq(set_limit_over(keeper->link, &change, NULL), 0);
 }
 
 /* Each block is larger than all before: none of these serves it. */
@@ -138,7 +109,7 @@ START_TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
         limit(&keeper, PROTO_LIMIT_OF_CLIENT, LIMIT);
         for (unsigned i = 0; i < N_KEPT; i++) {
                 leased[i] = lease(&keeper, (i + 1) * 4 * MIB);
-                give_back(&keeper, &leased[i], 0);
+                return_over(keeper.link, leased[i].lease, 0);
                 n_kept_bytes += leased[i].n_bytes;
         }
         must_be_refused(&keeper, 20 * MIB, "given back, but still registered");
@@ -150,9 +121,9 @@ START_TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
         again = lease(&keeper, N_KEPT * 4 * MIB);
         ck_assert_uint_eq(again.block, leased[N_KEPT - 1].block);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
-        give_back(&keeper, &again, PROTO_RETURN_UNMAPPED);
+        return_over(keeper.link, again.lease, PROTO_RETURN_UNMAPPED);
         for (unsigned i = 0; i < N_KEPT; i++)
-                say_unmapped(&keeper, &leased[i]);
+                unmapped_over(keeper.link, leased[i].lease);
         leave(&keeper);
 }
 END_TEST
@@ -164,12 +135,12 @@ START_TEST(what_is_unmapped_is_charged_no_more)
 
         limit(&keeper, PROTO_LIMIT_OF_TENANT, LIMIT);
         leased = lease(&keeper, LIMIT);
-        give_back(&keeper, &leased, 0);
+        return_over(keeper.link, leased.lease, 0);
         must_be_refused(&keeper, 2 * MIB, "tenant uid");
-        say_unmapped(&keeper, &leased);
+        unmapped_over(keeper.link, leased.lease);
         leased = lease(&keeper, 2 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), 2 * MIB);
-        give_back(&keeper, &leased, PROTO_RETURN_UNMAPPED);
+        return_over(keeper.link, leased.lease, PROTO_RETURN_UNMAPPED);
         leave(&keeper);
 }
 END_TEST
@@ -188,7 +159,7 @@ START_TEST(by_way_of_a_second_client_it_is_no_more_either)
                                      BOARD_IDLE));
                 its = lease(&other, mine[i].n_bytes);
                 ck_assert_uint_eq(its.block, mine[i].block);
-                give_back(&other, &its, PROTO_RETURN_UNMAPPED);
+                return_over(other.link, its.lease, PROTO_RETURN_UNMAPPED);
                 n_kept_bytes += mine[i].n_bytes;
         }
         must_be_refused(&other, 20 * MIB, "still registered");
@@ -196,10 +167,10 @@ START_TEST(by_way_of_a_second_client_it_is_no_more_either)
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved), n_kept_bytes);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
         for (unsigned i = 0; i < N_KEPT; i++)
-                say_unmapped(&one, &mine[i]);
+                unmapped_over(one.link, mine[i].lease);
         daemon_await(FIGURE_charged, 0);
         its = lease(&other, 20 * MIB);
-        give_back(&other, &its, PROTO_RETURN_UNMAPPED);
+        return_over(other.link, its.lease, PROTO_RETURN_UNMAPPED);
         leave(&one);
         leave(&other);
 }

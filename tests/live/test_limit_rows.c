@@ -1,15 +1,14 @@
 /* Limits as they are listed and set: what is rounded, and who sees those of tenants that are not
  * there. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/size.h"
-#include "client/rows.h"
 #include "gpumem.h"
 #include "tests/live/daemon.h"
+#include "tests/live/links.h"
 #include "tests/suite.h"
 
 #define STRANGER 65534
@@ -30,63 +29,27 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-static struct link *join(void)
-{
-        struct fdset fds = FDSET_NULL;
-        struct message_welcome welcome;
-        struct link *link;
-
-        ck_assert_int_eq(link_new(NULL, "test", &link, &welcome, &fds), 0);
-        fdset_deinit(&fds);
-        return link;
-}
-
 /* The limit that is in force then. */
 static uint64_t set_limit(struct link *link, uint32_t scope, uint32_t holder, uint32_t kind,
                           uint64_t max)
 {
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
+        const struct message_set_limits change = {
+                .scope = scope, .holder = holder, .kind = kind, .max = max};
+        uint64_t in_force = 0;
 
-        request.set_limits.scope = scope;
-        request.set_limits.holder = holder;
-        request.set_limits.kind = kind;
-        request.set_limits.max = max;
-        ck_assert_int_eq(
-                link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds), 0);
-        return reply.limits_set.max;
+        ck_assert_int_eq(set_limit_over(link, &change, &in_force), 0);
+        return in_force;
 }
 
-/* Rows of this holder; *ret_row is the last of them. */
 static unsigned rows_of(struct link *link, uint32_t scope, uint32_t holder,
                         struct limit_row *ret_row)
 {
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        const struct limit_row *rows;
-        unsigned n_found = 0;
-        void *sent;
-
-        ck_assert_int_eq(
-                link_call(link, &request, MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY, &reply, &fds), 0);
-        ck_assert_int_eq(rows_read(fds.fds[0], reply.limits_reply.n_rows,
-                                   reply.limits_reply.n_row_bytes, sizeof(*rows), &sent),
-                         0);
-        rows = sent;
-        for (uint32_t i = 0; i < reply.limits_reply.n_rows; i++) {
-                if (rows[i].scope != scope || rows[i].holder != holder)
-                        continue;
-                *ret_row = rows[i];
-                n_found++;
-        }
-        free(sent);
-        fdset_deinit(&fds);
-        return n_found;
+        return find_limit(link, scope, holder, ANY_LIMIT, ret_row);
 }
 
 START_TEST(a_pools_limit_is_whole_blocks)
 {
-        struct link *link = join();
+        struct link *link = open_link("test", NULL);
         struct limit_row row;
         uint64_t whole;
 
@@ -111,12 +74,12 @@ static int look_as_stranger(void)
 
         if (setresgid(STRANGER, STRANGER, STRANGER) || setresuid(STRANGER, STRANGER, STRANGER))
                 return 1;
-        return rows_of(join(), PROTO_LIMIT_OF_TENANT, ABSENT, &row) ? 2 : 0;
+        return rows_of(open_link("test", NULL), PROTO_LIMIT_OF_TENANT, ABSENT, &row) ? 2 : 0;
 }
 
 START_TEST(an_absent_tenant_is_the_administrators_to_see)
 {
-        struct link *link = join();
+        struct link *link = open_link("test", NULL);
         struct limit_row row;
         int status = -1;
         pid_t pid;

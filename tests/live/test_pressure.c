@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
 #include "base/size.h"
 #include "daemon/policy/passing.h"
 #include "gpumem.h"
 #include "tests/live/daemon.h"
+#include "tests/live/links.h"
 #include "tests/suite.h"
 
 #define STRANGER    65534
@@ -52,14 +52,12 @@ struct party {
 /* The kernel tells the daemon who it was that connected. */
 static struct party join(uid_t uid, const char *program)
 {
-        struct fdset fds = FDSET_NULL;
         struct message_welcome welcome;
         struct party party;
 
         ck_assert_int_eq(seteuid(uid), 0);
-        ck_assert_int_eq(link_new(NULL, program, &party.link, &welcome, &fds), 0);
+        party.link = open_link(program, &welcome);
         ck_assert_int_eq(seteuid(0), 0);
-        fdset_deinit(&fds);
         party.pinned = welcome.n_pools - 1;
         party.n_leases = 0;
         return party;
@@ -68,17 +66,12 @@ static struct party join(uid_t uid, const char *program)
 static int lease_from(const struct party *party, uint32_t pool, uint64_t n_bytes, uint32_t wait_ms,
                       uint64_t *ret_lease)
 {
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        int r;
+        const struct message_lease wanted = {.pool = pool, .n_bytes = n_bytes, .wait_ms = wait_ms};
+        struct message_leased leased;
+        int r = lease_over(party->link, &wanted, &leased);
 
-        request.lease.pool = pool;
-        request.lease.n_bytes = n_bytes;
-        request.lease.wait_ms = wait_ms;
-        r = link_call(party->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds);
         if (!r)
-                *ret_lease = reply.leased.lease;
-        fdset_deinit(&fds);
+                *ret_lease = leased.lease;
         return r;
 }
 
@@ -93,20 +86,11 @@ static void must_lease(struct party *party, uint64_t n_bytes)
         must_lease_from(party, 0, n_bytes);
 }
 
-static void give_back(const struct party *party, uint64_t id, uint32_t flags)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.return_lease.lease = id;
-        frame.return_lease.flags = flags;
-        ck_assert_int_eq(link_send(party->link, &frame, MESSAGE_RETURN), 0);
-}
-
 /* The process goes on: what it still has would be charged to it. */
 static void leave(struct party *party)
 {
         while (party->n_leases)
-                give_back(party, party->leases[--party->n_leases], PROTO_RETURN_UNMAPPED);
+                return_over(party->link, party->leases[--party->n_leases], PROTO_RETURN_UNMAPPED);
         link_free(party->link);
 }
 
@@ -183,18 +167,18 @@ END_TEST
 START_TEST(what_is_mapped_still_is_told_as_such)
 {
         struct party slow = join(STRANGER, "slow"), asker = join(SOMEBODY, "asker");
-        struct frame unmapped = FRAME_NULL;
         char text[LINK_REFUSAL_MAX];
+        uint64_t late;
 
         must_lease(&slow, 24 * MIB);
-        unmapped.unmapped.lease = slow.leases[--slow.n_leases];
-        give_back(&slow, unmapped.unmapped.lease, 0);
+        late = slow.leases[--slow.n_leases];
+        return_over(slow.link, late, 0);
         daemon_await(FIGURE_cached, 24 * MIB);
         must_be_refused(&asker, 16 * MIB, 50, text);
         must_say(text, "memory that was taken back is still mapped");
         must_say(text, "24.00 MiB lingering");
         must_say(text, "other tenants 24.00 MiB");
-        ck_assert_int_eq(link_send(slow.link, &unmapped, MESSAGE_UNMAPPED), 0);
+        unmapped_over(slow.link, late);
         leave(&slow);
         leave(&asker);
 }
@@ -205,12 +189,12 @@ START_TEST(who_does_not_unmap_is_named)
 {
         struct party slow = join(STRANGER, "slow"), kin = join(STRANGER, "kin");
         struct party asker = join(SOMEBODY, "asker");
-        struct frame unmapped = FRAME_NULL;
         char text[LINK_REFUSAL_MAX];
+        uint64_t late;
 
         must_lease(&slow, 24 * MIB);
-        unmapped.unmapped.lease = slow.leases[--slow.n_leases];
-        give_back(&slow, unmapped.unmapped.lease, 0);
+        late = slow.leases[--slow.n_leases];
+        return_over(slow.link, late, 0);
         daemon_await(FIGURE_cached, 24 * MIB);
         must_be_refused(&asker, 16 * MIB, 1200, text);
         must_say(text, "memory that was taken back is still mapped by a process that does not "
@@ -219,7 +203,7 @@ START_TEST(who_does_not_unmap_is_named)
         must_say(text, "still mapped, 24.00 MiB of it by ");
         must_say(text, holder("slow", "24.00 MiB"));
         must_say(text, ", which does not answer");
-        ck_assert_int_eq(link_send(slow.link, &unmapped, MESSAGE_UNMAPPED), 0);
+        unmapped_over(slow.link, late);
         daemon_await(FIGURE_lingering, 0);
         must_lease(&asker, 16 * MIB);
         leave(&slow);
@@ -279,14 +263,15 @@ START_TEST(tenants_are_served_in_turns)
         begin_waiting(waiters, 5, &many, &n_many, 0);
         begin_waiting(waiters + 5, 3, &few, &n_few, 5);
         for (unsigned i = 0; i < 8; i++) {
-                give_back(&hoarder, hoarder.leases[--hoarder.n_leases], PROTO_RETURN_UNMAPPED);
+                return_over(hoarder.link, hoarder.leases[--hoarder.n_leases],
+                            PROTO_RETURN_UNMAPPED);
                 await_served(&n_many, &n_few, i + 1);
                 if (i < 6)
                         ck_assert_uint_eq(atomic_load(&n_few), (i + 1) / 2);
         }
         for (unsigned i = 0; i < ARRAY_SIZE(waiters); i++) {
                 ck_assert_int_eq(pthread_join(waiters[i].thread, NULL), 0);
-                give_back(waiters[i].party, waiters[i].lease, PROTO_RETURN_UNMAPPED);
+                return_over(waiters[i].party->link, waiters[i].lease, PROTO_RETURN_UNMAPPED);
         }
         leave(&hoarder);
         leave(&many);

@@ -1,0 +1,231 @@
+/* What a miss does, and what comes back by then. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "bench/price.h"
+#include "bench/replay_inside.h"
+#include "gpumem.h"
+
+void replay_record_work(struct replay *replay, struct stream *stream)
+{
+        struct heap *heap = replay_heap(stream);
+
+        if (replay->memory == REPLAY_PINNED || !heap->n_freed_bytes)
+                return;
+        if (stream->n_fences == FENCES_MAX)
+                stream->n_fences--;
+        stream->fences[stream->n_fences++] = (struct fence){heap_new_epoch(heap),
+                                                            replay->now_us + replay->lag_us};
+}
+
+static void poll_stream(const struct replay *replay, struct stream *stream)
+{
+        unsigned n_over = 0;
+
+        while (n_over < stream->n_fences && stream->fences[n_over].over_at_us <= replay->now_us)
+                n_over++;
+        if (!n_over)
+                return;
+        replay_heap(stream)->n_done_epochs = stream->fences[n_over - 1].epoch + 1;
+        stream->n_fences -= n_over;
+        for (unsigned i = 0; i < stream->n_fences; i++)
+                stream->fences[i] = stream->fences[i + n_over];
+}
+
+void replay_poll(struct replay *replay)
+{
+        for (unsigned i = 0; i < replay->n_streams; i++)
+                poll_stream(replay, &replay->streams[i]);
+}
+
+static void forget(struct replay *replay, struct heap_block *block)
+{
+        arena_take_out(replay->space.arena, &block->at);
+        replay->figures.returns++;
+        replay->figures.driver_us += price_of_return(block->at.n_bytes);
+        replay->n_blocks--;
+        free(replay_record(block));
+}
+
+static void make_room(struct replay *replay, uint64_t n_more_bytes, uint64_t start, uint64_t end)
+{
+        struct heap_block *block;
+
+        while (replay->memory == REPLAY_DEVICE &&
+               space_excess(&replay->space, n_more_bytes, (uint64_t)replay->now_us) &&
+               (block = space_take_idle(&replay->space, start, end))) {
+                space_forget(&replay->space, block->at.n_bytes);
+                member_return(replay->member, block->lease);
+                forget(replay, block);
+        }
+}
+
+void replay_sweep(struct replay *replay)
+{
+        struct heap_block *block;
+
+        shelf_sweep(&replay->space.shelf);
+        while ((block = shelf_next_revoked(&replay->space.shelf))) {
+                replay->space.n_reserved_bytes -= block->at.n_bytes;
+                member_unmapped(replay->member, block->lease);
+                forget(replay, block);
+        }
+}
+
+double replay_next_over_us(const struct replay *replay)
+{
+        double first = 0;
+
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                const struct stream *stream = &replay->streams[i];
+
+                if (stream->n_fences && (!first || stream->fences[0].over_at_us < first))
+                        first = stream->fences[0].over_at_us;
+        }
+        return first;
+}
+
+static void wait_until(struct replay *replay, double us)
+{
+        if (us <= replay->now_us)
+                return;
+        replay->figures.waits++;
+        replay->figures.wait_us += us - replay->now_us;
+        replay->now_us = us;
+}
+
+static void make_room_or_wait(struct replay *replay, const struct placement *placement)
+{
+        double until_us = replay->now_us + SPACE_WAIT_US, over_us;
+
+        make_room(replay, placement->n_bytes, placement->start, placement->end);
+        while (space_is_hard(&replay->space, placement->n_bytes) &&
+               (over_us = replay_next_over_us(replay)) > 0 && replay->now_us < until_us) {
+                wait_until(replay, over_us < until_us ? over_us : until_us);
+                replay_poll(replay);
+                make_room(replay, placement->n_bytes, placement->start, placement->end);
+        }
+}
+
+/* A block as the daemon has one, for that place. */
+static int lease(struct replay *replay, const struct arena_block *part, enum space_parts kind,
+                 uint64_t n_most_bytes, struct record **ret_record)
+{
+        struct record *record = calloc(1, sizeof(*record));
+        struct node_lease lease;
+        int r;
+
+        if (!record)
+                return -ENOMEM;
+        r = member_lease(replay->member, part->n_bytes, space_least_bytes(part->n_bytes, kind),
+                         n_most_bytes, &lease);
+        if (r) {
+                free(record);
+                return r;
+        }
+        record->block.at = (struct arena_block){part->start, lease.n_bytes};
+        record->block.lease = lease.id;
+        record->block.word = lease.word;
+        r = arena_put(replay->space.arena, &record->block.at);
+        if (r) {
+                member_return(replay->member, lease.id);
+                free(record);
+                return r;
+        }
+        *ret_record = record;
+        return 0;
+}
+
+static int lease_into(struct replay *replay, struct stream *stream, const struct arena_block *part,
+                      enum space_parts kind, uint64_t n_most_bytes)
+{
+        struct record *record;
+        int r = lease(replay, part, kind, n_most_bytes, &record);
+
+        if (!r)
+                r = heap_add_block(replay_heap(stream), &record->block);
+        if (r)
+                return r;
+        space_count(&replay->space, record->block.at.n_bytes);
+        replay->figures.leases++;
+        replay->figures.driver_us += price_of_lease(replay->memory, record->block.at.n_bytes);
+        if (++replay->n_blocks > replay->figures.peak_blocks)
+                replay->figures.peak_blocks = replay->n_blocks;
+        /* Those above a part that came smaller would not touch it. */
+        return record->block.at.n_bytes < part->n_bytes ? GPUMEM_E_REFUSED : 0;
+}
+
+static void want(struct replay *replay, const struct stream *stream)
+{
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                if (&replay->streams[i] != stream)
+                        looks_want(&replay->streams[i].looks);
+        }
+}
+
+/* A stream gets its heap when it first allocates. */
+static void meet(struct replay *replay, struct stream *stream)
+{
+        if (stream->is_met)
+                return;
+        want(replay, stream);
+        looks_init(&stream->looks);
+        looks_lower(&stream->looks);
+        for (unsigned i = 0; replay->space.n_heaps && i < replay->n_streams; i++)
+                looks_meet(&replay->streams[i].looks);
+        space_add(&replay->space, &stream->in_space, replay_runs(replay));
+        if (replay->memory == REPLAY_PINNED)
+                replay_heap(stream)->n_done_epochs = UINT64_MAX;
+        stream->is_met = true;
+}
+
+/* GPUMEM_E_REFUSED: a part came smaller, and the rest is asked for anew. */
+static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
+                   enum space_parts kind, bool *ret_leased)
+{
+        struct placement placement;
+        int r;
+
+        replay_sweep(replay);
+        replay_record_work(replay, stream);
+        replay_poll(replay);
+        want(replay, stream);
+        if (space_adopt(&replay->space, &stream->in_space, n_allocated_bytes))
+                return 0;
+        (void)space_excess(&replay->space, n_allocated_bytes, (uint64_t)replay->now_us);
+        r = space_plan(&replay->space, &stream->in_space, n_allocated_bytes, &placement);
+        if (r)
+                return -E2BIG;
+        make_room_or_wait(replay, &placement);
+        *ret_leased = true;
+        for (unsigned i = 0; i < placement.n_parts && !r; i++)
+                r = lease_into(replay, stream, &placement.parts[i], kind,
+                               space_most_bytes(&replay->space, &placement, i));
+        return r;
+}
+
+/* Where runs are kept apart nothing is put together of smaller ones. */
+static enum space_parts parts_of_try(const struct replay *replay, unsigned try)
+{
+        return replay_runs(replay) == HEAP_SPLIT ? SPACE_WHOLE_PARTS : space_parts_of_try(try);
+}
+
+int replay_miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
+                uint64_t *ret_address)
+{
+        uint64_t n_allocated_bytes = (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        bool leased = false;
+        int r = GPUMEM_E_REFUSED;
+
+        meet(replay, stream);
+        for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < SPACE_TRIES; i++) {
+                r = attempt(replay, stream, n_allocated_bytes, parts_of_try(replay, i), &leased);
+                if (r >= 0)
+                        r = heap_alloc(replay_heap(stream), n_bytes, ret_address);
+        }
+        if (leased)
+                replay->figures.misses++;
+        else
+                replay->figures.hits++;
+        return r;
+}
