@@ -119,14 +119,13 @@ int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYT
 
 void nvml_report_init(struct nvml_report *report)
 {
-        *report = (struct nvml_report){
-                .health = NVML_HEALTH_UNKNOWN,
-                .n_total_bytes = NVML_UNKNOWN,
-                .n_used_bytes = NVML_UNKNOWN,
-                .n_free_bytes = NVML_UNKNOWN,
-                .n_uncorrected = NVML_UNKNOWN,
-                .mig = NVML_UNKNOWN,
-        };
+        memset(report, 0, sizeof(*report));
+        report->health = NVML_HEALTH_UNKNOWN;
+        report->n_total_bytes = NVML_UNKNOWN;
+        report->n_used_bytes = NVML_UNKNOWN;
+        report->n_free_bytes = NVML_UNKNOWN;
+        report->n_uncorrected = NVML_UNKNOWN;
+        report->mig = NVML_UNKNOWN;
 }
 
 static enum nvml_health health_of_result(nvmlReturn_t result)
@@ -207,16 +206,19 @@ static void look_at_mig(const struct nvml *nvml, nvmlDevice_t device, struct nvm
 
 static void add_process(struct nvml_report *report, const nvmlProcessInfo_t *process)
 {
+        struct nvml_process *added;
+
         for (unsigned i = 0; i < report->n_processes; i++) {
                 if (report->processes[i].pid == process->pid)
                         return;
         }
-        if (report->n_processes < NVML_PROCESSES_MAX)
-                report->processes[report->n_processes++] = (struct nvml_process){
-                        .pid = process->pid,
-                        .n_bytes = process->usedGpuMemory == NVML_VALUE_NOT_AVAILABLE
-                                           ? NVML_UNKNOWN
-                                           : process->usedGpuMemory};
+        if (report->n_processes == NVML_PROCESSES_MAX)
+                return;
+        added = &report->processes[report->n_processes++];
+        added->pid = process->pid;
+        added->n_bytes = process->usedGpuMemory == NVML_VALUE_NOT_AVAILABLE
+                                 ? NVML_UNKNOWN
+                                 : process->usedGpuMemory;
 }
 
 typedef __typeof__(nvmlDeviceGetComputeRunningProcesses_v3) list_call;

@@ -74,7 +74,7 @@ int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYT
 /* What it says of the device now; what it does not say is unknown. */
 void nvml_look(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *ret_report);
 
-/* A report that knows nothing. */
+/* A report that knows nothing. Reports can be compared byte by byte. */
 void nvml_report_init(struct nvml_report *report);
 
 /* A few words for people: "well", "needs a reset". */

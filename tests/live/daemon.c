@@ -90,7 +90,7 @@ unsigned daemon_quiet_fds(const struct daemon *daemon)
 static bool is_for_tests(const char *setting)
 {
         static const char *const kept[] = {
-                "GPUMEM_CUDA_LIBRARY=", "GPUMEM_EMULATOR=", "GPUMEM_TEST_"};
+                "GPUMEM_CUDA_LIBRARY=", "GPUMEM_NVML_LIBRARY=", "GPUMEM_EMULATOR=", "GPUMEM_TEST_"};
 
         for (unsigned i = 0; i < ARRAY_SIZE(kept); i++) {
                 if (strncmp(setting, kept[i], strlen(kept[i])) == 0)
