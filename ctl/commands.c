@@ -180,6 +180,11 @@ static int print_stats_table(const struct figures *figures)
         return STATUS_OK;
 }
 
+static json_t *figure_to_json(uint64_t value)
+{
+        return value == PROTO_FIGURE_UNKNOWN ? json_null() : json_integer((json_int_t)value);
+}
+
 /* Every figure of stats.def under its own name; bytes are named so. */
 static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row *stats)
 {
@@ -188,7 +193,7 @@ static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row
                                    (json_int_t)pool->place);
 
 #define STAT(field, unit, text) \
-        (void)json_object_set_new(object, #field "_" #unit, json_integer((json_int_t)stats->field));
+        (void)json_object_set_new(object, #field "_" #unit, figure_to_json(stats->field));
 #include "proto/stats.def"
 #undef STAT
         return object;
@@ -204,7 +209,76 @@ static int print_stats_json(const struct figures *figures)
         return print_json_value(json_pack("{s:o}", "pools", pools));
 }
 
-int command_stats(struct link *link, const struct arguments *arguments)
+static void format_known(char *cell, uint64_t value, void (*format)(char *cell, uint64_t value))
+{
+        if (value == PROTO_FIGURE_UNKNOWN)
+                (void)snprintf(cell, TABLE_CELL_MAX, "unknown");
+        else
+                format(cell, value);
+}
+
+static void format_mode(char *cell, uint64_t value)
+{
+        (void)snprintf(cell, TABLE_CELL_MAX, "%s", value ? "on" : "off");
+}
+
+static const char *device_state_text(uint64_t state)
+{
+        static const char *const texts[] = {
+                [PROTO_DEVICE_UNKNOWN] = "unknown",
+                [PROTO_DEVICE_WELL] = "well",
+                [PROTO_DEVICE_WORN] = "to be reset or replaced",
+                [PROTO_DEVICE_NEEDS_RESET] = "error: needs a reset",
+                [PROTO_DEVICE_NEEDS_REBOOT] = "error: needs a reboot",
+                [PROTO_DEVICE_LOST] = "error: lost",
+        };
+
+        return state < ARRAY_SIZE(texts) ? texts[state] : "unknown";
+}
+
+static void fill_device_row(struct table_row *row, const struct pool_row *pool,
+                            const struct stats_row *stats)
+{
+        unsigned cell = 0;
+
+        format_count(row->cells[cell++], pool->id);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool->name);
+        format_bytes(row->cells[cell++], pool->n_capacity_bytes);
+        format_bytes(row->cells[cell++], stats->reserved);
+        format_known(row->cells[cell++], stats->device_others, format_bytes);
+        format_known(row->cells[cell++], stats->device_free, format_bytes);
+        format_known(row->cells[cell++], stats->device_mig, format_mode);
+        format_known(row->cells[cell++], stats->device_uncorrected, format_count);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
+}
+
+static int print_devices_table(const struct figures *figures)
+{
+        static const char *const headings[] = {"OF", "RESERVED", "OTHERS", "FREE", "MIG", "ERRORS"};
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        table_add_column(&table, "POOL", TABLE_RIGHT);
+        table_add_column(&table, "NAME", TABLE_LEFT);
+        for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
+                table_add_column(&table, headings[i], TABLE_RIGHT);
+        table_add_column(&table, "STATE", TABLE_LEFT);
+        for (uint32_t i = 0; i < figures->n; i++) {
+                struct table_row *row;
+
+                if (figures->pools[i].kind != GPUMEM_DEVICE)
+                        continue;
+                row = table_add_row(&table);
+                if (!row)
+                        return report_failure("devices", -ENOMEM);
+                fill_device_row(row, &figures->pools[i], &figures->stats[i]);
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static int with_figures(struct link *link, const struct arguments *arguments, const char *name,
+                        int (*print_table)(const struct figures *figures))
 {
         CLEANUP(figures_deinit)
         struct figures figures = {.n = 0};
@@ -214,9 +288,19 @@ int command_stats(struct link *link, const struct arguments *arguments)
         if (!r)
                 r = fetch_stats(link, &figures);
         if (r)
-                return report_refusal(link, "stats", r);
+                return report_refusal(link, name, r);
         return arguments->output == OUTPUT_JSON ? print_stats_json(&figures)
-                                                : print_stats_table(&figures);
+                                                : print_table(&figures);
+}
+
+int command_stats(struct link *link, const struct arguments *arguments)
+{
+        return with_figures(link, arguments, "stats", print_stats_table);
+}
+
+int command_devices(struct link *link, const struct arguments *arguments)
+{
+        return with_figures(link, arguments, "devices", print_devices_table);
 }
 
 int command_free_all(struct link *link, const struct arguments *arguments)

@@ -22,6 +22,7 @@ struct arguments {
 };
 
 int command_stats(struct link *link, const struct arguments *arguments);
+int command_devices(struct link *link, const struct arguments *arguments);
 int command_clients(struct link *link, const struct arguments *arguments);
 int command_blocks(struct link *link, const struct arguments *arguments);
 int command_tenants(struct link *link, const struct arguments *arguments);

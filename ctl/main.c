@@ -24,6 +24,8 @@ static const char help_text[] =
         "Looks at a running gpumemd.\n"
         "\n"
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
+        "  devices        what is free on each GPU and what others than gpumemd use, MIG,\n"
+        "                 memory errors, its state, as NVML says; --json as stats\n"
         "  clients, blocks, tenants\n"
         "                 who holds what; only root and the daemon's user see all\n"
         "  reset-peaks    PEAK of tenants, reserved_peak of stats --json begin anew\n"
@@ -79,6 +81,7 @@ static const struct {
         unsigned narrowing; /* those that it takes */
 } commands[] = {
         {"stats", command_stats, help_text, NARROWS_NOTHING},
+        {"devices", command_devices, help_text, NARROWS_NOTHING},
         {"clients", command_clients, help_text, NARROWS_NOTHING},
         {"blocks", command_blocks, help_text, NARROWS_POOL},
         {"tenants", command_tenants, help_text, NARROWS_NOTHING},

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
+#include "driver/nvml.h"
 
 enum exit_status { EXIT_USAGE = 2, EXIT_NO_DRIVER = 3 };
 
@@ -43,9 +44,13 @@ static bool stderr_is_journal(void)
 
 static int serve(struct start *start, const struct cuda *cuda)
 {
+        char nvml_room[NVML_LIBRARY_MAX];
         struct server_options server_options = {
                 .socket_path = start->options.socket_path,
                 .cuda = cuda,
+                .nvml_library = nvml_library_name(start->options.nvml_library,
+                                                  cuda_library_name(start->options.cuda_library),
+                                                  nvml_room),
                 .settings = &start->config.settings,
                 .on_hangup = start_reload,
                 .hangup_argument = start,

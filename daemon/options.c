@@ -23,6 +23,9 @@ static const char help_text[] =
         "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --cuda-library FILE  CUDA driver; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
+        "  --nvml-library FILE  NVML, for what a driver says of its devices; default:\n"
+        "                       $GPUMEM_NVML_LIBRARY, then libnvidia-ml.so.1, or\n"
+        "                       libnvml-emu.so beside an emulated driver\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
         "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of memory\n"
         "  --pinned-backing WAY memfd: for any program; vmm: for programs that all use\n"
@@ -37,6 +40,7 @@ static const char help_text[] =
 enum option_id {
         OPTION_SOCKET = 1,
         OPTION_CUDA_LIBRARY,
+        OPTION_NVML_LIBRARY,
         OPTION_DEVICE_BYTES,
         OPTION_PINNED_BYTES,
         OPTION_PINNED_BACKING,
@@ -50,6 +54,7 @@ enum option_id {
 static const struct option long_options[] = {
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"cuda-library", required_argument, NULL, OPTION_CUDA_LIBRARY},
+        {"nvml-library", required_argument, NULL, OPTION_NVML_LIBRARY},
         {"device-bytes", required_argument, NULL, OPTION_DEVICE_BYTES},
         {"pinned-bytes", required_argument, NULL, OPTION_PINNED_BYTES},
         {"pinned-backing", required_argument, NULL, OPTION_PINNED_BACKING},
@@ -110,6 +115,9 @@ static enum options_outcome take(int id, const char *value, struct options *opti
                 break;
         case OPTION_CUDA_LIBRARY:
                 options->cuda_library = value;
+                break;
+        case OPTION_NVML_LIBRARY:
+                options->nvml_library = value;
                 break;
         case OPTION_DEVICE_BYTES:
                 r = parse_size("device-bytes", value, &options->n_device_bytes);

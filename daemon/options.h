@@ -10,6 +10,7 @@
 struct options {
         const char *socket_path;  /* NULL: default */
         const char *cuda_library; /* NULL: default */
+        const char *nvml_library; /* NULL: default */
         uint64_t n_device_bytes;  /* 0: the device's size */
         uint64_t n_pinned_bytes;  /* 0: default */
         enum pinned_backing pinned_backing;

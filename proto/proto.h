@@ -157,6 +157,15 @@ struct pool_row {
 };
 static_assert(sizeof(struct pool_row) == 120, "wire sizes are frozen");
 
+/* A device's state in STATS_REPLY. */
+#define PROTO_FIGURE_UNKNOWN      UINT64_MAX
+#define PROTO_DEVICE_UNKNOWN      0
+#define PROTO_DEVICE_WELL         1
+#define PROTO_DEVICE_WORN         2
+#define PROTO_DEVICE_NEEDS_RESET  3
+#define PROTO_DEVICE_NEEDS_REBOOT 4
+#define PROTO_DEVICE_LOST         5
+
 /* A row of STATS_REPLY. */
 struct stats_row {
         uint32_t pool;

@@ -19,7 +19,7 @@ forget_settings() {
         local name
         for name in "${!GPUMEM_@}"; do
                 case $name in
-                GPUMEM_CUDA_LIBRARY | GPUMEM_EMULATOR | GPUMEM_TEST_*) ;;
+                GPUMEM_CUDA_LIBRARY | GPUMEM_NVML_LIBRARY | GPUMEM_EMULATOR | GPUMEM_TEST_*) ;;
                 *) unset "$name" ;;
                 esac
         done

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "base/log.h"
+#include "daemon/backing/watch.h"
 #include "daemon/backing/worker.h"
 #include "daemon/policy/policy.h"
 #include "proto/proto.h"
@@ -30,6 +31,14 @@ struct server_pool {
         uint64_t min_bytes; /* see settings_pool_min */
         unsigned n_jobs;    /* submitted and not yet taken back */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
+        struct {
+                struct watch *watch; /* NULL in pinned pools */
+                struct nvml_report report;
+                struct job_queue held; /* creates that failed, see devices.h */
+                uint64_t n_asked;      /* what they wait for */
+                bool is_late;          /* NVML has not answered in time */
+                bool said_mig;
+        } device;
 };
 
 struct server {
@@ -40,6 +49,8 @@ struct server {
         uint32_t n_pools;
         int pools_fd; /* the rows of all pools, sealed */
         uv_async_t worker_wake;
+        uv_async_t device_wake;
+        uv_timer_t device_patience;
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sigterm;
@@ -79,6 +90,9 @@ int server_open_turns(struct server *server);
 
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);
+
+/* Tells the policy what became of a block that was to be made. */
+void server_created(struct server *server, struct backing_block *backing);
 
 /* user.c: what all sessions together may have. */
 void server_share_fds(struct server *server);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "daemon/server/devices.h"
 #include "daemon/server/refusal_text.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
@@ -24,10 +25,12 @@ static void submit(struct server *server, uint32_t pool, struct job *job)
 
 static void create(struct server *server, struct block *block)
 {
-        struct backing_block *backing = calloc(1, sizeof(*backing));
+        bool is_barred = devices_is_barred(&server->pools[block_pool(block)]);
+        struct backing_block *backing = is_barred ? NULL : calloc(1, sizeof(*backing));
 
         if (!backing) {
-                policy_created(server->policy, block, -ENOMEM, NULL, server_now_ns(server));
+                policy_created(server->policy, block, is_barred ? -ENODEV : -ENOMEM, NULL,
+                               server_now_ns(server));
                 return;
         }
         backing->n_bytes = block_bytes(block);
@@ -249,7 +252,7 @@ static void note_full(struct server *server, uint32_t pool)
                 (void)uv_timer_start(&server->retry, on_retry, RETRY_MS, 0);
 }
 
-static void created(struct server *server, struct backing_block *backing)
+void server_created(struct server *server, struct backing_block *backing)
 {
         struct block *block = backing->job.owner;
         int r = backing->job.result;
@@ -270,7 +273,9 @@ static void done(struct server *server, struct job *job)
 {
         switch (job->kind) {
         case JOB_CREATE:
-                created(server, job->block);
+                if (job->result != GPUMEM_E_DEVICE_FULL ||
+                    !devices_hold(server, block_pool(job->owner), job))
+                        server_created(server, job->block);
                 break;
         case JOB_RELEASE:
                 policy_released(server->policy, job->owner, server_now_ns(server));

@@ -40,6 +40,8 @@ int pools_add(struct server *server, struct backing *take_backing, struct pool_r
         if (r)
                 return r;
         pool->row = *row;
+        TAILQ_INIT(&pool->device.held);
+        nvml_report_init(&pool->device.report);
         server->n_pools++;
         log_info("pool %" PRIu32 ": %s, at most %s", row->id, row->name,
                  size_format(row->n_max_bytes, text));

@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "daemon/policy/listing.h"
 #include "daemon/server/claims.h"
+#include "daemon/server/devices.h"
 #include "daemon/server/limit_requests.h"
 #include "gpumem.h"
 
@@ -233,6 +234,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         struct pool_figures figures;
         struct holders holders;
         enum proto_refused reason;
+        char others[DEVICES_TEXT_MAX];
         uint64_t n_idle_bytes;
         bool is_late;
 
@@ -252,6 +254,13 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 say_figures(text, server, order, &figures, n_idle_bytes);
         }
         is_late = reason == PROTO_REFUSED_LINGERING && figures.overdue;
+        if (devices_is_barred(&server->pools[order->pool]) && order->outcome == -ENODEV) {
+                say(text,
+                    ": the device is in error, NVML says: %s. Until it is well again no memory "
+                    "is taken there",
+                    nvml_health_text(server->pools[order->pool].device.report.health));
+                return PROTO_REFUSED_OTHERWISE;
+        }
         if (is_beyond(order))
                 say(text, ", which is more than there may ever be. To do: ask for less, or have "
                           "the limit "
@@ -262,6 +271,10 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 say(text, ": %s", name_of(reason));
         if (is_late)
                 say_late(text, &holders);
+        if (reason == PROTO_REFUSED_DEVICE_FULL) {
+                devices_say_others(asker, order->pool, figures.reserved, others);
+                say(text, "%s", others);
+        }
         if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)
                 say_holders(text, &holders);
         say(text, ". To do: %s",

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "daemon/server/devices.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
 
@@ -46,11 +47,13 @@ static void stop(struct server *server)
         }
         transport_give_up_slow(server);
         pools_cancel(server);
+        devices_stop(server);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         uv_close((uv_handle_t *)&server->patience, NULL);
+        uv_close((uv_handle_t *)&server->device_patience, NULL);
         uv_close((uv_handle_t *)&server->sigterm, NULL);
         uv_close((uv_handle_t *)&server->sigint, NULL);
 }
@@ -120,6 +123,8 @@ static int set_up(struct server *server, const struct server_options *options)
                 r = server_open_hangup(server, options);
         if (!r)
                 r = pools_make(server, options);
+        if (!r)
+                r = devices_open(server, options->nvml_library);
         if (!r) {
                 server_check_rules(server, options->settings);
                 policy_set_limits(server->policy, steal_ptr(options->settings->limits),
@@ -187,6 +192,7 @@ struct server *server_free(struct server *server)
                 return NULL;
         server->stopping = true;
         server->listener = listener_close(server->listener);
+        devices_free(server);
         uv_walk(&server->loop, close_handle, NULL);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);

@@ -15,6 +15,7 @@ struct server;
 struct server_options {
         const char *socket_path;   /* NULL: where proto/address.h says */
         const struct cuda *cuda;   /* outlives the server */
+        const char *nvml_library;  /* NULL: devices are not watched */
         struct settings *settings; /* the limits are taken out of it, the rest is read */
         /* SIGHUP came; NULL: it is ignored. On the loop. */
         void (*on_hangup)(struct server *server, void *argument);

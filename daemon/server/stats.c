@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memfd.h"
 #include "daemon/server/claims.h"
+#include "daemon/server/devices.h"
 
 static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
 {
@@ -57,6 +58,7 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row)
                 .known_grants = figures.n_known_grants,
                 .notices = figures.n_notices,
         };
+        devices_fill(&server->pools[pool], figures.reserved, row);
         add_clients(server, pool, row);
         return 0;
 }

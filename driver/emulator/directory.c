@@ -91,6 +91,7 @@ static int stores_init(struct directory *directory, const struct config *config,
                 (void)snprintf(name, sizeof(name), "device-%u", i);
                 r = store_init(&directory->devices[i], directory->fd, name, config->device_bytes,
                                config->reclaim_ms);
+                directory->devices[i].is_dirty = config->is_dirty;
         }
         if (!r)
                 r = store_init(&directory->host, directory->fd, "host", host_bytes(),

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define RANGES_MAGIC UINT64_C(0x31656c6261746d67)
+#define RANGES_MAGIC UINT64_C(0x32656c6261746d67)
 
 void ranges_init(struct ranges *ranges, uint64_t capacity)
 {
@@ -74,7 +74,7 @@ static uint32_t *link_before(struct ranges *ranges, uint64_t base)
 }
 
 int ranges_insert(struct ranges *ranges, uint64_t base, uint64_t n_bytes, uint32_t flags,
-                  struct range **ret_range)
+                  uint32_t pid, struct range **ret_range)
 {
         struct range *range = slot_find(ranges);
         uint32_t *link = link_before(ranges, base);
@@ -91,7 +91,8 @@ int ranges_insert(struct ranges *ranges, uint64_t base, uint64_t n_bytes, uint32
                                 .n_holders = 1,
                                 .flags = flags,
                                 .next = *link,
-                                .taken = 1};
+                                .taken = 1,
+                                .pid = pid};
         __atomic_store_n(link, (uint32_t)(range - ranges->slots) + 1, __ATOMIC_RELEASE);
         *ret_range = range;
         return 0;

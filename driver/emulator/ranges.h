@@ -25,6 +25,8 @@ struct range {
         uint32_t flags;
         uint32_t next; /* index + 1 of the next higher range, 0 = none */
         uint32_t taken;
+        uint32_t pid; /* who made it */
+        uint32_t reserved;
 };
 
 struct ranges {
@@ -44,7 +46,7 @@ int ranges_find_gap(const struct ranges *ranges, uint64_t n_bytes, uint64_t *ret
 
 /* The range becomes live with one holder. -ENFILE: the table is full. */
 int ranges_insert(struct ranges *ranges, uint64_t base, uint64_t n_bytes, uint32_t flags,
-                  struct range **ret_range);
+                  uint32_t pid, struct range **ret_range);
 
 void ranges_remove(struct ranges *ranges, struct range *range);
 

@@ -11,6 +11,13 @@
 #include "base/fdset.h"
 #include "driver/emulator/ranges.h"
 
+static bool locks_apart;
+
+void store_lock_apart(void)
+{
+        locks_apart = true;
+}
+
 int store_file_open(int directory_fd, const char *path, int *ret_fd)
 {
         CLEANUP(closep)
@@ -101,7 +108,7 @@ static void store_lock(struct store *store)
         struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
         (void)pthread_mutex_lock(&store->mutex);
-        while (fcntl(store->control_fd, F_SETLKW, &lock) < 0)
+        while (fcntl(store->control_fd, locks_apart ? F_OFD_SETLKW : F_SETLKW, &lock) < 0)
                 if (errno == EDEADLK)
                         (void)usleep(100);
 }
@@ -110,7 +117,7 @@ static void store_unlock(struct store *store)
 {
         struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
 
-        (void)fcntl(store->control_fd, F_SETLK, &lock);
+        (void)fcntl(store->control_fd, locks_apart ? F_OFD_SETLK : F_SETLK, &lock);
         (void)pthread_mutex_unlock(&store->mutex);
 }
 
@@ -133,7 +140,8 @@ static bool is_locked(int fd, uint64_t base, uint64_t n_bytes)
 /* Zeroed first and off the list second: a process killed in between leaves a dead range. */
 static void range_reclaim(struct store *store, struct range *range)
 {
-        if (fallocate(store->probe_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+        if (store->is_dirty ||
+            fallocate(store->probe_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       (off_t)range->base, (off_t)range->n_bytes) == 0)
                 ranges_remove(store->ranges, range);
 }
@@ -216,7 +224,7 @@ static int create_locked(struct store *store, uint64_t n_bytes, uint32_t flags,
         if (!r)
                 r = range_open(store, base, n_bytes, F_WRLCK, &fd);
         if (!r)
-                r = ranges_insert(store->ranges, base, n_bytes, flags, &range);
+                r = ranges_insert(store->ranges, base, n_bytes, flags, (uint32_t)getpid(), &range);
         if (r)
                 return r;
         *ret_hold = (struct store_hold){.fd = steal_fd(&fd),
@@ -361,4 +369,32 @@ int store_used(struct store *store, uint64_t *ret_used)
         *ret_used = ranges_used(store->ranges);
         store_unlock(store);
         return 0;
+}
+
+static unsigned owner_add(struct store_owner *owners, unsigned n, unsigned n_max,
+                          const struct range *range)
+{
+        unsigned i = 0;
+
+        while (i < n && i < n_max && owners[i].pid != range->pid)
+                i++;
+        if (i < n_max) {
+                if (i == n)
+                        owners[i] = (struct store_owner){.pid = range->pid};
+                owners[i].n_bytes += range->n_bytes;
+        }
+        return i == n || i == n_max ? n + 1 : n;
+}
+
+unsigned store_owners(struct store *store, struct store_owner *ret_owners, unsigned n_max)
+{
+        unsigned n = 0;
+
+        store_lock(store);
+        store_sweep(store);
+        for (struct range *range = ranges_next(store->ranges, NULL); range;
+             range = ranges_next(store->ranges, range))
+                n = owner_add(ret_owners, n, n_max, range);
+        store_unlock(store);
+        return n;
 }

@@ -33,6 +33,7 @@ struct store {
         ino_t inode;
         uint64_t capacity;
         uint64_t reclaim_ms;
+        bool is_dirty; /* bytes are left to the next owner, as a driver must not */
         struct ranges *ranges;
 };
 
@@ -44,6 +45,17 @@ struct store_hold {
         uint64_t serial;
         uint32_t flags;
 };
+
+/* What one process has made, and is not back. */
+struct store_owner {
+        uint32_t pid;
+        uint64_t n_bytes;
+};
+
+/* Before the first store_init of a library that may share its process with another one that has the
+ * same stores: a process's locks are one, and end with the first fd that either closes. So this one's
+ * belong to its open file, and its stores are never closed. */
+void store_lock_apart(void);
 
 /* A file of the directory, made if it is not there. Whoever may make files in the directory may use
  * the machine: the file gets the directory's mode. */
@@ -77,3 +89,6 @@ int store_open(struct store *store, uint64_t base, uint64_t serial, struct store
 void store_release(struct store *store, struct store_hold *hold);
 
 int store_used(struct store *store, uint64_t *ret_used);
+
+/* Who made what is used now, also who is dead. At most n_max; the number that there are. */
+unsigned store_owners(struct store *store, struct store_owner *ret_owners, unsigned n_max);

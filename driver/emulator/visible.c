@@ -8,8 +8,6 @@
 
 #include "base/err.h"
 
-#define UUID_TEXT_MAX 48
-
 void visible_uuid(const uint8_t seed[static VISIBLE_UUID_BYTES], unsigned index,
                   uint8_t ret_uuid[static VISIBLE_UUID_BYTES])
 {
@@ -18,12 +16,13 @@ void visible_uuid(const uint8_t seed[static VISIBLE_UUID_BYTES], unsigned index,
         ret_uuid[VISIBLE_UUID_BYTES - 1] ^= (uint8_t)index;
 }
 
-static void uuid_text(const uint8_t *uuid, char text[static UUID_TEXT_MAX])
+void visible_uuid_text(const uint8_t uuid[static VISIBLE_UUID_BYTES],
+                       char ret_text[static VISIBLE_UUID_TEXT_MAX])
 {
-        int n = snprintf(text, UUID_TEXT_MAX, "GPU-");
+        int n = snprintf(ret_text, VISIBLE_UUID_TEXT_MAX, "GPU-");
 
         for (unsigned i = 0; i < VISIBLE_UUID_BYTES; i++)
-                n += snprintf(text + n, UUID_TEXT_MAX - (size_t)n, "%s%02x",
+                n += snprintf(ret_text + n, VISIBLE_UUID_TEXT_MAX - (size_t)n, "%s%02x",
                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
@@ -31,12 +30,12 @@ static void uuid_text(const uint8_t *uuid, char text[static UUID_TEXT_MAX])
 static int find_by_uuid(const char *prefix, const uint8_t *seed, unsigned n_devices)
 {
         uint8_t uuid[VISIBLE_UUID_BYTES];
-        char text[UUID_TEXT_MAX];
+        char text[VISIBLE_UUID_TEXT_MAX];
         int found = -1;
 
         for (unsigned i = 0; i < n_devices; i++) {
                 visible_uuid(seed, i, uuid);
-                uuid_text(uuid, text);
+                visible_uuid_text(uuid, text);
                 if (strncasecmp(text, prefix, strlen(prefix)) != 0)
                         continue;
                 if (found >= 0)

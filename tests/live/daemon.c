@@ -90,7 +90,7 @@ unsigned daemon_quiet_fds(const struct daemon *daemon)
 static bool is_for_tests(const char *setting)
 {
         static const char *const kept[] = {
-                "GPUMEM_CUDA_LIBRARY=", "GPUMEM_EMULATOR=", "GPUMEM_TEST_"};
+                "GPUMEM_CUDA_LIBRARY=", "GPUMEM_NVML_LIBRARY=", "GPUMEM_EMULATOR=", "GPUMEM_TEST_"};
 
         for (unsigned i = 0; i < ARRAY_SIZE(kept); i++) {
                 if (strncmp(setting, kept[i], strlen(kept[i])) == 0)
@@ -261,7 +261,7 @@ static const size_t figure_offsets[] = {
 #undef STAT
 };
 
-uint64_t daemon_figure(enum figure figure)
+static uint64_t sum_figure(enum figure figure, uint32_t n_pools)
 {
         struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
         struct frame request = FRAME_NULL, reply;
@@ -277,7 +277,7 @@ uint64_t daemon_figure(enum figure figure)
         ck_assert_int_eq(rows_read(reply_fds.fds[0], reply.stats_reply.n_rows,
                                    reply.stats_reply.n_row_bytes, sizeof(struct stats_row), &rows),
                          0);
-        for (uint32_t i = 0; i < reply.stats_reply.n_rows; i++) {
+        for (uint32_t i = 0; i < reply.stats_reply.n_rows && i < n_pools; i++) {
                 const char *row = (const char *)rows + i * sizeof(struct stats_row);
                 uint64_t value;
 
@@ -289,6 +289,16 @@ uint64_t daemon_figure(enum figure figure)
         fdset_deinit(&reply_fds);
         link_free(link);
         return sum;
+}
+
+uint64_t daemon_figure(enum figure figure)
+{
+        return sum_figure(figure, UINT32_MAX);
+}
+
+uint64_t daemon_first_figure(enum figure figure)
+{
+        return sum_figure(figure, 1);
 }
 
 uint64_t daemon_device_bytes(void)

@@ -62,6 +62,9 @@ enum figure {
 };
 uint64_t daemon_figure(enum figure figure);
 
+/* The same of the first pool only: of the first device. */
+uint64_t daemon_first_figure(enum figure figure);
+
 /* Waits up to 20 s until a figure is so. */
 void daemon_await(enum figure figure, uint64_t value);
 

@@ -1,0 +1,225 @@
+#include "daemon/backing/watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "gpumem.h"
+
+/* How long an end waits for a thread that may hang. */
+#define END_MS 1000
+
+enum watch_state { WATCH_RUNS, WATCH_IS_TO_END, WATCH_HAS_ENDED };
+
+struct watch {
+        char *library;
+        uint8_t uuid[DEVICE_UUID_BYTES];
+        void (*wake)(void *argument);
+        void *wake_argument;
+        pthread_t thread;
+        pthread_mutex_t lock; /* guards what follows */
+        pthread_cond_t changed;
+        enum watch_state state;
+        uint64_t n_asked;
+        struct watch_report report;
+};
+
+static struct timespec in_ms(unsigned ms)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        time.tv_sec += ms / 1000;
+        time.tv_nsec += (long)(ms % 1000) * 1000000;
+        if (time.tv_nsec >= 1000000000) {
+                time.tv_sec++;
+                time.tv_nsec -= 1000000000;
+        }
+        return time;
+}
+
+/* Every device's thread would say the same. */
+static void say_absent(const char *reason)
+{
+        static atomic_flag is_said = ATOMIC_FLAG_INIT;
+
+        if (!atomic_flag_test_and_set(&is_said))
+                log_info("no NVML, so free memory, errors and MIG of devices are unknown: %s",
+                         reason);
+}
+
+static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_t *device)
+{
+        char reason[NVML_REASON_MAX];
+        int r;
+
+        r = nvml_load(watch->library, nvml, reason);
+        if (!r) {
+                r = nvml_find(nvml, watch->uuid, device);
+                if (r)
+                        (void)snprintf(reason, sizeof(reason),
+                                       "%s knows no device with the UUID of CUDA's",
+                                       watch->library);
+        }
+        if (r)
+                say_absent(reason);
+        return r;
+}
+
+/* Returns whether the thread is to go on; `ret_asked`: what the next look answers. */
+static bool wait_for_work(struct watch *watch, uint64_t n_answered, uint64_t *ret_asked)
+{
+        struct timespec end = in_ms(WATCH_INTERVAL_MS);
+        bool goes_on;
+        int r = 0;
+
+        pthread_mutex_lock(&watch->lock);
+        while (watch->state == WATCH_RUNS && watch->n_asked == n_answered && !r)
+                r = pthread_cond_timedwait(&watch->changed, &watch->lock, &end);
+        *ret_asked = watch->n_asked;
+        goes_on = watch->state == WATCH_RUNS;
+        pthread_mutex_unlock(&watch->lock);
+        return goes_on;
+}
+
+static bool report_differs(const struct nvml_report *a, const struct nvml_report *b)
+{
+        return memcmp(a, b, sizeof(*a)) != 0;
+}
+
+/* A loop that has nothing to do is not woken to see the same again. */
+static void put_report(struct watch *watch, const struct watch_report *report)
+{
+        bool is_new;
+
+        pthread_mutex_lock(&watch->lock);
+        is_new = watch->state == WATCH_RUNS && (report->n_answered != watch->report.n_answered ||
+                                                report_differs(&report->nvml, &watch->report.nvml));
+        watch->report = *report;
+        if (is_new)
+                watch->wake(watch->wake_argument);
+        pthread_mutex_unlock(&watch->lock);
+}
+
+static void *run(void *argument)
+{
+        struct watch *watch = argument;
+        struct watch_report report = {.n_answered = 0};
+        nvmlDevice_t device = NULL;
+        struct nvml nvml;
+        bool knows_device, goes_on = true;
+
+        knows_device = find_device(watch, &nvml, &device) == 0;
+        while (goes_on) {
+                if (knows_device)
+                        nvml_look(&nvml, device, &report.nvml);
+                else
+                        nvml_report_init(&report.nvml);
+                put_report(watch, &report);
+                goes_on = wait_for_work(watch, report.n_answered, &report.n_answered);
+        }
+        pthread_mutex_lock(&watch->lock);
+        watch->state = WATCH_HAS_ENDED;
+        pthread_cond_broadcast(&watch->changed);
+        pthread_mutex_unlock(&watch->lock);
+        return NULL;
+}
+
+/* Signals belong to the loop's thread. */
+static int start_thread(struct watch *watch)
+{
+        sigset_t all, before;
+        int r;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&watch->thread, NULL, run, watch);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return -r;
+}
+
+static void watch_discard(struct watch *watch)
+{
+        pthread_cond_destroy(&watch->changed);
+        pthread_mutex_destroy(&watch->lock);
+        free(watch->library);
+        free(watch);
+}
+
+int watch_new(const char *library, const uint8_t uuid[static DEVICE_UUID_BYTES],
+              void (*wake)(void *argument), void *wake_argument, struct watch **ret_watch)
+{
+        struct watch *watch = calloc(1, sizeof(*watch));
+        pthread_condattr_t monotonic;
+        int r = -ENOMEM;
+
+        if (!watch)
+                return -ENOMEM;
+        watch->library = strdup(library);
+        memcpy(watch->uuid, uuid, sizeof(watch->uuid));
+        watch->wake = wake;
+        watch->wake_argument = wake_argument;
+        nvml_report_init(&watch->report.nvml);
+        pthread_mutex_init(&watch->lock, NULL);
+        pthread_condattr_init(&monotonic);
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_cond_init(&watch->changed, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+        if (watch->library)
+                r = start_thread(watch);
+        if (r) {
+                watch_discard(watch);
+                return r;
+        }
+        *ret_watch = watch;
+        return 0;
+}
+
+struct watch *watch_free(struct watch *watch)
+{
+        struct timespec end = in_ms(END_MS);
+        bool has_ended;
+        int r = 0;
+
+        if (!watch)
+                return NULL;
+        pthread_mutex_lock(&watch->lock);
+        watch->state = WATCH_IS_TO_END;
+        pthread_cond_broadcast(&watch->changed);
+        while (watch->state != WATCH_HAS_ENDED && !r)
+                r = pthread_cond_timedwait(&watch->changed, &watch->lock, &end);
+        has_ended = watch->state == WATCH_HAS_ENDED;
+        pthread_mutex_unlock(&watch->lock);
+        if (has_ended) {
+                pthread_join(watch->thread, NULL);
+                watch_discard(watch);
+        } else {
+                pthread_detach(watch->thread);
+                log_warning("NVML does not answer; it is left to the end of this process");
+        }
+        return NULL;
+}
+
+uint64_t watch_ask(struct watch *watch)
+{
+        uint64_t number;
+
+        pthread_mutex_lock(&watch->lock);
+        number = ++watch->n_asked;
+        pthread_cond_broadcast(&watch->changed);
+        pthread_mutex_unlock(&watch->lock);
+        return number;
+}
+
+void watch_read(struct watch *watch, struct watch_report *ret_report)
+{
+        pthread_mutex_lock(&watch->lock);
+        *ret_report = watch->report;
+        pthread_mutex_unlock(&watch->lock);
+}

@@ -1,0 +1,259 @@
+#include "daemon/server/devices.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/size.h"
+#include "daemon/backing/text.h"
+#include "daemon/server/session.h"
+#include "gpumem.h"
+
+/* For so long a refusal waits for NVML. */
+#define HOLD_MS 250
+
+/* Processes that a refusal names. */
+#define N_NAMED 2
+
+static const char *name_of(const struct server_pool *pool)
+{
+        return pool->row.name;
+}
+
+bool devices_is_barred(const struct server_pool *pool)
+{
+        return nvml_health_is_error(pool->device.report.health);
+}
+
+static void release_held(struct server *server, struct server_pool *pool)
+{
+        struct job *job;
+
+        while ((job = TAILQ_FIRST(&pool->device.held))) {
+                TAILQ_REMOVE(&pool->device.held, job, link);
+                server_created(server, job->block);
+        }
+}
+
+/* Of what it was before only that is told which changes what the daemon does. */
+static void say_health(const struct server_pool *pool, enum nvml_health before)
+{
+        enum nvml_health now = pool->device.report.health;
+
+        if (now == before || now == NVML_HEALTH_UNKNOWN)
+                return;
+        if (nvml_health_is_error(now))
+                log_error("pool %" PRIu32
+                          ": %s: NVML says: %s; no new blocks are made there until it "
+                          "is well again",
+                          pool->row.id, name_of(pool), nvml_health_text(now));
+        else if (now == NVML_WORN)
+                log_warning("pool %" PRIu32 ": %s: NVML says: %s", pool->row.id, name_of(pool),
+                            nvml_health_text(now));
+        else if (before != NVML_HEALTH_UNKNOWN)
+                log_info("pool %" PRIu32 ": %s: well again, NVML says", pool->row.id,
+                         name_of(pool));
+}
+
+/* An error lasts until NVML says otherwise: one that answers no more says nothing. */
+static void take_report(struct server_pool *pool, const struct nvml_report *report)
+{
+        enum nvml_health before = pool->device.report.health;
+
+        pool->device.report = *report;
+        if (report->health == NVML_HEALTH_UNKNOWN && nvml_health_is_error(before))
+                pool->device.report.health = before;
+        say_health(pool, before);
+        if (report->mig == 1 && !pool->device.said_mig) {
+                pool->device.said_mig = true;
+                log_warning("pool %" PRIu32 ": %s is cut into instances (MIG); figures of NVML are "
+                            "those of the whole device",
+                            pool->row.id, name_of(pool));
+        }
+}
+
+static void on_report(uv_async_t *async)
+{
+        struct server *server = CONTAINER_OF(async, struct server, device_wake);
+
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct server_pool *pool = &server->pools[i];
+                struct watch_report report;
+
+                if (!pool->device.watch)
+                        continue;
+                watch_read(pool->device.watch, &report);
+                take_report(pool, &report.nvml);
+                if (report.n_answered < pool->device.n_asked)
+                        continue;
+                pool->device.is_late = false;
+                release_held(server, pool);
+        }
+        server_settle(server);
+}
+
+static void release_all_held(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                if (TAILQ_EMPTY(&server->pools[i].device.held))
+                        continue;
+                server->pools[i].device.is_late = true;
+                release_held(server, &server->pools[i]);
+        }
+        server_settle(server);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+        release_all_held(CONTAINER_OF(timer, struct server, device_patience));
+}
+
+bool devices_hold(struct server *server, uint32_t id, struct job *job)
+{
+        struct server_pool *pool = &server->pools[id];
+
+        if (!pool->device.watch || pool->device.is_late || server->stopping)
+                return false;
+        pool->device.n_asked = watch_ask(pool->device.watch);
+        TAILQ_INSERT_TAIL(&pool->device.held, job, link);
+        if (!uv_is_active((uv_handle_t *)&server->device_patience))
+                (void)uv_timer_start(&server->device_patience, on_late, HOLD_MS, 0);
+        return true;
+}
+
+static void on_wake(void *argument)
+{
+        (void)uv_async_send(argument);
+}
+
+int devices_open(struct server *server, const char *library)
+{
+        int r;
+
+        r = uv_async_init(&server->loop, &server->device_wake, on_report);
+        if (!r)
+                r = uv_timer_init(&server->loop, &server->device_patience);
+        for (uint32_t i = 0; i < server->n_pools && !r; i++) {
+                struct server_pool *pool = &server->pools[i];
+
+                if (pool->row.kind == GPUMEM_DEVICE && library)
+                        r = watch_new(library, pool->row.uuid, on_wake, &server->device_wake,
+                                      &pool->device.watch);
+        }
+        return r;
+}
+
+void devices_stop(struct server *server)
+{
+        release_all_held(server);
+}
+
+void devices_free(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                server->pools[i].device.watch = watch_free(server->pools[i].device.watch);
+}
+
+static uint64_t state_of(enum nvml_health health)
+{
+        static const uint64_t states[] = {
+                [NVML_HEALTH_UNKNOWN] = PROTO_DEVICE_UNKNOWN,
+                [NVML_WELL] = PROTO_DEVICE_WELL,
+                [NVML_WORN] = PROTO_DEVICE_WORN,
+                [NVML_NEEDS_RESET] = PROTO_DEVICE_NEEDS_RESET,
+                [NVML_NEEDS_REBOOT] = PROTO_DEVICE_NEEDS_REBOOT,
+                [NVML_LOST] = PROTO_DEVICE_LOST,
+        };
+
+        return states[health];
+}
+
+/* Blocks are billed to this process, byte for byte; the two counts are not of one moment. */
+static uint64_t others_bytes(const struct nvml_report *report, uint64_t reserved)
+{
+        if (report->n_used_bytes == NVML_UNKNOWN)
+                return NVML_UNKNOWN;
+        return report->n_used_bytes > reserved ? report->n_used_bytes - reserved : 0;
+}
+
+void devices_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row)
+{
+        const struct nvml_report *report = &pool->device.report;
+
+        row->device_free = report->n_free_bytes;
+        row->device_others = others_bytes(report, reserved);
+        row->device_uncorrected = report->n_uncorrected;
+        row->device_mig = report->mig;
+        row->device = state_of(report->health);
+}
+
+/* Who reads a name knows a user's programs: other users' are told as a sum only. */
+static bool may_know(const struct session *asker, uint32_t pid)
+{
+        struct stat status;
+        char path[32];
+
+        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32, pid);
+        return stat(path, &status) == 0 &&
+               (session_sees_all(asker) || status.st_uid == asker->peer.uid);
+}
+
+static const struct nvml_process *next_largest(const struct session *asker,
+                                               const struct nvml_report *report,
+                                               const struct nvml_process *before)
+{
+        const struct nvml_process *largest = NULL;
+
+        for (unsigned i = 0; i < report->n_processes; i++) {
+                const struct nvml_process *process = &report->processes[i];
+                bool comes_later = !before || process->n_bytes < before->n_bytes ||
+                                   (process->n_bytes == before->n_bytes && process > before);
+
+                if (process->n_bytes == NVML_UNKNOWN || process->pid == (uint32_t)getpid() ||
+                    !comes_later || (largest && process->n_bytes <= largest->n_bytes) ||
+                    !may_know(asker, process->pid))
+                        continue;
+                largest = process;
+        }
+        return largest;
+}
+
+static void program_name(uint32_t pid, char name[static TEXT_BYTES])
+{
+        char path[48];
+
+        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
+        if (text_read(path, name))
+                (void)snprintf(name, TEXT_BYTES, "?");
+        name[strcspn(name, "\n")] = '\0';
+}
+
+void devices_say_others(const struct session *asker, uint32_t id, uint64_t reserved,
+                        char ret_text[static DEVICES_TEXT_MAX])
+{
+        const struct server_pool *pool = &asker->server->pools[id];
+        const struct nvml_report *report = &pool->device.report;
+        uint64_t n_others_bytes = others_bytes(report, reserved);
+        const struct nvml_process *process = NULL;
+        char free_text[SIZE_TEXT_MAX], others_text[SIZE_TEXT_MAX], name[TEXT_BYTES];
+        size_t n;
+
+        ret_text[0] = '\0';
+        if (!n_others_bytes || n_others_bytes == NVML_UNKNOWN)
+                return;
+        n = (size_t)snprintf(ret_text, DEVICES_TEXT_MAX, ", %s free, %s not gpumemd's",
+                             size_format(report->n_free_bytes, free_text),
+                             size_format(n_others_bytes, others_text));
+        for (unsigned i = 0; i < N_NAMED && n < DEVICES_TEXT_MAX; i++) {
+                process = next_largest(asker, report, process);
+                if (!process)
+                        return;
+                program_name(process->pid, name);
+                n += (size_t)snprintf(ret_text + n, DEVICES_TEXT_MAX - n,
+                                      "%s%.16s (pid %" PRIu32 ") %s", i ? ", " : ": ", name,
+                                      process->pid, size_format(process->n_bytes, others_text));
+        }
+}

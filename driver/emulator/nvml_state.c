@@ -1,0 +1,58 @@
+#include "driver/emulator/nvml_state.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+
+#define FILE_NAME "nvml"
+#define FILE_MAX  4096
+
+static const struct {
+        const char *name;
+        size_t offset;
+} lines[] = {
+        {"mig", offsetof(struct nvml_state, mig)},
+        {"uncorrected", offsetof(struct nvml_state, uncorrected)},
+        {"remapped", offsetof(struct nvml_state, remapped)},
+        {"recovery", offsetof(struct nvml_state, recovery)},
+        {"result", offsetof(struct nvml_state, result)},
+        {"hang", offsetof(struct nvml_state, hang)},
+};
+
+static void line_read(char *line, unsigned device, struct nvml_state *state)
+{
+        char *number = strchr(line, '=');
+        unsigned long of_device, value;
+        char *end;
+
+        if (!number)
+                return;
+        *number++ = '\0';
+        of_device = strtoul(number, &end, 10);
+        if (end == number || *end != ':' || of_device != device)
+                return;
+        value = strtoul(end + 1, NULL, 10);
+        for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+                if (strcmp(lines[i].name, line) == 0)
+                        memcpy((char *)state + lines[i].offset, &(uint64_t){value},
+                               sizeof(uint64_t));
+}
+
+void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_state)
+{
+        CLEANUP(closep)
+        int fd = openat(directory_fd, FILE_NAME, O_RDONLY | O_CLOEXEC);
+        char text[FILE_MAX], *rest = text, *line;
+        ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+        *ret_state = (struct nvml_state){0};
+        text[n > 0 ? n : 0] = '\0';
+        while ((line = strsep(&rest, "\n")))
+                line_read(line, device, ret_state);
+}

@@ -1,0 +1,27 @@
+/* What the emulated NVML says of a device beyond what its store shows: MIG and errors, as the file
+ * "nvml" in the machine's directory has them. It is for tests, is read at every call, and is best
+ * replaced by a rename. Each line is one of
+ *
+ * "mig=DEVICE:MODE"            0 off, 1 on
+ * "uncorrected=DEVICE:N"       memory errors
+ * "remapped=DEVICE:N"          1: rows wait for a reset to be replaced
+ * "recovery=DEVICE:ACTION"     what NVML_FI_DEV_GET_GPU_RECOVERY_ACTION gives
+ * "result=DEVICE:RESULT"       what every call for the device gives instead of an answer
+ * "hang=DEVICE:1"              a call for the device does not go on before the line is gone
+ *
+ * What is no such line says nothing. */
+#pragma once
+
+#include <stdint.h>
+
+struct nvml_state {
+        uint64_t mig;
+        uint64_t uncorrected;
+        uint64_t remapped;
+        uint64_t recovery;
+        uint64_t result;
+        uint64_t hang;
+};
+
+/* All zero where there is no file. Any thread. */
+void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_state);

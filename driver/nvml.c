@@ -1,0 +1,261 @@
+#include "driver/nvml.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "gpumem.h"
+
+#define CUDA_EMULATED "libcuda-emu.so"
+#define NVML_EMULATED "libnvml-emu.so"
+
+enum need { NEED_REQUIRED, NEED_OPTIONAL };
+
+static const struct {
+        const char *symbol;
+        size_t offset;
+        enum need need;
+} calls[] = {
+#define NVML_REQUIRED(call) {#call, offsetof(struct nvml, call), NEED_REQUIRED},
+#define NVML_OPTIONAL(call) {#call, offsetof(struct nvml, call), NEED_OPTIONAL},
+#include "driver/nvml.def"
+#undef NVML_REQUIRED
+#undef NVML_OPTIONAL
+};
+
+const char *nvml_library_name(const char *library, const char *cuda_library,
+                              char room[static NVML_LIBRARY_MAX])
+{
+        const char *named = library ? library : secure_getenv("GPUMEM_NVML_LIBRARY");
+        const char *base = strrchr(cuda_library, '/');
+        int n_folder = base ? (int)(base + 1 - cuda_library) : 0;
+
+        if (named && *named)
+                return named;
+        if (strcmp(cuda_library + n_folder, CUDA_EMULATED) != 0 ||
+            n_folder + sizeof(NVML_EMULATED) > NVML_LIBRARY_MAX)
+                return NVML_LIBRARY_DEFAULT;
+        (void)snprintf(room, NVML_LIBRARY_MAX, "%.*s" NVML_EMULATED, n_folder, cuda_library);
+        return room;
+}
+
+static int resolve(void *handle, const char *name, struct nvml *ret_nvml, char *ret_reason)
+{
+        struct nvml nvml = {0};
+
+        for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+                void *function = dlsym(handle, calls[i].symbol);
+
+                if (!function && calls[i].need == NEED_REQUIRED) {
+                        (void)snprintf(ret_reason, NVML_REASON_MAX, "%s has no %s", name,
+                                       calls[i].symbol);
+                        return GPUMEM_E_NO_DRIVER;
+                }
+                memcpy((char *)&nvml + calls[i].offset, &function, sizeof(function));
+        }
+        *ret_nvml = nvml;
+        return 0;
+}
+
+/* Never unloaded, as the driver is not. */
+int nvml_load(const char *name, struct nvml *ret_nvml, char ret_reason[static NVML_REASON_MAX])
+{
+        void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        nvmlReturn_t result;
+        struct nvml nvml;
+        int r;
+
+        if (!handle) {
+                (void)snprintf(ret_reason, NVML_REASON_MAX, "%s", dlerror());
+                return GPUMEM_E_NO_DRIVER;
+        }
+        r = resolve(handle, name, &nvml, ret_reason);
+        if (r)
+                return r;
+        result = nvml.nvmlInit_v2();
+        if (result != NVML_SUCCESS) {
+                (void)snprintf(ret_reason, NVML_REASON_MAX, "%s: nvmlInit: %s (%d)", name,
+                               nvml.nvmlErrorString(result), result);
+                return GPUMEM_E_NO_DRIVER;
+        }
+        *ret_nvml = nvml;
+        return 0;
+}
+
+static nvmlReturn_t note(const struct nvml *nvml, const char *call, nvmlReturn_t result)
+{
+        if (result != NVML_SUCCESS)
+                log_debug("%s: %s (%d)", call, nvml->nvmlErrorString(result), result);
+        return result;
+}
+
+/* Calls, with a line in the debug log for what fails; a function that is missing supports nothing. */
+#define CALL(nvml, call, ...) \
+        ((nvml)->call ? note((nvml), #call, (nvml)->call(__VA_ARGS__)) : NVML_ERROR_NOT_SUPPORTED)
+
+int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYTES],
+              nvmlDevice_t *ret_device)
+{
+        char text[NVML_DEVICE_UUID_BUFFER_SIZE] = "GPU-";
+        size_t n = strlen(text);
+
+        for (unsigned i = 0; i < DEVICE_UUID_BYTES; i++)
+                n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x",
+                                      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+        switch (CALL(nvml, nvmlDeviceGetHandleByUUID, text, ret_device)) {
+        case NVML_SUCCESS:
+                return 0;
+        case NVML_ERROR_NOT_FOUND:
+        case NVML_ERROR_INVALID_ARGUMENT:
+                return GPUMEM_E_NO_POOL;
+        default:
+                return -EIO;
+        }
+}
+
+void nvml_report_init(struct nvml_report *report)
+{
+        memset(report, 0, sizeof(*report));
+        report->health = NVML_HEALTH_UNKNOWN;
+        report->n_total_bytes = NVML_UNKNOWN;
+        report->n_used_bytes = NVML_UNKNOWN;
+        report->n_free_bytes = NVML_UNKNOWN;
+        report->n_uncorrected = NVML_UNKNOWN;
+        report->mig = NVML_UNKNOWN;
+}
+
+static enum nvml_health health_of_result(nvmlReturn_t result)
+{
+        switch (result) {
+        case NVML_SUCCESS:
+                return NVML_WELL;
+        case NVML_ERROR_GPU_IS_LOST:
+                return NVML_LOST;
+        case NVML_ERROR_RESET_REQUIRED:
+                return NVML_NEEDS_RESET;
+        default:
+                return NVML_HEALTH_UNKNOWN;
+        }
+}
+
+static enum nvml_health health_of_action(unsigned action)
+{
+        switch (action) {
+        case NVML_GPU_RECOVERY_ACTION_NONE:
+                return NVML_WELL;
+        case NVML_GPU_RECOVERY_ACTION_NODE_REBOOT:
+                return NVML_NEEDS_REBOOT;
+        case NVML_GPU_RECOVERY_ACTION_DRAIN_P2P:
+        case NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET:
+                return NVML_WORN;
+        default:
+                return NVML_NEEDS_RESET;
+        }
+}
+
+static void worsen(struct nvml_report *report, enum nvml_health health)
+{
+        if (health > report->health)
+                report->health = health;
+}
+
+static void look_at_memory(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *report)
+{
+        nvmlMemory_v2_t memory = {.version = nvmlMemory_v2};
+        nvmlReturn_t result = CALL(nvml, nvmlDeviceGetMemoryInfo_v2, device, &memory);
+
+        report->health = health_of_result(result);
+        if (result != NVML_SUCCESS)
+                return;
+        report->n_total_bytes = memory.total;
+        report->n_free_bytes = memory.free;
+        report->n_used_bytes = memory.used;
+}
+
+/* Later drivers say what is to be done; of the others the signs are read. */
+static void look_at_errors(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *report)
+{
+        nvmlFieldValue_t action = {.fieldId = NVML_FI_DEV_GET_GPU_RECOVERY_ACTION};
+        unsigned n_corrected, n_uncorrected, is_pending, has_failed;
+        unsigned long long n_errors;
+
+        if (!CALL(nvml, nvmlDeviceGetFieldValues, device, 1, &action) &&
+            action.nvmlReturn == NVML_SUCCESS && action.valueType == NVML_VALUE_TYPE_UNSIGNED_INT)
+                worsen(report, health_of_action(action.value.uiVal));
+        if (!CALL(nvml, nvmlDeviceGetRemappedRows, device, &n_corrected, &n_uncorrected,
+                  &is_pending, &has_failed) &&
+            (is_pending || has_failed))
+                worsen(report, NVML_WORN);
+        if (!CALL(nvml, nvmlDeviceGetTotalEccErrors, device, NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+                  NVML_VOLATILE_ECC, &n_errors))
+                report->n_uncorrected = n_errors;
+}
+
+static void look_at_mig(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *report)
+{
+        unsigned mode, pending;
+        nvmlReturn_t result = CALL(nvml, nvmlDeviceGetMigMode, device, &mode, &pending);
+
+        if (result == NVML_SUCCESS)
+                report->mig = mode == NVML_DEVICE_MIG_ENABLE;
+}
+
+static void add_process(struct nvml_report *report, const nvmlProcessInfo_t *process)
+{
+        struct nvml_process *added;
+
+        for (unsigned i = 0; i < report->n_processes; i++) {
+                if (report->processes[i].pid == process->pid)
+                        return;
+        }
+        if (report->n_processes == NVML_PROCESSES_MAX)
+                return;
+        added = &report->processes[report->n_processes++];
+        added->pid = process->pid;
+        added->n_bytes = process->usedGpuMemory == NVML_VALUE_NOT_AVAILABLE
+                                 ? NVML_UNKNOWN
+                                 : process->usedGpuMemory;
+}
+
+typedef __typeof__(nvmlDeviceGetComputeRunningProcesses_v3) list_call;
+
+/* One that both computes and draws is on both lists, with the same bytes. */
+static void look_at_processes(const struct nvml *nvml, list_call *call, nvmlDevice_t device,
+                              struct nvml_report *report)
+{
+        nvmlProcessInfo_t processes[NVML_PROCESSES_MAX];
+        unsigned n = NVML_PROCESSES_MAX;
+
+        if (!call || note(nvml, "nvmlDeviceGetRunningProcesses", call(device, &n, processes)))
+                return;
+        for (unsigned i = 0; i < n && i < NVML_PROCESSES_MAX; i++)
+                add_process(report, &processes[i]);
+}
+
+void nvml_look(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *ret_report)
+{
+        nvml_report_init(ret_report);
+        look_at_memory(nvml, device, ret_report);
+        look_at_errors(nvml, device, ret_report);
+        look_at_mig(nvml, device, ret_report);
+        look_at_processes(nvml, nvml->nvmlDeviceGetComputeRunningProcesses_v3, device, ret_report);
+        look_at_processes(nvml, nvml->nvmlDeviceGetGraphicsRunningProcesses_v3, device, ret_report);
+}
+
+const char *nvml_health_text(enum nvml_health health)
+{
+        static const char *const texts[] = {
+                [NVML_HEALTH_UNKNOWN] = "unknown",
+                [NVML_WELL] = "well",
+                [NVML_WORN] = "to be drained and reset, or replaced",
+                [NVML_NEEDS_RESET] = "needs a reset",
+                [NVML_NEEDS_REBOOT] = "needs a reboot of the machine",
+                [NVML_LOST] = "lost: it does not answer",
+        };
+
+        return texts[health];
+}

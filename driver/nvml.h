@@ -1,0 +1,87 @@
+/* NVML as a table of function pointers, filled by dlopen: what the daemon must know of a device and
+ * cannot learn from the CUDA driver without a context. It is optional: without the library, or
+ * without a function in it, what it would say is unknown, and everything else works.
+ *
+ * The calls may block for as long as the driver does: they are for threads that may wait. A table is
+ * immutable once loaded, may be used by any thread, and is never unloaded. */
+#pragma once
+
+#include <stdint.h>
+
+#include "driver/abi/nvml.h"
+#include "driver/device.h"
+
+#define NVML_LIBRARY_DEFAULT "libnvidia-ml.so.1"
+
+/* Longest text that nvml_load explains itself with. */
+#define NVML_REASON_MAX 512
+
+/* A figure that is not known. */
+#define NVML_UNKNOWN UINT64_MAX
+
+/* More processes than these are counted, not listed. */
+#define NVML_PROCESSES_MAX 64
+
+struct nvml {
+#define NVML_REQUIRED(call) __typeof__(call) *call;
+#define NVML_OPTIONAL(call) __typeof__(call) *call;
+#include "driver/nvml.def"
+#undef NVML_REQUIRED
+#undef NVML_OPTIONAL
+};
+
+enum nvml_health {
+        NVML_HEALTH_UNKNOWN, /* nobody could be asked */
+        NVML_WELL,
+        NVML_WORN,        /* works; is to be drained and reset, or replaced, some time */
+        NVML_NEEDS_RESET, /* from here on it does not work */
+        NVML_NEEDS_REBOOT,
+        NVML_LOST, /* it does not answer any more */
+};
+
+struct nvml_process {
+        uint32_t pid;     /* as the driver knows it: outside of containers */
+        uint64_t n_bytes; /* NVML_UNKNOWN: the driver does not tell */
+};
+
+/* One look at one device. */
+struct nvml_report {
+        enum nvml_health health;
+        uint64_t n_total_bytes; /* these three are NVML_UNKNOWN together */
+        uint64_t n_used_bytes;  /* by anybody, and what the driver keeps */
+        uint64_t n_free_bytes;
+        uint64_t n_uncorrected; /* memory errors since the driver was loaded; or NVML_UNKNOWN */
+        uint64_t mig;           /* 0 off, 1 on, or NVML_UNKNOWN */
+        unsigned n_processes;   /* that are listed */
+        struct nvml_process processes[NVML_PROCESSES_MAX];
+};
+
+/* The library that nvml_load would try: `library`, or where it is NULL the one that
+ * GPUMEM_NVML_LIBRARY names, or beside an emulated CUDA driver the emulated NVML that lies there, or
+ * libnvidia-ml.so.1. `room` holds the text if it has to be made. */
+#define NVML_LIBRARY_MAX 4096
+const char *nvml_library_name(const char *library, const char *cuda_library,
+                              char room[static NVML_LIBRARY_MAX]);
+
+/* Loads the library of that name and initialises it. GPUMEM_E_NO_DRIVER: it is not there, has no use,
+ * or misses a function that is required; `ret_reason` says so in one sentence. */
+int nvml_load(const char *name, struct nvml *ret_nvml, char ret_reason[static NVML_REASON_MAX]);
+
+/* The device's handle there. GPUMEM_E_NO_POOL: NVML knows no device with this UUID; or a fault. */
+int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYTES],
+              nvmlDevice_t *ret_device);
+
+/* What it says of the device now; what it does not say is unknown. */
+void nvml_look(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *ret_report);
+
+/* A report that knows nothing. Reports can be compared byte by byte. */
+void nvml_report_init(struct nvml_report *report);
+
+/* A few words for people: "well", "needs a reset". */
+const char *nvml_health_text(enum nvml_health health);
+
+/* Whether memory can still be had from it. */
+static inline int nvml_health_is_error(enum nvml_health health)
+{
+        return health >= NVML_NEEDS_RESET;
+}

@@ -1,0 +1,179 @@
+/* What NVML says of memory that CUDA gives, through the project's own table. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "driver/nvml.h"
+#include "gpumem.h"
+#include "tests/contract/contract.h"
+
+#define LARGE ((size_t)256 << 20)
+
+/* What the driver makes for a process beside its blocks. */
+#define OWN_MAX ((size_t)16 << 20)
+
+static struct nvml nvml;
+static nvmlDevice_t device;
+
+/* The library beside the driver, and device 0 in it. */
+static void open_device(void)
+{
+        const char *cuda_library = getenv("GPUMEM_CUDA_LIBRARY");
+        char room[NVML_LIBRARY_MAX], reason[NVML_REASON_MAX];
+        CUuuid uuid;
+        int r;
+
+        contract_init();
+        r = nvml_load(nvml_library_name(NULL, cuda_library ? cuda_library : "libcuda.so.1", room),
+                      &nvml, reason);
+        ck_assert_msg(!r, "%s", reason);
+        ck_ok(cu.cuDeviceGetUuid(&uuid, 0));
+        ck_assert_int_eq(nvml_find(&nvml, (const uint8_t *)uuid.bytes, &device), 0);
+}
+
+static struct nvml_report look(void)
+{
+        struct nvml_report report;
+
+        nvml_look(&nvml, device, &report);
+        return report;
+}
+
+/* The lists may be empty, or speak of pids of another namespace: then the bytes must do. */
+static uint64_t listed_bytes(const struct nvml_report *report, pid_t pid)
+{
+        for (unsigned i = 0; i < report->n_processes; i++) {
+                if (report->processes[i].pid == (uint32_t)pid)
+                        return report->processes[i].n_bytes;
+        }
+        return NVML_UNKNOWN;
+}
+
+static void await_used(uint64_t at_most)
+{
+        int n_looks = 0;
+
+        while (look().n_used_bytes > at_most)
+                contract_pause(&n_looks);
+}
+
+START_TEST(a_device_is_found_by_its_uuid)
+{
+        uint8_t none[DEVICE_UUID_BYTES] = {0};
+        nvmlDevice_t other;
+
+        open_device();
+        ck_assert_int_eq(nvml_find(&nvml, none, &other), GPUMEM_E_NO_POOL);
+}
+END_TEST
+
+START_TEST(a_sound_device_is_called_well)
+{
+        struct nvml_report report;
+        size_t n_bytes;
+
+        open_device();
+        report = look();
+        ck_assert_int_eq(report.health, NVML_WELL);
+        ck_assert_uint_ne(report.n_total_bytes, NVML_UNKNOWN);
+        ck_assert_uint_le(report.n_used_bytes + report.n_free_bytes, report.n_total_bytes);
+        ck_ok(cu.cuDeviceTotalMem(&n_bytes, 0));
+        ck_assert_uint_ge(report.n_total_bytes, n_bytes);
+        ck_assert_uint_le(report.mig, 1);
+}
+END_TEST
+
+START_TEST(used_bytes_grow_by_a_block_without_a_context)
+{
+        CUmemGenericAllocationHandle handle;
+        struct nvml_report before, with;
+
+        open_device();
+        /* What a process's first block brings with it. */
+        ck_ok(cu.cuMemRelease(
+                contract_create(CONTRACT_GRANULE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)));
+        before = look();
+        handle = contract_create(LARGE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        with = look();
+        ck_assert_uint_ge(with.n_used_bytes, before.n_used_bytes + LARGE);
+        ck_assert_uint_le(with.n_used_bytes, before.n_used_bytes + LARGE + OWN_MAX);
+        ck_assert_uint_le(with.n_free_bytes, before.n_free_bytes - LARGE);
+        ck_ok(cu.cuMemRelease(handle));
+        await_used(before.n_used_bytes);
+}
+END_TEST
+
+START_TEST(the_bytes_are_billed_to_who_made_them)
+{
+        struct nvml_report report;
+        uint64_t n_bytes;
+
+        open_device();
+        (void)contract_create(LARGE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        report = look();
+        n_bytes = listed_bytes(&report, getpid());
+        if (n_bytes == NVML_UNKNOWN) {
+                (void)printf("# figure: NVML lists %u processes and not this one\n",
+                             report.n_processes);
+                return;
+        }
+        ck_assert_uint_ge(n_bytes, LARGE);
+        ck_assert_uint_le(n_bytes, LARGE + OWN_MAX);
+}
+END_TEST
+
+static void make_and_give(int socket)
+{
+        contract_init();
+        contract_send(
+                socket, 'm',
+                contract_export(contract_create(LARGE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)));
+        (void)contract_receive(socket, 'e');
+}
+
+START_TEST(what_a_dead_process_made_is_used_while_a_fd_is_held)
+{
+        struct contract_peer peer = contract_start(make_and_give);
+        struct nvml_report with;
+        int fd = contract_receive(peer.socket, 'm');
+
+        open_device();
+        with = look();
+        contract_kill(&peer);
+        ck_assert_uint_ge(look().n_used_bytes + OWN_MAX, with.n_used_bytes);
+        ck_assert_uint_eq(close(fd), 0);
+        await_used(with.n_used_bytes - LARGE);
+}
+END_TEST
+
+START_TEST(who_only_imports_is_not_billed)
+{
+        struct contract_peer peer = contract_start(make_and_give);
+        struct nvml_report before, with;
+        int fd = contract_receive(peer.socket, 'm');
+
+        open_device();
+        before = look();
+        (void)contract_import(fd);
+        with = look();
+        ck_assert_uint_le(with.n_used_bytes, before.n_used_bytes + OWN_MAX);
+        if (listed_bytes(&with, getpid()) != NVML_UNKNOWN)
+                ck_assert_uint_le(listed_bytes(&with, getpid()), OWN_MAX);
+        contract_send(peer.socket, 'e', -1);
+        contract_finish(&peer);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("nvml");
+        TCase *tcase = contract_case(suite, "nvml");
+
+        tcase_add_test(tcase, a_device_is_found_by_its_uuid);
+        tcase_add_test(tcase, a_sound_device_is_called_well);
+        tcase_add_test(tcase, used_bytes_grow_by_a_block_without_a_context);
+        tcase_add_test(tcase, the_bytes_are_billed_to_who_made_them);
+        tcase_add_test(tcase, what_a_dead_process_made_is_used_while_a_fd_is_held);
+        tcase_add_test(tcase, who_only_imports_is_not_billed);
+        return contract_main(suite);
+}
