@@ -165,12 +165,13 @@ EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int fl
 
 EMULATOR_API CUresult CUDAAPI cuEventDestroy(CUevent handle)
 {
-        struct event *event;
+        struct event *event, *live;
         CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
+        r = event_find(handle, &live);
         event = handle_find(HANDLE_EVENT, (uintptr_t)handle);
         handle_free(HANDLE_EVENT, (uintptr_t)handle);
         emulator_unlock();
@@ -178,7 +179,7 @@ EMULATOR_API CUresult CUDAAPI cuEventDestroy(CUevent handle)
                 return CUDA_ERROR_INVALID_HANDLE;
         (void)recording_unref(event->recording);
         free(event);
-        return CUDA_SUCCESS;
+        return r;
 }
 
 static CUresult record_new(struct record **ret_record)

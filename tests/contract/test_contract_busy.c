@@ -1,0 +1,135 @@
+/* What calls about memory do beside work that runs, and to it. */
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "tests/contract/contract.h"
+
+#define GRANULE CONTRACT_GRANULE
+#define NONE    CU_MEM_HANDLE_TYPE_NONE
+#define N_BYTES ((size_t)1 << 20)
+
+static void device_memory(void)
+{
+        struct contract_block block = contract_map(contract_create(GRANULE, NONE), GRANULE);
+
+        contract_unmap(&block);
+        ck_ok(cu.cuMemRelease(block.handle));
+}
+
+static void host_memory(void)
+{
+        CUmemAllocationProp properties = contract_properties(NONE);
+        CUmemGenericAllocationHandle handle;
+        struct contract_block block;
+
+        properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+        ck_ok(cu.cuMemCreate(&handle, GRANULE, &properties, 0));
+        block = contract_map(handle, GRANULE);
+        contract_unmap(&block);
+        ck_ok(cu.cuMemRelease(handle));
+}
+
+static void registration(void)
+{
+        void *bytes = mmap(NULL, N_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                           0);
+
+        ck_assert_ptr_ne(bytes, MAP_FAILED);
+        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, CU_MEMHOSTREGISTER_PORTABLE));
+}
+
+static void allocation(void)
+{
+        CUdeviceptr address;
+
+        ck_ok(cu.cuMemAlloc(&address, N_BYTES));
+}
+
+static void (*const calls[])(void) = {device_memory, host_memory, registration, allocation};
+
+/* That a mapping has gone does not tell that nothing uses it. */
+START_TEST(nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work)
+{
+        struct contract_gate gate;
+        CUstream stream;
+
+        (void)contract_context();
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        contract_hold(stream, &gate);
+        contract_await(&gate);
+        calls[_i]();
+        ck_cuda(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(stream));
+        contract_open(&gate);
+        ck_ok(cu.cuStreamSynchronize(stream));
+}
+END_TEST
+
+/* Of the same context, that is; every later call tells of it, and an event's work is over. */
+START_TEST(work_on_what_was_unmapped_spoils_the_context)
+{
+        struct contract_block block;
+        struct contract_gate gate;
+        CUstream stream;
+        CUevent event;
+
+        (void)contract_context();
+        block = contract_map(contract_create(GRANULE, NONE), GRANULE);
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemsetD8Async(block.address, 1, GRANULE, stream));
+        ck_ok(cu.cuEventRecord(event, stream));
+        contract_await(&gate);
+        ck_ok(cu.cuMemUnmap(block.address, GRANULE));
+        ck_cuda(CUDA_ERROR_NOT_READY, cu.cuEventQuery(event));
+        contract_open(&gate);
+        ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
+        ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuEventQuery(event));
+}
+END_TEST
+
+START_TEST(a_destroyed_contexts_events_say_so)
+{
+        CUcontext primary = contract_context(), created;
+        CUevent event;
+
+        ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
+        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        ck_ok(cu.cuEventRecord(event, NULL));
+        ck_ok(cu.cuCtxDestroy(created));
+        ck_ok(cu.cuCtxSetCurrent(primary));
+        ck_cuda(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuEventQuery(event));
+        ck_cuda(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuEventDestroy(event));
+}
+END_TEST
+
+/* In which of two words is not relied on. */
+START_TEST(a_destroyed_context_does_not_become_current)
+{
+        CUcontext primary = contract_context(), created, current;
+        CUresult result;
+
+        ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
+        ck_ok(cu.cuCtxDestroy(created));
+        ck_ok(cu.cuCtxSetCurrent(primary));
+        result = cu.cuCtxSetCurrent(created);
+        ck_assert(result == CUDA_ERROR_INVALID_CONTEXT ||
+                  result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        ck_ok(cu.cuCtxGetCurrent(&current));
+        ck_assert_ptr_eq(current, primary);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("busy");
+        TCase *tcase = contract_case(suite, "busy");
+
+        tcase_add_loop_test(tcase,
+                            nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work,
+                            0, ARRAY_SIZE(calls));
+        tcase_add_test(tcase, work_on_what_was_unmapped_spoils_the_context);
+        tcase_add_test(tcase, a_destroyed_contexts_events_say_so);
+        tcase_add_test(tcase, a_destroyed_context_does_not_become_current);
+        return contract_main(suite);
+}

@@ -1,0 +1,28 @@
+/* A kernel of the tests' own, that writes to memory for as long as it is told; where the driver runs none,
+ * as the emulated one, fills that take some time stand in for it. For kernels a
+ * context is current, and failures end the test. */
+#pragma once
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/cuda.h"
+
+/* As <cuda.h> has it, whatever version that is. */
+typedef __typeof__(cuLaunchKernel) kernel_launch;
+
+struct kernel {
+        const struct cuda *cuda;
+        kernel_launch *launch; /* NULL: stood in for */
+        CUfunction function;
+};
+
+/* Whether the driver runs kernels: then it has a GPU. Outside tests too. */
+bool kernel_is_real(void);
+
+void kernel_init(struct kernel *kernel, const struct cuda *cuda);
+
+/* Enqueues what writes that byte to all of it, again and again, for half a second; whole 4 KiB. */
+void kernel_spin(const struct kernel *kernel, CUstream stream, void *to, uint64_t n_bytes,
+                 unsigned char byte);

@@ -1,0 +1,164 @@
+/* Processes that are killed while kernels write to their memory: what others get is theirs alone, and they
+ * get all of it. This process has no driver, so that it can start others at any time. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/live/holder.h"
+#include "tests/live/kernel.h"
+#include "tests/suite.h"
+
+#define N_VICTIMS 8
+
+/* 200 kills; a sanitizer makes the same take many times as long. */
+#if defined(__SANITIZE_THREAD__)
+#define N_ROUNDS 2
+#elif defined(__SANITIZE_ADDRESS__)
+#define N_ROUNDS 5
+#else
+#define N_ROUNDS 25
+#endif
+
+/* Of 256 MiB: the victims have 160 MiB together, and the survivor wants 192. */
+#define VICTIM_BYTES (20 * MIB)
+#define PIECE        (16 * MIB)
+#define N_PIECES     12
+
+/* Longer than a round takes, and not for ever should one live on. */
+#define N_SPINS 20
+#define LONG_MS 60000
+#define BYTE    0xDD
+
+static struct daemon gpumemd;
+static struct holder survivor;
+
+struct victim {
+        pid_t pid;
+        int fd;
+};
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+
+        daemon_start(&gpumemd, "devices=1,bytes=288MiB,reclaim_ms=20", options);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        holder_start(&survivor);
+}
+
+static void stop(void)
+{
+        holder_end(&survivor);
+        daemon_await(FIGURE_charged, 0);
+        daemon_stop(&gpumemd);
+}
+
+/* Every other one has freed what the kernels write to: its end is in the order of its stream. */
+static void be_victim(int fd, unsigned number)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .n_bytes = VICTIM_BYTES,
+                                         .wait_ms = LONG_MS};
+        char reason[CUDA_REASON_MAX], ready = 1;
+        struct gpumem_client *client;
+        struct kernel kernel;
+        struct cuda cuda;
+        struct gpu *gpu;
+        void *pointer;
+
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        kernel_init(&kernel, &cuda);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        request.stream = gpu_stream(gpu);
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        for (unsigned i = 0; i < N_SPINS; i++)
+                kernel_spin(&kernel, gpu_stream(gpu), pointer, VICTIM_BYTES, BYTE);
+        if (number % 2)
+                ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(send(fd, &ready, 1, MSG_NOSIGNAL), 1);
+        for (;;)
+                (void)pause();
+}
+
+static struct victim victim_start(unsigned number)
+{
+        struct victim victim;
+        int fds[2];
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+        victim.pid = fork();
+        ck_assert_int_ge(victim.pid, 0);
+        if (victim.pid == 0) {
+                (void)close(fds[0]);
+                be_victim(fds[1], number);
+        }
+        (void)close(fds[1]);
+        victim.fd = fds[0];
+        return victim;
+}
+
+/* Its memory may be another's before its pid is. */
+static void reap(const struct victim *victim)
+{
+        int status;
+
+        ck_assert_int_eq(waitpid(victim->pid, &status, 0), victim->pid);
+        ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        (void)close(victim->fd);
+}
+
+static void round_of_kills(void)
+{
+        struct victim victims[N_VICTIMS];
+        char ready;
+
+        for (unsigned i = 0; i < N_VICTIMS; i++)
+                victims[i] = victim_start(i);
+        for (unsigned i = 0; i < N_VICTIMS; i++)
+                ck_assert_int_eq(recv(victims[i].fd, &ready, 1, 0), 1);
+        for (unsigned i = 0; i < N_VICTIMS; i++)
+                ck_assert_int_eq(kill(victims[i].pid, SIGKILL), 0);
+        for (unsigned i = 0; i < N_PIECES; i++)
+                ck_assert_int_eq(holder_alloc(&survivor, PIECE, LONG_MS), 0);
+        holder_check(&survivor);
+        for (unsigned i = 0; i < N_VICTIMS; i++)
+                reap(&victims[i]);
+        holder_check(&survivor);
+        holder_free_all(&survivor);
+}
+
+START_TEST(after_each_of_200_kills_with_kernels_running_no_byte_is_wrong)
+{
+        for (unsigned i = 0; i < N_ROUNDS; i++)
+                round_of_kills();
+        (void)printf(
+                "# figure: %u processes killed with %s running; %u pieces of %u MiB that others "
+                "got meanwhile, each looked at twice: 0 wrong bytes\n",
+                N_ROUNDS * N_VICTIMS, kernel_is_real() ? "kernels" : "fills", N_ROUNDS * N_PIECES,
+                (unsigned)(PIECE / MIB));
+        (void)fflush(stdout);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("kills");
+        TCase *tests = tcase_create("kills");
+
+        tcase_set_timeout(tests, 280);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, after_each_of_200_kills_with_kernels_running_no_byte_is_wrong);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
