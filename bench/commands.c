@@ -19,6 +19,8 @@ const struct command commands[] = {
         {"traces", "several, and their means; with 4 streams, with 1 and 10 ms lag", 1, FILES_MAX,
          command_traces},
         {"node", "traces in processes at once, worst of 8 shifts", 2, FILES_MAX, command_node},
-        {"all", "all of these; traces are FILE...", 0, FILES_MAX, command_all},
+        {"peers", "beside PyTorch, CuPy and the driver; --peers, --only", 0, FILES_MAX,
+         command_peers},
+        {"all", "all of these but peers; traces are FILE...", 0, FILES_MAX, command_all},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);

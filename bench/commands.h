@@ -17,7 +17,9 @@ struct options {
         enum replay_memory memory;
         unsigned n_streams; /* of a trace; 0: one */
         double lag_ms;
-        double us_per_line; /* 0: as bench/replay.h has it */
+        double us_per_line;     /* 0: as bench/replay.h has it */
+        const char *peers_path; /* folder of what is not C of peers; NULL: none */
+        const char *only;       /* of the comparisons of peers; NULL: all */
 };
 
 struct command {
@@ -31,8 +33,8 @@ struct command {
 extern const struct command commands[];
 extern const unsigned n_commands;
 
-/* Every other command, each in a process of its own: what one leaves in the allocator or in the
- * driver is not in the next one's way. */
+/* Every other command that measures gpumemd by itself, each in a process of its own: what one leaves in
+ * the allocator or in the driver is not in the next one's way. */
 int command_all(const struct options *options, struct rows *rows);
 
 int command_hot(const struct options *options, struct rows *rows);
@@ -47,4 +49,5 @@ int command_lookups(const struct options *options, struct rows *rows);
 int command_pinned(const struct options *options, struct rows *rows);
 int command_trace(const struct options *options, struct rows *rows);
 int command_traces(const struct options *options, struct rows *rows);
+int command_peers(const struct options *options, struct rows *rows);
 int command_node(const struct options *options, struct rows *rows);

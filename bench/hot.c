@@ -1,61 +1,49 @@
 #include "bench/hot.h"
 
-#include <math.h>
-
 #include "base/err.h"
 #include "bench/beside.h"
 #include "bench/commands.h"
 
 #define N_STEPS 1024
 
+static int hot_alloc(void *argument, uint64_t n_bytes, void **ret_pointer)
+{
+        const struct hot *hot = argument;
+
+        return target_alloc(hot->target, hot->stream, n_bytes, ret_pointer);
+}
+
+static int hot_free(void *argument, void *pointer)
+{
+        const struct hot *hot = argument;
+
+        return target_free(hot->target, hot->stream, pointer);
+}
+
 int hot_init(struct target *target, unsigned stream, struct hot *ret_hot)
 {
-        int r = 0;
-
         *ret_hot = (struct hot){.target = target, .stream = stream};
-        for (unsigned i = 0; i < HOT_N_SIZES; i++)
-                ret_hot->sizes[i] = (uint64_t)exp2(19.0 * i / (HOT_N_SIZES - 1)) * 512;
-        for (unsigned i = 0; i < HOT_N_LIVE && !r; i++)
-                r = target_alloc(target, stream, ret_hot->sizes[i % HOT_N_SIZES],
-                                 &ret_hot->live[i]);
-        return target_check("hot pattern: alloc", r);
+        return target_check("hot pattern: alloc", pairs_fill(&ret_hot->pairs, hot_alloc, ret_hot));
 }
 
 int hot_deinit(struct hot *hot)
 {
-        int r = 0;
-
-        for (unsigned i = 0; i < HOT_N_LIVE && !r; i++)
-                r = target_free(hot->target, hot->stream, hot->live[i]);
-        return target_check("hot pattern: free", r);
+        return target_check("hot pattern: free", pairs_empty(&hot->pairs, hot_free, hot));
 }
 
-/* A slot's next size is its last one's neighbour: what it leaves is no hole of the right size. */
 int hot_steps(void *state, unsigned n_steps)
 {
         struct hot *hot = state;
-        int r = 0;
 
-        for (unsigned i = 0; i < n_steps && !r; i++) {
-                unsigned slot = hot->position % HOT_N_LIVE;
-                unsigned size = (slot + hot->position / HOT_N_LIVE + 1) % HOT_N_SIZES;
-                void *before = hot->live[slot];
-
-                r = target_free(hot->target, hot->stream, before);
-                if (!r)
-                        r = target_alloc(hot->target, hot->stream, hot->sizes[size],
-                                         &hot->live[slot]);
-                hot->n_moved += hot->live[slot] != before;
-                hot->position++;
-        }
-        return target_check("hot pattern", r);
+        return target_check("hot pattern",
+                            pairs_steps(&hot->pairs, n_steps, hot_alloc, hot_free, hot));
 }
 
 /* What is cut somewhere else than what was freed came out of another hole, and left one. */
 static int add_proof(const struct hot *hot, struct rows *rows)
 {
         struct row row = {.name = "hot_pairs_that_move",
-                          .value = 100.0 * (double)hot->n_moved / hot->position,
+                          .value = 100.0 * (double)hot->pairs.n_moved / hot->pairs.position,
                           .unit = "%",
                           .limit = ROW_AT_LEAST,
                           .bound = 50};

@@ -235,10 +235,10 @@ static void *sleep_twice(void *argument)
 static int add_rows(double *all_ms, unsigned n, struct sleeps *sleeps, struct rows *rows)
 {
         const struct row added[] = {
-                {"idle_latency", percentile(all_ms, n, 99), "ms", 0, BOUND_MS, ROW_AT_MOST},
-                {"idle_latency_median", percentile(all_ms, n, 50), "ms", 0, 0, ROW_NO_BOUND},
+                {"idle_latency", percentile(all_ms, n, 99), "ms", 0, BOUND_MS, ROW_AT_MOST, ""},
+                {"idle_latency_median", percentile(all_ms, n, 50), "ms", 0, 0, ROW_NO_BOUND, ""},
                 {"idle_latency_sleeps", percentile(sleeps->all_ms, sleeps->n, 99), "ms", 0, 0,
-                 ROW_NO_BOUND},
+                 ROW_NO_BOUND, ""},
         };
         int r = 0;
 

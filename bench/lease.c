@@ -193,11 +193,11 @@ static int add_rows(struct samples samples[N_SIDES], struct rows *rows)
         double shareable = samples_median(&samples[SHAREABLE]),
                leased = samples_median(&samples[LEASE]);
         const struct row added[] = {
-                {"lease", leased, "ns", echoes, BOUND, ROW_AT_MOST},
-                {"lease_known", samples_median(&samples[KNOWN]), "ns", leased, 0, ROW_NO_BOUND},
-                {"lease_shareable", shareable, "ns", echoes, 0, ROW_NO_BOUND},
-                {"lease_shareable_driver", driver, "ns", echoes, 0, ROW_NO_BOUND},
-                {"lease_shareable_rest", shareable - driver, "ns", echoes, 0, ROW_NO_BOUND},
+                {"lease", leased, "ns", echoes, BOUND, ROW_AT_MOST, ""},
+                {"lease_known", samples_median(&samples[KNOWN]), "ns", leased, 0, ROW_NO_BOUND, ""},
+                {"lease_shareable", shareable, "ns", echoes, 0, ROW_NO_BOUND, ""},
+                {"lease_shareable_driver", driver, "ns", echoes, 0, ROW_NO_BOUND, ""},
+                {"lease_shareable_rest", shareable - driver, "ns", echoes, 0, ROW_NO_BOUND, ""},
         };
         int r = 0;
 

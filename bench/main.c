@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "bench/commands.h"
 #include "bench/peer.h"
+#include "bench/peers/rival.h"
 
 static const char help_head[] = "Usage: gpumem-bench [OPTION]... COMMAND [FILE]...\n"
                                 "Measures the client library of a running gpumemd, beside other "
@@ -18,13 +19,16 @@ static const char help_head[] = "Usage: gpumem-bench [OPTION]... COMMAND [FILE].
 static const char help_tail[] =
         "\n"
         "  --json         for programs: an array of {name, value, unit, baseline, ratio, bound,\n"
-        "                 pass}\n"
+        "                 pass, note}; note: why it could not be measured\n"
         "  --output FILE  write that array to FILE, and the table to standard output\n"
         "  --streams N    trace, node: deal allocations round-robin over N streams\n"
         "  --lag MS       trace, node: GPU work is over so much later\n"
         "  --line US      trace, node: time that a line of a trace takes; default: 10\n"
         "  --pinned       trace, node: of pinned memory, as GPUMEM_TRACE's FILE.pinned and\n"
         "                 x.pinned.gz are\n"
+        "  --peers DIR    peers: where the programs are that run PyTorch and CuPy: bench/peers\n"
+        "  --only NAME    peers: one of clients, blocks, hot, threads, traces, fleets, pinned,\n"
+        "                 starts, drop, killed\n"
         "  --quick        few repetitions: shows that it works, not what it costs\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
@@ -51,6 +55,8 @@ enum option_id {
         OPTION_LAG,
         OPTION_LINE,
         OPTION_PINNED,
+        OPTION_PEERS,
+        OPTION_ONLY,
         OPTION_SOCKET,
         OPTION_HELP,
         OPTION_VERSION,
@@ -64,6 +70,8 @@ static const struct option long_options[] = {
         {"lag", required_argument, NULL, OPTION_LAG},
         {"line", required_argument, NULL, OPTION_LINE},
         {"pinned", no_argument, NULL, OPTION_PINNED},
+        {"peers", required_argument, NULL, OPTION_PEERS},
+        {"only", required_argument, NULL, OPTION_ONLY},
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -137,6 +145,12 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 return take_number("--line", value, 0.001, 1e6, &invocation->options.us_per_line);
         case OPTION_PINNED:
                 invocation->options.memory = REPLAY_PINNED;
+                return PARSED_RUN;
+        case OPTION_PEERS:
+                invocation->options.peers_path = value;
+                return PARSED_RUN;
+        case OPTION_ONLY:
+                invocation->options.only = value;
                 return PARSED_RUN;
         case OPTION_SOCKET:
                 invocation->options.socket_path = value;
@@ -267,6 +281,8 @@ int main(int argc, char **argv)
         log_setup("gpumem-bench", LOG_WARNING);
         if (argc > 1 && strcmp(argv[1], PEER_OPTION) == 0)
                 return peer_main(argv + 2);
+        if (argc > 1 && strcmp(argv[1], RIVAL_OPTION) == 0)
+                return rival_main(argv + 2);
         switch (parse(argc, argv, &invocation)) {
         case PARSED_RUN:
                 return run(&invocation);

@@ -1,6 +1,6 @@
 /* The random pattern: some number of live allocations, of which one at random is replaced by one of a
  * random size. In a header so that each allocator's calls are compiled into the loop: a peer that
- * takes 5 ns is not to be charged for calls through pointers. One thread. */
+ * takes 5 ns is not to be charged for calls through pointers; and C that is C++ too. One thread. */
 #pragma once
 
 #include <errno.h>
@@ -54,8 +54,9 @@ static inline uint32_t replace_draw_size(struct replace *replace, enum replace_s
 static inline int replace_init(struct replace *replace, uint32_t n_live, enum replace_sizes sizes,
                                uint32_t divisor)
 {
-        *replace = (struct replace){.n_live = n_live, .random = 88172645463325252u};
-        replace->live = calloc(n_live, sizeof(*replace->live));
+        replace->n_live = n_live;
+        replace->random = 88172645463325252u;
+        replace->live = (void **)calloc(n_live, sizeof(*replace->live));
         if (!replace->live)
                 return -ENOMEM;
         for (unsigned i = 0; i < REPLACE_N_SIZES; i++) {

@@ -37,6 +37,8 @@ enum row_verdict row_verdict(const struct row *row)
 {
         double figure = row->baseline > 0 ? row_ratio(row) : row->value;
 
+        if (row->note[0])
+                return ROW_PASSES;
         switch (row->limit) {
         case ROW_AT_MOST:
                 return figure <= row->bound ? ROW_PASSES : ROW_MISSES;
@@ -102,6 +104,12 @@ static int add_to_table(struct table *table, const struct row *row)
         if (!cells)
                 return -ENOMEM;
         (void)snprintf(cells->cells[0], TABLE_CELL_MAX, "%s", row->name);
+        if (row->note[0]) {
+                (void)snprintf(cells->cells[1], TABLE_CELL_MAX, "-");
+                (void)snprintf(cells->cells[5], TABLE_CELL_MAX, "%.*s", TABLE_CELL_MAX - 1,
+                               row->note);
+                return 0;
+        }
         format_value(row->value, row->unit, cells->cells[1]);
         if (row->baseline > 0) {
                 format_value(row->baseline, row->unit, cells->cells[2]);
@@ -145,12 +153,15 @@ static json_t *real_or_null(double value, int is_there)
 
 static json_t *row_to_json(const struct row *row)
 {
-        return json_pack("{s:s, s:f, s:s, s:o, s:o, s:o, s:b}", "name", row->name, "value",
-                         row->value, "unit", row->unit, "baseline",
+        int is_there = !row->note[0];
+
+        return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:s?}", "name", row->name, "value",
+                         real_or_null(row->value, is_there), "unit", row->unit, "baseline",
                          real_or_null(row->baseline, row->baseline > 0), "ratio",
                          real_or_null(row_ratio(row), row->baseline > 0), "bound",
                          real_or_null(row->bound, row->limit != ROW_NO_BOUND), "pass",
-                         row_verdict(row) == ROW_PASSES);
+                         is_there ? json_boolean(row_verdict(row) == ROW_PASSES) : json_null(),
+                         "note", is_there ? NULL : row->note);
 }
 
 int rows_print_json(const struct rows *rows, FILE *file)

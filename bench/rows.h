@@ -6,6 +6,7 @@
 
 #define ROW_NAME_MAX 48
 #define ROW_UNIT_MAX 8
+#define ROW_NOTE_MAX 96
 
 enum row_limit { ROW_NO_BOUND, ROW_AT_MOST, ROW_AT_LEAST };
 enum row_verdict { ROW_PASSES, ROW_MISSES };
@@ -18,6 +19,7 @@ struct row {
         double baseline;         /* in the same unit; 0: there is none */
         double bound;            /* on the ratio; on the value if there is no baseline */
         enum row_limit limit;
+        char note[ROW_NOTE_MAX]; /* why it could not be measured; "": it was */
 };
 
 struct rows {
@@ -37,7 +39,7 @@ void rows_deinit(struct rows *rows);
 /* value / baseline; 0 without a baseline. */
 double row_ratio(const struct row *row);
 
-/* One without a bound passes. */
+/* One without a bound passes, and one that could not be measured. */
 enum row_verdict row_verdict(const struct row *row);
 
 /* How many miss their bound. */
@@ -46,6 +48,6 @@ unsigned rows_count_missed(const struct rows *rows);
 /* For people; nothing where there are no rows. */
 int rows_print_table(const struct rows *rows, FILE *file);
 
-/* For programs: an array of {name, value, unit, baseline, ratio, bound, pass}, with null for what a
- * row does not have. */
+/* For programs: an array of {name, value, unit, baseline, ratio, bound, pass, note}, with null for
+ * what a row does not have. */
 int rows_print_json(const struct rows *rows, FILE *file);

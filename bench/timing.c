@@ -31,12 +31,17 @@ static int compare(const void *one, const void *other)
         return (a > b) - (a < b);
 }
 
+double median_of(double *values, unsigned n)
+{
+        if (!n)
+                return 0;
+        qsort(values, n, sizeof(*values), compare);
+        return values[n / 2];
+}
+
 double samples_median(struct samples *samples)
 {
-        if (!samples->n)
-                return 0;
-        qsort(samples->values, samples->n, sizeof(samples->values[0]), compare);
-        return samples->values[samples->n / 2];
+        return median_of(samples->values, samples->n);
 }
 
 int time_repetition(timed_steps *steps, void *state, unsigned n_steps, double *ret_ns)

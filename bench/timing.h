@@ -21,6 +21,9 @@ void samples_add(struct samples *samples, double value);
 /* Sorts them. 0 if there are none. */
 double samples_median(struct samples *samples);
 
+/* The same of any values. */
+double median_of(double *values, unsigned n);
+
 /* Does n_steps of something. */
 typedef int timed_steps(void *state, unsigned n_steps);
 

@@ -98,7 +98,7 @@ has_keys() {
         python3 - "$1" <<'END'
 import json, sys
 rows = json.load(open(sys.argv[1]))
-keys = {'name', 'value', 'unit', 'baseline', 'ratio', 'bound', 'pass'}
+keys = {'name', 'value', 'unit', 'baseline', 'ratio', 'bound', 'pass', 'note'}
 sys.exit(not rows or any(set(row) != keys for row in rows))
 END
 }

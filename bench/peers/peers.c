@@ -1,0 +1,220 @@
+/* peers: gpumemd beside others that serve GPU memory, all as child processes, in one run. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "bench/peers/comparing.h"
+#include "bench/peers/turns.h"
+#include "bench/timing.h"
+
+/* All of it: no child is waited for any longer, and what is left then says so. */
+#define SECONDS_MAX 285
+
+#define N_TURNS 15
+
+static int compare_hot(struct comparing *comparing)
+{
+        static const struct against against[] = {{RIVAL_TORCH, NULL, 0.25},
+                                                 {RIVAL_ASYNC, NULL, 0},
+                                                 {RIVAL_CUPY, NULL, 0},
+                                                 {RIVAL_DRIVER, NULL, 0}};
+        static const struct turns hot = {.name = "hot",
+                                         .unit = "ns",
+                                         .order = "hot",
+                                         .n_turns = N_TURNS,
+                                         .seconds = 20,
+                                         .limit = ROW_AT_MOST,
+                                         .n_against = ARRAY_SIZE(against),
+                                         .against = against};
+        struct turns random = hot;
+        int r = turns_compare(comparing, &hot);
+
+        random.name = random.order = "random";
+        return r ? r : turns_compare(comparing, &random);
+}
+
+static int compare_threads(struct comparing *comparing)
+{
+        static const struct against against[] = {
+                {RIVAL_TORCH, NULL, 0}, {RIVAL_ASYNC, NULL, 0}, {RIVAL_DRIVER, NULL, 0}};
+        static const unsigned counts[] = {8, 16};
+        int r = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(counts) && !r; i++) {
+                char name[ROW_NAME_MAX], order[ROW_NAME_MAX];
+                const struct turns turns = {.name = name,
+                                            .unit = "/us",
+                                            .order = order,
+                                            .n_turns = 3,
+                                            .seconds = 15,
+                                            .n_against = ARRAY_SIZE(against),
+                                            .against = against};
+
+                (void)snprintf(name, sizeof(name), "threads_%u", counts[i]);
+                (void)snprintf(order, sizeof(order), "threads %u", counts[i]);
+                r = turns_compare(comparing, &turns);
+        }
+        return r;
+}
+
+/* `order`: of gpumemd. */
+static int compare_block(struct comparing *comparing, const char *order, const char *size,
+                         uint64_t n_bytes, double bound)
+{
+        const struct against against = {RIVAL_DRIVER, NULL, bound};
+        char name[ROW_NAME_MAX], theirs[ROW_NAME_MAX], ours[ROW_NAME_MAX];
+        const struct turns turns = {.name = name,
+                                    .unit = "ns",
+                                    .order = theirs,
+                                    .our_order = ours,
+                                    .n_turns = 7,
+                                    .seconds = 20,
+                                    .limit = ROW_AT_MOST,
+                                    .n_against = 1,
+                                    .against = &against};
+
+        (void)snprintf(name, sizeof(name), "%s_%s", order, size);
+        (void)snprintf(theirs, sizeof(theirs), "cycle %llu", (unsigned long long)n_bytes);
+        (void)snprintf(ours, sizeof(ours), "%s %llu", order, (unsigned long long)n_bytes);
+        return turns_compare(comparing, &turns);
+}
+
+/* Blocks from a warm pool. */
+static int compare_blocks(struct comparing *comparing)
+{
+        static const struct {
+                const char *size;
+                uint64_t n_bytes;
+                double bound; /* 0: none */
+        } sizes[] = {{"2MiB", 2 * MIB, 0},
+                     {"20MiB", 20 * MIB, 0},
+                     {"256MiB", 256 * MIB, 1.25},
+                     {"1GiB", GIB, 0.5},
+                     {"8GiB", 8 * GIB, 0.5}};
+        int r = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes) && !r; i++) {
+                r = compare_block(comparing, "block", sizes[i].size, sizes[i].n_bytes,
+                                  sizes[i].bound);
+                if (!r)
+                        r = compare_block(comparing, "known", sizes[i].size, sizes[i].n_bytes, 0.2);
+        }
+        return r;
+}
+
+static int compare_drop(struct comparing *comparing)
+{
+        static const struct against against[] = {
+                {RIVAL_TORCH, NULL, 0}, {RIVAL_ASYNC, NULL, 0}, {RIVAL_CUPY, NULL, 0}};
+        static const struct turns turns = {.name = "free_all_4GiB",
+                                           .unit = "ns",
+                                           .order = "drop",
+                                           .n_turns = 5,
+                                           .seconds = 20,
+                                           .n_against = ARRAY_SIZE(against),
+                                           .against = against};
+
+        return turns_compare(comparing, &turns);
+}
+
+/* From the start of the process to 20 MiB of the device, and the allocation alone. */
+static int compare_starts(struct comparing *comparing)
+{
+        static const struct against against[] = {{RIVAL_TORCH, "torch_cpp", 0},
+                                                 {RIVAL_TORCH_PYTHON, NULL, 0},
+                                                 {RIVAL_CUPY, NULL, 0},
+                                                 {RIVAL_DRIVER, NULL, 0}};
+        static const struct turns start = {.name = "start",
+                                           .unit = "ns",
+                                           .order = "first 20971520",
+                                           .processes = TURNS_START,
+                                           .n_turns = 3,
+                                           .seconds = 30,
+                                           .n_against = ARRAY_SIZE(against),
+                                           .against = against};
+        struct turns first = start;
+        int r = turns_compare(comparing, &start);
+
+        first.name = "first_block";
+        first.processes = TURNS_FRESH;
+        return r ? r : turns_compare(comparing, &first);
+}
+
+/* In this order; the first ones do without PyTorch, which is being compiled. */
+static const struct {
+        const char *name;
+        int (*compare)(struct comparing *comparing);
+} comparisons[] = {
+        {"clients", compare_clients}, {"blocks", compare_blocks}, {"hot", compare_hot},
+        {"threads", compare_threads}, {"traces", compare_traces}, {"fleets", compare_fleets},
+        {"pinned", compare_pinned},   {"starts", compare_starts}, {"drop", compare_drop},
+        {"killed", compare_killed},
+};
+
+#define N_WITHOUT_TORCH 2
+
+static int compare_one(struct comparing *comparing, unsigned i)
+{
+        const char *only = comparing->options->only;
+
+        if (only && strcmp(only, comparisons[i].name) != 0)
+                return 0;
+        if (now_ns() > comparing->setup.deadline_ns)
+                return comparing_add_note(comparing, comparisons[i].name, "", "gpumem-bench",
+                                          "there was no time left for it");
+        (void)fprintf(stderr, "gpumem-bench: peers: %s\n", comparisons[i].name);
+        comparing_clear(comparing);
+        return comparisons[i].compare(comparing);
+}
+
+static int compare_all(struct comparing *comparing)
+{
+        struct rival torch;
+        int r = 0, r_torch = rival_spawn(RIVAL_TORCH, &comparing->setup, &torch);
+
+        for (unsigned i = 0; i < ARRAY_SIZE(comparisons) && !r; i++) {
+                if (i == N_WITHOUT_TORCH) {
+                        /* If it is not there, those who ask for it hear why. */
+                        if (!r_torch)
+                                (void)rival_hear_ready(&torch, 120);
+                        rival_end(&torch);
+                }
+                r = compare_one(comparing, i);
+        }
+        return r;
+}
+
+static void remove_folder(const char *folder)
+{
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, RIVAL_TORCH_PROGRAM);
+        (void)unlink(path);
+        (void)rmdir(folder);
+}
+
+int command_peers(const struct options *options, struct rows *rows)
+{
+        char folder[] = "/tmp/gpumem-peers-XXXXXX";
+        struct comparing comparing = {
+                .options = options,
+                .setup = {.socket_path = options->socket_path,
+                          .scripts = options->peers_path,
+                          .folder = folder,
+                          .deadline_ns = now_ns() + SECONDS_MAX * UINT64_C(1000000000)},
+                .rows = rows};
+        int r;
+
+        if (!mkdtemp(folder))
+                return err_errno();
+        /* A child that has ended does not read what it is told. */
+        (void)signal(SIGPIPE, SIG_IGN);
+        r = compare_all(&comparing);
+        remove_folder(folder);
+        return r ? r : comparing.r_ours;
+}

@@ -1,0 +1,239 @@
+#include "bench/peers/rival.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "bench/peers/program.h"
+#include "bench/timing.h"
+
+/* PyTorch's C++ is compiled first. */
+#define SECONDS_START 120
+#define SECONDS_END   5
+
+/* The child's ends become its standard input and output. */
+static int spawn(const struct program *program, int in, int out, pid_t *ret_pid)
+{
+        posix_spawn_file_actions_t actions;
+        int r;
+
+        if (posix_spawn_file_actions_init(&actions))
+                return -ENOMEM;
+        r = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+        if (!r)
+                r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+        if (!r)
+                r = posix_spawnp(ret_pid, program->path, &actions, NULL,
+                                 (char *const *)program->arguments,
+                                 (char *const *)program->environment);
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return -r;
+}
+
+int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival)
+{
+        struct rival rival = RIVAL_NULL;
+        int in[2] = {-1, -1}, out[2] = {-1, -1};
+        struct program program;
+        int r;
+
+        *ret_rival = rival;
+        rival.kind = kind;
+        rival.deadline_ns = setup->deadline_ns;
+        r = program_find(kind, setup, &program, ret_rival->note);
+        if (r)
+                return r;
+        if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
+                r = err_errno();
+        if (!r)
+                r = spawn(&program, in[0], out[1], &rival.pid);
+        closep(&in[0]);
+        closep(&out[1]);
+        rival.to = in[1];
+        rival.from = out[0];
+        program_deinit(&program);
+        if (r) {
+                (void)snprintf(ret_rival->note, ROW_NOTE_MAX, "%s: %s", program.path, strerror(-r));
+                rival.pid = 0;
+                rival_end(&rival);
+                return r;
+        }
+        *ret_rival = rival;
+        return 0;
+}
+
+int rival_start(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival)
+{
+        int r = rival_spawn(kind, setup, ret_rival);
+
+        if (!r)
+                r = rival_hear_ready(ret_rival, SECONDS_START);
+        if (r)
+                rival_end(ret_rival);
+        return r;
+}
+
+/* The note stays. */
+static void forget(struct rival *rival)
+{
+        closep(&rival->to);
+        closep(&rival->from);
+        rival->pid = 0;
+        rival->n_text = 0;
+}
+
+/* Its output ends when it does. */
+static void await_end(const struct rival *rival)
+{
+        struct pollfd fd = {.fd = rival->from, .events = POLLIN};
+        uint64_t end_ns = now_ns() + SECONDS_END * UINT64_C(1000000000);
+        char rest[256];
+
+        while (now_ns() < end_ns && poll(&fd, 1, 100) >= 0) {
+                if (fd.revents && read(rival->from, rest, sizeof(rest)) <= 0)
+                        return;
+        }
+        (void)kill(rival->pid, SIGKILL);
+}
+
+void rival_end(struct rival *rival)
+{
+        closep(&rival->to);
+        if (rival->pid) {
+                await_end(rival);
+                (void)waitpid(rival->pid, NULL, 0);
+        }
+        forget(rival);
+}
+
+int rival_kill(struct rival *rival)
+{
+        return kill(rival->pid, SIGKILL) < 0 ? err_errno() : 0;
+}
+
+static int failed(struct rival *rival, int r, const char *what)
+{
+        if (r == -ETIMEDOUT && rival->pid)
+                (void)kill(rival->pid, SIGKILL);
+        (void)snprintf(rival->note, ROW_NOTE_MAX, "%s", what);
+        return r;
+}
+
+/* Reads what is there, or waits for it. */
+static int read_more(struct rival *rival, uint64_t end_ns)
+{
+        struct pollfd fd = {.fd = rival->from, .events = POLLIN};
+        uint64_t now = now_ns();
+        ssize_t n;
+
+        if (now >= end_ns || poll(&fd, 1, (int)((end_ns - now) / 1000000 + 1)) == 0)
+                return failed(rival, -ETIMEDOUT, "it took too long");
+        n = read(rival->from, rival->text + rival->n_text, RIVAL_TEXT_MAX - rival->n_text);
+        if (n <= 0)
+                return failed(rival, -EPIPE, "its process ended");
+        rival->n_text += (unsigned)n;
+        return 0;
+}
+
+/* The next line, without its end. A line that is too long loses its beginning. */
+static int read_line(struct rival *rival, uint64_t end_ns, char ret_line[static RIVAL_TEXT_MAX])
+{
+        char *end;
+
+        while (!(end = memchr(rival->text, '\n', rival->n_text))) {
+                int r;
+
+                if (rival->n_text == RIVAL_TEXT_MAX)
+                        rival->n_text = 0;
+                r = read_more(rival, end_ns);
+                if (r)
+                        return r;
+        }
+        *end = 0;
+        memcpy(ret_line, rival->text, (size_t)(end - rival->text) + 1);
+        rival->n_text -= (unsigned)(end + 1 - rival->text);
+        memmove(rival->text, end + 1, rival->n_text);
+        return 0;
+}
+
+static const char *after(const char *line, const char *word)
+{
+        size_t n = strlen(word);
+
+        if (strncmp(line, word, n) != 0 || (line[n] && line[n] != ' '))
+                return NULL;
+        return line[n] ? line + n + 1 : line + n;
+}
+
+/* A line that begins with `good`, whose rest is told, or with `bad`. */
+static int hear(struct rival *rival, double seconds, const char *good, const char *bad,
+                char ret_rest[static RIVAL_TEXT_MAX])
+{
+        uint64_t end_ns = now_ns() + (uint64_t)(seconds * 1e9);
+        char line[RIVAL_TEXT_MAX];
+
+        if (end_ns > rival->deadline_ns)
+                end_ns = rival->deadline_ns;
+        for (;;) {
+                const char *rest;
+                int r = read_line(rival, end_ns, line);
+
+                if (r)
+                        return r;
+                rest = after(line, bad);
+                if (rest)
+                        return failed(rival, -ENODEV, rest);
+                rest = after(line, good);
+                if (rest) {
+                        memmove(ret_rest, rest, strlen(rest) + 1);
+                        return 0;
+                }
+        }
+}
+
+int rival_hear_ready(struct rival *rival, double seconds)
+{
+        char rest[RIVAL_TEXT_MAX];
+
+        return hear(rival, seconds, "ready", "none", rest);
+}
+
+int rival_tell(struct rival *rival, const char *order)
+{
+        char line[RIVAL_TEXT_MAX];
+        int n = snprintf(line, sizeof(line), "%s\n", order);
+
+        if (n < 0 || (size_t)n >= sizeof(line))
+                return failed(rival, -ENAMETOOLONG, "the order is too long");
+        return write(rival->to, line, (size_t)n) == n ? 0
+                                                      : failed(rival, -EPIPE, "its process ended");
+}
+
+int rival_hear(struct rival *rival, double seconds, double ret_numbers[static RIVAL_NUMBERS_MAX])
+{
+        char rest[RIVAL_TEXT_MAX], *next = rest;
+        int r = hear(rival, seconds, "ok", "no", rest);
+
+        if (r)
+                return r;
+        for (unsigned i = 0; i < RIVAL_NUMBERS_MAX; i++)
+                ret_numbers[i] = strtod(next, &next);
+        return 0;
+}
+
+int rival_ask(struct rival *rival, const char *order, double seconds,
+              double ret_numbers[static RIVAL_NUMBERS_MAX])
+{
+        int r = rival_tell(rival, order);
+
+        return r ? r : rival_hear(rival, seconds, ret_numbers);
+}

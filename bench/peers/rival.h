@@ -1,0 +1,82 @@
+/* Who is compared: gpumemd's library and others that serve GPU memory, each in a child process that
+ * answers orders. One thread.
+ *
+ * A child says "ready", or "none REASON" if what it stands for is not on this machine. Then it reads
+ * orders on its standard input, a line each, a word and perhaps an argument, until that ends, and answers each by
+ * a line on its standard output: "ok NUMBER...", or "no REASON". What does not begin so is passed over:
+ * libraries print things. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "bench/rows.h"
+
+enum rival_kind {
+        RIVAL_GPUMEMD,
+        RIVAL_CLIENT,           /* of gpumemd's, without the library's memory and without CUDA */
+        RIVAL_DRIVER,           /* cuMemAlloc, cuMemHostAlloc */
+        RIVAL_ASYNC,            /* cuMemAllocAsync, which cudaMallocAsync is */
+        RIVAL_TORCH,            /* PyTorch's allocators, from C++ */
+        RIVAL_TORCH_PYTHON,     /* from Python */
+        RIVAL_TORCH_EXPANDABLE, /* from Python, with expandable segments */
+        RIVAL_CUPY,
+        RIVAL_N,
+};
+
+/* As it stands in the names of rows. */
+const char *rival_name(enum rival_kind kind);
+
+struct rival_setup {
+        const char *socket_path; /* NULL: as gpumem_options has it */
+        const char *scripts;     /* the folder of those that are not C; NULL: there are none */
+        const char *folder;      /* for what is compiled here */
+        uint64_t deadline_ns;    /* no child is waited for any longer */
+};
+
+/* In that folder, once it is compiled. */
+#define RIVAL_TORCH_PROGRAM "torch_rival"
+
+#define RIVAL_TEXT_MAX    512
+#define RIVAL_NUMBERS_MAX 4
+
+struct rival {
+        enum rival_kind kind;
+        pid_t pid; /* 0: none */
+        int to, from;
+        uint64_t deadline_ns;
+        char text[RIVAL_TEXT_MAX]; /* what came after the last whole line */
+        unsigned n_text;
+        char note[ROW_NOTE_MAX]; /* why the last call failed */
+};
+
+#define RIVAL_NULL                   \
+        {                            \
+                .to = -1, .from = -1 \
+        }
+
+/* Starts one and waits until it is ready. On failure, which is in the note, it is ended. */
+int rival_start(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival);
+
+/* Does not wait: rival_hear_ready does. */
+int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival);
+int rival_hear_ready(struct rival *rival, double seconds);
+
+/* Its input ends, and it is waited for; a while, then it is killed. */
+void rival_end(struct rival *rival);
+
+/* By SIGKILL; does not wait for it. */
+int rival_kill(struct rival *rival);
+
+/* Numbers that the answer does not have are 0. -ETIMEDOUT: it has been killed. */
+int rival_ask(struct rival *rival, const char *order, double seconds,
+              double ret_numbers[static RIVAL_NUMBERS_MAX]);
+
+/* The halves of that, for those who ask several at once. */
+int rival_tell(struct rival *rival, const char *order);
+int rival_hear(struct rival *rival, double seconds, double ret_numbers[static RIVAL_NUMBERS_MAX]);
+
+/* What a child of this program does. `arguments` are those that rival_start gave it. Returns the exit
+ * status. */
+#define RIVAL_OPTION "--rival"
+int rival_main(char **arguments);
