@@ -23,9 +23,8 @@ static const char help_text[] =
         "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --cuda-library FILE  CUDA driver; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
-        "  --nvml-library FILE  NVML, for what a driver says of its devices; default:\n"
-        "                       $GPUMEM_NVML_LIBRARY, then libnvidia-ml.so.1, or\n"
-        "                       libnvml-emu.so beside an emulated driver\n"
+        "  --nvml-library FILE  NVML; default: $GPUMEM_NVML_LIBRARY, then\n"
+        "                       libnvidia-ml.so.1, or the emulated one with its driver\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
         "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of memory\n"
         "  --pinned-backing WAY memfd: for any program; vmm: for programs that all use\n"
@@ -33,8 +32,7 @@ static const char help_text[] =
         "  --log LEVEL          error, warning, info, debug; default: $GPUMEM_LOG, info\n"
         "  --help, --version\n"
         "SIZE: bytes, or with a unit: 512MiB, 1.5GiB; units are powers of 1024.\n"
-        "SIGHUP reads the configuration again. SIGTERM and SIGINT end gpumemd in order;\n"
-        "memory that programs hold stays valid.\n"
+        "SIGHUP reads the configuration again; SIGTERM ends: memory held stays valid.\n"
         "Exit status: 0 ended in order, 1 failure, 2 wrong option or file, 3 no driver.\n";
 
 enum option_id {
