@@ -55,6 +55,9 @@ struct store *emulator_store(unsigned device);
 void emulator_lock(void);
 void emulator_unlock(void);
 
+/* Whether it was had in that time. */
+bool emulator_lock_within(uint64_t n_us);
+
 /* A detached thread of the driver's own, which gets no signals. -ENOMEM and the like. */
 int emulator_start_thread(void *(*function)(void *argument), void *argument);
 
