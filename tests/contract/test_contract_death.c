@@ -17,7 +17,7 @@
 #define N_IN_VAIN 100
 
 /* As one of many that use the machine, so with room for what others do meanwhile. */
-#define LITTLE (8 * MIB)
+#define LITTLE (16 * MIB)
 #define MUCH   (64 * MIB)
 
 static void modest(int socket)
