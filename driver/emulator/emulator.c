@@ -8,11 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "driver/emulator/afterlife.h"
 #include "driver/emulator/capture.h"
 #include "driver/emulator/fault.h"
 #include "driver/emulator/visible.h"
 
 #define THREAD_STACK_BYTES ((size_t)512 << 10)
+#define LOCK_POLL_US       100
 
 /* The kernel zeroes this page in a forked child, which so knows that it is one. */
 struct life {
@@ -99,6 +101,16 @@ struct store *emulator_store(unsigned device)
 void emulator_lock(void)
 {
         (void)pthread_mutex_lock(&process.lock);
+}
+
+bool emulator_lock_within(uint64_t n_us)
+{
+        for (uint64_t us = 0; pthread_mutex_trylock(&process.lock) != 0; us += LOCK_POLL_US) {
+                if (us >= n_us)
+                        return false;
+                emulator_sleep_us(LOCK_POLL_US);
+        }
+        return true;
 }
 
 void emulator_unlock(void)
@@ -193,6 +205,8 @@ static CUresult init_locked(void)
         if (life_new(&life))
                 return CUDA_ERROR_OPERATING_SYSTEM;
         process.init_result = emulator_init(&process.emulator);
+        if (process.init_result == CUDA_SUCCESS)
+                process.init_result = afterlife_init();
         life->initialised = process.init_result == CUDA_SUCCESS;
         __atomic_store_n(&process.life, life, __ATOMIC_RELEASE);
         return process.init_result;

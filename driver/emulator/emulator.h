@@ -5,7 +5,8 @@
  * cuInit makes it, and it lives as long as the process. One lock guards all tables (handles,
  * contexts, addresses, registrations); a stream's queue has its own, which is taken inside it.
  * No lock is held while bytes are copied or a store is asked. A forked child has no emulator:
- * every call gives it CUDA_ERROR_NOT_INITIALIZED, as the real driver does. */
+ * every call gives it CUDA_ERROR_NOT_INITIALIZED, as the real driver does. What its parent's death leaves
+ * to it is in afterlife.h. */
 #pragma once
 
 #include <cuda.h>
@@ -54,6 +55,9 @@ struct store *emulator_store(unsigned device);
 
 void emulator_lock(void);
 void emulator_unlock(void);
+
+/* Whether it was had in that time. */
+bool emulator_lock_within(uint64_t n_us);
 
 /* A detached thread of the driver's own, which gets no signals. -ENOMEM and the like. */
 int emulator_start_thread(void *(*function)(void *argument), void *argument);

@@ -53,7 +53,8 @@ static void record_free(struct operation *operation)
         free(operation);
 }
 
-static const struct operation_type record_type = {.run = record_run, .free = record_free};
+static const struct operation_type record_type = {
+        .run = record_run, .free = record_free, .outlives = true};
 
 static CUresult event_find(CUevent handle, struct event **ret_event)
 {

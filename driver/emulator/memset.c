@@ -50,7 +50,8 @@ static void fill_free(struct operation *operation)
         free(operation);
 }
 
-static const struct operation_type fill_type = {.run = fill_run, .free = fill_free};
+static const struct operation_type fill_type = {
+        .run = fill_run, .free = fill_free, .outlives = true};
 
 static CUresult fill_submit(struct stream *stream, CUdeviceptr to, const unsigned char pattern[4],
                             uint64_t n_bytes, struct moment *ret_end)

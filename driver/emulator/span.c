@@ -1,5 +1,7 @@
 #include "driver/emulator/span.h"
 
+#include <sys/mman.h>
+
 #include "driver/emulator/address.h"
 #include "driver/emulator/allocation.h"
 #include "driver/emulator/emulator.h"
@@ -18,6 +20,13 @@ static bool is_allowed(const struct mapping *mapping, unsigned device, enum span
                (access == CU_MEM_ACCESS_FLAGS_PROT_READ && use == SPAN_READ);
 }
 
+/* In a forked child, where what its parent left is done, the application may have unmapped it. */
+static bool is_there(const struct host_range *host)
+{
+        return emulator_is_live() ||
+               msync((void *)(uintptr_t)host->range.base, host->range.n_bytes, MS_ASYNC) == 0;
+}
+
 static CUresult acquire_locked(uint64_t address, uint64_t n_bytes, unsigned device,
                                enum span_use use, struct span *ret_span)
 {
@@ -32,8 +41,10 @@ static CUresult acquire_locked(uint64_t address, uint64_t n_bytes, unsigned devi
                 return CUDA_SUCCESS;
         }
         host = mapping ? NULL : host_find_locked(address);
-        if (!host || (host->flags & CU_MEMHOSTREGISTER_READ_ONLY && use == SPAN_WRITE &&
-                      host->origin == HOST_REGISTERED))
+        if (!host ||
+            (host->flags & CU_MEMHOSTREGISTER_READ_ONLY && use == SPAN_WRITE &&
+             host->origin == HOST_REGISTERED) ||
+            !is_there(host))
                 return CUDA_ERROR_ILLEGAL_ADDRESS;
         *ret_span = (struct span){
                 .bytes = (unsigned char *)(uintptr_t)address,

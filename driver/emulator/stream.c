@@ -1,11 +1,20 @@
 #include "driver/emulator/stream.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 
-static uint64_t last_id; /* ids are never used twice; under the emulator's lock */
+/* Both under the emulator's lock. */
+static uint64_t last_id; /* ids are never used twice */
+static TAILQ_HEAD(, stream) all_streams = TAILQ_HEAD_INITIALIZER(all_streams);
+
+static size_t page_bytes(void)
+{
+        return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 struct stream *stream_ref(struct stream *stream)
 {
@@ -18,6 +27,7 @@ struct stream *stream_unref(struct stream *stream)
         if (stream && __atomic_sub_fetch(&stream->refs, 1, __ATOMIC_ACQ_REL) == 0) {
                 (void)pthread_cond_destroy(&stream->changed);
                 (void)pthread_mutex_destroy(&stream->mutex);
+                (void)munmap(stream->progress, page_bytes());
                 free(stream->edges);
                 free(stream);
         }
@@ -115,6 +125,7 @@ static struct operation *stream_take(struct stream *stream)
                 if (!stream->first)
                         stream->last = &stream->first;
         }
+        stream->running = operation;
         (void)pthread_mutex_unlock(&stream->mutex);
         return operation;
 }
@@ -130,6 +141,10 @@ static void stream_run(struct stream *stream, struct operation *operation)
                 r = operation->type->run(operation, stream->context);
         if (r != CUDA_SUCCESS)
                 context_fail(stream->context, r);
+        (void)pthread_mutex_lock(&stream->mutex);
+        stream->running = NULL;
+        __atomic_store_n(stream->progress, operation->sequence, __ATOMIC_RELEASE);
+        (void)pthread_mutex_unlock(&stream->mutex);
         operation_free(operation);
 
         (void)pthread_mutex_lock(&stream->mutex);
@@ -147,6 +162,7 @@ static void *stream_main(void *argument)
                 stream_run(stream, operation);
         emulator_lock();
         TAILQ_REMOVE(&stream->context->streams, stream, link);
+        TAILQ_REMOVE(&all_streams, stream, all);
         emulator_unlock();
         (void)stream_unref(stream);
         return NULL;
@@ -156,14 +172,21 @@ CUresult stream_new(struct context *context, enum stream_kind kind, unsigned fla
                     struct stream **ret_stream)
 {
         struct stream *stream = calloc(1, sizeof(*stream));
+        void *progress = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-        if (!stream)
+        if (!stream || progress == MAP_FAILED) {
+                free(stream);
+                if (progress != MAP_FAILED)
+                        (void)munmap(progress, page_bytes());
                 return CUDA_ERROR_OUT_OF_MEMORY;
+        }
         *stream = (struct stream){.context = context,
                                   .kind = kind,
                                   .flags = flags,
                                   .priority = priority,
                                   .refs = 2,
+                                  .progress = progress,
                                   .last = &stream->first};
         (void)pthread_mutex_init(&stream->mutex, NULL);
         (void)pthread_cond_init(&stream->changed, NULL);
@@ -174,8 +197,14 @@ CUresult stream_new(struct context *context, enum stream_kind kind, unsigned fla
         }
         stream->id = ++last_id;
         TAILQ_INSERT_TAIL(&context->streams, stream, link);
+        TAILQ_INSERT_TAIL(&all_streams, stream, all);
         *ret_stream = stream;
         return CUDA_SUCCESS;
+}
+
+struct stream *stream_next(struct stream *stream)
+{
+        return stream ? TAILQ_NEXT(stream, all) : TAILQ_FIRST(&all_streams);
 }
 
 void stream_close(struct stream *take_stream)
@@ -219,7 +248,7 @@ static CUresult stream_queue(struct stream *stream, struct operation *operation)
                 operation->next = NULL;
                 *stream->last = operation;
                 stream->last = &operation->next;
-                stream->submitted++;
+                operation->sequence = ++stream->submitted;
                 (void)pthread_cond_broadcast(&stream->changed);
         } else {
                 r = CUDA_ERROR_INVALID_HANDLE;
@@ -277,7 +306,8 @@ static void marker_free(struct operation *operation)
         free(operation);
 }
 
-static const struct operation_type marker_type = {.run = marker_run, .free = marker_free};
+static const struct operation_type marker_type = {
+        .run = marker_run, .free = marker_free, .outlives = true};
 
 CUresult stream_submit_marker(struct stream *stream, struct moment *after,
                               struct moment *ret_moment)

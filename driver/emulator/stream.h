@@ -33,12 +33,15 @@ struct operation_type {
         void (*free)(struct operation *operation);
         /* Whether it would wait for somebody else's doing if it ran now; NULL: never. */
         bool (*is_held)(const struct operation *operation, const struct context *context);
+        /* Whether it needs memory only, and so may be done after the process was killed. */
+        bool outlives;
 };
 
 /* Embedded as the first member of what a stream can do. */
 struct operation {
         const struct operation_type *type;
         struct operation *next;
+        uint64_t sequence;    /* in its stream, from 1 */
         struct moment *after; /* waited for before it runs */
         unsigned n_after;
 };
@@ -47,6 +50,7 @@ enum stream_kind { STREAM_CREATED, STREAM_LEGACY, STREAM_PER_THREAD };
 
 struct stream {
         TAILQ_ENTRY(stream) link; /* in the context; until its thread ends */
+        TAILQ_ENTRY(stream) all;  /* likewise, among all streams */
         struct context *context;
         enum stream_kind kind;
         unsigned flags;
@@ -61,11 +65,16 @@ struct stream {
 
         pthread_mutex_t mutex;
         pthread_cond_t changed;
+        struct operation *running; /* taken out by the thread */
         struct operation *first;
         struct operation **last;
         uint64_t completed;
+        uint64_t *progress; /* the last one done, in a page that forked children share */
         enum { STREAM_OPEN, STREAM_CLOSED } state;
 };
+
+/* The one after it, NULL for the first; of all that have a thread. With the emulator's lock held. */
+struct stream *stream_next(struct stream *stream);
 
 /* With the emulator's lock held. The caller holds the one count of it. */
 CUresult stream_new(struct context *context, enum stream_kind kind, unsigned flags, int priority,

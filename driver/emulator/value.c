@@ -93,7 +93,7 @@ static bool value_is_held(const struct operation *operation, const struct contex
 }
 
 static const struct operation_type value_type = {
-        .run = value_run, .free = value_free, .is_held = value_is_held};
+        .run = value_run, .free = value_free, .is_held = value_is_held, .outlives = true};
 
 static CUresult value_submit(const char *call, CUstream handle, const struct value *like)
 {

@@ -17,7 +17,7 @@
 #define N_IN_VAIN 100
 
 /* As one of many that use the machine, so with room for what others do meanwhile. */
-#define LITTLE (8 * MIB)
+#define LITTLE (16 * MIB)
 #define MUCH   (64 * MIB)
 
 static void modest(int socket)
@@ -137,6 +137,17 @@ static void alone(int socket)
         (void)pause();
 }
 
+static void with_a_child(int socket)
+{
+        enqueue(socket);
+        if (fork() == 0) {
+                contract_send(socket, 'c', -1);
+                (void)contract_receive(socket, 'x');
+                _exit(EXIT_SUCCESS);
+        }
+        (void)pause();
+}
+
 struct left {
         struct contract_peer peer;
         struct contract_block block;
@@ -153,6 +164,8 @@ static struct left start_and_kill(void (*function)(int socket))
         left.words = words_map(fd);
         contract_send(left.peer.socket, 'm', fd);
         fd = contract_receive(left.peer.socket, 'q');
+        if (function == with_a_child)
+                (void)contract_receive(left.peer.socket, 'c');
         (void)contract_context();
         left.block = contract_map(contract_import(fd), 2 * MIB);
         pidfd = pidfd_of(left.peer.pid);
@@ -176,6 +189,19 @@ START_TEST(a_killed_process_s_work_is_not_done)
 }
 END_TEST
 
+/* The end of the process, which its pidfd tells, is not the end of its work. */
+START_TEST(a_killed_process_s_work_goes_on_while_a_forked_child_lives)
+{
+        struct left left = start_and_kill(with_a_child);
+        int n_looks = 0;
+
+        while (!__atomic_load_n(&left.words->done, __ATOMIC_ACQUIRE))
+                contract_pause(&n_looks);
+        ck_assert_uint_eq(contract_read(left.block.address + 2 * MIB - 1), 0x5C);
+        contract_send(left.peer.socket, 'x', -1);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("death");
@@ -184,5 +210,6 @@ int main(void)
         tcase_add_test(tcase, a_process_without_a_context_costs_little);
         tcase_add_test(tcase, a_killed_process_s_socket_pidfd_and_memory_end);
         tcase_add_test(tcase, a_killed_process_s_work_is_not_done);
+        tcase_add_test(tcase, a_killed_process_s_work_goes_on_while_a_forked_child_lives);
         return contract_main(suite);
 }

@@ -137,7 +137,7 @@ static uint64_t driver_free_bytes(void)
 
 START_TEST(what_free_all_blocks_frees_another_process_sees_five_times)
 {
-        uint64_t n_bytes = share_of_device(4 * GIB, 1, 4), n_all = 0;
+        uint64_t n_bytes = share_of_device(GIB, 1, 4), n_all = 0;
 
         for (unsigned i = 0; i < N_ROUNDS; i++) {
                 uint64_t n_freed, n_before;

@@ -199,6 +199,25 @@ def check_testing(report):
         failed_cases(STYLE / 'testing.py', files | {'TESTING.md': head}), ['TESTING.md has rows']))
 
 
+def check_facts(report):
+    head = '| fact | emulated | H200 | test |\n|---|---|---|---|\n'
+    there, suite = 'every fact names tests that are there', 'these are of the contract suite'
+    verdicts = 'every verdict is of a run that is known'
+    case = 'START_TEST(one)\nEND_TEST\nadd(one);\n'
+    files = {'tests/contract/test_contract_a.c': case, 'tests/live/test_b.c': case,
+             'bench/RESULTS.md': 'commit 0123abc\n'}
+    for what, cells, expected in [
+            ('a run that is known', 'same | same, 0123abc | `contract_a: one`', []),
+            ('no run yet', 'same | not run | `contract_a: one`', []),
+            ('an unknown run', 'same | same, fedcba9 | `contract_a: one`', [verdicts]),
+            ('no verdict', 'same | perhaps | `contract_a: one`', [verdicts]),
+            ('the emulated driver differs', 'other | not run | `contract_a: one`', [verdicts]),
+            ('no such case', 'same | not run | `contract_a: two`', [there]),
+            ('a test on one driver only', 'same | not run | `b: one`', [suite])]:
+        tree = files | {'docs/driver-facts.md': f'{head}| x | {cells} |\n'}
+        report.case(f'facts: {what}', differ(failed_cases(STYLE / 'facts.py', tree), expected))
+
+
 def main():
     report = tap.Report()
     check_includes(report)
@@ -208,6 +227,7 @@ def main():
     check_exports(report, *sys.argv[1:])
     check_protocol(report)
     check_testing(report)
+    check_facts(report)
     return report.finish()
 
 

@@ -45,13 +45,13 @@ def check_rows(root, rows):
     for number, cell in rows:
         names = NAME.findall(cell)
         if not names or NAME.sub('', cell).strip(' ,'):
-            problems.append(f'TESTING.md:{number}: no list of tests: {cell}')
+            problems.append(f'line {number}: no list of tests: {cell}')
         for program, case in names:
             path = find_program(root, program)
             if path is None:
-                problems.append(f'TESTING.md:{number}: {program}: no such test program, or several')
+                problems.append(f'line {number}: {program}: no such test program, or several')
             elif not has_case(path, case):
-                problems.append(f'TESTING.md:{number}: {case}: not in {path.relative_to(root)}')
+                problems.append(f'line {number}: {case}: not in {path.relative_to(root)}')
     return problems
 
 
