@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/server/devices.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/session.h"
@@ -114,6 +115,12 @@ static void take_lease(struct session *session, const struct frame *frame)
         if (ask.properties & ~PROTO_PROPERTY_SHAREABLE) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED,
                        "RDMA and fabric blocks are not served by this version");
+                return;
+        }
+        if (!devices_admit(server, ask.pool, session->peer.uid)) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "one user only is served there, and it is another: the driver does not "
+                       "clear memory of this device");
                 return;
         }
         policy_lease(server->policy, session->client, &ask, now_ns);
