@@ -41,6 +41,7 @@ bool refusal_is_one(int code)
         case GPUMEM_E_DEVICE_FULL:
         case GPUMEM_E_TIMED_OUT:
         case GPUMEM_E_TOO_MANY:
+        case GPUMEM_E_DENIED:
         case GPUMEM_E_DISCONNECTED:
         case GPUMEM_E_SHUTTING_DOWN:
         case GPUMEM_E_DRIVER:

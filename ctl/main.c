@@ -24,7 +24,7 @@ static const char help_text[] =
         "Looks at a running gpumemd.\n"
         "\n"
         "  stats          what each pool holds: reserved = leased + cached + lingering\n"
-        "  devices        what is free on each GPU, who else uses it, its state, by NVML\n"
+        "  devices        each GPU's free memory, what others use, MIG, errors, its state\n"
         "  clients, blocks, tenants\n"
         "                 who holds what; only root and the daemon's user see all\n"
         "  reset-peaks    PEAK of tenants, reserved_peak of stats --json begin anew\n"

@@ -16,6 +16,7 @@ void config_deinit(struct config *config)
 {
         free(config->socket_path);
         free(config->cuda_library);
+        free(config->nvml_library);
         settings_deinit(&config->settings);
         *config = (struct config)CONFIG_NULL;
 }
@@ -137,9 +138,28 @@ static void read_user(struct reader *reader, const json_t *json, struct settings
                 settings->says_user = config_read_uid(reader, "user", json, &settings->user);
 }
 
+int canary_wish_parse(const char *text, enum canary_wish *ret_wish)
+{
+        if (strcmp(text, "on") == 0)
+                *ret_wish = CANARY_ON;
+        else if (strcmp(text, "off") == 0)
+                *ret_wish = CANARY_OFF;
+        else
+                return -EINVAL;
+        return 0;
+}
+
+static void read_canary(struct reader *reader, const json_t *json, struct config *config)
+{
+        if (json &&
+            (!json_is_string(json) || canary_wish_parse(json_string_value(json), &config->canary)))
+                reader_refuse(reader, "canary", json, "choice", "\"on\", \"off\"");
+}
+
 static void read_all(struct reader *reader, const json_t *json, struct config *config)
 {
-        static const char *const keys[] = {"socket", "cuda_library", "log", "user",
+        static const char *const keys[] = {"socket", "cuda_library", "nvml_library",
+                                           "canary", "log",          "user",
                                            "pools",  "limits",       NULL};
         const json_t *pools = json_object_get(json, "pools");
         const json_t *limits = json_object_get(json, "limits");
@@ -149,6 +169,9 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
         read_socket(reader, json_object_get(json, "socket"), config);
         copy_text(reader, "cuda_library", json_object_get(json, "cuda_library"),
                   &config->cuda_library);
+        copy_text(reader, "nvml_library", json_object_get(json, "nvml_library"),
+                  &config->nvml_library);
+        read_canary(reader, json_object_get(json, "canary"), config);
         read_log(reader, json_object_get(json, "log"), config);
         read_user(reader, json_object_get(json, "user"), &config->settings);
         if (pools)

@@ -11,9 +11,17 @@
 
 #define CONFIG_DEFAULT_PATH "/etc/gpumemd/gpumemd.conf"
 
+/* Whether a try at the start is to show that the driver clears memory. */
+enum canary_wish { CANARY_NOT_SAID, CANARY_ON, CANARY_OFF };
+
+/* "on" or "off"; -EINVAL for anything else. */
+int canary_wish_parse(const char *text, enum canary_wish *ret_wish);
+
 struct config {
         char *socket_path;  /* owned; NULL: not said */
         char *cuda_library; /* the same */
+        char *nvml_library; /* the same */
+        enum canary_wish canary;
         bool says_log_level;
         enum log_level log_level;
         struct settings settings;

@@ -11,6 +11,7 @@
 
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/backing/canary.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
 #include "driver/nvml.h"
@@ -42,12 +43,24 @@ static bool stderr_is_journal(void)
                status.st_ino == inode;
 }
 
+/* Before there is a pool, and so before anybody is served. */
+static void try_canaries(const struct start *start, const struct cuda *cuda,
+                         enum canary_outcome *canaries)
+{
+        int n_devices;
+
+        if (device_count(cuda, &n_devices) == 0)
+                canary_run(cuda_library_name(start->options.cuda_library), n_devices, canaries);
+}
+
 static int serve(struct start *start, const struct cuda *cuda)
 {
+        enum canary_outcome canaries[CANARY_DEVICES_MAX] = {CANARY_NOT_RUN};
         char nvml_room[NVML_LIBRARY_MAX];
         struct server_options server_options = {
                 .socket_path = start->options.socket_path,
                 .cuda = cuda,
+                .canaries = canaries,
                 .nvml_library = nvml_library_name(start->options.nvml_library,
                                                   cuda_library_name(start->options.cuda_library),
                                                   nvml_room),
@@ -58,6 +71,8 @@ static int serve(struct start *start, const struct cuda *cuda)
         struct server *server;
         int r;
 
+        if (start->options.canary != CANARY_OFF)
+                try_canaries(start, cuda, canaries);
         r = server_new(&server_options, &server);
         if (r)
                 return EXIT_FAILURE;
@@ -113,6 +128,8 @@ int main(int argc, char **argv)
         case OPTIONS_RUN:
                 break;
         }
+        if (options.canary_ordinal >= 0)
+                return canary_main(options.cuda_library, options.canary_ordinal);
         if (options.check_path)
                 return check_config(options.check_path);
         if (start_init(&start, &options))

@@ -23,12 +23,11 @@ static const char help_text[] =
         "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --cuda-library FILE  CUDA driver; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
-        "  --nvml-library FILE  NVML; default: $GPUMEM_NVML_LIBRARY, then\n"
-        "                       libnvidia-ml.so.1, or the emulated one with its driver\n"
+        "  --nvml-library FILE  NVML; default: $GPUMEM_NVML_LIBRARY, libnvidia-ml.so.1\n"
+        "  --canary on|off      try at the start whether memory is cleared; default: on\n"
         "  --device-bytes SIZE  most for each GPU's pool; default: the GPU's memory\n"
         "  --pinned-bytes SIZE  most for each pinned pool; default: a quarter of memory\n"
-        "  --pinned-backing WAY memfd: for any program; vmm: for programs that all use\n"
-        "                       CUDA; default: memfd\n"
+        "  --pinned-backing WAY memfd (default); vmm: for programs that all use CUDA\n"
         "  --log LEVEL          error, warning, info, debug; default: $GPUMEM_LOG, info\n"
         "  --help, --version\n"
         "SIZE: bytes, or with a unit: 512MiB, 1.5GiB; units are powers of 1024.\n"
@@ -39,6 +38,8 @@ enum option_id {
         OPTION_SOCKET = 1,
         OPTION_CUDA_LIBRARY,
         OPTION_NVML_LIBRARY,
+        OPTION_CANARY,
+        OPTION_CANARY_OF,
         OPTION_DEVICE_BYTES,
         OPTION_PINNED_BYTES,
         OPTION_PINNED_BACKING,
@@ -53,6 +54,8 @@ static const struct option long_options[] = {
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"cuda-library", required_argument, NULL, OPTION_CUDA_LIBRARY},
         {"nvml-library", required_argument, NULL, OPTION_NVML_LIBRARY},
+        {"canary", required_argument, NULL, OPTION_CANARY},
+        {"canary-of", required_argument, NULL, OPTION_CANARY_OF},
         {"device-bytes", required_argument, NULL, OPTION_DEVICE_BYTES},
         {"pinned-bytes", required_argument, NULL, OPTION_PINNED_BYTES},
         {"pinned-backing", required_argument, NULL, OPTION_PINNED_BACKING},
@@ -103,6 +106,17 @@ static int parse_backing(const char *text, enum pinned_backing *ret_backing)
         return r;
 }
 
+static int parse_canary(const char *text, enum canary_wish *ret_wish)
+{
+        int r = canary_wish_parse(text, ret_wish);
+
+        if (r)
+                (void)fprintf(stderr,
+                              "gpumemd: --canary: \"%s\" is no choice; allowed are on, off\n",
+                              text);
+        return r;
+}
+
 static enum options_outcome take(int id, const char *value, struct options *options)
 {
         int r = 0;
@@ -116,6 +130,12 @@ static enum options_outcome take(int id, const char *value, struct options *opti
                 break;
         case OPTION_NVML_LIBRARY:
                 options->nvml_library = value;
+                break;
+        case OPTION_CANARY:
+                r = parse_canary(value, &options->canary);
+                break;
+        case OPTION_CANARY_OF:
+                options->canary_ordinal = atoi(value);
                 break;
         case OPTION_DEVICE_BYTES:
                 r = parse_size("device-bytes", value, &options->n_device_bytes);
@@ -158,6 +178,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *ret_op
                 .says_log_level = level && *level,
                 .config_path = CONFIG_DEFAULT_PATH,
                 .config_is_optional = true,
+                .canary_ordinal = -1,
         };
         enum options_outcome outcome;
         int id;

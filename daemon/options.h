@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "daemon/config.h"
 #include "daemon/server/settings.h"
 
 struct options {
@@ -18,7 +19,9 @@ struct options {
         bool says_log_level; /* --log or GPUMEM_LOG was given */
         const char *config_path;
         bool config_is_optional; /* it is the default one, which need not be there */
-        const char *check_path;  /* --check-config: only look at this file */
+        enum canary_wish canary;
+        int canary_ordinal;     /* not below 0: only be the canary of this device */
+        const char *check_path; /* --check-config: only look at this file */
 };
 
 enum options_outcome {

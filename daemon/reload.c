@@ -29,6 +29,10 @@ static void complete(struct options *options, const struct config *config)
                 options->socket_path = config->socket_path;
         if (!options->cuda_library && !secure_getenv("GPUMEM_CUDA_LIBRARY"))
                 options->cuda_library = config->cuda_library;
+        if (!options->nvml_library && !secure_getenv("GPUMEM_NVML_LIBRARY"))
+                options->nvml_library = config->nvml_library;
+        if (options->canary == CANARY_NOT_SAID)
+                options->canary = config->canary;
         if (!options->says_log_level && config->says_log_level)
                 options->log_level = config->log_level;
 }
@@ -75,16 +79,22 @@ static bool differ(const char *a, const char *b)
         return a && b ? strcmp(a, b) != 0 : a != b;
 }
 
+static void say_unchanged(const struct start *start, const char *key)
+{
+        log_warning("%s: \"%s\" has changed; this takes effect when gpumemd is started again",
+                    start->options.config_path, key);
+}
+
 static void say_what_cannot_change(const struct start *start, const struct config *config)
 {
         if (differ(start->config.socket_path, config->socket_path))
-                log_warning("%s: \"socket\" has changed; this takes effect when gpumemd is started "
-                            "again",
-                            start->options.config_path);
+                say_unchanged(start, "socket");
         if (differ(start->config.cuda_library, config->cuda_library))
-                log_warning("%s: \"cuda_library\" has changed; this takes effect when gpumemd is "
-                            "started again",
-                            start->options.config_path);
+                say_unchanged(start, "cuda_library");
+        if (differ(start->config.nvml_library, config->nvml_library))
+                say_unchanged(start, "nvml_library");
+        if (start->config.canary != config->canary)
+                say_unchanged(start, "canary");
 }
 
 /* A level that the file does not name any more is the one of the start. */

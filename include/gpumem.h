@@ -131,6 +131,7 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * written there. Shareable memory is not allocated in captures: other processes hold it that know no graph, and
  * its free would take it out of the graph's reach; it can be allocated before.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
+ * _DENIED (gpumemd serves one user only there), _DRIVER (it failed, or the device is in error),
  * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: shareable
  * memory, or a capture that is lost), _BAD_REQUEST (n_bytes
  * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver
@@ -328,7 +329,7 @@ struct gpumem_refusal {
 };
 
 /* The last allocation that was refused to the calling thread, with this client: for want of memory,
- * by a limit, because there was no daemon (the text then names the socket), or GPUMEM_E_UNSUPPORTED. `client` NULL: why the calling
+ * by a limit, because the device is in error or another user's, because there was no daemon (the text then names the socket), or GPUMEM_E_UNSUPPORTED. `client` NULL: why the calling
  * thread's last gpumem_connect failed, with the socket, or the variable and what is allowed in it; kind, place
  * and n_bytes are 0.
  * Errors: GPUMEM_E_NO_REFUSAL, _FORKED, -EINVAL (struct_size). */

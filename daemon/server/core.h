@@ -38,6 +38,9 @@ struct server_pool {
                 uint64_t n_asked;      /* what they wait for */
                 bool is_late;          /* NVML has not answered in time */
                 bool said_mig;
+                bool is_dirty;  /* memory keeps its bytes: one user only is served */
+                bool has_owner; /* there: the first that came */
+                uint32_t owner;
         } device;
 };
 

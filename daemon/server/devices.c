@@ -157,6 +157,19 @@ void devices_free(struct server *server)
                 server->pools[i].device.watch = watch_free(server->pools[i].device.watch);
 }
 
+bool devices_admit(struct server *server, uint32_t id, uint32_t uid)
+{
+        struct server_pool *pool = id < server->n_pools ? &server->pools[id] : NULL;
+
+        if (!pool || !pool->device.is_dirty)
+                return true;
+        if (!pool->device.has_owner) {
+                pool->device.has_owner = true;
+                pool->device.owner = uid;
+        }
+        return pool->device.owner == uid;
+}
+
 static uint64_t state_of(enum nvml_health health)
 {
         static const uint64_t states[] = {

@@ -88,7 +88,10 @@ static int add_device(struct server *server, const struct server_options *option
         row.n_capacity_bytes = device.n_bytes;
         row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
-        return pools_add(server, backing, &row);
+        r = pools_add(server, backing, &row);
+        if (!r && ordinal < CANARY_DEVICES_MAX)
+                server->pools[row.id].device.is_dirty = options->canaries[ordinal] == CANARY_DIRTY;
+        return r;
 }
 
 /* The rows change with their limits only: one sealed copy serves everybody until then. */

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/server/devices.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/session.h"
@@ -151,6 +152,12 @@ static void take_lease(struct session *session, const struct frame *frame)
         }
         if (not_for_legacy(session, frame)) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED, not_for_legacy(session, frame));
+                return;
+        }
+        if (!devices_admit(server, ask.pool, session->peer.uid)) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "one user only is served there, and it is another: the driver does not "
+                       "clear memory of this device");
                 return;
         }
         policy_lease(server->policy, session->client, &ask, now_ns);

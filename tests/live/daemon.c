@@ -149,14 +149,15 @@ static void run_daemon(struct daemon *daemon, const char *setting, const char *c
 {
         const char *program = getenv("GPUMEM_TEST_DAEMON");
         char configuration[256];
-        char *arguments[OPTIONS_MAX + 8] = {(char *)"env",   (char *)setting, (char *)program,
-                                            (char *)"--log", (char *)"error", (char *)"--config",
-                                            configuration};
+        char *arguments[OPTIONS_MAX + 10] = {
+                (char *)"env",   (char *)setting,    (char *)program,
+                (char *)"--log", (char *)"error",    (char *)"--canary",
+                (char *)"off",   (char *)"--config", configuration};
         char **first = setting ? arguments : arguments + 2;
 
         (void)snprintf(configuration, sizeof(configuration), "%s/gpumemd.conf", daemon->place);
         for (unsigned i = 0; options && options[i] && i < OPTIONS_MAX; i++)
-                arguments[7 + i] = (char *)options[i];
+                arguments[9 + i] = (char *)options[i];
         ck_assert_int_eq(posix_spawnp(&daemon->pid, *first, NULL, NULL, first, environ), 0);
 }
 

@@ -14,6 +14,10 @@
 #include "tests/suite.h"
 
 #define TEXT_MAX 8192
+#define TOP_KEYS                                                                          \
+        "\"socket\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", \"user\", " \
+        "\"pools\", "                                                                     \
+        "\"limits\""
 #define POOL_KEYS                                                                               \
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\", " \
         "\"ipc\""
@@ -99,15 +103,11 @@ static const struct {
         {"{\"log\": \"info\",\n \"log\": \"info\"}",
          "@:2:6: duplicate object key near '\"log\"'\n"},
         {"{} x", "@:1:4: end of file expected near 'x'\n"},
-        {"[]",
-         "@: [] is no object; allowed: \"socket\", \"cuda_library\", \"log\", \"user\", \"pools\", "
-         "\"limits\"\n"},
-        {"{\"sockets\": 1}", "@: sockets: this key is unknown; allowed: \"socket\", "
-                             "\"cuda_library\", \"log\", \"user\", \"pools\", \"limits\"\n"},
+        {"[]", "@: [] is no object; allowed: " TOP_KEYS "\n"},
+        {"{\"sockets\": 1}", "@: sockets: this key is unknown; allowed: " TOP_KEYS "\n"},
         /* Control characters do not reach a terminal, whatever their names; other characters do. */
         {"{\"a\\u001b[31m\\n\\u007f\\u009bz\\u00e9\": 1}",
-         "@: a?[31m????z\u00e9: this key is unknown; allowed: \"socket\", \"cuda_library\", "
-         "\"log\", \"user\", \"pools\", \"limits\"\n"},
+         "@: a?[31m????z\u00e9: this key is unknown; allowed: " TOP_KEYS "\n"},
         {"{\"log\": \"a\x7f\"}", "@: log: \"a?\" is no level; allowed: \"error\", \"warning\", "
                                  "\"info\", \"debug\"\n"},
         {"{\"log\": \x01", "@:1:9: invalid token near '?'\n"},
@@ -115,6 +115,8 @@ static const struct {
          "@: socket: 7 is no text; allowed: a text in double quotes, not empty\n"},
         {"{\"cuda_library\": \"\"}",
          "@: cuda_library: \"\" is no text; allowed: a text in double quotes, not empty\n"},
+        {"{\"canary\": \"dead\"}", "@: canary: \"dead\" is no choice; allowed: \"on\", \"off\"\n"},
+        {"{\"canary\": true}", "@: canary: true is no choice; allowed: \"on\", \"off\"\n"},
         {"{\"log\": \"loud\"}", "@: log: \"loud\" is no level; allowed: \"error\", \"warning\", "
                                 "\"info\", \"debug\"\n"},
         {"{\"pools\": {}}", "@: pools: {} is no list; allowed: objects in square brackets\n"},
@@ -192,9 +194,7 @@ static const struct {
          "@: limits.tenants[1].uid: uid 0 has its limits from an entry before\n"},
         /* Not the first only. */
         {"{\"log\": 1, \"pools\": [{\"device\": 0, \"max_bytes\": 1}, {\"x\": 1}], \"y\": 2}",
-         "@: y: this key is unknown; allowed: \"socket\", \"cuda_library\", \"log\", \"user\", "
-         "\"pools\", "
-         "\"limits\"\n"
+         "@: y: this key is unknown; allowed: " TOP_KEYS "\n"
          "@: log: 1 is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n"
          "@: pools[0].max_bytes: 1 is no size; allowed: " SIZES "\n"
          "@: pools[1].x: this key is unknown; allowed: " POOL_KEYS "\n"
@@ -231,10 +231,13 @@ END_TEST
 START_TEST(texts_are_taken)
 {
         struct config config = must_load("{\"socket\": \"/s\", \"cuda_library\": \"l.so\","
+                                         " \"nvml_library\": \"n.so\", \"canary\": \"off\","
                                          " \"log\": \"warning\", \"pools\": [], \"limits\": {}}");
 
         ck_assert_str_eq(config.socket_path, "/s");
         ck_assert_str_eq(config.cuda_library, "l.so");
+        ck_assert_str_eq(config.nvml_library, "n.so");
+        ck_assert_int_eq(config.canary, CANARY_OFF);
         ck_assert(config.says_log_level);
         ck_assert_int_eq(config.log_level, LOG_WARNING);
         config_deinit(&config);

@@ -301,6 +301,9 @@ START_TEST(what_cannot_change_is_said)
         reload(&start, "{\"socket\": \"/s\", \"cuda_library\": \"/c\"}");
         ck_assert_ptr_nonnull(strstr(said, "\"cuda_library\" has changed"));
         ck_assert_ptr_null(strstr(said, "\"socket\""));
+        reload(&start, "{\"socket\": \"/s\", \"nvml_library\": \"/n\", \"canary\": \"off\"}");
+        ck_assert_ptr_nonnull(strstr(said, "\"nvml_library\" has changed"));
+        ck_assert_ptr_nonnull(strstr(said, "\"canary\" has changed"));
         reload(&start, "{}");
         ck_assert_ptr_nonnull(strstr(said, "\"socket\" has changed"));
         start_deinit(&start);

@@ -1,0 +1,172 @@
+#include "daemon/backing/canary.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "driver/canary.h"
+
+#define SELF    "/proc/self/exe"
+#define KILL_MS 200
+
+enum canary_status { STATUS_CLEAN = 0, STATUS_DIRTY = 10, STATUS_UNABLE = 11 };
+
+static int status_of(int r, enum canary_bytes found)
+{
+        if (r)
+                return STATUS_UNABLE;
+        return found == CANARY_ZERO ? STATUS_CLEAN : STATUS_DIRTY;
+}
+
+static int load(const char *cuda_library, int ordinal, struct cuda *cuda, uint64_t *ret_bytes)
+{
+        char reason[CUDA_REASON_MAX];
+        int r = cuda_load(cuda_library, cuda, reason);
+
+        return r ? r : canary_size(cuda, ordinal, ret_bytes);
+}
+
+/* Within one process the driver might know its own pages: both ways are tried. */
+static int fill_and_look(const char *cuda_library, int ordinal)
+{
+        enum canary_bytes found = CANARY_OTHERS;
+        struct cuda cuda;
+        uint64_t n_bytes;
+        int r;
+
+        r = load(cuda_library, ordinal, &cuda, &n_bytes);
+        if (!r)
+                r = canary_fill(&cuda, ordinal, n_bytes);
+        if (!r)
+                r = canary_look(&cuda, ordinal, n_bytes, &found);
+        return status_of(r, found);
+}
+
+static int look(const char *cuda_library, int ordinal)
+{
+        enum canary_bytes found = CANARY_OTHERS;
+        struct cuda cuda;
+        uint64_t n_bytes;
+        int r;
+
+        r = load(cuda_library, ordinal, &cuda, &n_bytes);
+        if (!r)
+                r = canary_look(&cuda, ordinal, n_bytes, &found);
+        return status_of(r, found);
+}
+
+int canary_main(const char *cuda_library, int ordinal)
+{
+        pid_t parent = getpid(), pid = fork();
+        int status;
+
+        if (pid < 0)
+                return STATUS_UNABLE;
+        if (pid == 0) {
+                /* Whoever is late is killed, and this one with it. */
+                if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+                        _exit(STATUS_UNABLE);
+                _exit(fill_and_look(cuda_library, ordinal));
+        }
+        if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+                return STATUS_UNABLE;
+        return WEXITSTATUS(status) == STATUS_CLEAN ? look(cuda_library, ordinal)
+                                                   : WEXITSTATUS(status);
+}
+
+struct canary {
+        pid_t pid; /* 0: none */
+        int pidfd;
+};
+
+static void start(const char *cuda_library, int ordinal, struct canary *canary)
+{
+        char number[16];
+        char *const arguments[] = {(char *)"gpumemd",        (char *)"--canary-of", number,
+                                   (char *)"--cuda-library", (char *)cuda_library,  NULL};
+
+        (void)snprintf(number, sizeof(number), "%d", ordinal);
+        *canary = (struct canary){.pidfd = -1};
+        if (posix_spawn(&canary->pid, SELF, NULL, NULL, arguments, environ)) {
+                canary->pid = 0;
+                return;
+        }
+        canary->pidfd = pidfd_open(canary->pid, 0);
+}
+
+static int64_t now_ms(void)
+{
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A process that is late is killed: one that hangs in the driver may outlive even that, so its end is
+ * not waited for in vain. */
+static enum canary_outcome finish(struct canary *canary, int64_t until_ms)
+{
+        struct pollfd end = {.fd = canary->pidfd, .events = POLLIN};
+        int64_t left_ms = until_ms - now_ms();
+        int status;
+
+        if (!canary->pid)
+                return CANARY_UNABLE;
+        if (poll(&end, 1, left_ms > 0 ? (int)left_ms : 0) != 1) {
+                (void)kill(canary->pid, SIGKILL);
+                (void)poll(&end, 1, KILL_MS);
+        }
+        closep(&canary->pidfd);
+        if (waitpid(canary->pid, &status, WNOHANG) != canary->pid || !WIFEXITED(status))
+                return CANARY_UNABLE;
+        switch (WEXITSTATUS(status)) {
+        case STATUS_CLEAN:
+                return CANARY_CLEAN;
+        case STATUS_DIRTY:
+                return CANARY_DIRTY;
+        default:
+                return CANARY_UNABLE;
+        }
+}
+
+static void say(int ordinal, enum canary_outcome outcome)
+{
+        if (outcome == CANARY_DIRTY)
+                log_error(
+                        "device %d: memory comes with its last owner's bytes: the driver does not "
+                        "clear it; one user only is served there",
+                        ordinal);
+        else if (outcome == CANARY_UNABLE)
+                log_warning("device %d: whether the driver clears memory could not be tried: no "
+                            "context, no memory, or no answer in %d s; it is taken for granted",
+                            ordinal, CANARY_LIMIT_MS / 1000);
+        else
+                log_debug("device %d: the driver clears memory", ordinal);
+}
+
+void canary_run(const char *cuda_library, int n_devices,
+                enum canary_outcome ret_outcomes[static CANARY_DEVICES_MAX])
+{
+        struct canary canaries[CANARY_DEVICES_MAX];
+        int64_t until_ms = now_ms() + CANARY_LIMIT_MS;
+
+        if (n_devices > CANARY_DEVICES_MAX)
+                n_devices = CANARY_DEVICES_MAX;
+        for (int i = 0; i < n_devices; i++)
+                start(cuda_library, i, &canaries[i]);
+        for (int i = 0; i < n_devices; i++) {
+                ret_outcomes[i] = finish(&canaries[i], until_ms);
+                say(i, ret_outcomes[i]);
+        }
+}

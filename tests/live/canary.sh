@@ -1,0 +1,50 @@
+#!/bin/bash
+# canary.sh BUILD: the try whether the driver clears memory between its owners, as gpumemd makes it when
+# it starts, and what the log says of it.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+# starts_and_says OPTIONS PATTERN: with these options of the emulator the daemon serves, and its log says
+# so; an empty pattern: it says nothing at all. Options of gpumemd follow.
+starts_and_says() {
+        local before=${GPUMEM_EMULATOR-} pattern=$2 status=0
+        [ -z "$1" ] || export GPUMEM_EMULATOR="$before,$1"
+        shift 2
+        start_daemon "$@" || status=1
+        stop_daemon || status=1
+        [ -z "$before" ] || export GPUMEM_EMULATOR=$before
+        if [ -n "$pattern" ]; then
+                grep -q "$pattern" "$place/gpumemd.log" || status=1
+        elif [ -s "$place/gpumemd.log" ]; then
+                status=1
+        fi
+        [ "$status" -eq 0 ] || cat "$place/gpumemd.log"
+        return "$status"
+}
+
+nothing_goes_on() {
+        ! pgrep -f "canary-of .*$build"
+}
+
+make_place 1 1GiB
+used_before=$(driver_count)
+ok "memory that is cleared is nothing to speak of" starts_and_says "" "" --canary on
+ok "the try leaves no memory used" driver_comes_back "$used_before"
+if is_emulated; then
+        ok "a driver that clears nothing is found out" \
+                starts_and_says dirty=1 "one user only is served there"
+        ok "it is not tried where that is turned off" starts_and_says dirty=1 "" --canary off
+        ok "no memory for it is a warning" \
+                starts_and_says "fail=cuMemCreate:*:2" "could not be tried"
+        ok "no context for it is a warning" \
+                starts_and_says "fail=cuDevicePrimaryCtxRetain:*:46" "could not be tried"
+        ok "one that hangs is ended" starts_and_says "hang=cuMemCreate:1" "could not be tried"
+        ok "nothing of it goes on" nothing_goes_on
+fi
+done_testing

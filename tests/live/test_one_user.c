@@ -1,0 +1,102 @@
+/* Where memory comes with its last owner's bytes, as the try at the start has shown, one user is served
+ * and no other. On the emulated driver, and for root: it takes two users. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define STRANGER 65534
+#define PIECE    (16 * MIB)
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+
+static void start(const char *emulator)
+{
+        static const char *const options[] = {"--canary", "on", NULL};
+
+        daemon_start(&gpumemd, emulator, options);
+        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
+        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+}
+
+static void end(void)
+{
+        gpu_free(gpu);
+        daemon_await(FIGURE_charged, 0);
+        daemon_stop(&gpumemd);
+}
+
+/* One allocation, as that user. `ret_text`: what a refusal says. */
+static int alloc_as(uid_t uid, enum gpumem_kind kind, char ret_text[static 512])
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = kind,
+                                               .stream = gpu_stream(gpu),
+                                               .n_bytes = PIECE};
+        struct gpumem_client *client;
+        void *pointer;
+        int r;
+
+        ck_assert_int_eq(seteuid(uid), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(seteuid(getuid()), 0);
+        r = gpumem_alloc(client, &request, &pointer);
+        ret_text[0] = '\0';
+        if (r && gpumem_last_refusal(client, &refusal) == 0)
+                (void)snprintf(ret_text, 512, "%s", refusal.text);
+        gpumem_disconnect(client);
+        return r;
+}
+
+START_TEST(one_user_is_served_where_memory_is_not_cleared)
+{
+        char text[512];
+
+        start("devices=1,bytes=1GiB,dirty=1");
+        ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), 0);
+        ck_assert_int_eq(alloc_as(getuid(), GPUMEM_DEVICE, text), GPUMEM_E_DENIED);
+        ck_assert_msg(strstr(text, "one user only is served there, and it is another"), "%s", text);
+        /* Host memory is another matter. */
+        ck_assert_int_eq(alloc_as(getuid(), GPUMEM_PINNED, text), 0);
+        ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), 0);
+        end();
+}
+END_TEST
+
+START_TEST(all_are_served_where_it_is)
+{
+        char text[512];
+
+        start("devices=1,bytes=1GiB");
+        ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), 0);
+        ck_assert_int_eq(alloc_as(getuid(), GPUMEM_DEVICE, text), 0);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("one_user");
+        TCase *tests = tcase_create("one_user");
+
+        tcase_set_timeout(tests, 60);
+        if (geteuid() == 0) {
+                tcase_add_test(tests, all_are_served_where_it_is);
+                if (machine_is_emulated())
+                        tcase_add_test(tests, one_user_is_served_where_memory_is_not_cleared);
+        } else {
+                (void)puts("# left out: tests of two users: they need root");
+        }
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
