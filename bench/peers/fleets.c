@@ -99,6 +99,19 @@ static int go(struct fleet *fleet, unsigned at)
         return r;
 }
 
+/* A process whose trace is over ends, and has nothing any more. */
+static void end_one(struct fleet *fleet, unsigned at)
+{
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
+                struct process *process = &fleet->processes[i];
+
+                if (at + 1 != i * N_LAG + N_SAMPLES)
+                        continue;
+                rival_end(&process->rival);
+                process->live = process->reserved = 0;
+        }
+}
+
 static int look(struct fleet *fleet)
 {
         double numbers[RIVAL_NUMBERS_MAX], live = 0, reserved = 0;
@@ -132,6 +145,7 @@ static int run(struct comparing *comparing, enum rival_kind kind, struct fleet *
                 r = go(fleet, at);
                 if (!r)
                         r = look(fleet);
+                end_one(fleet, at);
         }
         for (unsigned i = 0; i < N_PROCESSES; i++)
                 rival_end(&fleet->processes[i].rival);

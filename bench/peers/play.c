@@ -2,6 +2,7 @@
  * would do, this makes the calls, at the pace that bench/replay.h takes for its own: the library's budget
  * goes by the clock. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "bench/peers/blocks.h"
@@ -9,6 +10,8 @@
 #include "bench/timing.h"
 #include "bench/trace.h"
 #include "gpumem.h"
+
+#define LINES_AT_ONCE 32
 
 struct play {
         struct trace trace;
@@ -53,16 +56,29 @@ static int play_one(struct player *player, const struct trace_event *event)
         return 0;
 }
 
+/* Lines are played some at a time, and their time is slept through: who spins keeps the CPU from the
+ * daemon and from the library's own thread. */
+static void keep_pace(uint64_t start_ns, size_t n_lines)
+{
+        uint64_t due_ns = start_ns + n_lines * REPLAY_US_PER_LINE * 1000;
+        struct timespec due = {.tv_sec = (time_t)(due_ns / 1000000000),
+                               .tv_nsec = (long)(due_ns % 1000000000)};
+
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+}
+
 static int play_some(struct player *player, size_t n_events)
 {
         uint64_t start = now_ns();
+        size_t n = 0;
         int r = 0;
 
-        for (size_t i = 0; i < n_events && play.next < play.trace.n_events && !r; i++) {
-                while (now_ns() - start < i * REPLAY_US_PER_LINE * 1000)
-                        ;
+        for (; n < n_events && play.next < play.trace.n_events && !r; n++) {
+                if (n % LINES_AT_ONCE == 0)
+                        keep_pace(start, n);
                 r = play_one(player, &play.trace.events[play.next++]);
         }
+        keep_pace(start, n);
         return r;
 }
 

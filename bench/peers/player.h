@@ -13,6 +13,7 @@ struct allocator {
         unsigned n_steps; /* in a batch: what takes long is asked for less often */
         /* The stage is there unless it is not wanted. -ENOTSUP: the driver has no such memory. */
         int (*open)(struct player *player);
+        void (*close)(struct player *player); /* NULL: nothing is to be done */
         int (*alloc)(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer);
         int (*free)(struct player *player, unsigned stream, void *pointer);
         /* Once, as alloc, for at most so long. */
