@@ -1,10 +1,14 @@
 /* Four processes that run at once, each a trace, out of phase: the peak of what all of them reserve over the
- * peak of what all of them ask for. gpumemd's reserve one pool's memory, PyTorch's each its own. */
+ * peak of what all of them ask for. gpumemd's reserve one pool's memory, PyTorch's each its own. What is asked
+ * for is read off the traces: the processes play a sample's lines at once, at the same pace. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "bench/peers/comparing.h"
+#include "bench/replayed.h"
+#include "bench/trace.h"
 
 #define N_PROCESSES 4
 #define SECONDS     40
@@ -15,7 +19,10 @@
 
 struct process {
         struct rival rival;
-        unsigned n_each; /* events a sample */
+        struct trace trace;
+        uint64_t *sizes; /* by id */
+        size_t next;     /* event */
+        size_t n_each;   /* events a sample */
         double live, reserved;
 };
 
@@ -50,6 +57,20 @@ static int start_all(struct comparing *comparing, struct fleet *fleet)
         return r;
 }
 
+static int read_one(struct fleet *fleet, struct process *process, const char *file)
+{
+        int r = replayed_read(file, &process->trace);
+
+        if (!r) {
+                process->n_each = (process->trace.n_events + N_SAMPLES - 1) / N_SAMPLES;
+                process->sizes = calloc(process->trace.n_ids, sizeof(*process->sizes));
+                r = process->sizes ? 0 : -ENOMEM;
+        }
+        if (r)
+                (void)snprintf(fleet->note, ROW_NOTE_MAX, "%s could not be read", file);
+        return r;
+}
+
 static int open_all(struct comparing *comparing, struct fleet *fleet)
 {
         double numbers[RIVAL_NUMBERS_MAX];
@@ -58,12 +79,14 @@ static int open_all(struct comparing *comparing, struct fleet *fleet)
 
         for (unsigned i = 0; i < N_PROCESSES && !r; i++) {
                 struct process *process = &fleet->processes[i];
+                const char *file = comparing->options->files[i % comparing->options->n_files];
 
-                (void)snprintf(order, sizeof(order), "play %s",
-                               comparing->options->files[i % comparing->options->n_files]);
+                r = read_one(fleet, process, file);
+                if (r)
+                        return r;
+                (void)snprintf(order, sizeof(order), "play %s", file);
                 r = failed(fleet, &process->rival,
                            rival_ask(&process->rival, order, SECONDS, numbers));
-                process->n_each = (unsigned)ceil(numbers[0] / N_SAMPLES);
         }
         return r;
 }
@@ -83,7 +106,7 @@ static int go(struct fleet *fleet, unsigned at)
         for (unsigned i = 0; i < N_PROCESSES && !r; i++) {
                 struct process *process = &fleet->processes[i];
 
-                (void)snprintf(order, sizeof(order), "go %u", process->n_each);
+                (void)snprintf(order, sizeof(order), "go %zu", process->n_each);
                 if (is_on(i, at))
                         r = failed(fleet, &process->rival, rival_tell(&process->rival, order));
         }
@@ -93,7 +116,6 @@ static int go(struct fleet *fleet, unsigned at)
                 if (!is_on(i, at))
                         continue;
                 r = failed(fleet, &process->rival, rival_hear(&process->rival, SECONDS, numbers));
-                process->live = numbers[0];
                 process->reserved = numbers[1];
         }
         return r;
@@ -112,27 +134,57 @@ static void end_one(struct fleet *fleet, unsigned at)
         }
 }
 
-static int look(struct fleet *fleet)
+static void count_line(struct process *process)
 {
-        double numbers[RIVAL_NUMBERS_MAX], live = 0, reserved = 0;
-        int r = 0;
+        const struct trace_event *event = &process->trace.events[process->next++];
+
+        if (event->kind == TRACE_ALLOC)
+                process->sizes[event->id] = event->n_bytes;
+        process->live += event->kind == TRACE_ALLOC ? (double)event->n_bytes
+                                                    : -(double)process->sizes[event->id];
+}
+
+/* The next line of a sample of every process that has one. */
+static int count_lines(struct fleet *fleet, unsigned at, size_t line)
+{
+        double live = 0;
+        int is_there = 0;
 
         for (unsigned i = 0; i < N_PROCESSES; i++) {
-                live += fleet->processes[i].live;
-                reserved += fleet->processes[i].reserved;
+                struct process *process = &fleet->processes[i];
+
+                if (is_on(i, at) && line < process->n_each &&
+                    process->next < process->trace.n_events) {
+                        count_line(process);
+                        is_there = 1;
+                }
+                live += process->live;
         }
+        fleet->most_live = fmax(fleet->most_live, live);
+        return is_there;
+}
+
+static int look(struct fleet *fleet, unsigned at)
+{
+        double numbers[RIVAL_NUMBERS_MAX], reserved = 0;
+        int r = 0;
+
+        for (size_t line = 0; count_lines(fleet, at, line); line++)
+                ;
+        for (unsigned i = 0; i < N_PROCESSES; i++)
+                reserved += fleet->processes[i].reserved;
         if (fleet->kind == RIVAL_GPUMEMD) {
                 r = failed(fleet, &fleet->node,
                            rival_ask(&fleet->node, "reserved", SECONDS, numbers));
-                reserved = numbers[0];
+                reserved = numbers[1];
         }
-        fleet->most_live = fmax(fleet->most_live, live);
         fleet->most_reserved = fmax(fleet->most_reserved, reserved);
         return r;
 }
 
 static int run(struct comparing *comparing, enum rival_kind kind, struct fleet *fleet)
 {
+        double numbers[RIVAL_NUMBERS_MAX];
         int r;
 
         *fleet = (struct fleet){.kind = kind, .node = RIVAL_NULL};
@@ -141,14 +193,19 @@ static int run(struct comparing *comparing, enum rival_kind kind, struct fleet *
         r = start_all(comparing, fleet);
         if (!r)
                 r = open_all(comparing, fleet);
+        if (!r && kind == RIVAL_GPUMEMD)
+                r = failed(fleet, &fleet->node, rival_ask(&fleet->node, "reset", SECONDS, numbers));
         for (unsigned at = 0; at < (N_PROCESSES - 1) * N_LAG + N_SAMPLES && !r; at++) {
                 r = go(fleet, at);
                 if (!r)
-                        r = look(fleet);
+                        r = look(fleet, at);
                 end_one(fleet, at);
         }
-        for (unsigned i = 0; i < N_PROCESSES; i++)
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
                 rival_end(&fleet->processes[i].rival);
+                trace_deinit(&fleet->processes[i].trace);
+                free(fleet->processes[i].sizes);
+        }
         rival_end(&fleet->node);
         return r;
 }

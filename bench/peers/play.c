@@ -34,7 +34,8 @@ static int open_play(struct player *player, const char *file)
         play.sizes = calloc(play.trace.n_ids, sizeof(*play.sizes));
         if (!play.pointers || !play.sizes)
                 return -ENOMEM;
-        return gpumem_reset_peaks(player->self, GPUMEM_DEVICE, player->stage.device);
+        r = gpumem_reset_peaks(player->self, GPUMEM_DEVICE, player->stage.device);
+        return r ? r : reserved_reset(player);
 }
 
 static int play_one(struct player *player, const struct trace_event *event)
@@ -82,10 +83,12 @@ static int play_some(struct player *player, size_t n_events)
         return r;
 }
 
-/* trace FILE: the peak of the bytes asked for, the peak of what was leased for them, hits in percent. */
-int order_trace(struct player *player, const char *argument, double ret_numbers[static 3])
+/* trace FILE: the peak of the bytes asked for, the peak of what was leased for them, hits in percent, the peak
+ * of what the daemon held of the device. */
+int order_trace(struct player *player, const char *argument, double ret_numbers[static 4])
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        double reserved;
         int r = open_play(player, argument);
 
         if (!r)
@@ -93,6 +96,8 @@ int order_trace(struct player *player, const char *argument, double ret_numbers[
         if (!r)
                 r = gpumem_get_stats(player->self, GPUMEM_DEVICE, player->stage.device, &stats);
         ret_numbers[0] = (double)play.n_live_peak_bytes;
+        if (!r)
+                r = reserved_read(player, &reserved, &ret_numbers[3]);
         ret_numbers[1] = (double)stats.n_reserved_peak_bytes;
         ret_numbers[2] = 100 * (double)stats.n_hits / (double)(stats.n_hits + stats.n_misses);
         return r;

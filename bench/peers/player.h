@@ -5,6 +5,7 @@
 #include "bench/peers/rival.h"
 #include "bench/peers/stage.h"
 
+struct bare;
 struct player;
 
 /* Who serves it. Streams are the stage's, by number. */
@@ -29,7 +30,8 @@ struct player {
         const char *socket_path; /* NULL: as gpumem_options has it */
         uint64_t started_ns;
         struct stage stage;
-        void *self; /* the allocator's */
+        void *self;        /* the allocator's */
+        struct bare *bare; /* reserved.c's; NULL: not linked yet */
         CUmemoryPool pool;
         void *held;
         char reason[ROW_NOTE_MAX]; /* that an order has for having failed; "": the allocator's */
