@@ -158,6 +158,16 @@ static const struct {
 
 #define N_WITHOUT_TORCH 2
 
+static int check_only(const char *only)
+{
+        for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++) {
+                if (!only || strcmp(only, comparisons[i].name) == 0)
+                        return 0;
+        }
+        (void)fprintf(stderr, "gpumem-bench: --only \"%s\": there is no such comparison\n", only);
+        return -EINVAL;
+}
+
 static int compare_one(struct comparing *comparing, unsigned i)
 {
         const char *only = comparing->options->only;
@@ -212,6 +222,9 @@ int command_peers(const struct options *options, struct rows *rows)
                 .rows = rows};
         int r;
 
+        r = check_only(options->only);
+        if (r)
+                return r;
         (void)snprintf(folder, sizeof(folder), "%s/gpumem-peers-XXXXXX",
                        place && *place ? place : "/tmp");
         if (!mkdtemp(folder)) {
