@@ -21,6 +21,8 @@ const struct command commands[] = {
         {"node", "traces in processes at once, worst of 8 shifts", 2, FILES_MAX, command_node},
         {"peers", "beside PyTorch, CuPy and the driver; --peers, --only", 0, FILES_MAX,
          command_peers},
-        {"all", "all of these but peers; traces are FILE...", 0, FILES_MAX, command_all},
+        {"plot", "what peers --output wrote into FILE..., as an SVG picture", 1, FILES_MAX,
+         command_plot},
+        {"all", "all but peers and plot; traces are FILE...", 0, FILES_MAX, command_all},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);

@@ -19,6 +19,7 @@ struct options {
         double lag_ms;
         double us_per_line;     /* 0: as bench/replay.h has it */
         const char *peers_path; /* folder of what is not C of peers; NULL: none */
+        double seconds;         /* for all of peers, after which what is left is left out; 0: 250 */
         const char *only;       /* of the comparisons of peers; NULL: all */
 };
 
@@ -50,4 +51,5 @@ int command_pinned(const struct options *options, struct rows *rows);
 int command_trace(const struct options *options, struct rows *rows);
 int command_traces(const struct options *options, struct rows *rows);
 int command_peers(const struct options *options, struct rows *rows);
+int command_plot(const struct options *options, struct rows *rows);
 int command_node(const struct options *options, struct rows *rows);

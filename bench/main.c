@@ -24,11 +24,11 @@ static const char help_tail[] =
         "  --streams N    trace, node: deal allocations round-robin over N streams\n"
         "  --lag MS       trace, node: GPU work is over so much later\n"
         "  --line US      trace, node: time that a line of a trace takes; default: 10\n"
-        "  --pinned       trace, node: of pinned memory, as GPUMEM_TRACE's FILE.pinned and\n"
-        "                 x.pinned.gz are\n"
+        "  --pinned       trace, node: of pinned memory, as GPUMEM_TRACE's FILE.pinned is\n"
         "  --peers DIR    peers: where the programs are that run PyTorch and CuPy: bench/peers\n"
         "  --only NAME    peers: one of clients, blocks, hot, threads, traces, fleets, pinned,\n"
         "                 starts, drop, killed\n"
+        "  --seconds N    peers: what has not been measured by then says so; default: 250\n"
         "  --quick        few repetitions: shows that it works, not what it costs\n"
         "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
@@ -57,6 +57,7 @@ enum option_id {
         OPTION_PINNED,
         OPTION_PEERS,
         OPTION_ONLY,
+        OPTION_SECONDS,
         OPTION_SOCKET,
         OPTION_HELP,
         OPTION_VERSION,
@@ -72,6 +73,7 @@ static const struct option long_options[] = {
         {"pinned", no_argument, NULL, OPTION_PINNED},
         {"peers", required_argument, NULL, OPTION_PEERS},
         {"only", required_argument, NULL, OPTION_ONLY},
+        {"seconds", required_argument, NULL, OPTION_SECONDS},
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -152,6 +154,8 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
         case OPTION_ONLY:
                 invocation->options.only = value;
                 return PARSED_RUN;
+        case OPTION_SECONDS:
+                return take_number("--seconds", value, 1, 1e6, &invocation->options.seconds);
         case OPTION_SOCKET:
                 invocation->options.socket_path = value;
                 return PARSED_RUN;
@@ -180,6 +184,8 @@ static void tell_files(const struct command *command)
         (void)fprintf(stderr, "gpumem-bench: %s takes ", command->name);
         if (!command->n_files_max)
                 (void)fputs("no files\n", stderr);
+        else if (command->run == command_plot)
+                (void)fputs("files that peers --output wrote\n", stderr);
         else if (command->n_files_max == 1)
                 (void)fputs("one file, a trace\n", stderr);
         else

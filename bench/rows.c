@@ -60,7 +60,7 @@ unsigned rows_count_missed(const struct rows *rows)
 }
 
 /* Times in the unit that leaves one to three digits before the point. */
-static void format_time(double ns, char text[static TABLE_CELL_MAX])
+static void format_time(double ns, size_t n_text, char *text)
 {
         static const char *const units[] = {"ns", "us", "ms", "s"};
         unsigned unit = 0;
@@ -69,7 +69,7 @@ static void format_time(double ns, char text[static TABLE_CELL_MAX])
                 ns /= 1000;
                 unit++;
         }
-        (void)snprintf(text, TABLE_CELL_MAX, "%.1f %s", ns, units[unit]);
+        (void)snprintf(text, n_text, "%.1f %s", ns, units[unit]);
 }
 
 /* Small ones with three digits, others whole. */
@@ -78,19 +78,19 @@ static void format_number(double number, char text[static NUMBER_TEXT_MAX])
         (void)snprintf(text, NUMBER_TEXT_MAX, fabs(number) < 1000 ? "%.3g" : "%.0f", number);
 }
 
-static void format_value(double value, const char *unit, char text[static TABLE_CELL_MAX])
+void row_format_value(double value, const char *unit, size_t n_text, char *text)
 {
         char size[SIZE_TEXT_MAX], number[NUMBER_TEXT_MAX];
 
         if (strcmp(unit, "ns") == 0)
-                format_time(value, text);
+                format_time(value, n_text, text);
         else if (strcmp(unit, "us") == 0)
-                format_time(1000 * value, text);
+                format_time(1000 * value, n_text, text);
         else if (strcmp(unit, "bytes") == 0)
-                (void)snprintf(text, TABLE_CELL_MAX, "%s", size_format((uint64_t)value, size));
+                (void)snprintf(text, n_text, "%s", size_format((uint64_t)value, size));
         else {
                 format_number(value, number);
-                (void)snprintf(text, TABLE_CELL_MAX, "%s%s%.8s", number, *unit ? " " : "", unit);
+                (void)snprintf(text, n_text, "%s%s%.8s", number, *unit ? " " : "", unit);
         }
 }
 
@@ -110,9 +110,9 @@ static int add_to_table(struct table *table, const struct row *row)
                                row->note);
                 return 0;
         }
-        format_value(row->value, row->unit, cells->cells[1]);
+        row_format_value(row->value, row->unit, TABLE_CELL_MAX, cells->cells[1]);
         if (row->baseline > 0) {
-                format_value(row->baseline, row->unit, cells->cells[2]);
+                row_format_value(row->baseline, row->unit, TABLE_CELL_MAX, cells->cells[2]);
                 (void)snprintf(cells->cells[3], TABLE_CELL_MAX, "%.2f", row_ratio(row));
         }
         if (row->limit != ROW_NO_BOUND) {

@@ -45,6 +45,9 @@ enum row_verdict row_verdict(const struct row *row);
 /* How many miss their bound. */
 unsigned rows_count_missed(const struct rows *rows);
 
+/* A value as the table shows it. */
+void row_format_value(double value, const char *unit, size_t n_text, char *text);
+
 /* For people; nothing where there are no rows. */
 int rows_print_table(const struct rows *rows, FILE *file);
 

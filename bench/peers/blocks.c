@@ -9,9 +9,7 @@
 #include "bench/peers/blocks.h"
 #include "bench/peers/player.h"
 #include "bench/timing.h"
-#include "client/rows.h"
 #include "driver/vmm.h"
-#include "gpumem.h"
 
 #define N_STEPS 4
 
@@ -209,47 +207,20 @@ static int order_lease(struct player *player, const char *argument, double ret_n
         return r;
 }
 
-/* The reserved bytes of the first pool of device memory. */
-static int read_reserved(struct bare *bare, double *ret_bytes)
+/* reset: peaks begin anew. */
+static int order_reset(struct player *player, const char *argument, double ret_numbers[static 1])
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        void *rows;
-        int r = link_call(bare->link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &fds);
-
-        if (!r)
-                r = rows_read(fds.fds[0], reply.stats_reply.n_rows, reply.stats_reply.n_row_bytes,
-                              sizeof(struct stats_row), &rows);
-        if (r)
-                return r;
-        for (uint32_t i = 0; i < reply.stats_reply.n_rows; i++) {
-                const struct stats_row *row = (const struct stats_row *)rows + i;
-
-                if (row->pool == bare->pool)
-                        *ret_bytes = (double)row->reserved;
-        }
-        free(rows);
-        return 0;
+        (void)argument;
+        (void)ret_numbers;
+        return reserved_reset(player);
 }
 
-/* reserved: bytes that the daemon holds of the device. */
-static int order_reserved(struct player *player, const char *argument, double ret_numbers[static 1])
+/* reserved: bytes that the daemon holds of the device, and their peak. */
+static int order_reserved(struct player *player, const char *argument, double ret_numbers[static 2])
 {
-        int r = 0;
-
         (void)argument;
-        if (!player->self) {
-                struct bare *bare = malloc(sizeof(*bare));
-
-                r = bare ? blocks_link(player, bare) : -ENOMEM;
-                if (r)
-                        free(bare);
-                else
-                        player->self = bare;
-        }
-        return r ? r : read_reserved(player->self, ret_numbers);
+        return reserved_read(player, &ret_numbers[0], &ret_numbers[1]);
 }
 
 const struct order orders_client[] = {
-        {"lease", order_lease}, {"reserved", order_reserved}, {NULL, NULL}};
+        {"lease", order_lease}, {"reset", order_reset}, {"reserved", order_reserved}, {NULL, NULL}};

@@ -7,7 +7,12 @@
 /* A link of its own to the daemon. */
 int blocks_link(struct player *player, struct bare *ret_bare);
 
+/* What the daemon holds of the first device, whoever has it, and the peak of that since it was reset: for
+ * root and the daemon's own user. */
+int reserved_reset(struct player *player);
+int reserved_read(struct player *player, double *ret_bytes, double *ret_peak);
+
 /* bench/peers/play.c's. */
-int order_trace(struct player *player, const char *argument, double ret_numbers[static 3]);
+int order_trace(struct player *player, const char *argument, double ret_numbers[static 4]);
 int order_play(struct player *player, const char *argument, double ret_numbers[static 1]);
 int order_go(struct player *player, const char *argument, double ret_numbers[static 2]);

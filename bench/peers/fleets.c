@@ -1,7 +1,246 @@
+/* Four processes that run at once, each a trace, out of phase: the peak of what all of them reserve over the
+ * peak of what all of them ask for. gpumemd's reserve one pool's memory, PyTorch's each its own. What is asked
+ * for is read off the traces: the processes play a sample's lines at once, at the same pace. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
 #include "bench/peers/comparing.h"
+#include "bench/replayed.h"
+#include "bench/trace.h"
+
+#define N_PROCESSES 4
+#define SECONDS     40
+
+/* A trace is so many samples long, and each process begins half a trace after the one before. */
+#define N_SAMPLES 2048
+#define N_LAG     (N_SAMPLES / 2)
+
+struct process {
+        struct rival rival;
+        struct trace trace;
+        uint64_t *sizes; /* by id */
+        size_t next;     /* event */
+        size_t n_each;   /* events a sample */
+        double live, reserved;
+};
+
+struct fleet {
+        enum rival_kind kind;
+        struct process processes[N_PROCESSES];
+        struct rival node; /* for gpumemd's: says what the daemon has reserved */
+        double most_live, most_reserved;
+        char note[ROW_NOTE_MAX];
+};
+
+static int failed(struct fleet *fleet, const struct rival *rival, int r)
+{
+        if (r)
+                (void)snprintf(fleet->note, ROW_NOTE_MAX, "%s", rival->note);
+        return r;
+}
+
+static int start_all(struct comparing *comparing, struct fleet *fleet)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < N_PROCESSES && !r; i++)
+                r = failed(fleet, &fleet->processes[i].rival,
+                           rival_spawn(fleet->kind, &comparing->setup, &fleet->processes[i].rival));
+        for (unsigned i = 0; i < N_PROCESSES && !r; i++)
+                r = failed(fleet, &fleet->processes[i].rival,
+                           rival_hear_ready(&fleet->processes[i].rival, SECONDS));
+        if (!r && fleet->kind == RIVAL_GPUMEMD)
+                r = failed(fleet, &fleet->node,
+                           rival_start(RIVAL_CLIENT, &comparing->setup, &fleet->node));
+        return r;
+}
+
+static int read_one(struct fleet *fleet, struct process *process, const char *file)
+{
+        int r = replayed_read(file, &process->trace);
+
+        if (!r) {
+                process->n_each = (process->trace.n_events + N_SAMPLES - 1) / N_SAMPLES;
+                process->sizes = calloc(process->trace.n_ids, sizeof(*process->sizes));
+                r = process->sizes ? 0 : -ENOMEM;
+        }
+        if (r)
+                (void)snprintf(fleet->note, ROW_NOTE_MAX, "%s could not be read", file);
+        return r;
+}
+
+static int open_all(struct comparing *comparing, struct fleet *fleet)
+{
+        double numbers[RIVAL_NUMBERS_MAX];
+        char order[RIVAL_TEXT_MAX];
+        int r = 0;
+
+        for (unsigned i = 0; i < N_PROCESSES && !r; i++) {
+                struct process *process = &fleet->processes[i];
+                const char *file = comparing->options->files[i % comparing->options->n_files];
+
+                r = read_one(fleet, process, file);
+                if (r)
+                        return r;
+                (void)snprintf(order, sizeof(order), "play %s", file);
+                r = failed(fleet, &process->rival,
+                           rival_ask(&process->rival, order, SECONDS, numbers));
+        }
+        return r;
+}
+
+static int is_on(unsigned process, unsigned at)
+{
+        return at >= process * N_LAG && at - process * N_LAG < N_SAMPLES;
+}
+
+/* A sample of all of them, at once. */
+static int go(struct fleet *fleet, unsigned at)
+{
+        double numbers[RIVAL_NUMBERS_MAX];
+        char order[32];
+        int r = 0;
+
+        for (unsigned i = 0; i < N_PROCESSES && !r; i++) {
+                struct process *process = &fleet->processes[i];
+
+                (void)snprintf(order, sizeof(order), "go %zu", process->n_each);
+                if (is_on(i, at))
+                        r = failed(fleet, &process->rival, rival_tell(&process->rival, order));
+        }
+        for (unsigned i = 0; i < N_PROCESSES && !r; i++) {
+                struct process *process = &fleet->processes[i];
+
+                if (!is_on(i, at))
+                        continue;
+                r = failed(fleet, &process->rival, rival_hear(&process->rival, SECONDS, numbers));
+                process->reserved = numbers[1];
+        }
+        return r;
+}
+
+/* A process whose trace is over ends, and has nothing any more. */
+static void end_one(struct fleet *fleet, unsigned at)
+{
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
+                struct process *process = &fleet->processes[i];
+
+                if (at + 1 != i * N_LAG + N_SAMPLES)
+                        continue;
+                rival_end(&process->rival);
+                process->live = process->reserved = 0;
+        }
+}
+
+static void count_line(struct process *process)
+{
+        const struct trace_event *event = &process->trace.events[process->next++];
+
+        if (event->kind == TRACE_ALLOC)
+                process->sizes[event->id] = event->n_bytes;
+        process->live += event->kind == TRACE_ALLOC ? (double)event->n_bytes
+                                                    : -(double)process->sizes[event->id];
+}
+
+/* The next line of a sample of every process that has one. */
+static int count_lines(struct fleet *fleet, unsigned at, size_t line)
+{
+        double live = 0;
+        int is_there = 0;
+
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
+                struct process *process = &fleet->processes[i];
+
+                if (is_on(i, at) && line < process->n_each &&
+                    process->next < process->trace.n_events) {
+                        count_line(process);
+                        is_there = 1;
+                }
+                live += process->live;
+        }
+        fleet->most_live = fmax(fleet->most_live, live);
+        return is_there;
+}
+
+static int look(struct fleet *fleet, unsigned at)
+{
+        double numbers[RIVAL_NUMBERS_MAX], reserved = 0;
+        int r = 0;
+
+        for (size_t line = 0; count_lines(fleet, at, line); line++)
+                ;
+        for (unsigned i = 0; i < N_PROCESSES; i++)
+                reserved += fleet->processes[i].reserved;
+        if (fleet->kind == RIVAL_GPUMEMD) {
+                r = failed(fleet, &fleet->node,
+                           rival_ask(&fleet->node, "reserved", SECONDS, numbers));
+                reserved = numbers[1];
+        }
+        fleet->most_reserved = fmax(fleet->most_reserved, reserved);
+        return r;
+}
+
+static int run(struct comparing *comparing, enum rival_kind kind, struct fleet *fleet)
+{
+        double numbers[RIVAL_NUMBERS_MAX];
+        int r;
+
+        *fleet = (struct fleet){.kind = kind, .node = RIVAL_NULL};
+        for (unsigned i = 0; i < N_PROCESSES; i++)
+                fleet->processes[i].rival = (struct rival)RIVAL_NULL;
+        r = start_all(comparing, fleet);
+        if (!r)
+                r = open_all(comparing, fleet);
+        if (!r && kind == RIVAL_GPUMEMD)
+                r = failed(fleet, &fleet->node, rival_ask(&fleet->node, "reset", SECONDS, numbers));
+        for (unsigned at = 0; at < (N_PROCESSES - 1) * N_LAG + N_SAMPLES && !r; at++) {
+                r = go(fleet, at);
+                if (!r)
+                        r = look(fleet, at);
+                end_one(fleet, at);
+        }
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
+                rival_end(&fleet->processes[i].rival);
+                trace_deinit(&fleet->processes[i].trace);
+                free(fleet->processes[i].sizes);
+        }
+        rival_end(&fleet->node);
+        return r;
+}
+
+static double ratio_of(const struct fleet *fleet)
+{
+        return fleet->most_reserved / fmax(1, fleet->most_live);
+}
 
 int compare_fleets(struct comparing *comparing)
 {
-        (void)comparing;
-        return 0;
+        static const enum rival_kind others[] = {RIVAL_TORCH_PYTHON, RIVAL_TORCH_EXPANDABLE};
+        static const char name[] = "node_4_processes";
+        struct row ours = {.unit = "", .limit = ROW_AT_MOST, .bound = 1.1};
+        struct fleet fleet;
+        int r;
+
+        if (!comparing->options->n_files)
+                return 0;
+        if (comparing_ours(comparing, run(comparing, RIVAL_GPUMEMD, &fleet)))
+                return comparing_add_note(comparing, name, "", "gpumemd", fleet.note);
+        ours.value = ratio_of(&fleet);
+        comparing_name(name, "", &ours);
+        r = rows_add(comparing->rows, &ours);
+        for (unsigned i = 0; i < ARRAY_SIZE(others) && !r; i++) {
+                const char *peer = rival_name(others[i]);
+                struct row row = {.unit = "", .value = ours.value};
+
+                comparing_name(name, peer, &row);
+                if (run(comparing, others[i], &fleet)) {
+                        r = comparing_add_note(comparing, name, peer, peer, fleet.note);
+                } else {
+                        row.baseline = ratio_of(&fleet);
+                        r = rows_add(comparing->rows, &row);
+                }
+        }
+        return r;
 }

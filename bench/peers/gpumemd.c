@@ -31,6 +31,12 @@ static int open_client(struct player *player)
         return r;
 }
 
+/* What is empty is the next process's. */
+static void close_client(struct player *player)
+{
+        gpumem_disconnect(player->self);
+}
+
 static inline __attribute__((always_inline)) int request(struct player *player,
                                                          enum gpumem_kind kind, unsigned stream,
                                                          uint64_t n_bytes, uint32_t wait_ms,
@@ -82,6 +88,7 @@ const struct allocator allocator_gpumemd = {
         .name = "gpumemd",
         .n_steps = 1024,
         .open = open_client,
+        .close = close_client,
         .alloc = alloc,
         .free = end,
         .wait = wait_for,

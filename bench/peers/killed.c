@@ -1,7 +1,122 @@
+/* From SIGKILL of a process that holds six tenths of the device to another one that has as much. */
+#include <stdio.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/size.h"
 #include "bench/peers/comparing.h"
+#include "bench/timing.h"
+
+#define SECONDS 30
+
+struct killing {
+        struct rival holder, waiter;
+        char note[ROW_NOTE_MAX];
+};
+
+static int note(struct killing *killing, const struct rival *rival, int r)
+{
+        if (r)
+                (void)snprintf(killing->note, ROW_NOTE_MAX, "%s", rival->note);
+        return r;
+}
+
+/* As much as two cannot have. */
+static int choose_size(struct comparing *comparing, struct killing *killing, uint64_t *ret_bytes)
+{
+        double numbers[RIVAL_NUMBERS_MAX];
+        struct rival rival;
+        int r = rival_start(RIVAL_DRIVER, &comparing->setup, &rival);
+
+        if (!r)
+                r = rival_ask(&rival, "memory", SECONDS, numbers);
+        r = note(killing, &rival, r);
+        if (!r)
+                *ret_bytes = (uint64_t)(numbers[0] * 0.6) / (2 * MIB) * (2 * MIB);
+        rival_end(&rival);
+        return r;
+}
+
+/* The one has it, and the other one cannot have it. */
+static int prepare(struct comparing *comparing, enum rival_kind kind, uint64_t n_bytes,
+                   struct killing *killing)
+{
+        double numbers[RIVAL_NUMBERS_MAX];
+        char hold[32];
+        int r = note(killing, &killing->holder,
+                     rival_start(kind, &comparing->setup, &killing->holder));
+
+        (void)snprintf(hold, sizeof(hold), "hold %llu", (unsigned long long)n_bytes);
+        if (!r)
+                r = note(killing, &killing->waiter,
+                         rival_start(kind, &comparing->setup, &killing->waiter));
+        if (!r)
+                r = note(killing, &killing->holder,
+                         rival_ask(&killing->holder, hold, SECONDS, numbers));
+        if (r)
+                return r;
+        r = rival_ask(&killing->waiter, hold, SECONDS, numbers);
+        if (!r)
+                (void)snprintf(killing->note, ROW_NOTE_MAX, "there was room for both");
+        return r == -ENODEV ? 0 : -EBUSY;
+}
+
+static int kill_and_wait(struct killing *killing, uint64_t n_bytes, double *ret_ns)
+{
+        const struct timespec until_it_waits = {.tv_nsec = 100000000};
+        double numbers[RIVAL_NUMBERS_MAX];
+        char wait[32];
+        uint64_t start;
+        int r;
+
+        (void)snprintf(wait, sizeof(wait), "wait %llu", (unsigned long long)n_bytes);
+        r = note(killing, &killing->waiter, rival_tell(&killing->waiter, wait));
+        (void)nanosleep(&until_it_waits, NULL);
+        start = now_ns();
+        if (!r)
+                r = note(killing, &killing->holder, rival_kill(&killing->holder));
+        if (!r)
+                r = note(killing, &killing->waiter, rival_hear(&killing->waiter, SECONDS, numbers));
+        *ret_ns = (double)(now_ns() - start);
+        return r;
+}
+
+static int measure(struct comparing *comparing, enum rival_kind kind, struct killing *killing,
+                   double *ret_ns)
+{
+        uint64_t n_bytes;
+        int r;
+
+        *killing = (struct killing){.holder = RIVAL_NULL, .waiter = RIVAL_NULL};
+        comparing_clear(comparing);
+        r = choose_size(comparing, killing, &n_bytes);
+        if (!r)
+                r = prepare(comparing, kind, n_bytes, killing);
+        if (!r)
+                r = kill_and_wait(killing, n_bytes, ret_ns);
+        rival_end(&killing->waiter);
+        rival_end(&killing->holder);
+        return r;
+}
 
 int compare_killed(struct comparing *comparing)
 {
-        (void)comparing;
-        return 0;
+        static const enum rival_kind others[] = {RIVAL_TORCH, RIVAL_CUPY, RIVAL_DRIVER};
+        static const char name[] = "killed";
+        struct killing killing;
+        double ours;
+        int r = 0;
+
+        if (comparing_ours(comparing, measure(comparing, RIVAL_GPUMEMD, &killing, &ours)))
+                return comparing_add_note(comparing, name, "", "gpumemd", killing.note);
+        for (unsigned i = 0; i < ARRAY_SIZE(others) && !r; i++) {
+                const char *peer = rival_name(others[i]);
+                struct row row = {.unit = "ns", .value = ours};
+
+                comparing_name(name, peer, &row);
+                r = measure(comparing, others[i], &killing, &row.baseline)
+                            ? comparing_add_note(comparing, name, peer, peer, killing.note)
+                            : rows_add(comparing->rows, &row);
+        }
+        return r;
 }

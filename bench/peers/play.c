@@ -2,6 +2,7 @@
  * would do, this makes the calls, at the pace that bench/replay.h takes for its own: the library's budget
  * goes by the clock. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "bench/peers/blocks.h"
@@ -9,6 +10,8 @@
 #include "bench/timing.h"
 #include "bench/trace.h"
 #include "gpumem.h"
+
+#define LINES_AT_ONCE 32
 
 struct play {
         struct trace trace;
@@ -31,7 +34,8 @@ static int open_play(struct player *player, const char *file)
         play.sizes = calloc(play.trace.n_ids, sizeof(*play.sizes));
         if (!play.pointers || !play.sizes)
                 return -ENOMEM;
-        return gpumem_reset_peaks(player->self, GPUMEM_DEVICE, player->stage.device);
+        r = gpumem_reset_peaks(player->self, GPUMEM_DEVICE, player->stage.device);
+        return r ? r : reserved_reset(player);
 }
 
 static int play_one(struct player *player, const struct trace_event *event)
@@ -53,23 +57,38 @@ static int play_one(struct player *player, const struct trace_event *event)
         return 0;
 }
 
+/* Lines are played some at a time, and their time is slept through: who spins keeps the CPU from the
+ * daemon and from the library's own thread. */
+static void keep_pace(uint64_t start_ns, size_t n_lines)
+{
+        uint64_t due_ns = start_ns + n_lines * REPLAY_US_PER_LINE * 1000;
+        struct timespec due = {.tv_sec = (time_t)(due_ns / 1000000000),
+                               .tv_nsec = (long)(due_ns % 1000000000)};
+
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+}
+
 static int play_some(struct player *player, size_t n_events)
 {
         uint64_t start = now_ns();
+        size_t n = 0;
         int r = 0;
 
-        for (size_t i = 0; i < n_events && play.next < play.trace.n_events && !r; i++) {
-                while (now_ns() - start < i * REPLAY_US_PER_LINE * 1000)
-                        ;
+        for (; n < n_events && play.next < play.trace.n_events && !r; n++) {
+                if (n % LINES_AT_ONCE == 0)
+                        keep_pace(start, n);
                 r = play_one(player, &play.trace.events[play.next++]);
         }
+        keep_pace(start, n);
         return r;
 }
 
-/* trace FILE: the peak of the bytes asked for, the peak of what was leased for them, hits in percent. */
-int order_trace(struct player *player, const char *argument, double ret_numbers[static 3])
+/* trace FILE: the peak of the bytes asked for, the peak of what was leased for them, hits in percent, the peak
+ * of what the daemon held of the device. */
+int order_trace(struct player *player, const char *argument, double ret_numbers[static 4])
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        double reserved;
         int r = open_play(player, argument);
 
         if (!r)
@@ -77,6 +96,8 @@ int order_trace(struct player *player, const char *argument, double ret_numbers[
         if (!r)
                 r = gpumem_get_stats(player->self, GPUMEM_DEVICE, player->stage.device, &stats);
         ret_numbers[0] = (double)play.n_live_peak_bytes;
+        if (!r)
+                r = reserved_read(player, &reserved, &ret_numbers[3]);
         ret_numbers[1] = (double)stats.n_reserved_peak_bytes;
         ret_numbers[2] = 100 * (double)stats.n_hits / (double)(stats.n_hits + stats.n_misses);
         return r;

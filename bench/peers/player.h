@@ -5,6 +5,7 @@
 #include "bench/peers/rival.h"
 #include "bench/peers/stage.h"
 
+struct bare;
 struct player;
 
 /* Who serves it. Streams are the stage's, by number. */
@@ -13,6 +14,7 @@ struct allocator {
         unsigned n_steps; /* in a batch: what takes long is asked for less often */
         /* The stage is there unless it is not wanted. -ENOTSUP: the driver has no such memory. */
         int (*open)(struct player *player);
+        void (*close)(struct player *player); /* NULL: nothing is to be done */
         int (*alloc)(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer);
         int (*free)(struct player *player, unsigned stream, void *pointer);
         /* Once, as alloc, for at most so long. */
@@ -28,7 +30,8 @@ struct player {
         const char *socket_path; /* NULL: as gpumem_options has it */
         uint64_t started_ns;
         struct stage stage;
-        void *self; /* the allocator's */
+        void *self;        /* the allocator's */
+        struct bare *bare; /* reserved.c's; NULL: not linked yet */
         CUmemoryPool pool;
         void *held;
         char reason[ROW_NOTE_MAX]; /* that an order has for having failed; "": the allocator's */

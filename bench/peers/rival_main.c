@@ -98,6 +98,8 @@ static int serve(struct player *player, const struct order *const lists[2])
                 line[strcspn(line, "\n")] = 0;
                 r = obey(player, lists, line);
         }
+        if (player->allocator && player->allocator->close)
+                player->allocator->close(player);
         return r;
 }
 

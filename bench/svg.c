@@ -1,0 +1,167 @@
+#include "bench/svg.h"
+
+#include <math.h>
+
+#define N_COLUMNS    2
+#define MARGIN       24
+#define HEAD_HEIGHT  48
+#define PANEL_WIDTH  440
+#define PANEL_GAP    28
+#define TITLE_HEIGHT 30
+#define BAR_HEIGHT   16
+#define BAR_STEP     23
+#define LABEL_WIDTH  146
+#define FIGURE_WIDTH 76
+#define BAR_WIDTH    (PANEL_WIDTH - LABEL_WIDTH - FIGURE_WIDTH)
+#define WIDTH        (2 * MARGIN + N_COLUMNS * PANEL_WIDTH + (N_COLUMNS - 1) * PANEL_GAP)
+
+/* The picture brings its own ground, so that the text can be read wherever it is put. */
+static const char style[] =
+        "<style>\n"
+        "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;"
+        "fill:#1f2328}\n"
+        ".head{font-size:16px;font-weight:600}\n"
+        ".title{font-weight:600}\n"
+        ".hint{font-size:11px;fill:#59636e}\n"
+        ".ground{fill:#ffffff;stroke:#d1d9e0}\n"
+        ".theirs{fill:#a9b4bf}\n"
+        ".ours{fill:#0969da}\n"
+        ".cut{stroke:#ffffff;stroke-width:3;fill:none}\n"
+        ".mine{font-weight:600}\n"
+        "@media (prefers-color-scheme:dark){\n"
+        "text{fill:#f0f6fc}\n"
+        ".hint{fill:#9198a1}\n"
+        ".ground{fill:#0d1117;stroke:#3d444d}\n"
+        ".cut{stroke:#0d1117}\n"
+        ".theirs{fill:#656c76}\n"
+        ".ours{fill:#4493f8}\n"
+        "}\n"
+        "</style>\n";
+
+static void print_escaped(const char *text, FILE *file)
+{
+        for (; *text; text++) {
+                switch (*text) {
+                case '&':
+                        (void)fputs("&amp;", file);
+                        break;
+                case '<':
+                        (void)fputs("&lt;", file);
+                        break;
+                case '>':
+                        (void)fputs("&gt;", file);
+                        break;
+                default:
+                        (void)fputc(*text, file);
+                }
+        }
+}
+
+static void print_text(double x, double y, const char *class, const char *anchor, const char *text,
+                       FILE *file)
+{
+        (void)fprintf(file, "<text x=\"%g\" y=\"%g\" class=\"%s\" text-anchor=\"%s\">", x, y, class,
+                      anchor);
+        print_escaped(text, file);
+        (void)fputs("</text>\n", file);
+}
+
+/* A bar is cut that is so many times longer than the next one: beside it the others could not be told
+ * apart. */
+#define CUT_TIMES 8
+
+/* What is as long as a bar can be. Ours is never cut. */
+static double full_value(const struct svg_panel *panel)
+{
+        double most = 0, next = 0;
+        int is_theirs = 0;
+
+        for (unsigned i = 0; i < panel->n_bars; i++) {
+                double value = panel->bars[i].value;
+
+                if (value > most) {
+                        next = most;
+                        most = value;
+                        is_theirs = panel->bars[i].whose == SVG_THEIRS;
+                } else if (value > next) {
+                        next = value;
+                }
+        }
+        return is_theirs && next > 0 && most > CUT_TIMES * next ? 1.25 * next : most;
+}
+
+static void print_cut(double x, double y, FILE *file)
+{
+        (void)fprintf(file, "<path d=\"M%g %gl-8 %dm6 0l8 -%d\" class=\"cut\"/>\n", x, y - 1,
+                      BAR_HEIGHT + 2, BAR_HEIGHT + 2);
+}
+
+/* A bar of next to nothing is seen nevertheless. */
+static void print_bar(const struct svg_bar *bar, double x, double y, double full, FILE *file)
+{
+        double width = full > 0 ? BAR_WIDTH * fmin(bar->value / full, 1) : 0;
+        const char *class = bar->whose == SVG_OURS ? "mine" : "";
+        double base = y + BAR_HEIGHT - 4;
+
+        if (width < 2)
+                width = 2;
+        print_text(x + LABEL_WIDTH - 8, base, class, "end", bar->label, file);
+        (void)fprintf(file,
+                      "<rect x=\"%g\" y=\"%g\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
+                      "class=\"%s\"/>\n",
+                      x + LABEL_WIDTH, y, width, BAR_HEIGHT,
+                      bar->whose == SVG_OURS ? "ours" : "theirs");
+        if (bar->value > full)
+                print_cut(x + LABEL_WIDTH + width - 14, y, file);
+        print_text(x + LABEL_WIDTH + width + 6, base, class, "start", bar->figure, file);
+}
+
+static void print_panel(const struct svg_panel *panel, double x, double y, FILE *file)
+{
+        double full = full_value(panel);
+
+        print_text(x, y + 13, "title", "start", panel->title, file);
+        print_text(x + PANEL_WIDTH, y + 13, "hint", "end", panel->hint, file);
+        for (unsigned i = 0; i < panel->n_bars; i++)
+                print_bar(&panel->bars[i], x, y + TITLE_HEIGHT - 6 + i * BAR_STEP, full, file);
+}
+
+/* Of a row of panels: the tallest's. */
+static unsigned height_of(const struct svg_panel *panels, unsigned n_panels)
+{
+        unsigned n_bars = 0;
+
+        for (unsigned i = 0; i < n_panels && i < N_COLUMNS; i++) {
+                if (panels[i].n_bars > n_bars)
+                        n_bars = panels[i].n_bars;
+        }
+        return TITLE_HEIGHT + n_bars * BAR_STEP + PANEL_GAP / 2;
+}
+
+void svg_print(const char *title, const struct svg_panel *panels, unsigned n_panels, FILE *file)
+{
+        unsigned height = HEAD_HEIGHT + MARGIN;
+
+        for (unsigned i = 0; i < n_panels; i += N_COLUMNS)
+                height += height_of(panels + i, n_panels - i);
+        (void)fprintf(file,
+                      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
+                      "width=\"%d\" height=\"%u\" role=\"img\">\n<title>",
+                      WIDTH, height, WIDTH, height);
+        print_escaped(title, file);
+        (void)fprintf(file, "</title>\n%s", style);
+        (void)fprintf(file,
+                      "<rect x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%u\" rx=\"8\" "
+                      "class=\"ground\"/>\n",
+                      WIDTH - 1, height - 1);
+        print_text(MARGIN, MARGIN + 8, "head", "start", title, file);
+        height = HEAD_HEIGHT + 8;
+        for (unsigned i = 0; i < n_panels; i++) {
+                double column = i % N_COLUMNS;
+
+                print_panel(&panels[i], MARGIN + column * (PANEL_WIDTH + PANEL_GAP), height, file);
+                if (i % N_COLUMNS == N_COLUMNS - 1)
+                        height += height_of(panels + i - (N_COLUMNS - 1), N_COLUMNS);
+        }
+        (void)fputs("</svg>\n", file);
+}

@@ -1,0 +1,24 @@
+/* Panels of bars as an SVG picture, legible on light and on dark pages. One thread. */
+#pragma once
+
+#include <stdio.h>
+
+#define SVG_TEXT_MAX 96
+#define SVG_BARS_MAX 8
+
+struct svg_bar {
+        char label[SVG_TEXT_MAX];
+        char figure[SVG_TEXT_MAX]; /* what its end says */
+        double value;              /* not negative */
+        enum { SVG_THEIRS, SVG_OURS } whose;
+};
+
+/* Its longest bar fills it, or is cut if it is far longer than all others. */
+struct svg_panel {
+        char title[SVG_TEXT_MAX];
+        char hint[SVG_TEXT_MAX]; /* what is good */
+        unsigned n_bars;
+        struct svg_bar bars[SVG_BARS_MAX];
+};
+
+void svg_print(const char *title, const struct svg_panel *panels, unsigned n_panels, FILE *file);
