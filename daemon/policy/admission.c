@@ -145,8 +145,11 @@ static bool serve_from_own(struct turn *turn, struct request *request)
 static void serve_fresh(struct turn *turn, struct request *request)
 {
         uint64_t n_bytes = request->n_bytes;
+        bool is_allowed = passing_is_allowed(&turn->passing, request);
 
-        request->covered = passing_is_allowed(&turn->passing, request) && cover(turn, request);
+        if (!is_allowed)
+                passing_hold_up(&turn->passing, request, turn->now_ns);
+        request->covered = is_allowed && cover(turn, request);
         if (request->covered) {
                 passing_mean(&turn->passing);
                 line_mean(&turn->walk, n_bytes);
@@ -158,7 +161,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
                 if (!serve_from_what_there_is(turn, request))
                         request_refuse(request, timeout_outcome(request));
         } else {
-                passing_wait(&turn->passing, request, &holding_of(request)->hold, turn->now_ns);
+                passing_wait(&turn->passing, request, turn->now_ns);
         }
 }
 

@@ -10,6 +10,7 @@ void bins_init(struct bins *bins)
 {
         for (unsigned side = 0; side < BIN_N_SIDES; side++)
                 bins->occupied[side] = (struct bitmap)BITMAP_NULL;
+        bins->n_charged = 0;
         for (unsigned i = 0; i < SIZE_N_CLASSES; i++)
                 TAILQ_INIT(&bins->classes[i]);
 }
@@ -64,6 +65,7 @@ int bins_ref(struct bins *bins, uint64_t n_bytes, uint32_t properties, struct bi
                 bin->properties = properties;
                 for (unsigned side = 0; side < BIN_N_SIDES; side++)
                         TAILQ_INIT(&bin->sides[side]);
+                TAILQ_INIT(&bin->charged);
                 insert(bins, bin);
         }
         bin->n_refs++;
@@ -77,6 +79,7 @@ struct bin *bin_unref(struct bin *bin)
                 return NULL;
         for (unsigned side = 0; side < BIN_N_SIDES; side++)
                 assert(TAILQ_EMPTY(&bin->sides[side]));
+        assert(TAILQ_EMPTY(&bin->charged));
         TAILQ_REMOVE(class_of(bin->bins, bin->n_bytes), bin, class_link);
         free(bin);
         return NULL;
@@ -104,6 +107,22 @@ void bin_remove(struct bin *bin, enum bin_side side, struct block *block)
                         return;
         }
         bitmap_clear(&bin->bins->occupied[side], size_class(bin->n_bytes));
+}
+
+void bin_put_charged(struct bin *bin, struct block *block)
+{
+        TAILQ_INSERT_HEAD(&bin->charged, block, charged_link);
+        block->in_charged = true;
+        bin->bins->n_charged++;
+}
+
+void bin_forget_charged(struct bin *bin, struct block *block)
+{
+        if (!block->in_charged)
+                return;
+        TAILQ_REMOVE(&bin->charged, block, charged_link);
+        block->in_charged = false;
+        bin->bins->n_charged--;
 }
 
 uint64_t bins_limit(uint64_t n_bytes)

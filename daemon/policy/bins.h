@@ -26,11 +26,14 @@ struct bin {
         uint32_t n_refs; /* blocks of this size and these properties */
         /* The one cached last is first; the one leased, or seen in use, longest ago is first. */
         TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
+        struct bin_blocks
+                charged; /* of the cached ones, in their order: those that a client pays for */
         TAILQ_ENTRY(bin) class_link;
 };
 
 struct bins {
         struct bitmap occupied[BIN_N_SIDES];
+        uint64_t n_charged; /* blocks in those lists of all bins */
         TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
 };
 
@@ -42,6 +45,10 @@ struct bin *bin_unref(struct bin *bin);
 
 void bin_put(struct bin *bin, enum bin_side side, struct block *block);
 void bin_remove(struct bin *bin, enum bin_side side, struct block *block);
+
+/* It is cached, the last of all, and somebody is charged for it; nobody is any more, or never was. */
+void bin_put_charged(struct bin *bin, struct block *block);
+void bin_forget_charged(struct bin *bin, struct block *block);
 
 /* The largest block that serves a request: 12.5 % more. */
 uint64_t bins_limit(uint64_t n_bytes);

@@ -9,6 +9,7 @@
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/overdue.h"
+#include "daemon/policy/payer.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/share.h"
@@ -36,20 +37,15 @@ bool block_is_mapped(const struct block *block)
         return !TAILQ_EMPTY(&block->leases);
 }
 
-struct client *block_keeper(const struct block *block)
+bool block_is_kept(const struct block *block)
 {
         const struct lease *lease;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 if (lease->keeps_mapped)
-                        return lease->client;
+                        return true;
         }
-        return NULL;
-}
-
-bool block_is_kept(const struct block *block)
-{
-        return block_keeper(block);
+        return false;
 }
 
 static uint64_t *count_of_cached(const struct block *block, struct totals *totals)
@@ -151,6 +147,8 @@ static void enlist_cached(struct block *block)
 
         block->cached_at = ++pool->n_cachings;
         bin_put(block->bin, BIN_CACHED, block);
+        if (block->charge.client)
+                bin_put_charged(block->bin, block);
         TAILQ_INSERT_TAIL(&block->holding->cached, block, holding_link);
         TAILQ_INSERT_TAIL(&pool->cached, block, pool_age_link);
 }
@@ -164,6 +162,7 @@ static void enlist_leased(struct block *block)
 
 static void delist_cached(struct block *block)
 {
+        bin_forget_charged(block->bin, block);
         bin_remove(block->bin, BIN_CACHED, block);
         TAILQ_REMOVE(&block->holding->cached, block, holding_link);
         TAILQ_REMOVE(&block_its_pool(block)->cached, block, pool_age_link);
@@ -185,28 +184,6 @@ void block_end_use(struct block *block)
                 delist_leased(block);
         block->n_busy--;
         block_its_pool(block)->n_leases--;
-}
-
-static void charge_to(struct block *block, struct client *client, enum charge_kind kind)
-{
-        if (block->charge.client == client && block->charge.kind == kind)
-                return;
-        charge_deinit(&block->charge);
-        if (client)
-                charge_init(&block->charge, client, block_its_pool(block), block->bin->n_bytes,
-                            kind);
-}
-
-/* While it lingers, the one that had it last among those that may still map it is charged; while it is
- * cached, the one among those that keep it mapped: it makes no room for others as long as they do. */
-static void charge_mapper(struct block *block)
-{
-        if (block->state == BLOCK_CACHED)
-                charge_to(block, block_keeper(block), CHARGE_KEPT);
-        else
-                charge_to(block,
-                          block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL,
-                          CHARGE_HELD);
 }
 
 static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t properties,
@@ -312,7 +289,7 @@ void block_pass_on(struct block *block)
                 if (lease->state == LEASE_BUSY)
                         break;
         }
-        charge_to(block, lease->client, CHARGE_HELD);
+        payer_set(block, lease->client, CHARGE_HELD);
         attached_count(block);
 }
 
@@ -324,7 +301,7 @@ void block_give_up(struct block *block)
                 return;
         }
         set_state(block, BLOCK_CACHED);
-        charge_mapper(block);
+        payer_find(block);
         enlist_cached(block);
 }
 
@@ -348,7 +325,7 @@ void block_let_go(struct block *block)
         set_state(block, BLOCK_RELEASING);
         if (block_is_mapped(block))
                 overdue_expect(block);
-        charge_mapper(block);
+        payer_find(block);
         order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);
         TAILQ_FOREACH (lease, &block->leases, block_link)
                 lease_call_in(lease);
@@ -385,7 +362,9 @@ void block_unmapped(struct block *block, struct lease *lease)
                 overdue_forget(block);
         if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING ||
             block->state == BLOCK_CACHED)
-                charge_mapper(block);
+                payer_find(block);
+        if (block->state == BLOCK_CACHED && !block->charge.client)
+                bin_forget_charged(block->bin, block);
         if (block->state == BLOCK_LINGERING && !block_is_mapped(block))
                 come_back(block);
 }

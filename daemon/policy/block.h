@@ -1,9 +1,8 @@
 /* A block: one driver allocation or memfd, from the order to make it until its last byte is back.
  *
  * Owned by its holding (it keeps the tenant alive); the server names it by pointer in between.
- * Leases that may still map it stand in its list, the holder that had it last first: that one is
- * charged while the block lingers, or while it is cached and the holder keeps it mapped. Every
- * change of state goes through one setter, which keeps the totals of pool and holding. */
+ * Leases that may still map it stand in its list, the holder that had it last first: see payer.h
+ * for which of them is charged. Every change of state goes through one setter, which keeps the totals of pool and holding. */
 #pragma once
 
 #include <stdbool.h>
@@ -58,6 +57,8 @@ struct block {
         LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;
         LIST_ENTRY(block) free_all_link;
+        TAILQ_ENTRY(block) charged_link; /* in CACHED, and while somebody is charged */
+        bool in_charged;
         TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
@@ -106,9 +107,8 @@ bool block_may_be_idle(const struct block *block);
 
 bool block_is_mapped(const struct block *block);
 
-/* Some client maps it, and will not unmap it when asked to: of several the one that had it last. */
+/* Some client maps it, and will not unmap it when asked to. */
 bool block_is_kept(const struct block *block);
-struct client *block_keeper(const struct block *block);
 struct pool *block_its_pool(const struct block *block);
 
 /* For a policy that ends: its pool goes with it, and no total is kept. */

@@ -8,6 +8,7 @@
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/passing.h"
+#include "daemon/policy/payer.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/state.h"
@@ -54,7 +55,7 @@ static const struct client *liable(const struct block *block)
         case BLOCK_LINGERING:
                 return block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
         case BLOCK_CACHED:
-                return block_keeper(block);
+                return payer_in_cache(block);
         case BLOCK_STOCKING:
         case BLOCK_NONE:
         case BLOCK_N_STATES:
@@ -78,7 +79,8 @@ static void check_block(const struct block *block)
         assert(!block->charge.client || (block->charge.n_bytes == block->bin->n_bytes &&
                                          block->charge.pool == block_its_pool(block)));
         assert((block->charge.kind == CHARGE_KEPT) ==
-               (state == BLOCK_CACHED && block_is_kept(block)));
+               (state == BLOCK_CACHED && block->charge.client));
+        assert(block->in_charged == (state == BLOCK_CACHED && block->charge.client));
         assert(!!block->request == (state == BLOCK_CREATING));
         assert(!block->request || block->request->block == block);
         assert(!block->free_all || state == BLOCK_RELEASING);

@@ -39,6 +39,23 @@ static uint64_t check_bin(const struct holding *holding, const struct bin *bin)
         return n_bytes;
 }
 
+/* Returns how many of them are charged; they stand in the order of the others. */
+static uint64_t check_charged_of(const struct bin *bin)
+{
+        const struct block *block, *charged = TAILQ_FIRST(&bin->charged);
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (block, &bin->sides[BIN_CACHED], bin_link) {
+                if (!block->charge.client)
+                        continue;
+                assert(block == charged);
+                charged = TAILQ_NEXT(charged, charged_link);
+                n++;
+        }
+        assert(!charged);
+        return n;
+}
+
 /* Returns how many in the bin may be idle. */
 static uint64_t check_leased_of(const struct bin *bin)
 {
@@ -68,7 +85,7 @@ static uint64_t count_leased(const struct holding *holding)
 static void check_bins(const struct holding *holding)
 {
         const struct bins *bins = &holding->bins;
-        uint64_t n_bytes = 0, n_leased = 0;
+        uint64_t n_bytes = 0, n_leased = 0, n_charged = 0;
 
         for (unsigned class = 0; class < SIZE_N_CLASSES; class ++) {
                 const struct bin *bin;
@@ -79,6 +96,7 @@ static void check_bins(const struct holding *holding)
                         last = bin->n_bytes;
                         n_class_bytes += check_bin(holding, bin);
                         n_class_leased += check_leased_of(bin);
+                        n_charged += check_charged_of(bin);
                 }
                 assert(bitmap_test(&bins->occupied[BIN_CACHED], class) == (n_class_bytes > 0));
                 assert(bitmap_test(&bins->occupied[BIN_LEASED], class) == (n_class_leased > 0));
@@ -90,6 +108,7 @@ static void check_bins(const struct holding *holding)
         assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached +
                                   holding->totals.kept_cached);
         assert(n_leased == count_leased(holding));
+        assert(n_charged == bins->n_charged);
 }
 
 static void check_oldest_first(const struct holding *holding)

@@ -84,18 +84,16 @@ static bool maps(const struct client *client, const struct block *block)
 }
 
 /* Of those in the bin that somebody is charged for already. */
-static struct block *find_kept_in(const struct bin *bin, const struct client *client,
-                                  enum choice_whose whose, struct looks *looks)
+static struct block *find_charged_in(const struct bin *bin, const struct client *client,
+                                     enum choice_whose whose, struct looks *looks)
 {
         struct block *block, *found = NULL;
 
-        TAILQ_FOREACH (block, &bin->sides[BIN_CACHED], bin_link) {
-                const struct client *charged = block->charge.client;
-
+        TAILQ_FOREACH (block, &bin->charged, charged_link) {
                 if (!looks->n_left)
                         break;
                 looks->n_left--;
-                if (!charged || (whose == CHOICE_OWN && charged != client) ||
+                if ((whose == CHOICE_OWN && block->charge.client != client) ||
                     quota_bars_cached(client, block))
                         continue;
                 if (maps(client, block))
@@ -105,21 +103,26 @@ static struct block *find_kept_in(const struct bin *bin, const struct client *cl
         return found;
 }
 
-static struct block *find_kept(const struct request *request, enum choice_whose whose,
-                               struct looks *looks)
+static struct block *find_charged(const struct request *request, enum choice_whose whose,
+                                  struct looks *looks)
 {
-        const struct holding *holding = holding_of(request);
+        const struct bins *bins = &holding_of(request)->bins;
         struct bin_range rest = request_fits(request);
+        unsigned n_kept_looks = looks->n_left / 2;
         struct block *block = NULL;
 
-        while (!block && holding->totals.kept_cached && rest.n_least_bytes <= rest.n_most_bytes) {
-                const struct bin *bin = bins_find(&holding->bins, BIN_CACHED, &rest);
+        /* The others are for leases that are idle. */
+        looks->n_left -= n_kept_looks;
+        while (!block && bins->n_charged && looks->n_left &&
+               rest.n_least_bytes <= rest.n_most_bytes) {
+                const struct bin *bin = bins_find(bins, BIN_CACHED, &rest);
 
                 if (!bin)
                         break;
                 rest.n_least_bytes = bin->n_bytes + 1;
-                block = find_kept_in(bin, request->client, whose, looks);
+                block = find_charged_in(bin, request->client, whose, looks);
         }
+        looks->n_left += n_kept_looks;
         return block;
 }
 
@@ -134,7 +137,7 @@ static struct block *find_cached(const struct request *request, struct looks *lo
         /* A block may be larger than what was asked for; if this one is too large, all are, but for those
          * that the limit counts already. */
         if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit)) {
-                block = find_kept(request, CHOICE_TENANTS, looks);
+                block = find_charged(request, CHOICE_TENANTS, looks);
                 if (block)
                         return block;
                 bin = NULL;
@@ -176,11 +179,11 @@ struct block *choice_find_charged(const struct request *request, enum choice_who
         struct block *block = NULL;
 
         if (whose == CHOICE_OWN)
-                return find_kept(request, whose, looks);
+                return find_charged(request, whose, looks);
         if (request->known_will_do)
                 block = find_known(request, looks);
         if (!block && !request->only_known)
-                block = find_kept(request, whose, looks);
+                block = find_charged(request, whose, looks);
         if (!block && !request->only_known)
                 block = idle_revoke_one(holding_of(request), request->client, &fits, IDLE_SMALLEST,
                                         looks);

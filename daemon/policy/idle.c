@@ -3,6 +3,7 @@
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/payer.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
@@ -133,19 +134,30 @@ void idle_add_own(struct idle_leases *idle, struct holding *holding, const struc
         }
 }
 
-void idle_spare_kept(struct idle_leases *idle)
+/* Somebody would be charged for it still. */
+static bool is_paid_for(const struct block *block)
+{
+        return payer_in_cache(block);
+}
+
+static void spare(struct idle_leases *idle, bool (*is_spared)(const struct block *block))
 {
         unsigned n = 0;
 
         for (unsigned i = 0; i < idle->n; i++) {
                 struct lease *lease = idle->leases[i];
 
-                if (block_is_kept(lease->block))
+                if (is_spared(lease->block))
                         idle->n_bytes -= lease->block->bin->n_bytes;
                 else
                         idle->leases[n++] = lease;
         }
         idle->n = n;
+}
+
+void idle_spare_kept(struct idle_leases *idle)
+{
+        spare(idle, block_is_kept);
 }
 
 /* Whether the tenant keeps its minimum without the block and what was found of it before. */
@@ -253,7 +265,7 @@ bool idle_relieve(const struct request *request, const struct limit_hit *hit, st
         struct limit_hit next;
 
         add_limited(&idle, request->client, request->pool, hit, looks);
-        idle_spare_kept(&idle);
+        spare(&idle, is_paid_for);
         if (hit->used + n_asked - hit->max > (is_count ? idle.n : idle.n_bytes))
                 return false;
         for (unsigned i = 0; i < idle.n; i++) {

@@ -1,7 +1,7 @@
 #include "daemon/policy/passing.h"
 
-#include <limits.h>
-
+#include "daemon/policy/client.h"
+#include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 
 uint64_t passing_hold_end(const struct passing_hold *hold)
@@ -9,45 +9,80 @@ uint64_t passing_hold_end(const struct passing_hold *hold)
         return hold->was ? hold->since_ns + PASSING_HOLD_NS : 0;
 }
 
-static bool is_held_up(struct passing_hold *hold, uint64_t now_ns)
+static struct passing_hold *hold_of(const struct request *request)
 {
-        if (!hold->was || now_ns >= hold->since_ns + PASSING_ROUND_NS)
-                *hold = (struct passing_hold){.was = true, .since_ns = now_ns};
-        return now_ns < passing_hold_end(hold);
+        return &request->client->tenant->holdings[request->pool->id].hold;
 }
 
-static unsigned times_left(const struct request *request, struct passing_hold *hold,
-                           uint64_t now_ns)
+static bool has_begun(const struct passing_hold *hold, uint64_t now_ns)
 {
-        if (request->n_passed < PASSING_MAX)
-                return PASSING_MAX - request->n_passed;
-        return is_held_up(hold, now_ns) ? 0 : UINT_MAX;
+        return hold->was && now_ns < hold->since_ns + PASSING_ROUND_NS;
 }
 
-void passing_wait(struct passing *passing, struct request *request, struct passing_hold *hold,
-                  uint64_t now_ns)
+static bool is_over(const struct passing_hold *hold, uint64_t now_ns)
 {
-        unsigned n_left = times_left(request, hold, now_ns);
+        return has_begun(hold, now_ns) && now_ns >= passing_hold_end(hold);
+}
 
-        if (!passing->first || n_left < passing->n_left)
-                passing->n_left = n_left;
-        if (!passing->first || request->n_bytes < passing->n_least_bytes)
-                passing->n_least_bytes = request->n_bytes;
+static void add_quiet(struct passing *passing, struct passing_hold *hold, uint64_t n_bytes,
+                      unsigned n_may)
+{
+        if (!hold->is_listed) {
+                hold->is_listed = true;
+                hold->next = passing->quiet;
+                passing->quiet = hold;
+                hold->n_least_bytes = n_bytes;
+                hold->n_may = n_may;
+        }
+        if (n_bytes < hold->n_least_bytes)
+                hold->n_least_bytes = n_bytes;
+        if (n_may < hold->n_may)
+                hold->n_may = n_may;
+}
+
+void passing_wait(struct passing *passing, struct request *request, uint64_t now_ns)
+{
+        unsigned n_may = PASSING_MAX - request->n_passed + passing->n_meant;
+        struct passing_hold *hold = hold_of(request);
+
         request->waits_next = passing->first;
         request->n_passed_before = passing->n_passed;
         passing->first = request;
+        if (is_over(hold, now_ns))
+                return;
+        if (!passing->any || n_may < passing->n_may)
+                passing->n_may = n_may;
+        if (!passing->any || request->n_bytes < passing->n_least_bytes)
+                passing->n_least_bytes = request->n_bytes;
+        passing->any = true;
+        if (!has_begun(hold, now_ns))
+                add_quiet(passing, hold, request->n_bytes, n_may);
 }
 
 bool passing_is_allowed(const struct passing *passing, const struct request *request)
 {
-        return !passing->first ||
-               (passing->n_left > 0 && request->n_bytes < passing->n_least_bytes);
+        return !passing->any ||
+               (passing->n_meant < passing->n_may && request->n_bytes < passing->n_least_bytes);
+}
+
+/* All at once, or several tenants would hold up others one after the other. */
+void passing_hold_up(struct passing *passing, const struct request *request, uint64_t now_ns)
+{
+        struct passing_hold **link = &passing->quiet, *hold;
+
+        while ((hold = *link)) {
+                if (passing->n_meant < hold->n_may && request->n_bytes < hold->n_least_bytes) {
+                        link = &hold->next;
+                        continue;
+                }
+                *link = hold->next;
+                *hold = (struct passing_hold){.was = true, .since_ns = now_ns};
+        }
 }
 
 void passing_mean(struct passing *passing)
 {
-        if (passing->first)
-                passing->n_left--;
+        passing->n_meant++;
 }
 
 void passing_count(struct passing *passing)
@@ -57,8 +92,11 @@ void passing_count(struct passing *passing)
 
 void passing_end(struct passing *passing)
 {
+        struct passing_hold *hold;
         struct request *request;
 
+        for (hold = passing->quiet; hold; hold = hold->next)
+                hold->is_listed = false;
         for (request = passing->first; request; request = request->waits_next) {
                 request->n_passed += passing->n_passed - request->n_passed_before;
                 if (request->n_passed > PASSING_MAX)

@@ -31,6 +31,8 @@ static bool would_pass_limit(const struct block *block, const struct newcomer *n
         bool is_client = mapper == newcomer->client;
         bool is_tenant = mapper->tenant == newcomer->client->tenant;
 
+        if (block->charge.client == mapper)
+                return false;
         return quota_bars(mapper, LIMIT_OF_CLIENT, block_its_pool(block), block->bin->n_bytes,
                           is_client ? &newcomer->usage : &nothing) ||
                quota_bars(mapper, LIMIT_OF_TENANT, block_its_pool(block), block->bin->n_bytes,

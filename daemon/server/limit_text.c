@@ -51,7 +51,7 @@ static void name_kept(const struct session *session, const struct limit_hit *hit
 
         *text = '\0';
         if (n)
-                (void)snprintf(text, n_text, " (%s given back, but still registered)",
+                (void)snprintf(text, n_text, " (%s given back, but still mapped)",
                                amount(hit->kind, n, size));
 }
 

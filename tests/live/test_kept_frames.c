@@ -112,7 +112,7 @@ START_TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
                 return_over(keeper.link, leased[i].lease, 0);
                 n_kept_bytes += leased[i].n_bytes;
         }
-        must_be_refused(&keeper, 20 * MIB, "given back, but still registered");
+        must_be_refused(&keeper, 20 * MIB, "given back, but still mapped");
         must_be_refused(&keeper, 20 * MIB, "gpumem_flush");
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved), n_kept_bytes);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
@@ -162,8 +162,8 @@ START_TEST(by_way_of_a_second_client_it_is_no_more_either)
                 return_over(other.link, its.lease, PROTO_RETURN_UNMAPPED);
                 n_kept_bytes += mine[i].n_bytes;
         }
-        must_be_refused(&other, 20 * MIB, "still registered");
-        must_be_refused(&one, 20 * MIB, "still registered");
+        must_be_refused(&other, 20 * MIB, "still mapped");
+        must_be_refused(&one, 20 * MIB, "still mapped");
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved), n_kept_bytes);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
         for (unsigned i = 0; i < N_KEPT; i++)

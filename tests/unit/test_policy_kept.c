@@ -267,6 +267,38 @@ START_TEST(a_larger_one_that_is_kept_serves_beside_the_limit)
 }
 END_TEST
 
+/* Whatever else is cached there that nobody is charged for, and so is what is idle. */
+START_TEST(it_is_found_behind_many_that_nobody_keeps)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *k = join(&world, 1), *d = join(&world, 1), *b = join(&world, 1), *many[3];
+        struct held kept, idle, held[270];
+
+        ck_assert_int_eq(policy_set_pool_max(world.policy, PINNED, 1024 * MIB, world.now_ns), 0);
+        kept = hold_to_keep(&world, k, 2 * MIB);
+        for (unsigned i = 0; i < ARRAY_SIZE(many); i++)
+                many[i] = join(&world, 1);
+        for (unsigned i = 0; i <= ARRAY_SIZE(held); i++) {
+                struct client *client = i < ARRAY_SIZE(held) ? many[i % 3] : d;
+                struct policy_ask ask = {.pool = PINNED, .serial = 8, .n_bytes = 2 * MIB};
+                struct held *one = i < ARRAY_SIZE(held) ? &held[i] : &idle;
+
+                ask_with(&world, client, &ask);
+                created(&world, take(&world, ORDER_CREATE).block, 0);
+                one->lease = expect_grant(&world, client, 8);
+        }
+        give_back(&world, k, kept.lease, RETURN_MAPPED);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                give_back(&world, many[i % 3], held[i].lease, RETURN_UNMAPPED);
+        mark_idle(&world, d, idle.lease);
+        set_limit(&world, LIMIT_OF_TENANT, 4 * MIB);
+        ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 4 * MIB);
+        ask_to_keep(&world, b, 1, 2 * MIB, 0);
+        (void)expect_grant(&world, b, 1);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *tests[] = {
@@ -280,6 +312,7 @@ int main(void)
                 who_waits_for_the_limit_has_it_when_it_is_unmapped,
                 it_is_charged_until_its_keepers_end,
                 a_larger_one_that_is_kept_serves_beside_the_limit,
+                it_is_found_behind_many_that_nobody_keeps,
         };
 
         return run_tests("policy: what is kept mapped", tests, ARRAY_SIZE(tests));

@@ -180,6 +180,79 @@ START_TEST(nobody_is_passed_more_often_than_that)
 }
 END_TEST
 
+/* What waits in vain is small; others want as much or more, and their own idle leases would make the room,
+ * which are within the minimum that nobody else may take from. */
+START_TEST(one_that_asks_for_little_in_vain_holds_nobody_up)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
+        struct client *b2 = join(&world, 2);
+        struct held idle[2];
+
+        ck_assert_int_eq(policy_set_pool_min(world.policy, 0, 8 * MIB, world.now_ns), 0);
+        (void)hold(&world, x, 8 * MIB);
+        for (unsigned i = 0; i < 2; i++) {
+                idle[i] = hold(&world, b, 4 * MIB);
+                mark_idle(&world, b, idle[i].lease);
+        }
+        ask(&world, a, 1, 2 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        ask(&world, b2, 1, 8 * MIB, world.now_ns + 600 * 1000000000ULL);
+        world.now_ns += PASSING_HOLD_NS;
+        policy_expire(world.policy, world.now_ns);
+        world.now_ns += PASSING_ROUND_NS / 2;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert(was_revoked(&world, b, idle[0].lease));
+        ck_assert(was_revoked(&world, b, idle[1].lease));
+        world_free(&world);
+}
+END_TEST
+
+/* Several are no longer in the way than one. */
+START_TEST(those_that_ask_in_vain_hold_up_others_at_the_same_time)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *x = join(&world, 9), *b = join(&world, 2), *b2 = join(&world, 2);
+        struct held idle;
+
+        ck_assert_int_eq(policy_set_pool_min(world.policy, 0, 8 * MIB, world.now_ns), 0);
+        (void)hold(&world, x, 8 * MIB);
+        idle = hold(&world, b, 8 * MIB);
+        mark_idle(&world, b, idle.lease);
+        for (uint32_t uid = 10; uid < 20; uid++)
+                ask(&world, join(&world, uid), 1, 2 * MIB, UINT64_MAX);
+        world.now_ns += PASSING_ROUND_NS;
+        policy_expire(world.policy, world.now_ns);
+        ask(&world, b2, 1, 6 * MIB, UINT64_MAX);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + PASSING_HOLD_NS);
+        ck_assert(!was_revoked(&world, b, idle.lease));
+        world.now_ns += PASSING_HOLD_NS;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert(was_revoked(&world, b, idle.lease));
+        world_free(&world);
+}
+END_TEST
+
+/* Without those that wait in vain it is so at once. */
+START_TEST(own_idle_leases_make_room)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *x = join(&world, 9), *b = join(&world, 2), *b2 = join(&world, 2);
+        struct held idle[2];
+
+        ck_assert_int_eq(policy_set_pool_min(world.policy, 0, 8 * MIB, world.now_ns), 0);
+        (void)hold(&world, x, 8 * MIB);
+        for (unsigned i = 0; i < 2; i++) {
+                idle[i] = hold(&world, b, 4 * MIB);
+                mark_idle(&world, b, idle[i].lease);
+        }
+        ask(&world, b2, 1, 8 * MIB, world.now_ns + 600 * 1000000000ULL);
+        ck_assert(was_revoked(&world, b, idle[0].lease));
+        ck_assert(was_revoked(&world, b, idle[1].lease));
+        world_free(&world);
+}
+END_TEST
+
 /* One asks for all there is, with all the time there is; others do not stand still for it. */
 START_TEST(nobody_is_held_up_for_long)
 {
@@ -310,6 +383,9 @@ int main(void)
                 what_fits_passes_what_does_not,
                 nobody_is_passed_more_often_than_that,
                 nobody_is_held_up_for_long,
+                one_that_asks_for_little_in_vain_holds_nobody_up,
+                those_that_ask_in_vain_hold_up_others_at_the_same_time,
+                own_idle_leases_make_room,
                 who_was_passed_and_leaves_lets_others_go_on,
                 only_what_is_smaller_passes,
                 who_comes_and_goes_begins_no_better,
