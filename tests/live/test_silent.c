@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -134,6 +135,34 @@ START_TEST(however_many_knock)
 }
 END_TEST
 
+static void on_alarm(int number)
+{
+        (void)number;
+}
+
+/* A program that is timed by a signal, whose handler restarts calls. */
+START_TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
+{
+        const struct itimerval timer = {{0, 20000}, {0, 20000}}, none = {{0, 0}, {0, 0}};
+        const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+        struct fork_socket sockets[256];
+        unsigned n = 0;
+
+        stop_daemon();
+        while (n < ARRAY_SIZE(sockets) - 1 && door_open(NULL, 1, &sockets[n]) == 0)
+                n++;
+        ck_assert_int_eq(sigaction(SIGALRM, &action, NULL), 0);
+        ck_assert_int_eq(setitimer(ITIMER_REAL, &timer, NULL), 0);
+        n++;
+        ck_assert_int_eq(door_open(NULL, SOON_MS, &sockets[n]), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(setitimer(ITIMER_REAL, &none, NULL), 0);
+        for (unsigned i = 0; i <= n; i++)
+                fork_socket_close(&sockets[i]);
+        continue_daemon();
+        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "takes nobody in"));
+}
+END_TEST
+
 /* One that waits for memory waits for as long as it likes, if the daemon is there. */
 START_TEST(a_daemon_that_is_there_is_waited_for)
 {
@@ -224,6 +253,7 @@ int main(void)
         tcase_add_test(tests, a_stopped_daemon_is_lost);
         tcase_add_test(tests, a_stopped_daemon_takes_nobody_in);
         tcase_add_test(tests, however_many_knock);
+        tcase_add_test(tests, who_waits_to_be_taken_in_is_not_turned_away_by_a_signal);
         tcase_add_test(tests, a_daemon_that_is_there_is_waited_for);
         tcase_add_test(tests, who_only_sends_is_not_held_up_either);
         tcase_add_test(tests, every_thread_is_told);
