@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -10,8 +11,9 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
-#include "client/refusal.h"
+#include "client/client.h"
 #include "client/door.h"
+#include "client/refusal.h"
 #include "tests/live/program.h"
 #include "tests/suite.h"
 
@@ -243,6 +245,45 @@ START_TEST(a_program_goes_on_without)
 }
 END_TEST
 
+/* Its idle blocks are another client's for a moment: it keeps them mapped, and they are idle again. */
+static void have_kept(const struct gpumem_request *request)
+{
+        struct gpumem_client *other;
+        void *pointer;
+
+        gpumem_disconnect(client);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        must_free(request, must_alloc(request));
+        daemon_await(FIGURE_idle, request->n_bytes);
+        ck_assert_int_eq(gpumem_connect(NULL, &other), 0);
+        ck_assert_int_eq(gpumem_alloc(other, request, &pointer), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), request->n_bytes);
+        ck_assert_uint_gt(daemon_figure(FIGURE_revocations), 0);
+        ck_assert_int_eq(gpumem_free(other, pointer, request->stream), 0);
+        gpumem_disconnect(other);
+        daemon_await(FIGURE_leased, 0);
+}
+
+/* One that was asked for what the process maps still is not asked for other blocks in the same call, and
+ * nobody tries to be taken in: that is the next call's. */
+START_TEST(nobody_waits_for_kept_blocks_and_then_for_others)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_request request = on_device(0, 120 * MIB);
+        void *pointer;
+
+        have_kept(&request);
+        stop_daemon();
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_uint_eq(client->uplink.n_attempts, 0);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        check_names_daemon(refusal.text);
+        continue_daemon();
+        must_free(&request, must_alloc(&request));
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("silent");
@@ -258,6 +299,7 @@ int main(void)
         tcase_add_test(tests, who_only_sends_is_not_held_up_either);
         tcase_add_test(tests, every_thread_is_told);
         tcase_add_test(tests, a_program_goes_on_without);
+        tcase_add_test(tests, nobody_waits_for_kept_blocks_and_then_for_others);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
