@@ -245,6 +245,29 @@ START_TEST(a_program_goes_on_without)
 }
 END_TEST
 
+/* The HELLO of one that did not wait for its answer is taken when the daemon goes on, and its end. */
+START_TEST(what_is_held_is_charged_though_a_hello_was_given_up)
+{
+        struct gpumem_request first = on_device(0, 8 * MIB), next = on_device(0, 16 * MIB);
+        unsigned char *held = must_alloc(&first);
+        void *pointer;
+
+        stop_daemon();
+        ck_assert_int_eq(gpumem_alloc(client, &next, &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(gpumem_alloc(client, &next, &pointer), GPUMEM_E_DISCONNECTED);
+        continue_daemon();
+        (void)daemon_quiet_fds(&gpumemd);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 8 * MIB);
+        check_device_bytes(0, held, 4096);
+        pointer = must_alloc(&next);
+        daemon_await(FIGURE_declared, 8 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 24 * MIB);
+        must_free(&first, held);
+        must_free(&next, pointer);
+}
+END_TEST
+
 /* Its idle blocks are another client's for a moment: it keeps them mapped, and they are idle again. */
 static void have_kept(const struct gpumem_request *request)
 {
@@ -299,6 +322,7 @@ int main(void)
         tcase_add_test(tests, who_only_sends_is_not_held_up_either);
         tcase_add_test(tests, every_thread_is_told);
         tcase_add_test(tests, a_program_goes_on_without);
+        tcase_add_test(tests, what_is_held_is_charged_though_a_hello_was_given_up);
         tcase_add_test(tests, nobody_waits_for_kept_blocks_and_then_for_others);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
