@@ -154,18 +154,11 @@ static void declare(struct pool *pool)
         pthread_mutex_unlock(&pool->declare_lock);
 }
 
+/* Also that it is nothing: the daemon waits for that before it ends what the last connection was charged. */
 void bind_declare(const struct pool_set *set)
 {
-        for (uint32_t i = 0; i < *set->n_pools; i++) {
-                struct pool *pool = &set->pools[i];
-                uint64_t n_bytes;
-
-                pthread_mutex_lock(&pool->lock);
-                n_bytes = pool->binding.n_held_bytes;
-                pthread_mutex_unlock(&pool->lock);
-                if (n_bytes)
-                        declare(pool);
-        }
+        for (uint32_t i = 0; i < *set->n_pools; i++)
+                declare(&set->pools[i]);
 }
 
 int bind_find(struct pool *pool, uint64_t connection, uint32_t *ret_id)

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -55,9 +56,36 @@ static int explain_path(const char *socket_path, int r)
         return r;
 }
 
+static uint64_t now_ms(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+/* Where more wait to be taken in than the daemon lets wait, connect() itself waits: until a signal comes,
+ * be its handler one that restarts calls or not. */
+static int knock(int fd, const struct sockaddr_un *address, uint32_t answer_ms)
+{
+        uint64_t at_ms = now_ms(), until_ms = at_ms + answer_ms;
+
+        for (; at_ms < until_ms; at_ms = now_ms()) {
+                uint32_t left_ms = (uint32_t)(until_ms - at_ms);
+                struct timeval patience = {left_ms / 1000, (suseconds_t)(left_ms % 1000) * 1000};
+
+                if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
+                        return err_errno();
+                if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0)
+                        return 0;
+                if (errno != EINTR)
+                        return err_errno();
+        }
+        return -EAGAIN;
+}
+
 int door_open(const char *socket_path, uint32_t answer_ms, struct fork_socket *socket)
 {
-        struct timeval patience = {answer_ms / 1000, (suseconds_t)(answer_ms % 1000) * 1000};
         struct sockaddr_un address;
         int r;
 
@@ -67,12 +95,8 @@ int door_open(const char *socket_path, uint32_t answer_ms, struct fork_socket *s
         r = fork_socket_open(socket);
         if (r)
                 return r;
-        /* Where more wait to be taken in than the daemon lets wait, connect() itself waits. */
-        if (setsockopt(socket->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
-                return err_errno();
-        if (connect(socket->fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return explain(&address, errno);
-        return 0;
+        r = knock(socket->fd, &address, answer_ms);
+        return r ? explain(&address, -r) : 0;
 }
 
 const char *door_name(int socket, char name[static DOOR_NAME_MAX])

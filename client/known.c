@@ -95,8 +95,14 @@ int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret
                 return r;
         r = uplink_acquire(pool->uplink, &connection);
         if (!r) {
+                bool repeats;
+
                 r = ask(pool, connection, n_bytes, ret_leased);
+                repeats = uplink_may_repeat(connection, r);
                 uplink_release(pool->uplink, connection, r);
+                /* The next daemon has none of them, but may have others. */
+                if (repeats)
+                        r = GPUMEM_E_REFUSED;
         }
         if (r)
                 limit_give(pool, n_bytes);

@@ -165,8 +165,8 @@ static int obtain(struct pool *pool, struct parts *parts, enum space_parts kind,
 }
 
 /* Those of a plan that the daemon has to give again, up to the first that it has not. What is kept beside
- * them would stand in the way of the rest. */
-static void obtain_known(struct pool *pool, const struct placement *placement, struct parts *parts)
+ * them would stand in the way of the rest. A daemon that says nothing is asked nothing else. */
+static int obtain_known(struct pool *pool, const struct placement *placement, struct parts *parts)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         int r = 0;
@@ -176,12 +176,17 @@ static void obtain_known(struct pool *pool, const struct placement *placement, s
                 if (!r)
                         parts->n = ++parts->n_mapped;
         }
+        if (r == GPUMEM_E_DISCONNECTED) {
+                give_up(pool, parts);
+                return r;
+        }
         if (!r || !parts->n)
-                return;
+                return 0;
         pthread_mutex_lock(&pool->lock);
         kept_take_out(pool, KEPT_DROP_FREELY, idle_system_us(), &list);
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
+        return 0;
 }
 
 /* Blocks and allocation in one step: nobody else can have them. The caller has the lock. */
@@ -282,7 +287,7 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
                 return r;
         }
         if (parts.are_known)
-                obtain_known(pool, &placement, &parts);
+                r = obtain_known(pool, &placement, &parts);
         else
                 r = obtain(pool, &parts, parts_of_try(pool, try), 0);
         if (r)

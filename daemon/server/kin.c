@@ -40,14 +40,14 @@ static uint64_t charged_bytes(const struct session *session)
 
 /* A process may have left several: one for each of its clients. The right one is charged as much as
  * is held now, unless some was freed meanwhile; then the last one will do. */
-static struct session *find_left(struct session *session, uint64_t n_held_bytes)
+static struct session *find_left(struct session *session)
 {
         struct session *kin, *found = NULL;
 
         LIST_FOREACH (kin, &session->server->sessions, link) {
                 if (kin->state != SESSION_LEFT || !are_kin(kin, session))
                         continue;
-                if (charged_bytes(kin) == n_held_bytes)
+                if (charged_bytes(kin) == session->n_held_bytes)
                         return kin;
                 if (!found)
                         found = kin;
@@ -55,7 +55,7 @@ static struct session *find_left(struct session *session, uint64_t n_held_bytes)
         return found;
 }
 
-void session_succeed(struct session *session, uint64_t n_held_bytes)
+void session_come_back(struct session *session, uint64_t n_held_bytes)
 {
         struct session *kin;
 
@@ -64,7 +64,17 @@ void session_succeed(struct session *session, uint64_t n_held_bytes)
                 if (kin->state == SESSION_READY && are_kin(kin, session))
                         transport_catch_up(&kin->transport);
         }
-        kin = find_left(session, n_held_bytes);
+        session->succeeds = true;
+        session->n_held_bytes = n_held_bytes;
+        if (!n_held_bytes)
+                session_succeed(session);
+}
+
+void session_succeed(struct session *session)
+{
+        struct session *kin = session->succeeds ? find_left(session) : NULL;
+
+        session->succeeds = false;
         if (!kin)
                 return;
         log_debug("client %d (%s) is back", (int)session->peer.pid, session->program);

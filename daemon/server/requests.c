@@ -104,7 +104,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                 client_set_held(client, frame->hello.n_held_bytes);
         session_become_ready(session, client);
         if (frame->hello.incarnation == session->server->incarnation)
-                session_succeed(session, frame->hello.n_held_bytes);
+                session_come_back(session, frame->hello.n_held_bytes);
         welcome(session, frame->serial, board_fd);
 }
 
@@ -259,6 +259,8 @@ static void take_held(struct session *session, const struct frame *frame)
 
         if (r)
                 refuse(session, frame, r, NULL);
+        else
+                session_succeed(session);
 }
 
 static void take_bye(struct session *session, const struct frame *frame)

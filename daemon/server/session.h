@@ -34,7 +34,9 @@ struct session {
         uint64_t features;  /* in force */
         uint64_t since_ns;  /* when it connected */
         bool asked_to_mark; /* and perhaps has not read so */
-        uint32_t row;       /* in the listing of clients that is being made */
+        bool succeeds;      /* the session that its process left, once it has said what it holds */
+        uint64_t n_held_bytes; /* as HELLO said, with `succeeds` */
+        uint32_t row;          /* in the listing of clients that is being made */
 };
 
 /* Takes a connection in. Failures end the connection and are logged. */
@@ -52,9 +54,11 @@ void session_end_process(struct session *session);
 /* kin.c: GPUMEM_E_TOO_MANY when the process has as many as one may have, also such as it has left. */
 int session_may_join(const struct server *server, const struct peer *peer);
 
-/* kin.c: the process has come back to this run of the daemon after its connection was cut, and says
- * anew what it holds: what the session that it left is charged ends. */
-void session_succeed(struct session *session, uint64_t n_held_bytes);
+/* kin.c: the process has come back to this run of the daemon after its connection was cut, and holds so
+ * much. What the session that it left is charged ends with session_succeed: at the first HELD, or at once
+ * if nothing is held. A HELLO alone may be one that nobody waits for any more. */
+void session_come_back(struct session *session, uint64_t n_held_bytes);
+void session_succeed(struct session *session); /* legal also for one that has not come back */
 
 /* The daemon ends: nothing is waited for any more. */
 void session_drop(struct session *session);

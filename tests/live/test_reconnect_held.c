@@ -239,6 +239,53 @@ START_TEST(what_is_held_is_within_limits)
 }
 END_TEST
 
+static struct link *come_back(uint64_t incarnation, uint64_t *ret_incarnation)
+{
+        struct link_hello hello = {.program = "comes back",
+                                   .incarnation = incarnation,
+                                   .n_held_bytes = incarnation ? 8 * MIB : 0};
+        struct message_welcome welcome;
+        struct fdset fds = FDSET_NULL;
+        struct link *link;
+
+        ck_assert_int_eq(link_open(NULL, &hello, &link, &welcome, &fds), 0);
+        fdset_deinit(&fds);
+        *ret_incarnation = welcome.incarnation;
+        return link;
+}
+
+static void say_held(struct link *link, uint64_t n_bytes)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.held.n_bytes = n_bytes;
+        ck_assert_int_eq(link_send(link, &frame, MESSAGE_HELD), 0);
+}
+
+/* A HELLO may be one whose sender has given up; what is said after WELCOME is not. */
+START_TEST(a_charge_stands_until_it_is_said_what_is_held)
+{
+        uint64_t incarnation = 0;
+        struct link *link = come_back(0, &incarnation);
+
+        link_free(link);
+        link = come_back(incarnation, &incarnation);
+        say_held(link, 8 * MIB);
+        daemon_await(FIGURE_declared, 8 * MIB);
+        link_free(link);
+        link_free(come_back(incarnation, &incarnation));
+        (void)daemon_quiet_fds(&gpumemd);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        link = come_back(incarnation, &incarnation);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        say_held(link, 2 * MIB);
+        daemon_await(FIGURE_charged, 2 * MIB);
+        say_held(link, 0);
+        daemon_await(FIGURE_charged, 0);
+        link_free(link);
+}
+END_TEST
+
 /* What this machine cannot try is left out, and said so. */
 static void add_particular(TCase *tests)
 {
@@ -265,6 +312,7 @@ int main(void)
         tcase_add_test(tests, pinned_memory_may_be_made_in_another_way);
         tcase_add_test(tests, what_was_shared_stays_and_is_shared_no_more);
         tcase_add_test(tests, what_is_held_is_within_limits);
+        tcase_add_test(tests, a_charge_stands_until_it_is_said_what_is_held);
         add_particular(tests);
         suite_add_tcase(suite, tests);
         return run_suite(suite);

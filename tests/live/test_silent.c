@@ -3,14 +3,17 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
-#include "client/refusal.h"
+#include "client/client.h"
 #include "client/door.h"
+#include "client/refusal.h"
 #include "tests/live/program.h"
 #include "tests/suite.h"
 
@@ -134,6 +137,34 @@ START_TEST(however_many_knock)
 }
 END_TEST
 
+static void on_alarm(int number)
+{
+        (void)number;
+}
+
+/* A program that is timed by a signal, whose handler restarts calls. */
+START_TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
+{
+        const struct itimerval timer = {{0, 20000}, {0, 20000}}, none = {{0, 0}, {0, 0}};
+        const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+        struct fork_socket sockets[256];
+        unsigned n = 0;
+
+        stop_daemon();
+        while (n < ARRAY_SIZE(sockets) - 1 && door_open(NULL, 1, &sockets[n]) == 0)
+                n++;
+        ck_assert_int_eq(sigaction(SIGALRM, &action, NULL), 0);
+        ck_assert_int_eq(setitimer(ITIMER_REAL, &timer, NULL), 0);
+        n++;
+        ck_assert_int_eq(door_open(NULL, SOON_MS, &sockets[n]), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(setitimer(ITIMER_REAL, &none, NULL), 0);
+        for (unsigned i = 0; i <= n; i++)
+                fork_socket_close(&sockets[i]);
+        continue_daemon();
+        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "takes nobody in"));
+}
+END_TEST
+
 /* One that waits for memory waits for as long as it likes, if the daemon is there. */
 START_TEST(a_daemon_that_is_there_is_waited_for)
 {
@@ -214,6 +245,68 @@ START_TEST(a_program_goes_on_without)
 }
 END_TEST
 
+/* The HELLO of one that did not wait for its answer is taken when the daemon goes on, and its end. */
+START_TEST(what_is_held_is_charged_though_a_hello_was_given_up)
+{
+        struct gpumem_request first = on_device(0, 8 * MIB), next = on_device(0, 16 * MIB);
+        unsigned char *held = must_alloc(&first);
+        void *pointer;
+
+        stop_daemon();
+        ck_assert_int_eq(gpumem_alloc(client, &next, &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(gpumem_alloc(client, &next, &pointer), GPUMEM_E_DISCONNECTED);
+        continue_daemon();
+        (void)daemon_quiet_fds(&gpumemd);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 8 * MIB);
+        check_device_bytes(0, held, 4096);
+        pointer = must_alloc(&next);
+        daemon_await(FIGURE_declared, 8 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 24 * MIB);
+        must_free(&first, held);
+        must_free(&next, pointer);
+}
+END_TEST
+
+/* Its idle blocks are another client's for a moment: it keeps them mapped, and they are idle again. */
+static void have_kept(const struct gpumem_request *request)
+{
+        struct gpumem_client *other;
+        void *pointer;
+
+        gpumem_disconnect(client);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        must_free(request, must_alloc(request));
+        daemon_await(FIGURE_idle, request->n_bytes);
+        ck_assert_int_eq(gpumem_connect(NULL, &other), 0);
+        ck_assert_int_eq(gpumem_alloc(other, request, &pointer), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), request->n_bytes);
+        ck_assert_uint_gt(daemon_figure(FIGURE_revocations), 0);
+        ck_assert_int_eq(gpumem_free(other, pointer, request->stream), 0);
+        gpumem_disconnect(other);
+        daemon_await(FIGURE_leased, 0);
+}
+
+/* One that was asked for what the process maps still is not asked for other blocks in the same call, and
+ * nobody tries to be taken in: that is the next call's. */
+START_TEST(nobody_waits_for_kept_blocks_and_then_for_others)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_request request = on_device(0, 120 * MIB);
+        void *pointer;
+
+        have_kept(&request);
+        stop_daemon();
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_uint_eq(client->uplink.n_attempts, 0);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        check_names_daemon(refusal.text);
+        continue_daemon();
+        must_free(&request, must_alloc(&request));
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("silent");
@@ -224,10 +317,13 @@ int main(void)
         tcase_add_test(tests, a_stopped_daemon_is_lost);
         tcase_add_test(tests, a_stopped_daemon_takes_nobody_in);
         tcase_add_test(tests, however_many_knock);
+        tcase_add_test(tests, who_waits_to_be_taken_in_is_not_turned_away_by_a_signal);
         tcase_add_test(tests, a_daemon_that_is_there_is_waited_for);
         tcase_add_test(tests, who_only_sends_is_not_held_up_either);
         tcase_add_test(tests, every_thread_is_told);
         tcase_add_test(tests, a_program_goes_on_without);
+        tcase_add_test(tests, what_is_held_is_charged_though_a_hello_was_given_up);
+        tcase_add_test(tests, nobody_waits_for_kept_blocks_and_then_for_others);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
