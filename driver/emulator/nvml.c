@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "driver/emulator/config.h"
@@ -20,7 +19,6 @@
 #define NVML_API __attribute__((visibility("default")))
 
 #define OWNERS_MAX 256
-#define POLL_US    500
 
 struct nvmlDevice_st {
         unsigned index;
@@ -104,10 +102,6 @@ static nvmlReturn_t device_enter(nvmlDevice_t device, struct nvml_state *ret_sta
         if (!device)
                 return NVML_ERROR_INVALID_ARGUMENT;
         nvml_state_read(machine.directory.fd, device->index, ret_state);
-        while (ret_state->hang) {
-                (void)usleep(POLL_US);
-                nvml_state_read(machine.directory.fd, device->index, ret_state);
-        }
         return (nvmlReturn_t)ret_state->result;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -12,6 +13,7 @@
 
 #define FILE_NAME "nvml"
 #define FILE_MAX  4096
+#define POLL_US   500
 
 static const struct {
         const char *name;
@@ -44,7 +46,7 @@ static void line_read(char *line, unsigned device, struct nvml_state *state)
                                sizeof(uint64_t));
 }
 
-void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_state)
+static void file_read(int directory_fd, unsigned device, struct nvml_state *ret_state)
 {
         CLEANUP(closep)
         int fd = openat(directory_fd, FILE_NAME, O_RDONLY | O_CLOEXEC);
@@ -55,4 +57,25 @@ void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_s
         text[n > 0 ? n : 0] = '\0';
         while ((line = strsep(&rest, "\n")))
                 line_read(line, device, ret_state);
+}
+
+/* A file that was put in another's place by a rename has another inode; 0: there is none. */
+static ino_t file_inode(int directory_fd)
+{
+        struct stat st;
+
+        return fstatat(directory_fd, FILE_NAME, &st, 0) == 0 ? st.st_ino : 0;
+}
+
+/* Who hangs touches no fd: a process may end around it. */
+void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_state)
+{
+        ino_t inode;
+
+        do {
+                inode = file_inode(directory_fd);
+                file_read(directory_fd, device, ret_state);
+                while (ret_state->hang && file_inode(directory_fd) == inode)
+                        (void)usleep(POLL_US);
+        } while (ret_state->hang);
 }

@@ -1,5 +1,5 @@
 /* What the emulated NVML says of a device beyond what its store shows: MIG and errors, as the file
- * "nvml" in the machine's directory has them. It is for tests, is read at every call, and is best
+ * "nvml" in the machine's directory has them. It is for tests, is read at every call, and is
  * replaced by a rename. Each line is one of
  *
  * "mig=DEVICE:MODE"            0 off, 1 on
@@ -23,5 +23,5 @@ struct nvml_state {
         uint64_t hang;
 };
 
-/* All zero where there is no file. Any thread. */
+/* All zero where there is no file; returns when nothing in it says that the device hangs. Any thread. */
 void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_state);

@@ -43,6 +43,7 @@ ok "gpumemd: a word too many" said 2 '"word": only options' gpumemd word
 ok "gpumemd: no size" said 2 '"12parsec" is no size; allowed' gpumemd --device-bytes 12parsec
 ok "gpumemd: a size too small" said 2 '"1" is no size; allowed are 2MiB' gpumemd --pinned-bytes 1
 ok "gpumemd: no backing" said 2 "allowed are memfd, vmm" gpumemd --pinned-backing paper
+ok "gpumemd: no choice of a canary" said 2 "allowed are on, off" gpumemd --canary dead
 ok "gpumemd: no level" said 2 "allowed are error, warning, info, debug" gpumemd --log loud
 ok "gpumemd: no level in GPUMEM_LOG" said 2 'GPUMEM_LOG: "loud"' env GPUMEM_LOG=loud gpumemd
 ok "gpumemd: no driver" said 3 "no usable CUDA driver" gpumemd --cuda-library /nonexistent.so
