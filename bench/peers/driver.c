@@ -68,6 +68,7 @@ static int unpin(struct player *player, void *pointer)
 const struct allocator allocator_driver = {
         .name = "cuMemAlloc",
         .n_steps = 64,
+        .n_thread_steps = 32,
         .open = open_driver,
         .alloc = alloc,
         .free = end,
@@ -120,6 +121,7 @@ static int drop_pool(struct player *player)
 const struct allocator allocator_async = {
         .name = "cuMemAllocAsync",
         .n_steps = 1024,
+        .n_thread_steps = 8192,
         .open = open_async,
         .alloc = alloc_async,
         .free = free_async,
