@@ -44,8 +44,6 @@ give_huge_pages_back() {
 worst=0
 # Sparse where it is emulated: what nobody writes to costs nothing.
 make_place 1 256GiB
-# What is compiled here goes with the place.
-export TMPDIR=$place
 PATH=$build/bench:$PATH
 traces=("$source_folder"/bench/traces/*.trace.gz)
 measure "$output/peers.json" "${traces[@]}"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#define CHECK(player, call, ...) \
-        stage_check(&(player)->stage, #call, (player)->stage.calls.call(__VA_ARGS__))
+#define CHECK(player, name, member, ...) \
+        stage_check(&(player)->stage, name, (player)->stage.calls.member(__VA_ARGS__))
 
 static const char *explain(int r)
 {
@@ -23,7 +23,7 @@ static int open_driver(struct player *player)
 static int alloc(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer)
 {
         CUdeviceptr address;
-        int r = CHECK(player, alloc, &address, n_bytes);
+        int r = CHECK(player, "cuMemAlloc", alloc, &address, n_bytes);
 
         (void)stream;
         if (!r)
@@ -34,7 +34,7 @@ static int alloc(struct player *player, unsigned stream, uint64_t n_bytes, void 
 static int end(struct player *player, unsigned stream, void *pointer)
 {
         (void)stream;
-        return CHECK(player, free, (CUdeviceptr)(uintptr_t)pointer);
+        return CHECK(player, "cuMemFree", free, (CUdeviceptr)(uintptr_t)pointer);
 }
 
 /* The driver does not wait for memory: it is asked again. */
@@ -56,18 +56,19 @@ static int drop_nothing(struct player *player)
 
 static int pin(struct player *player, uint64_t n_bytes, void **ret_pointer)
 {
-        return CHECK(player, host_alloc, ret_pointer, n_bytes,
+        return CHECK(player, "cuMemHostAlloc", host_alloc, ret_pointer, n_bytes,
                      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 }
 
 static int unpin(struct player *player, void *pointer)
 {
-        return CHECK(player, host_free, pointer);
+        return CHECK(player, "cuMemFreeHost", host_free, pointer);
 }
 
 const struct allocator allocator_driver = {
         .name = "cuMemAlloc",
         .n_steps = 64,
+        .n_thread_steps = 32,
         .open = open_driver,
         .alloc = alloc,
         .free = end,
@@ -89,15 +90,18 @@ static int open_async(struct player *player)
             !player->stage.calls.pool_of || !player->stage.calls.pool_set ||
             !player->stage.calls.pool_trim)
                 return player_explain(player, -ENOTSUP, "the driver has no cuMemAllocAsync");
-        r = CHECK(player, pool_of, &player->pool, player->stage.device);
+        r = CHECK(player, "cuDeviceGetDefaultMemPool", pool_of, &player->pool,
+                  player->stage.device);
         return r ? r
-                 : CHECK(player, pool_set, player->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+                 : CHECK(player, "cuMemPoolSetAttribute", pool_set, player->pool,
+                         CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
 }
 
 static int alloc_async(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer)
 {
         CUdeviceptr address;
-        int r = CHECK(player, alloc_async, &address, n_bytes, player->stage.streams[stream]);
+        int r = CHECK(player, "cuMemAllocAsync", alloc_async, &address, n_bytes,
+                      player->stage.streams[stream]);
 
         if (!r)
                 *ret_pointer = (void *)(uintptr_t)address;
@@ -106,7 +110,7 @@ static int alloc_async(struct player *player, unsigned stream, uint64_t n_bytes,
 
 static int free_async(struct player *player, unsigned stream, void *pointer)
 {
-        return CHECK(player, free_async, (CUdeviceptr)(uintptr_t)pointer,
+        return CHECK(player, "cuMemFreeAsync", free_async, (CUdeviceptr)(uintptr_t)pointer,
                      player->stage.streams[stream]);
 }
 
@@ -114,12 +118,13 @@ static int drop_pool(struct player *player)
 {
         int r = CUDA_CALL(&player->stage.cuda, cuCtxSynchronize);
 
-        return r ? r : CHECK(player, pool_trim, player->pool, 0);
+        return r ? r : CHECK(player, "cuMemPoolTrimTo", pool_trim, player->pool, 0);
 }
 
 const struct allocator allocator_async = {
         .name = "cuMemAllocAsync",
         .n_steps = 1024,
+        .n_thread_steps = 8192,
         .open = open_async,
         .alloc = alloc_async,
         .free = free_async,

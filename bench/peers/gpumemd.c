@@ -87,6 +87,7 @@ static int unpin(struct player *player, void *pointer)
 const struct allocator allocator_gpumemd = {
         .name = "gpumemd",
         .n_steps = 1024,
+        .n_thread_steps = 8192,
         .open = open_client,
         .close = close_client,
         .alloc = alloc,

@@ -37,22 +37,23 @@ static int choose_size(struct comparing *comparing, struct killing *killing, uin
         return r;
 }
 
-/* The one has it, and the other one cannot have it. */
+/* The one has it, as soon as what others had before is free, and the other one cannot have it. */
 static int prepare(struct comparing *comparing, enum rival_kind kind, uint64_t n_bytes,
                    struct killing *killing)
 {
         double numbers[RIVAL_NUMBERS_MAX];
-        char hold[32];
+        char hold[32], wait[32];
         int r = note(killing, &killing->holder,
                      rival_start(kind, &comparing->setup, &killing->holder));
 
         (void)snprintf(hold, sizeof(hold), "hold %llu", (unsigned long long)n_bytes);
+        (void)snprintf(wait, sizeof(wait), "wait %llu", (unsigned long long)n_bytes);
         if (!r)
                 r = note(killing, &killing->waiter,
                          rival_start(kind, &comparing->setup, &killing->waiter));
         if (!r)
                 r = note(killing, &killing->holder,
-                         rival_ask(&killing->holder, hold, SECONDS, numbers));
+                         rival_ask(&killing->holder, wait, SECONDS, numbers));
         if (r)
                 return r;
         r = rival_ask(&killing->waiter, hold, SECONDS, numbers);

@@ -11,7 +11,8 @@ struct player;
 /* Who serves it. Streams are the stage's, by number. */
 struct allocator {
         const char *name;
-        unsigned n_steps; /* in a batch: what takes long is asked for less often */
+        unsigned n_steps;        /* in a batch: what takes long is asked for less often */
+        unsigned n_thread_steps; /* the same, of a thread among several */
         /* The stage is there unless it is not wanted. -ENOTSUP: the driver has no such memory. */
         int (*open)(struct player *player);
         void (*close)(struct player *player); /* NULL: nothing is to be done */

@@ -65,7 +65,7 @@ static void find_own(enum rival_kind kind, const struct rival_setup *setup, stru
 static int find_script(enum rival_kind kind, const struct rival_setup *setup,
                        struct program *program)
 {
-        const char *words[] = {"python3", program->file, setup->folder};
+        const char *words[] = {"python3", "-B", program->file, setup->folder};
         int n = snprintf(program->file, PROGRAM_PATH_MAX, "%s/%s", setup->scripts,
                          kinds[kind].script);
 

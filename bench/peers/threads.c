@@ -9,10 +9,7 @@
 #include "bench/timing.h"
 
 #define N_WARM    2
-#define N_BATCHES 15
-
-/* A batch is longer than the time that threads take to begin it together. */
-#define BATCH_STEPS 8
+#define N_BATCHES 9
 
 struct team {
         struct player *player;
@@ -113,7 +110,7 @@ static int run_team(struct team *team, struct mate *mates, unsigned n_threads)
 
 int threads_measure(struct player *player, unsigned n_threads, double *ret_rate)
 {
-        struct team team = {.player = player, .n_steps = player->allocator->n_steps * BATCH_STEPS};
+        struct team team = {.player = player, .n_steps = player->allocator->n_thread_steps};
         struct mate *mates;
         int r;
 

@@ -9,7 +9,8 @@ build=$(cd "$1" && pwd)
 # shellcheck source=tests/tap.sh
 . "$source_folder/tests/tap.sh"
 
-make_place 1 16GiB
+# Sparse; room for what two of the rivals hold at once.
+make_place 1 64GiB
 PATH=$build/bench:$PATH
 
 # said STATUS PART COMMAND...: the command exits so and says so.
@@ -103,6 +104,14 @@ sys.exit(not rows or any(set(row) != keys for row in rows))
 END
 }
 
+ok "an unknown comparison" said 3 "there is no such comparison" gpumem-bench peers --only dance
+printf '{"name": 1}' >"$place/odd.json"
+ok "a picture of what is no table" said 3 "no array of rows" gpumem-bench plot "$place/odd.json"
+printf '[1, {"name": 1}, {"name": "hot_beside_x", "unit": "ns", "value": null, "baseline": 1}]' \
+        >"$place/odd.json"
+ok "a picture of nothing" said 3 "no row of these is drawn" gpumem-bench plot "$place/odd.json"
+printf '[{"name": "hot_beside_<&>", "unit": "ns", "value": 1, "baseline": 2.5}]' >"$place/odd.json"
+ok "names are no markup" said 0 "&lt;&amp;&gt;</text>" gpumem-bench plot "$place/odd.json"
 start_daemon
 ok "metadata --json" measures gpumem-bench metadata --quick --json
 ok "it is JSON, with every key" has_keys "$place/said"
@@ -115,5 +124,40 @@ ok "another's idle blocks" grep -q "^idle_stopped " "$place/said"
 ok "from the end of work" grep -q "^idle_latency " "$place/said"
 ok "capture --json" measures gpumem-bench capture --quick --json
 ok "it is JSON, with every key" has_keys "$place/said"
+
+# Rivals that are not on this machine, or are made up.
+peers() {
+        measures env PYTHONPATH="$source_folder/tests/live/fakes" PYTHONDONTWRITEBYTECODE=1 \
+                gpumem-bench peers --quick --peers "$source_folder/bench/peers" --output "$place/peers.json" \
+                --only "$@"
+}
+
+# row NAME PART: the table's row says so.
+row() {
+        contains "$(grep "^$1 " "$place/said")" "$2"
+}
+
+trace=$source_folder/bench/traces/diffusion.trace.gz
+ok "peers: hot" peers hot
+ok "the driver's" row hot_beside_cuMemAlloc us
+ok "what the driver does not have" row hot_beside_cuMemAllocAsync "the driver has no cuMemAllocAsync"
+ok "one in Python" row random_beside_cupy ns
+ok "one that does not compile" row hot_beside_torch "it could not be compiled"
+ok "it is drawn" said 0 "</svg>" gpumem-bench plot "$place/peers.json"
+ok "peers: traces" peers traces "$trace"
+ok "the trace was played there, all of it" row held_diffusion_beside_torch_expandable " 2 "
+ok "and here" row reserved_diffusion "<= 1.2"
+ok "peers: fleets" peers fleets "$trace" "$trace"
+ok "four processes" row node_4_processes "<= 1.1"
+ok "peers: starts" peers starts
+ok "from the start" row start_beside_torch ms
+ok "peers: drop" peers drop
+ok "what was cached" row free_all_4GiB_beside_cupy "s"
+ok "peers: blocks" peers blocks
+ok "a block that is mapped still" row known_8GiB_beside_cuMemAlloc "<= 0.2"
+# Last: the emulated driver takes its time over what a process leaves.
+ok "peers: killed" peers killed
+ok "memory of one that was killed" row killed_beside_cuMemAlloc ms
+ok "no folder of theirs" said 0 "not asked for" gpumem-bench peers --quick --only drop
 stop_daemon
 done_testing
