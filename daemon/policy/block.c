@@ -211,7 +211,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
 static void block_free(struct block *block)
 {
         assert(!block_is_mapped(block) && !block->charge.client && !block->free_all);
-        assert(!block->n_busy && LIST_EMPTY(&block->shares));
+        assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->late);
         order_withdraw(&block->order);
         LIST_REMOVE(block, pool_link);
         bin_unref(block->bin);
@@ -312,6 +312,7 @@ void block_set_overdue(struct block *block)
         block_count(block, &before);
         block->is_overdue = true;
         recount(block, &before);
+        overdue_blame(block);
 }
 
 void block_let_go(struct block *block)
@@ -360,6 +361,7 @@ void block_unmapped(struct block *block, struct lease *lease)
         recount(block, &before);
         if (!block_is_mapped(block))
                 overdue_forget(block);
+        overdue_blame(block);
         if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING ||
             block->state == BLOCK_CACHED)
                 payer_find(block);

@@ -47,9 +47,10 @@ struct block {
         uint64_t taken_from; /* number of the client that it was last taken from for another */
         uint64_t taken_ns;   /* when */
         uint64_t let_go_ns;  /* when it was let go, if it was */
-        bool is_expected;    /* these two of a block that is let go: see overdue.h */
+        bool is_expected;    /* these three of a block that is let go: see overdue.h */
         bool is_overdue;
-        uint64_t cached_at; /* in CACHED: number of that caching in its pool */
+        struct client *late; /* who is late with it, or NULL */
+        uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
         uint32_t n_leases; /* these */
         uint32_t n_busy;   /* of these leases */

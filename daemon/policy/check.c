@@ -95,6 +95,34 @@ static void check_block(const struct block *block)
                                                           : state == BLOCK_CREATING);
 }
 
+/* One that is told to unmap it, and has not left: see overdue.h. */
+static bool is_late_with(const struct client *client, const struct block *block)
+{
+        const struct lease *last = TAILQ_FIRST(&block->leases);
+
+        return block->is_overdue && last && last->client == client && last->called_in &&
+               !client->eof && !client->dead;
+}
+
+static void check_late(const struct pool *pool)
+{
+        const struct client *client;
+        const struct block *block;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (client, &pool->policy->clients, link) {
+                uint64_t n_clients_bytes = 0;
+
+                LIST_FOREACH (block, &pool->blocks, pool_link) {
+                        assert((block->late == client) == is_late_with(client, block));
+                        n_clients_bytes += block->late == client ? block->bin->n_bytes : 0;
+                }
+                assert(n_clients_bytes == client->late[pool->id]);
+                n_bytes += n_clients_bytes;
+        }
+        assert(n_bytes == pool->late);
+}
+
 static void check_cached(const struct pool *pool)
 {
         const struct block *block;
@@ -212,6 +240,7 @@ static void check_pool(const struct pool *pool)
         check_cached(pool);
         check_leased(pool);
         check_expected(pool);
+        check_late(pool);
         check_waiting(pool);
 }
 

@@ -6,6 +6,7 @@
 
 #include "daemon/policy/block.h"
 #include "daemon/policy/free_all.h"
+#include "daemon/policy/overdue.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/state.h"
@@ -36,9 +37,10 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
 
         if (!n_slots)
                 return -EINVAL;
-        client = calloc(1, sizeof(*client) + policy->n_pools * sizeof(client->charged[0]));
+        client = calloc(1, sizeof(*client) + 2 * policy->n_pools * sizeof(client->charged[0]));
         if (!client)
                 return -ENOMEM;
+        client->late = client->charged + policy->n_pools;
         client->policy = policy;
         client->number = ++policy->last_client_number;
         client->owner = owner;
@@ -63,6 +65,8 @@ static void drop_lease(struct lease *lease)
 
         if (lease->state != LEASE_BUSY) {
                 order_withdraw(&lease->order);
+                if (block)
+                        overdue_blame(block);
                 return;
         }
         if (lease_revoke(lease)) {

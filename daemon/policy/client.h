@@ -44,6 +44,7 @@ struct client {
         struct order_node mark;
         uint64_t marked_ns; /* when it was last asked to */
         LIST_ENTRY(client) link;
+        uint64_t *late;     /* as charged: what it is late with, see overdue.h */
         uint64_t charged[]; /* one a pool */
 };
 

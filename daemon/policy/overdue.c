@@ -39,18 +39,36 @@ void overdue_note(struct pool *pool, uint64_t now_ns)
         }
 }
 
-uint64_t client_overdue(const struct client *client, uint32_t pool)
+/* The one that is charged for it, if it was told, and could still answer. */
+static struct client *late_with(const struct block *block)
 {
-        const struct lease *lease;
-        uint64_t n_bytes = 0;
+        const struct lease *lease = TAILQ_FIRST(&block->leases);
 
-        LIST_FOREACH (lease, &client->returned, returned_link) {
-                const struct block *block = lease->block;
+        return block->is_overdue && lease && lease->called_in && !lease->client->eof &&
+                               !lease->client->dead
+                       ? lease->client
+                       : NULL;
+}
 
-                /* Several of its leases may be for one block: the last one is charged. */
-                if (block && block->is_overdue && TAILQ_FIRST(&block->leases) == lease &&
-                    block_its_pool(block)->id == pool)
-                        n_bytes += block->bin->n_bytes;
+void overdue_blame(struct block *block)
+{
+        struct client *client = late_with(block);
+        struct pool *pool = block_its_pool(block);
+
+        if (client == block->late)
+                return;
+        if (block->late) {
+                block->late->late[pool->id] -= block->bin->n_bytes;
+                pool->late -= block->bin->n_bytes;
         }
-        return n_bytes;
+        block->late = client;
+        if (client) {
+                client->late[pool->id] += block->bin->n_bytes;
+                pool->late += block->bin->n_bytes;
+        }
+}
+
+uint64_t client_late(const struct client *client, uint32_t pool)
+{
+        return pool < client->policy->n_pools ? client->late[pool] : 0;
 }

@@ -15,6 +15,11 @@ struct pool;
 void overdue_expect(struct block *block);
 void overdue_forget(struct block *block);
 
+/* To be called whenever what this goes by has changed: a client that was told to unmap an overdue block, and
+ * has it still, is late with it. One whose lease was not revoked is not told, and one that has left cannot
+ * answer: those are not. */
+void overdue_blame(struct block *block);
+
 /* Notes what is overdue by now. */
 void overdue_note(struct pool *pool, uint64_t now_ns);
 

@@ -253,6 +253,7 @@ struct pool_figures {
         uint64_t cached;
         uint64_t lingering;
         uint64_t overdue;  /* lingering, mapped, and not unmapped for a second: see overdue.h */
+        uint64_t late;     /* of that, what a client was told to unmap that could answer */
         uint64_t reserved; /* leased + cached + lingering */
         uint64_t reserved_peak;
         uint64_t charged; /* to clients: leased, lingering that a client may still map, cached that
@@ -289,8 +290,8 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
 
-/* Of that what lingers, and the client has not unmapped for a second. */
-uint64_t client_overdue(const struct client *client, uint32_t pool);
+/* Of that what lingers, and the client has not unmapped for a second though it was told to. */
+uint64_t client_late(const struct client *client, uint32_t pool);
 
 /* May a block be mapped by this client: one that it leases, has given back, was let go of, or is an
  * earlier daemon's? */

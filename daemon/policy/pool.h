@@ -22,6 +22,7 @@ struct pool {
         uint64_t charged;
         uint64_t declared; /* part of charged */
         uint64_t reserved_peak;
+        uint64_t late;     /* lingering, of clients that are late with it; see overdue.h */
         uint64_t n_leases; /* busy; several of a shared block */
 
         LIST_HEAD(pool_blocks, block) blocks;

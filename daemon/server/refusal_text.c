@@ -41,7 +41,7 @@ struct holders {
         uint64_t n_bytes[REFUSAL_N_NAMED];
         uint64_t n_more, n_more_bytes; /* clients that may be named, and are too many */
         uint64_t n_other_bytes;        /* of other tenants */
-        const struct session *late;    /* who may be named and has most that is overdue, or NULL */
+        const struct session *late;    /* who may be named and is late with most, or NULL */
         uint64_t n_late_bytes;         /* that */
         uint64_t n_unused_bytes;       /* beside the allocations that named ones report */
 };
@@ -100,7 +100,7 @@ static struct holders find_holders(const struct session *asker, uint32_t pool)
                 n_allocated_bytes = claims_read(session, pool).allocated;
                 holders.n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
                 add_named(&holders, session, n_bytes);
-                add_late(&holders, session, client_overdue(session->client, pool));
+                add_late(&holders, session, client_late(session->client, pool));
         }
         return holders;
 }
@@ -253,7 +253,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         } else {
                 say_figures(text, server, order, &figures, n_idle_bytes);
         }
-        is_late = reason == PROTO_REFUSED_LINGERING && figures.overdue;
+        is_late = reason == PROTO_REFUSED_LINGERING && figures.late;
         if (devices_is_barred(&server->pools[order->pool]) && order->outcome == -ENODEV) {
                 say(text,
                     ": the device is in error, NVML says: %s. Until it is well again no memory "

@@ -46,6 +46,9 @@ START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
         expect_release(&world, other.block);
         expect_notice(&world, c, other.lease);
         ck_assert_uint_eq(figures(&world).overdue, 8 * MIB);
+        ck_assert_uint_eq(figures(&world).late, 8 * MIB);
+        ck_assert_uint_eq(client_late(a, 0), 8 * MIB);
+        ck_assert_uint_eq(client_late(c, 0), 0);
         ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
         unmap(&world, c, other.id);
         created(&world, take(&world, ORDER_CREATE).block, 0);
@@ -53,6 +56,35 @@ START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
         unmap(&world, a, late.id);
         ck_assert_uint_eq(figures(&world).overdue, 0);
+        ck_assert_uint_eq(client_late(a, 0), 0);
+        world_free(&world);
+}
+END_TEST
+
+/* It gave the block back itself, and no notice tells it anything; or it was told, and has left since. */
+START_TEST(who_cannot_answer_is_not_late)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
+        struct held told = hold(&world, a, 8 * MIB);
+
+        (void)cache(&world, c, 8 * MIB, RETURN_MAPPED);
+        mark_idle(&world, a, told.lease);
+        ask(&world, b, 1, 16 * MIB, UINT64_MAX);
+        while (next_order(&world).kind != ORDER_NONE)
+                continue;
+        world.now_ns += OVERDUE_NS;
+        policy_expire(world.policy, world.now_ns);
+        policy_check(world.policy);
+        ck_assert_uint_eq(figures(&world).overdue, 16 * MIB);
+        ck_assert_uint_eq(figures(&world).late, 8 * MIB);
+        ck_assert_uint_eq(client_late(a, 0), 8 * MIB);
+        ck_assert_uint_eq(client_late(c, 0), 0);
+        ck_assert(!policy_client_eof(world.policy, a, world.now_ns));
+        policy_check(world.policy);
+        ck_assert_uint_eq(client_late(a, 0), 0);
+        ck_assert_uint_eq(figures(&world).late, 0);
+        ck_assert_uint_eq(figures(&world).overdue, 16 * MIB);
         world_free(&world);
 }
 END_TEST
@@ -253,6 +285,7 @@ int main(void)
         const TTest *tests[] = {
                 other_tenants_idle_block_lingers_until_it_is_unmapped,
                 a_holder_that_does_not_answer_holds_nobody_up,
+                who_cannot_answer_is_not_late,
                 its_holders_death_is_as_good,
                 who_does_not_wait_takes_nothing,
                 what_stays_mapped_makes_no_room,
