@@ -179,6 +179,18 @@ ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, set
 ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool: 200; pools are 0 to" \
         gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
 ok "set: the other was not made" has_limit "client +each  leases +-  +9"
+ok "set: a minimum above a limit that is set with it" said 1 \
+        "nothing was changed: --set number 2: pool/$last: min_bytes are at most its max_bytes: 8.00 MiB" \
+        gpumemctl limits --set "pool/$last:max_bytes=8MiB" --set "pool/$last:min_bytes=16MiB"
+ok "set: neither was made" said 1 "" has_limit "pool +$last  max_bytes +0 B +8.00 MiB.*"
+ok "set: the minimum is as it was" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
+ok "set: a limit that makes room for a minimum before it" \
+        gpumemctl limits --set pool/0:min_bytes=160MiB --set pool/0:max_bytes=200MiB
+ok "set: both were made" has_limit "pool +0  min_bytes +- +160.00 MiB  $(name_of 0)"
+ok "set: a limit below the minimum that there is" gpumemctl limits --set pool/0:max_bytes=150MiB
+ok "set: that is warned of" grep -q "warning: .*: min_bytes 160.00 MiB are no less than the pool may hold, 150.00 MiB" \
+        "$place/gpumemd.log"
+ok "set: as it was" gpumemctl limits --set pool/0:max_bytes=100MiB --set pool/0:min_bytes=0
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
 config '{"pools": 7}'
 kill -HUP "$daemon"
