@@ -36,6 +36,8 @@ fits_a_screen() {
 
 ok "gpumemd --help fits a screen" fits_a_screen gpumemd --help
 ok "gpumemctl --help fits a screen" fits_a_screen gpumemctl --help
+ok "gpumem-replay --help fits a screen" fits_a_screen gpumem-replay --help
+ok "gpumem-share-demo --help fits a screen" fits_a_screen gpumem-share-demo --help
 ok "gpumemd --version" said 0 "gpumemd 0." gpumemd --version
 ok "gpumemctl --version" said 0 "gpumemctl 0." gpumemctl --version
 ok "gpumemd: an unknown option" said 2 "see gpumemd --help" gpumemd --nonsense
@@ -130,7 +132,9 @@ ok "gpumemctl: no default of a default" said 2 '"default" is no size; allowed: b
         gpumemctl limits --set tenant:device_bytes=default
 ok "gpumemctl: --set elsewhere" said 2 "only limits can be set" gpumemctl stats --set client:leases=1
 
-start_daemon
+start_daemon --pinned-bytes 100TiB
+ok "--pinned-bytes: more than there is" \
+        grep -q "warning: pinned memory.*: 100.00 TiB are more than there is; it may reserve all, " "$place/gpumemd.log"
 device_bytes=$(gpumemctl stats --json | sed -n 's/^ *"max_bytes": \([0-9]*\),*$/\1/p' |
         sed -n $((last + 1))p)
 stop_daemon
