@@ -11,34 +11,20 @@
 #include "bench/peer.h"
 #include "bench/peers/rival.h"
 
-static const char help_head[] = "Usage: gpumem-bench [OPTION]... COMMAND [FILE]...\n"
-                                "Measures the client library of a running gpumemd, beside other "
-                                "allocators in the same run.\n"
-                                "\n";
+static const char help_head[] =
+        "Usage: gpumem-bench [OPTION]... COMMAND [FILE]...\n"
+        "Measures the client library of a running gpumemd, beside other allocators.\n";
 
 static const char help_tail[] =
-        "\n"
-        "  --json         for programs: an array of {name, value, unit, baseline, ratio, bound,\n"
-        "                 pass, note}; note: why it could not be measured\n"
-        "  --output FILE  write that array to FILE, and the table to standard output\n"
-        "  --streams N    trace, node: deal allocations round-robin over N streams\n"
-        "  --lag MS       trace, node: GPU work is over so much later\n"
-        "  --line US      trace, node: time that a line of a trace takes; default: 10\n"
-        "  --pinned       trace, node: of pinned memory, as GPUMEM_TRACE's FILE.pinned is\n"
-        "  --peers DIR    peers: where the programs are that run PyTorch and CuPy: bench/peers\n"
-        "  --only NAME    peers: one of clients, blocks, hot, threads, traces, fleets, pinned,\n"
-        "                 starts, drop, killed\n"
-        "  --seconds N    peers: what has not been measured by then says so; default: 250\n"
-        "  --quick        few repetitions: shows that it works, not what it costs\n"
-        "  --socket PATH  where gpumemd listens; default: $GPUMEM_SOCKET,\n"
-        "                 /run/gpumemd/gpumemd.sock, $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --json, --output FILE  an array of figures for programs; that, and the table\n"
+        "  --streams N, --pinned  trace, node: over N streams; of pinned memory\n"
+        "  --lag MS, --line US    trace, node: work is over later; a line takes it, or 10\n"
+        "  --peers DIR, --only NAME, --seconds N  peers: its programs; one part; at most\n"
+        "  --quick                few repetitions: shows that it works, not what it costs\n"
+        "  --socket PATH          default: $GPUMEM_SOCKET, then as gpumemctl --help says\n"
         "  --help, --version\n"
-        "\n"
-        "A ratio is value / baseline; a bound is one on the ratio, or on the value where there is "
-        "no\n"
-        "baseline.\n"
-        "Exit status: 0 all bounds are kept, 1 one is not, 2 wrong option or command, 3 something\n"
-        "could not be measured.\n";
+        "A ratio is value / baseline; a bound is one on it, or on a value without one.\n"
+        "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
 
 enum exit_status {
         STATUS_OK = 0,
@@ -93,7 +79,7 @@ static enum parsed show_help(void)
 {
         (void)fputs(help_head, stdout);
         for (unsigned i = 0; i < n_commands; i++)
-                (void)printf("  %-13s  %s\n", commands[i].name, commands[i].help);
+                (void)printf("  %-8s  %s\n", commands[i].name, commands[i].help);
         (void)fputs(help_tail, stdout);
         return PARSED_DONE;
 }

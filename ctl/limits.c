@@ -189,39 +189,27 @@ static int send_change(struct link *link, const struct limit_change *change, uin
         return link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds);
 }
 
-/* All of them, up to one that is refused; ret_made counts the others. */
-static int send_changes(struct link *link, const struct arguments *arguments, uint32_t flags,
-                        unsigned *ret_made)
-{
-        for (unsigned i = 0; i < arguments->n_changes; i++) {
-                int r = send_change(link, &arguments->changes[i], flags);
-
-                if (r) {
-                        *ret_made = i;
-                        return r;
-                }
-        }
-        return 0;
-}
-
-/* All are checked before the first is made, so that a wrong one leaves everything as it was. What
- * fails after that, the daemon's death or lack of memory, may leave the first ones made. */
+/* The daemon makes all of them with the last, so that a wrong one leaves everything as it was. What fails
+ * then, its death or lack of memory, may leave some made. */
 static int set_all(struct link *link, const struct arguments *arguments)
 {
+        unsigned n = arguments->n_changes, n_sent = 0;
         char what[96];
-        unsigned n_good = 0, n_made = 0;
-        int r = send_changes(link, arguments, PROTO_LIMIT_CHECK, &n_good);
+        int r = 0;
 
-        if (r) {
-                (void)snprintf(what, sizeof(what), "limits: nothing was changed: --set number %u",
-                               n_good + 1);
-                return report_refusal(link, what, r);
+        while (n_sent < n && !r) {
+                const struct limit_change *change = &arguments->changes[n_sent++];
+
+                r = send_change(link, change, n_sent < n ? PROTO_LIMIT_MORE : 0);
         }
-        r = send_changes(link, arguments, 0, &n_made);
         if (!r)
                 return STATUS_OK;
-        (void)snprintf(what, sizeof(what), "limits: %u of %u changes were made; --set number %u",
-                       n_made, arguments->n_changes, n_made + 1);
+        if (n_sent < n || r == GPUMEM_E_BAD_REQUEST || r == GPUMEM_E_DENIED)
+                (void)snprintf(what, sizeof(what), "limits: nothing was changed: --set number %u",
+                               n_sent);
+        else
+                (void)snprintf(what, sizeof(what), "limits: of %u changes some may have been made",
+                               n);
         return report_refusal(link, what, r);
 }
 

@@ -13,7 +13,7 @@ struct limit_change {
         uint64_t max;
 };
 
-#define LIMIT_CHANGES_MAX 32
+#define LIMIT_CHANGES_MAX PROTO_LIMIT_CHANGES_MAX
 
 extern const char limits_help_text[];
 

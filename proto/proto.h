@@ -89,7 +89,9 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 #define PROTO_LIMIT_RESERVED_BYTES 4 /* of a pool, and only of a pool */
 #define PROTO_LIMIT_MIN_BYTES      5 /* the same: no most, but what each tenant keeps there */
 
-#define PROTO_LIMIT_CHECK UINT32_C(1) /* flag: SET_LIMITS changes nothing */
+#define PROTO_LIMIT_CHECK       UINT32_C(1) /* flag: SET_LIMITS changes nothing */
+#define PROTO_LIMIT_MORE        UINT32_C(2) /* flag: nothing yet, but with what follows */
+#define PROTO_LIMIT_CHANGES_MAX 32          /* that are made together */
 
 #define PROTO_LIMIT_NONE    UINT64_MAX
 #define PROTO_LIMIT_INHERIT (UINT64_MAX - 1)

@@ -24,17 +24,18 @@ int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes
 }
 
 /* Where one tenant may keep all, nobody's idle memory is ever another tenant's. */
-static void warn_of_minimum(const struct server_pool *pool)
+void server_check_pool_min(const struct server *server, uint32_t id)
 {
+        const struct server_pool *pool = &server->pools[id];
         uint64_t max_bytes = pool->row.n_max_bytes;
         char min[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX];
 
         if (pool->min_bytes >= max_bytes)
-                log_warning(
-                        "%s: min_bytes %s are as much as the pool may hold, %s: no tenant will be "
-                        "served from another one's idle memory",
-                        pool->row.name, size_format(pool->min_bytes, min),
-                        size_format(max_bytes, max));
+                log_warning("%s: min_bytes %s are no less than the pool may hold, %s: no tenant "
+                            "will be "
+                            "served from another one's idle memory",
+                            pool->row.name, size_format(pool->min_bytes, min),
+                            size_format(max_bytes, max));
 }
 
 void server_set_pool_min(struct server *server, uint32_t id, uint64_t min_bytes)
@@ -48,13 +49,14 @@ void server_set_pool_min(struct server *server, uint32_t id, uint64_t min_bytes)
         (void)policy_set_pool_min(server->policy, id, min_bytes, server_now_ns(server));
         log_info("pool %u: %s, each tenant keeps %s of its leases", id, pool->row.name,
                  size_format(min_bytes, text));
-        warn_of_minimum(pool);
 }
 
 void server_set_pool_mins(struct server *server, const struct settings *settings)
 {
-        for (uint32_t i = 0; i < server->n_pools; i++)
+        for (uint32_t i = 0; i < server->n_pools; i++) {
                 server_set_pool_min(server, i, settings_pool_min(settings, &server->pools[i].row));
+                server_check_pool_min(server, i);
+        }
 }
 
 static bool names_any(const struct server *server, const struct pool_rule *rule)

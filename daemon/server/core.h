@@ -126,8 +126,13 @@ int pools_republish(struct server *server);
 /* apply.c. The limit holds also when the rows could not be made anew: the result says so. */
 int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes);
 
-/* What each tenant keeps there; a warning if that is all that the pool may hold. */
+/* What each tenant keeps there. */
 void server_set_pool_min(struct server *server, uint32_t pool, uint64_t min_bytes);
+
+/* A warning if that is all that the pool may hold, or more. */
+void server_check_pool_min(const struct server *server, uint32_t pool);
+
+/* Both, for every pool. */
 void server_set_pool_mins(struct server *server, const struct settings *settings);
 int server_open_hangup(struct server *server, const struct server_options *options);
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -20,6 +21,12 @@ static_assert(PROTO_LIMIT_LEASES - PROTO_LIMIT_DEVICE_BYTES == LIMIT_LEASES &&
               "kinds are the policy's, from 1");
 static_assert(PROTO_LIMIT_NONE == LIMIT_NONE && PROTO_LIMIT_INHERIT == LIMIT_INHERIT,
               "marks are the policy's");
+
+/* Changes that are made together: the last of a limit counts. */
+struct limit_draft {
+        unsigned n;
+        struct message_set_limits changes[PROTO_LIMIT_CHANGES_MAX];
+};
 
 void limits_take_list(struct session *session, const struct frame *frame)
 {
@@ -45,19 +52,6 @@ static void say_most(char text[static LIMIT_TEXT_MAX], const char *what, uint64_
         (void)snprintf(text, LIMIT_TEXT_MAX, "%s: %s", what, size_format(n_bytes, most));
 }
 
-/* As in the configuration. */
-static const char *find_minimum_fault(const struct pool_row *pool,
-                                      const struct message_set_limits *set,
-                                      char text[static LIMIT_TEXT_MAX])
-{
-        if (set->max == PROTO_LIMIT_NONE)
-                return "a pool's min_bytes of 0 is none";
-        if (set->max <= pool->n_max_bytes)
-                return NULL;
-        say_most(text, "a pool's min_bytes are at most its max_bytes", pool->n_max_bytes);
-        return text;
-}
-
 /* What is wrong with a change of a pool's limit; `text` is for what names a figure. */
 static const char *find_pool_fault(const struct server *server,
                                    const struct message_set_limits *set,
@@ -77,7 +71,7 @@ static const char *find_pool_fault(const struct server *server,
         if (set->max == PROTO_LIMIT_INHERIT)
                 return "only a tenant's own limit can be taken back";
         if (set->kind == PROTO_LIMIT_MIN_BYTES)
-                return find_minimum_fault(pool, set, text);
+                return set->max == PROTO_LIMIT_NONE ? "a pool's min_bytes of 0 is none" : NULL;
         if (set->max < SETTINGS_POOL_BYTES_MIN)
                 return "a pool's limit is 2 MiB at least";
         if (set->max == PROTO_LIMIT_NONE || set->max <= pool->n_capacity_bytes)
@@ -109,6 +103,44 @@ static uint64_t pool_max(const struct server *server, const struct message_set_l
         uint64_t max = set->max == PROTO_LIMIT_NONE ? row->n_capacity_bytes : set->max;
 
         return max & ~(SETTINGS_POOL_BYTES_MIN - 1);
+}
+
+/* The pool's limit of that kind once all are made; `present` is what it is now. */
+static uint64_t pool_limit_by(const struct server *server, const struct limit_draft *draft,
+                              uint32_t pool, uint32_t kind, uint64_t present)
+{
+        for (unsigned i = 0; i < draft->n; i++) {
+                const struct message_set_limits *set = &draft->changes[i];
+
+                if (set->scope == PROTO_LIMIT_OF_POOL && set->holder == pool && set->kind == kind)
+                        present = kind == PROTO_LIMIT_MIN_BYTES ? set->max : pool_max(server, set);
+        }
+        return present;
+}
+
+/* As in the configuration. A most that is lowered by itself may come to lie below the minimum that there is:
+ * that is warned of. */
+static const char *find_minimum_fault(const struct server *server, const struct limit_draft *draft,
+                                      char text[static LIMIT_TEXT_MAX])
+{
+        for (unsigned i = 0; i < draft->n; i++) {
+                const struct message_set_limits *set = &draft->changes[i];
+                char what[64];
+                uint64_t max;
+
+                if (set->kind != PROTO_LIMIT_MIN_BYTES)
+                        continue;
+                max = pool_limit_by(server, draft, set->holder, PROTO_LIMIT_RESERVED_BYTES,
+                                    server->pools[set->holder].row.n_max_bytes);
+                if (pool_limit_by(server, draft, set->holder, PROTO_LIMIT_MIN_BYTES, 0) <= max)
+                        continue;
+                (void)snprintf(what, sizeof(what),
+                               "pool/%" PRIu32 ": min_bytes are at most its max_bytes",
+                               set->holder);
+                say_most(text, what, max);
+                return text;
+        }
+        return NULL;
 }
 
 static enum limit_kind kind_of(const struct message_set_limits *set)
@@ -151,28 +183,96 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         return r;
 }
 
+/* One warning a pool, of what all together have made of it. */
+static void check_pools(const struct server *server, const struct limit_draft *draft)
+{
+        for (uint32_t pool = 0; pool < server->n_pools; pool++) {
+                bool is_named = false;
+
+                for (unsigned i = 0; i < draft->n; i++)
+                        is_named = is_named || (draft->changes[i].scope == PROTO_LIMIT_OF_POOL &&
+                                                draft->changes[i].holder == pool);
+                if (is_named)
+                        server_check_pool_min(server, pool);
+        }
+}
+
+static int set_all(struct session *session, const struct limit_draft *draft)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < draft->n && !r; i++)
+                r = set_limit(session, &draft->changes[i]);
+        check_pools(session->server, draft);
+        return r;
+}
+
+static int note(struct session *session, const struct message_set_limits *set)
+{
+        if (!session->draft)
+                session->draft = calloc(1, sizeof(*session->draft));
+        if (!session->draft)
+                return -ENOMEM;
+        if (session->draft->n == PROTO_LIMIT_CHANGES_MAX)
+                return -E2BIG;
+        session->draft->changes[session->draft->n++] = *set;
+        return 0;
+}
+
+static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
+{
+        free(session->draft);
+        session->draft = NULL;
+        session_send_error(session, frame->serial, code, text);
+}
+
+static void confirm(struct session *session, const struct frame *frame)
+{
+        struct frame reply = FRAME_NULL;
+
+        reply.limits_set.max = max_by(session->server, &frame->set_limits);
+        session_send(session, &reply, MESSAGE_LIMITS_SET, frame->serial, NULL, 0);
+}
+
+/* The last of those that are made together. */
+static void finish(struct session *session, const struct frame *frame)
+{
+        CLEANUP(freep)
+        struct limit_draft *draft = steal_ptr(session->draft);
+        char text[LIMIT_TEXT_MAX];
+        const char *fault = find_minimum_fault(session->server, draft, text);
+
+        if (fault)
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST, fault);
+        else if (!(frame->set_limits.flags & PROTO_LIMIT_CHECK) && set_all(session, draft))
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a limit");
+        else
+                confirm(session, frame);
+}
+
 void limits_take_set(struct session *session, const struct frame *frame)
 {
         const struct message_set_limits *set = &frame->set_limits;
-        struct server *server = session->server;
-        struct frame reply = FRAME_NULL;
         char text[LIMIT_TEXT_MAX];
-        const char *fault = find_fault(server, set, text);
+        const char *fault = find_fault(session->server, set, text);
+        int r;
 
         if (!session_sees_all(session)) {
-                session_send_error(session, frame->serial, GPUMEM_E_DENIED,
-                                   "only root and the daemon's own user may set limits");
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "only root and the daemon's own user may set limits");
                 return;
         }
         if (fault) {
-                session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST, fault);
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST, fault);
                 return;
         }
-        if (!(set->flags & PROTO_LIMIT_CHECK) && set_limit(session, set)) {
-                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "the daemon has no memory for a limit");
-                return;
-        }
-        reply.limits_set.max = max_by(server, set);
-        session_send(session, &reply, MESSAGE_LIMITS_SET, frame->serial, NULL, 0);
+        r = note(session, set);
+        if (r)
+                refuse(session, frame, GPUMEM_E_TOO_MANY,
+                       r == -E2BIG ? "32 limits are changed at a time, at most"
+                                   : "the daemon has no memory for a limit");
+        else if (set->flags & PROTO_LIMIT_MORE)
+                confirm(session, frame);
+        else
+                finish(session, frame);
 }

@@ -39,6 +39,7 @@ static void session_free(struct session *session)
         if (session->board)
                 (void)munmap(session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
+        free(session->draft);
         session->user = user_unref(session->user);
         LIST_REMOVE(session, link);
         free(session);

@@ -93,9 +93,9 @@ static uint64_t fit(const struct pool_row *row, uint64_t n_bytes)
         char asked[SIZE_TEXT_MAX], instead[SIZE_TEXT_MAX];
 
         if (n_bytes > row->n_capacity_bytes) {
-                log_warning("%s: there are %s only, not %s", row->name,
-                            size_format(row->n_capacity_bytes, instead),
-                            size_format(n_bytes, asked));
+                log_warning("%s: %s are more than there is; it may reserve all, %s", row->name,
+                            size_format(n_bytes, asked),
+                            size_format(row->n_capacity_bytes, instead));
                 n_bytes = row->n_capacity_bytes;
         }
         if (n_bytes < SETTINGS_POOL_BYTES_MIN) {

@@ -13,11 +13,12 @@
 #include "tests/demo/replay.h"
 
 static const char help_text[] =
-        "Usage: gpumem-replay [--devices N] [--pinned-every N] [--name NAME] [--meeting PATH] "
-        "TRACE.gz\n"
+        "Usage: gpumem-replay [--devices N] [--pinned-every N] [--name NAME]\n"
+        "                     [--meeting PATH] TRACE.gz\n"
         "       gpumem-replay --driver-count [--devices N]\n"
         "       gpumem-replay --list-devices\n"
-        "Replays an allocation trace through libgpumem-client with a pattern in every allocation.\n"
+        "Replays an allocation trace through libgpumem-client, with a pattern in every\n"
+        "allocation.\n"
         "\n"
         "  --devices N       deal allocations over the first N devices; default: 1\n"
         "  --pinned-every N  every N-th allocation is pinned memory; default: 0, none\n"

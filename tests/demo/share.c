@@ -13,8 +13,8 @@
 
 static const char help_text[] =
         "Usage: gpumem-share-demo [--without-cuda] [--uid UID]\n"
-        "Does what the lines of its input say, and answers each with one line: \"ok ...\", or\n"
-        "\"error CODE: TEXT\".\n"
+        "Does what the lines of its input say, and answers each with one line: \"ok ...\",\n"
+        "or \"error CODE: TEXT\".\n"
         "\n"
         "  alloc device|pinned BYTES   allocate memory that can be shared\n"
         "  attach device|pinned TOKEN  attach another process's; answers its bytes\n"

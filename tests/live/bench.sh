@@ -22,7 +22,7 @@ said() {
 }
 
 fits_a_screen() {
-        [ "$("$@" | wc -l)" -le 40 ] && [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 100 ]
+        [ "$("$@" | wc -l)" -le 24 ] && [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 80 ]
 }
 
 ok "--help fits a screen" fits_a_screen gpumem-bench --help

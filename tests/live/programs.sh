@@ -36,6 +36,8 @@ fits_a_screen() {
 
 ok "gpumemd --help fits a screen" fits_a_screen gpumemd --help
 ok "gpumemctl --help fits a screen" fits_a_screen gpumemctl --help
+ok "gpumem-replay --help fits a screen" fits_a_screen gpumem-replay --help
+ok "gpumem-share-demo --help fits a screen" fits_a_screen gpumem-share-demo --help
 ok "gpumemd --version" said 0 "gpumemd 0." gpumemd --version
 ok "gpumemctl --version" said 0 "gpumemctl 0." gpumemctl --version
 ok "gpumemd: an unknown option" said 2 "see gpumemd --help" gpumemd --nonsense
@@ -131,7 +133,9 @@ ok "gpumemctl: no default of a default" said 2 '"default" is no size; allowed: b
         gpumemctl limits --set tenant:device_bytes=default
 ok "gpumemctl: --set elsewhere" said 2 "only limits can be set" gpumemctl stats --set client:leases=1
 
-start_daemon
+start_daemon --pinned-bytes 100TiB
+ok "--pinned-bytes: more than there is" \
+        grep -q "warning: pinned memory.*: 100.00 TiB are more than there is; it may reserve all, " "$place/gpumemd.log"
 device_bytes=$(gpumemctl stats --json | sed -n 's/^ *"max_bytes": \([0-9]*\),*$/\1/p' |
         sed -n $((last + 1))p)
 stop_daemon
@@ -180,6 +184,18 @@ ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, set
 ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool: 200; pools are 0 to" \
         gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
 ok "set: the other was not made" has_limit "client +each  leases +-  +9"
+ok "set: a minimum above a limit that is set with it" said 1 \
+        "nothing was changed: --set number 2: pool/$last: min_bytes are at most its max_bytes: 8.00 MiB" \
+        gpumemctl limits --set "pool/$last:max_bytes=8MiB" --set "pool/$last:min_bytes=16MiB"
+ok "set: neither was made" said 1 "" has_limit "pool +$last  max_bytes +0 B +8.00 MiB.*"
+ok "set: the minimum is as it was" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
+ok "set: a limit that makes room for a minimum before it" \
+        gpumemctl limits --set pool/0:min_bytes=160MiB --set pool/0:max_bytes=200MiB
+ok "set: both were made" has_limit "pool +0  min_bytes +- +160.00 MiB  $(name_of 0)"
+ok "set: a limit below the minimum that there is" gpumemctl limits --set pool/0:max_bytes=150MiB
+ok "set: that is warned of" grep -q "warning: .*: min_bytes 160.00 MiB are no less than the pool may hold, 150.00 MiB" \
+        "$place/gpumemd.log"
+ok "set: as it was" gpumemctl limits --set pool/0:max_bytes=100MiB --set pool/0:min_bytes=0
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
 config '{"pools": 7}'
 kill -HUP "$daemon"

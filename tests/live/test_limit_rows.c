@@ -67,6 +67,82 @@ START_TEST(a_pools_limit_is_whole_blocks)
 }
 END_TEST
 
+static int send_change(struct link *link, uint32_t kind, uint64_t max, uint32_t flags)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+
+        request.set_limits = (struct message_set_limits){
+                .scope = PROTO_LIMIT_OF_POOL, .kind = kind, .max = max, .flags = flags};
+        return link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds);
+}
+
+/* In the order in which they are sent, the minimum first or last. */
+static int send_pair(struct link *link, uint64_t min, uint64_t max, bool min_first, uint32_t flags)
+{
+        uint32_t first = min_first ? PROTO_LIMIT_MIN_BYTES : PROTO_LIMIT_RESERVED_BYTES;
+        uint32_t last = min_first ? PROTO_LIMIT_RESERVED_BYTES : PROTO_LIMIT_MIN_BYTES;
+
+        ck_assert_int_eq(send_change(link, first, min_first ? min : max, PROTO_LIMIT_MORE), 0);
+        return send_change(link, last, min_first ? max : min, flags);
+}
+
+/* The pool's row of the minimum comes last, if there is one. */
+static void check_minimum(struct link *link, uint64_t min)
+{
+        struct limit_row row;
+
+        ck_assert_uint_eq(rows_of(link, PROTO_LIMIT_OF_POOL, 0, &row), min ? 2 : 1);
+        if (min)
+                ck_assert_uint_eq(row.max, min);
+}
+
+START_TEST(what_is_made_together_is_checked_together)
+{
+        bool min_first = _i;
+        struct link *link = join();
+
+        (void)set_limit(link, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 16 * MIB);
+        ck_assert_int_eq(send_pair(link, 8 * MIB, 4 * MIB, min_first, 0), GPUMEM_E_BAD_REQUEST);
+        check_minimum(link, 0);
+        ck_assert_uint_eq(set_limit(link, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_MIN_BYTES, 16 * MIB),
+                          16 * MIB);
+        ck_assert_int_eq(send_pair(link, 32 * MIB, 64 * MIB, min_first, PROTO_LIMIT_CHECK), 0);
+        check_minimum(link, 16 * MIB);
+        ck_assert_int_eq(send_pair(link, 32 * MIB, 64 * MIB, min_first, 0), 0);
+        check_minimum(link, 32 * MIB);
+        ck_assert_int_eq(send_pair(link, 6 * MIB, 8 * MIB, min_first, 0), 0);
+        check_minimum(link, 6 * MIB);
+        /* A pool may be made smaller whatever is kept there. */
+        (void)set_limit(link, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 4 * MIB);
+        check_minimum(link, 6 * MIB);
+        link_free(link);
+}
+END_TEST
+
+START_TEST(one_that_is_refused_takes_those_before_it_along)
+{
+        struct link *link = join();
+
+        ck_assert_int_eq(send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, PROTO_LIMIT_MORE), 0);
+        ck_assert_int_eq(send_change(link, PROTO_LIMIT_LEASES, 1, PROTO_LIMIT_MORE),
+                         GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(send_change(link, PROTO_LIMIT_RESERVED_BYTES, 16 * MIB, 0), 0);
+        check_minimum(link, 0);
+        for (unsigned i = 0; i < PROTO_LIMIT_CHANGES_MAX; i++)
+                ck_assert_int_eq(
+                        send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, PROTO_LIMIT_MORE), 0);
+        ck_assert_int_eq(send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, 0), GPUMEM_E_TOO_MANY);
+        check_minimum(link, 0);
+        /* What is not finished goes with its connection. */
+        ck_assert_int_eq(send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, PROTO_LIMIT_MORE), 0);
+        link_free(link);
+        link = join();
+        check_minimum(link, 0);
+        link_free(link);
+}
+END_TEST
+
 /* Exit status 0 if the tenant that is absent is not to be seen. */
 static int look_as_stranger(void)
 {
@@ -107,6 +183,8 @@ int main(void)
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, a_pools_limit_is_whole_blocks);
+        tcase_add_loop_test(tests, what_is_made_together_is_checked_together, 0, 2);
+        tcase_add_test(tests, one_that_is_refused_takes_those_before_it_along);
         if (geteuid() == 0)
                 tcase_add_test(tests, an_absent_tenant_is_the_administrators_to_see);
         else
