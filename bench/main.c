@@ -20,10 +20,8 @@ static const char help_tail[] =
         "  --streams N, --pinned  trace, node: over N streams; of pinned memory\n"
         "  --lag MS, --line US    trace, node: work is over later; a line takes it, or 10\n"
         "  --peers DIR, --only NAME, --seconds N  peers: its programs; one part; at most\n"
-        "  --quick                few repetitions: shows that it works, not what it costs\n"
+        "  --quick; --version     few repetitions: shows that it works, not what it costs\n"
         "  --socket PATH          default: $GPUMEM_SOCKET, then as gpumemctl --help says\n"
-        "  --help, --version\n"
-        "A ratio is value / baseline; a bound is one on it, or on a value without one.\n"
         "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
 
 enum exit_status {

@@ -100,7 +100,7 @@ static void check_minimum(struct link *link, uint64_t min)
 START_TEST(what_is_made_together_is_checked_together)
 {
         bool min_first = _i;
-        struct link *link = join();
+        struct link *link = open_link("test", NULL);
 
         (void)set_limit(link, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 16 * MIB);
         ck_assert_int_eq(send_pair(link, 8 * MIB, 4 * MIB, min_first, 0), GPUMEM_E_BAD_REQUEST);
@@ -122,7 +122,7 @@ END_TEST
 
 START_TEST(one_that_is_refused_takes_those_before_it_along)
 {
-        struct link *link = join();
+        struct link *link = open_link("test", NULL);
 
         ck_assert_int_eq(send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, PROTO_LIMIT_MORE), 0);
         ck_assert_int_eq(send_change(link, PROTO_LIMIT_LEASES, 1, PROTO_LIMIT_MORE),
@@ -137,7 +137,7 @@ START_TEST(one_that_is_refused_takes_those_before_it_along)
         /* What is not finished goes with its connection. */
         ck_assert_int_eq(send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, PROTO_LIMIT_MORE), 0);
         link_free(link);
-        link = join();
+        link = open_link("test", NULL);
         check_minimum(link, 0);
         link_free(link);
 }
