@@ -38,6 +38,7 @@ static const struct option options[] = {
          "milliseconds, 0 to 3600000"},
         {"ctx_bytes", OPTION_SIZE, OPTION_AT(context_bytes), 0, 4 * TIB,
          "a size such as 512MiB, a multiple of 2MiB, up to 4TiB"},
+        {"peers", OPTION_NUMBER, OPTION_AT(n_peers), 1, CONFIG_DEVICES_MAX, "a number, 1 to 16"},
         {"fail", OPTION_FAULT, 0, 0, 0, FAULT_FAIL_ALLOWED},
         {"delay", OPTION_FAULT, 0, 0, 0, FAULT_DELAY_ALLOWED},
         {"hang", OPTION_FAULT, 0, 0, 0, FAULT_HANG_ALLOWED},
@@ -118,7 +119,7 @@ static int setting_read(char *setting, struct config *config, char *ret_reason)
                 return config_refuse(
                         ret_reason,
                         "'%s' is unknown; allowed are devices, bytes, dir, delay_us, "
-                        "copy_delay_us, reclaim_ms, ctx_bytes, fail, delay, hang and lost",
+                        "copy_delay_us, reclaim_ms, ctx_bytes, peers, fail, delay, hang and lost",
                         setting);
         if (option_store(option, value, config))
                 return config_refuse(ret_reason, "%s=%s is not allowed; allowed is %s",
@@ -155,7 +156,10 @@ int config_read(const char *text, struct config *ret_config, char ret_reason[CON
 {
         CLEANUP(freep)
         char *copy = strdup(text ? text : "");
-        struct config config = {.n_devices = 1, .device_bytes = 16 * GIB, .reclaim_ms = 200};
+        struct config config = {.n_devices = 1,
+                                .device_bytes = 16 * GIB,
+                                .reclaim_ms = 200,
+                                .n_peers = CONFIG_DEVICES_MAX};
         char *rest = copy, *setting;
         int r;
 
