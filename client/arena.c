@@ -172,6 +172,13 @@ void arena_take_out(struct arena *arena, struct arena_block *block)
                 (arena->n_blocks - index) * sizeof(struct arena_block *));
 }
 
+struct arena_block *arena_next(const struct arena *arena, uint64_t address)
+{
+        uint32_t index = first_above(arena, address - 1);
+
+        return index < arena->n_blocks ? arena->blocks[index] : NULL;
+}
+
 struct arena_block *arena_find(const struct arena *arena, uint64_t address)
 {
         if (address < arena->start || address - arena->start >= arena->n_bytes)

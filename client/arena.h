@@ -44,5 +44,8 @@ uint64_t arena_room_below(const struct arena *arena, uint64_t address);
 int arena_put(struct arena *arena, struct arena_block *block);
 void arena_take_out(struct arena *arena, struct arena_block *block);
 
+/* The first block that starts at an address or above it, or NULL. */
+struct arena_block *arena_next(const struct arena *arena, uint64_t address);
+
 /* The block at an address, or NULL. */
 struct arena_block *arena_find(const struct arena *arena, uint64_t address);

@@ -119,8 +119,11 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         if (opened_is_way(pool))
                 return opened_map(pool, leased, fd);
         leased->context = registration_context(pool);
-        r = memory_map(&pool->memory, leased_address(leased), leased_bytes(leased), steal_fd(&fd),
-                       &leased->mapping);
+        peers_hold(&pool->peers);
+        r = memory_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
+                       leased_bytes(leased), steal_fd(&fd), &leased->mapping);
+        leased->is_mapped = !r;
+        peers_let_go(&pool->peers);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
         if (!r && !registration_is_settled(pool, leased))
@@ -239,15 +242,26 @@ void leased_describe(const struct pool *pool, const struct leased *leased, struc
         info->is_held = leased->connection != pool->binding.connection;
 }
 
+static int unmap(struct pool *pool, struct leased *leased)
+{
+        int r;
+
+        if (opened_is_way(pool))
+                return opened_unmap(pool, leased);
+        peers_hold(&pool->peers);
+        r = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
+                         leased->mapping);
+        leased->is_mapped = r != 0;
+        peers_let_go(&pool->peers);
+        return r;
+}
+
 void leased_free(struct pool *pool, struct leased *leased)
 {
         int r = registration_undo(pool, leased);
 
-        if (!r && opened_is_way(pool))
-                r = opened_unmap(pool, leased);
-        else if (!r)
-                r = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
-                                 leased->mapping);
+        if (!r)
+                r = unmap(pool, leased);
         if (r) {
                 log_debug("a block of %llu bytes could not be unmapped and stays leased: %d",
                           (unsigned long long)leased_bytes(leased), r);

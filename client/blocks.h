@@ -12,6 +12,7 @@ struct leased {
         uint64_t connection;     /* serial of the one that it was leased on */
         enum mapping mapping;
         struct shared *shared;    /* that allocation */
+        bool is_mapped;           /* by memory_map; the pool's peers are held to change it */
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
         uint64_t kept_at_us;      /* see kept.h; 0: it is not */

@@ -87,8 +87,22 @@ void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_
                 (void)munmap(pointer_to(address), n_bytes);
 }
 
+static int map_device(const struct memory *memory, uint64_t peers, uint64_t address,
+                      uint64_t n_bytes, uint64_t handle)
+{
+        int r = vmm_map(memory->cuda, memory->ordinal, address, n_bytes, handle);
+
+        if (r || !peers)
+                return r;
+        r = vmm_allow(memory->cuda, peers, address, n_bytes);
+        if (r)
+                (void)vmm_unmap(memory->cuda, address, n_bytes);
+        return r;
+}
+
 /* The mapping keeps the memory: neither fd nor handle is needed any more. */
-static int map_drivers(const struct memory *memory, uint64_t address, uint64_t n_bytes, int fd)
+static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t address,
+                       uint64_t n_bytes, int fd)
 {
         uint64_t handle;
         int r;
@@ -97,7 +111,7 @@ static int map_drivers(const struct memory *memory, uint64_t address, uint64_t n
         if (r)
                 return r;
         if (memory->kind == GPUMEM_DEVICE)
-                r = vmm_map(memory->cuda, memory->ordinal, address, n_bytes, handle);
+                r = map_device(memory, peers, address, n_bytes, handle);
         else
                 r = vmm_map_host(memory->cuda, memory->node, address, n_bytes, handle);
         (void)vmm_release(memory->cuda, handle);
@@ -157,8 +171,8 @@ static int map_host(const struct memory *memory, uint64_t address, uint64_t n_by
         return r;
 }
 
-int memory_map(const struct memory *memory, uint64_t address, uint64_t n_bytes, int take_fd,
-               enum mapping *ret_mapping)
+int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
+               int take_fd, enum mapping *ret_mapping)
 {
         CLEANUP(closep)
         int fd = take_fd;
@@ -166,7 +180,7 @@ int memory_map(const struct memory *memory, uint64_t address, uint64_t n_bytes, 
 
         if (!is_drivers(memory))
                 return map_host(memory, address, n_bytes, fd, ret_mapping);
-        r = map_drivers(memory, address, n_bytes, fd);
+        r = map_drivers(memory, peers, address, n_bytes, fd);
         if (!r)
                 *ret_mapping = MAPPING_PLAIN;
         return r;

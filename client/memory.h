@@ -35,10 +35,11 @@ void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_
 /* What unmapping must undo. */
 enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED, MAPPING_OPENED };
 
-/* Puts the block behind a fd at reserved addresses. The fd is consumed. Pinned memory is registered
+/* Puts the block behind a fd at reserved addresses. The fd is consumed. Device memory can be reached from
+ * these other devices too (driver/vmm.h). Pinned memory is registered
  * when a context is current in the calling thread. On failure nothing is mapped. */
-int memory_map(const struct memory *memory, uint64_t address, uint64_t n_bytes, int take_fd,
-               enum mapping *ret_mapping);
+int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
+               int take_fd, enum mapping *ret_mapping);
 
 /* Takes it away again; the addresses stay reserved. Work that uses it must be over. */
 int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,

@@ -15,6 +15,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .uplink = uplink,
                               .service = service,
                               .limit = OWN_LIMIT_NULL};
+        peers_init(&pool->peers);
         lanes_init(&pool->lanes);
         space_init(&pool->space);
         pool->space.budget.n_empty_max = n_cache_bytes;
@@ -258,6 +259,7 @@ void pool_deinit(struct pool *pool)
         }
         free_records(pool);
         lanes_deinit(&pool->lanes);
+        peers_deinit(&pool->peers);
         pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->flushing);
         pthread_mutex_destroy(&pool->lock);

@@ -21,6 +21,7 @@
 #include "client/limit.h"
 #include "client/looks.h"
 #include "client/memory.h"
+#include "client/peers.h"
 #include "client/space.h"
 #include "driver/stream.h"
 
@@ -53,6 +54,7 @@ struct stream_heap {
 struct pool {
         struct pool_row row;
         struct memory memory; /* a device that this process does not see has ordinal -1 */
+        struct peers peers;
         struct uplink *uplink;
         struct service *service;
         pthread_mutex_t declare_lock; /* one HELD at a time; taken before `lock` */

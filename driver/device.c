@@ -48,6 +48,21 @@ int device_describe(const struct cuda *cuda, int ordinal, struct device *ret_dev
         return 0;
 }
 
+int device_reaches(const struct cuda *cuda, int ordinal, int other, bool *ret_reaches)
+{
+        CUdevice device, peer;
+        int can, r;
+
+        r = CUDA_CALL(cuda, cuDeviceGet, &device, ordinal);
+        if (!r)
+                r = CUDA_CALL(cuda, cuDeviceGet, &peer, other);
+        if (!r)
+                r = CUDA_CALL(cuda, cuDeviceCanAccessPeer, &can, device, peer);
+        if (!r)
+                *ret_reaches = can;
+        return r;
+}
+
 int device_find(const struct cuda *cuda, const uint8_t uuid[static DEVICE_UUID_BYTES],
                 struct device *ret_device)
 {

@@ -1,6 +1,7 @@
 /* Devices as the driver lists them: order, UUID, name, size. No context is needed. Any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "driver/cuda.h"
@@ -20,6 +21,9 @@ struct device {
 int device_count(const struct cuda *cuda, int *ret_count);
 
 int device_describe(const struct cuda *cuda, int ordinal, struct device *ret_device);
+
+/* Whether a device can be given access to another one's memory. */
+int device_reaches(const struct cuda *cuda, int ordinal, int other, bool *ret_reaches);
 
 /* The device with this UUID; GPUMEM_E_NO_POOL when this process does not see it. */
 int device_find(const struct cuda *cuda, const uint8_t uuid[static DEVICE_UUID_BYTES],

@@ -2,9 +2,6 @@
 
 #include "base/err.h"
 
-/* More than any machine has; the driver wants them in one list. */
-#define DEVICES_MAX 64
-
 static CUmemAllocationProp properties_at(CUmemLocation location)
 {
         return (CUmemAllocationProp){
@@ -133,16 +130,28 @@ int vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_b
         return map_for(cuda, address, n_bytes, handle, &access, 1);
 }
 
+int vmm_allow(const struct cuda *cuda, uint64_t devices, uint64_t address, uint64_t n_bytes)
+{
+        CUmemAccessDesc access[VMM_DEVICES_MAX];
+        size_t n_access = 0;
+
+        for (int ordinal = 0; ordinal < VMM_DEVICES_MAX; ordinal++) {
+                if (devices & vmm_device(ordinal))
+                        access[n_access++] = access_from(device_at(ordinal));
+        }
+        return CUDA_CALL(cuda, cuMemSetAccess, address, n_bytes, access, n_access);
+}
+
 int vmm_map_host(const struct cuda *cuda, int node, uint64_t address, uint64_t n_bytes,
                  uint64_t handle)
 {
-        CUmemAccessDesc access[1 + DEVICES_MAX] = {access_from(node_at(node))};
+        CUmemAccessDesc access[1 + VMM_DEVICES_MAX] = {access_from(node_at(node))};
         int count, r;
 
         r = CUDA_CALL(cuda, cuDeviceGetCount, &count);
         if (r)
                 return r;
-        if (count > DEVICES_MAX)
+        if (count > VMM_DEVICES_MAX)
                 return -E2BIG;
         for (int ordinal = 0; ordinal < count; ordinal++)
                 access[1 + ordinal] = access_from(device_at(ordinal));

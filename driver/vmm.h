@@ -39,5 +39,16 @@ int vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_b
 int vmm_map_host(const struct cuda *cuda, int node, uint64_t address, uint64_t n_bytes,
                  uint64_t handle);
 
+/* Devices of this process, one a bit from 0 on. */
+#define VMM_DEVICES_MAX 64
+static inline uint64_t vmm_device(int ordinal)
+{
+        return UINT64_C(1) << ordinal;
+}
+
+/* Lets other devices read and write a mapped block of a device too, which must be peers of it
+ * (device_reaches). Waits for no work, and takes nothing from those that have access already. */
+int vmm_allow(const struct cuda *cuda, uint64_t devices, uint64_t address, uint64_t n_bytes);
+
 /* Unmaps it. Gives no protection from running work: that must be over. */
 int vmm_unmap(const struct cuda *cuda, uint64_t address, uint64_t n_bytes);

@@ -1,9 +1,10 @@
 /* What GPUMEM_EMULATOR says, as numbers: the options of this process, read once by cuInit.
  * Pure but for the look at /dev/shm that finds the default directory.
  *
- * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0,dirty=0", each
- * optional, and the faults that fault_rules.h lists, any number of them. bytes is the capacity of every device. Processes with the same dir share the machine;
- * the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The
+ * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0,dirty=0,peers=16", each
+ * optional, and the faults that fault_rules.h lists, any number of them. bytes is the capacity of every device;
+ * peers is how many devices in a row, from the first on, reach each other's memory. Processes with the same
+ * dir share the machine; the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The
  * file system behind it must hold what is really written, or the writer gets SIGBUS. */
 #pragma once
 
@@ -24,6 +25,7 @@ struct config {
         uint64_t reclaim_ms;    /* until the memory of a dead process comes back */
         uint64_t context_bytes; /* what a primary context costs a process */
         uint64_t is_dirty;      /* 1: memory keeps its bytes from one owner to the next */
+        uint64_t n_peers;       /* devices in a row that reach each other's memory */
         struct fault_rules faults;
         char directory[PATH_MAX];
 };

@@ -144,6 +144,30 @@ static CUresult copy_new(struct copy_end to, struct copy_end from, uint64_t n_by
         return CUDA_SUCCESS;
 }
 
+/* The application's own memory is nobody's to look at. */
+static CUresult end_check(const struct stream *stream, const struct copy_end *end, uint64_t n_bytes,
+                          enum span_use use)
+{
+        if (end->kind == END_PAGEABLE)
+                return CUDA_SUCCESS;
+        return span_check(end->address, n_bytes, stream->context->device, use);
+}
+
+/* What a graph uses is looked at when it runs. */
+static CUresult ends_check(const struct stream *stream, const struct copy_end *to,
+                           const struct copy_end *from, uint64_t n_bytes)
+{
+        CUresult r = CUDA_SUCCESS;
+
+        if (host_is_divided(to->address, n_bytes) || host_is_divided(from->address, n_bytes))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!stream_is_captured(stream))
+                r = end_check(stream, to, n_bytes, SPAN_WRITE);
+        if (r == CUDA_SUCCESS && !stream_is_captured(stream))
+                r = end_check(stream, from, n_bytes, SPAN_READ);
+        return r;
+}
+
 /* Whether the call returns before the copy has run. */
 enum waiting { WAIT_PAGEABLE, WAIT_ALWAYS };
 
@@ -156,8 +180,9 @@ static CUresult copy_submit(struct stream *stream, struct copy_end to, struct co
         CUresult r;
         bool wait;
 
-        if (host_is_divided(to.address, n_bytes) || host_is_divided(from.address, n_bytes))
-                return CUDA_ERROR_INVALID_VALUE;
+        r = ends_check(stream, &to, &from, n_bytes);
+        if (r != CUDA_SUCCESS)
+                return r;
         /* A graph reads it each time that it is launched. */
         staging = stream_is_captured(stream) ? STAGE_NOTHING : STAGE_SMALL;
         r = copy_new(to, from, n_bytes, staging, &copy);

@@ -116,6 +116,21 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice device)
         return CUDA_SUCCESS;
 }
 
+/* Of itself no device is a peer. */
+EMULATOR_API CUresult CUDAAPI cuDeviceCanAccessPeer(int *ret_can, CUdevice device, CUdevice peer)
+{
+        CUresult r = device_check(__func__, device);
+
+        if (r == CUDA_SUCCESS)
+                r = device_check(__func__, peer);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!ret_can)
+                return CUDA_ERROR_INVALID_VALUE;
+        *ret_can = device != peer && emulator_reaches((unsigned)device, (unsigned)peer);
+        return CUDA_SUCCESS;
+}
+
 EMULATOR_API CUresult CUDAAPI cuDeviceTotalMem(size_t *ret_n_bytes, CUdevice device)
 {
         CUresult r = device_check(__func__, device);

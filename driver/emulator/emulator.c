@@ -98,6 +98,14 @@ struct store *emulator_store(unsigned device)
         return &process.emulator.directory.devices[process.emulator.physical[device]];
 }
 
+bool emulator_reaches(unsigned device, unsigned other)
+{
+        const struct emulator *emulator = &process.emulator;
+        uint64_t n_peers = emulator->config.n_peers;
+
+        return emulator->physical[device] / n_peers == emulator->physical[other] / n_peers;
+}
+
 void emulator_lock(void)
 {
         (void)pthread_mutex_lock(&process.lock);

@@ -53,6 +53,9 @@ void emulator_mark_callback(enum emulator_callback callback);
 struct emulator *emulator_get(void);
 struct store *emulator_store(unsigned device);
 
+/* Whether the one device reaches the other's memory; both are this process's. One reaches its own. */
+bool emulator_reaches(unsigned device, unsigned other);
+
 void emulator_lock(void);
 void emulator_unlock(void);
 

@@ -221,13 +221,22 @@ static CUresult set_access_locked(uint64_t base, uint64_t end, const CUmemAccess
         return r;
 }
 
-/* The CPU cannot reach a device's memory on this machine. */
+/* The CPU cannot reach a device's memory on this machine, and a device only that of its peers. */
+static bool reaches(const CUmemLocation *location, const struct mapping *mapping)
+{
+        if (is_host_memory(mapping))
+                return true;
+        return !is_host_location(location) &&
+               emulator_reaches((unsigned)location->id,
+                                (unsigned)mapping->allocation->properties.location.id);
+}
+
 static bool is_reachable_locked(uint64_t base, uint64_t end, const CUmemAccessDesc *access)
 {
-        while (is_host_location(&access->location) && base < end) {
+        while (base < end) {
                 const struct mapping *mapping = mapping_find_locked(base);
 
-                if (!is_host_memory(mapping))
+                if (!reaches(&access->location, mapping))
                         return false;
                 base = interval_end(&mapping->range);
         }

@@ -78,7 +78,10 @@ static CUresult fill(const char *call, CUdeviceptr to, const unsigned char patte
                 r = lookup_usable_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
-        if (n_bytes)
+        /* What a graph uses is looked at when it runs. */
+        if (!stream_is_captured(stream))
+                r = span_check(to, n_bytes, stream->context->device, SPAN_WRITE);
+        if (n_bytes && r == CUDA_SUCCESS)
                 r = fill_submit(stream, to, pattern, n_bytes, &end);
         if (n_bytes && r == CUDA_SUCCESS) {
                 if (waiting == FILL_WAIT) {

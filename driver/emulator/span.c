@@ -67,3 +67,17 @@ void span_release(struct span *span)
 {
         span->mapping = mapping_unref(span->mapping);
 }
+
+CUresult span_check(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use)
+{
+        while (n_bytes) {
+                struct span span;
+
+                if (span_acquire(address, n_bytes, device, use, &span) != CUDA_SUCCESS)
+                        return CUDA_ERROR_INVALID_VALUE;
+                address += span.n_bytes;
+                n_bytes -= span.n_bytes;
+                span_release(&span);
+        }
+        return CUDA_SUCCESS;
+}

@@ -20,3 +20,7 @@ CUresult span_acquire(uint64_t address, uint64_t n_bytes, unsigned device, enum 
                       struct span *ret_span);
 
 void span_release(struct span *span);
+
+/* CUDA_ERROR_INVALID_VALUE: the device may not use all of the range so at present, for which calls look
+ * before they enqueue anything. */
+CUresult span_check(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use);

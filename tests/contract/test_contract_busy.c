@@ -103,23 +103,6 @@ START_TEST(a_destroyed_contexts_events_say_so)
 }
 END_TEST
 
-/* In which of two words is not relied on. */
-START_TEST(a_destroyed_context_does_not_become_current)
-{
-        CUcontext primary = contract_context(), created, current;
-        CUresult result;
-
-        ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
-        ck_ok(cu.cuCtxDestroy(created));
-        ck_ok(cu.cuCtxSetCurrent(primary));
-        result = cu.cuCtxSetCurrent(created);
-        ck_assert(result == CUDA_ERROR_INVALID_CONTEXT ||
-                  result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-        ck_ok(cu.cuCtxGetCurrent(&current));
-        ck_assert_ptr_eq(current, primary);
-}
-END_TEST
-
 int main(void)
 {
         Suite *suite = suite_create("busy");
@@ -130,6 +113,5 @@ int main(void)
                             0, ARRAY_SIZE(calls));
         tcase_add_test(tcase, work_on_what_was_unmapped_spoils_the_context);
         tcase_add_test(tcase, a_destroyed_contexts_events_say_so);
-        tcase_add_test(tcase, a_destroyed_context_does_not_become_current);
         return contract_main(suite);
 }

@@ -74,6 +74,17 @@ START_TEST(it_cannot_be_shared)
 }
 END_TEST
 
+/* Also of devices that could. */
+START_TEST(another_device_does_not_reach_it)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+
+        ck_assert_int_eq(gpumem_enable_peer(client, 0, 1), GPUMEM_E_UNSUPPORTED);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        ck_assert_msg(strstr(refusal.text, "CUDA IPC handles"), "%s", refusal.text);
+}
+END_TEST
+
 START_TEST(it_needs_a_context_of_its_device)
 {
         ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
@@ -183,6 +194,8 @@ int main(void)
         tcase_add_checked_fixture(ours, start, stop);
         tcase_add_test(ours, it_cannot_be_shared);
         tcase_add_test(ours, it_needs_a_context_of_its_device);
+        if (machine_n_devices() > 1)
+                tcase_add_test(ours, another_device_does_not_reach_it);
         tcase_add_test(ours, a_client_that_does_not_know_it_is_told);
         if (geteuid() == 0)
                 tcase_add_test(ours, who_is_neither_user_nor_administrator_is_turned_away);

@@ -47,6 +47,24 @@ static uint64_t choose(uint64_t n_granules, enum arena_wish wish)
         return (start - START) / GRANULE;
 }
 
+START_TEST(blocks_are_found_one_after_another)
+{
+        struct arena_block first = block_at(3, 2), second = block_at(5, 1), third = block_at(9, 1);
+
+        begin(10);
+        ck_assert_ptr_null(arena_next(arena, START));
+        put(&third);
+        put(&first);
+        put(&second);
+        ck_assert_ptr_eq(arena_next(arena, START), &first);
+        ck_assert_ptr_eq(arena_next(arena, first.start), &first);
+        ck_assert_ptr_eq(arena_next(arena, first.start + GRANULE), &second);
+        ck_assert_ptr_eq(arena_next(arena, second.start + GRANULE), &third);
+        ck_assert_ptr_null(arena_next(arena, third.start + GRANULE));
+        end();
+}
+END_TEST
+
 START_TEST(the_first_block_is_at_an_end)
 {
         begin(100);
@@ -226,6 +244,7 @@ int main(void)
 
         suite_add_tcase(suite, tcase);
         tcase_set_timeout(tcase, 0);
+        tcase_add_test(tcase, blocks_are_found_one_after_another);
         tcase_add_test(tcase, the_first_block_is_at_an_end);
         tcase_add_test(tcase, apart_leaves_room_on_both_sides);
         tcase_add_test(tcase, apart_begins_at_the_start_where_nothing_stands_below);

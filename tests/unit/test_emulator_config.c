@@ -45,6 +45,7 @@ static const struct {
         {"copy_delay_us=1s", "copy_delay_us=1s", "microseconds"},
         {"reclaim_ms=99999999999", "reclaim_ms", "milliseconds"},
         {"ctx_bytes=1", "ctx_bytes=1", "multiple of 2MiB"},
+        {"peers=0", "peers=0", "1 to 16"},
         {"fail=cuMemCreate", "fail=cuMemCreate", "CALL:N:RESULT"},
         {"fail=cuMemCreate:0:2", "fail=cuMemCreate:0:2", "CALL:N:RESULT"},
         {"fail=cuMemCreate:1:2:3", "fail=cuMemCreate:1:2:3", "CALL:N:RESULT"},
@@ -289,6 +290,36 @@ START_TEST(an_import_names_the_device_as_the_process_does)
 }
 END_TEST
 
+static int can_access(int device, int peer)
+{
+        int can = -1;
+
+        ck_ok(cu.cuDeviceCanAccessPeer(&can, device, peer));
+        return can;
+}
+
+/* Physical devices 0 and 1 are peers, and 2 and 3. */
+START_TEST(devices_are_peers_in_rows)
+{
+        CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        struct contract_block block;
+
+        contract_configure("devices=4,bytes=64MiB,peers=2");
+        ck_assert_int_eq(setenv("CUDA_VISIBLE_DEVICES", "1,2,0", 1), 0);
+        contract_init();
+        ck_assert_int_eq(can_access(0, 1), 0);
+        ck_assert_int_eq(can_access(1, 2), 0);
+        ck_assert_int_eq(can_access(0, 2), 1);
+        ck_assert_int_eq(can_access(2, 0), 1);
+        block = contract_map(contract_create(2 * MIB, POSIX_FD), 2 * MIB);
+        access.location.id = 2;
+        ck_ok(cu.cuMemSetAccess(block.address, 2 * MIB, &access, 1));
+        access.location.id = 1;
+        ck_cuda(CUDA_ERROR_INVALID_VALUE, cu.cuMemSetAccess(block.address, 2 * MIB, &access, 1));
+}
+END_TEST
+
 static int64_t now_us(void)
 {
         struct timespec now;
@@ -358,5 +389,6 @@ int main(void)
         tcase_add_test(tcase, no_visible_device_is_an_error);
         tcase_add_test(tcase, a_hidden_device_s_memory_is_not_imported);
         tcase_add_test(tcase, an_import_names_the_device_as_the_process_does);
+        tcase_add_test(tcase, devices_are_peers_in_rows);
         return contract_main(suite);
 }
