@@ -156,13 +156,34 @@ static struct use *take(struct uses *uses, const void *pointer)
         return use;
 }
 
-/* There is memory for it: it was in such a table a moment ago, or the other one is as good. */
-static int put(struct uses *uses, struct use **table, struct use *use)
+/* The caller has the lock. There is memory for it, if it was in such a table a moment ago. */
+static int add_to(struct use **table, struct use *use)
 {
-        pthread_mutex_lock(&uses->lock);
         HASH_ADD_PTR(*table, pointer, use);
-        pthread_mutex_unlock(&uses->lock);
         return use->hh.tbl ? 0 : -ENOMEM;
+}
+
+static int put_back(struct uses *uses, struct use *use)
+{
+        int r;
+
+        pthread_mutex_lock(&uses->lock);
+        r = add_to(&uses->recorded, use);
+        pthread_mutex_unlock(&uses->lock);
+        return r;
+}
+
+/* It is another thread's from the moment that the lock is gone, who frees it when its work is over. */
+static int park(struct uses *uses, struct use *use)
+{
+        int r;
+
+        pthread_mutex_lock(&uses->lock);
+        r = add_to(&uses->parked, use);
+        if (!r)
+                atomic_fetch_add(&uses->n_parked, 1);
+        pthread_mutex_unlock(&uses->lock);
+        return r;
 }
 
 static void drop(struct uses *uses, const struct cuda *cuda, struct use *use)
@@ -190,13 +211,12 @@ int uses_park(struct uses *uses, const struct cuda *cuda, const void *pointer, b
                 *ret_parked = false;
                 return 0;
         }
-        if (record(use, cuda) == 0 && put(uses, &uses->parked, use) == 0) {
-                atomic_fetch_add(&uses->n_parked, 1);
+        if (record(use, cuda) == 0 && park(uses, use) == 0) {
                 *ret_parked = true;
                 return 0;
         }
         r = wait_for(use, cuda);
-        if (r && put(uses, &uses->recorded, use) == 0)
+        if (r && put_back(uses, use) == 0)
                 return r;
         drop(uses, cuda, use);
         *ret_parked = false;
@@ -211,7 +231,7 @@ int uses_wait(struct uses *uses, const struct cuda *cuda, const void *pointer)
         if (!use)
                 return 0;
         r = wait_for(use, cuda);
-        if (r && put(uses, &uses->recorded, use) == 0)
+        if (r && put_back(uses, use) == 0)
                 return r;
         drop(uses, cuda, use);
         return r;

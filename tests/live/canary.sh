@@ -28,8 +28,16 @@ starts_and_says() {
         return "$status"
 }
 
+# Other daemons of the machine have theirs: these are told by the folder in their environment.
 nothing_goes_on() {
-        ! pgrep -f "canary-of .*$build"
+        local pid bad=0
+        for pid in $(pgrep -f -- --canary-of); do
+                if grep -q "$place" "/proc/$pid/environ" 2>/dev/null; then
+                        echo "$pid goes on"
+                        bad=1
+                fi
+        done
+        return "$bad"
 }
 
 make_place 1 1GiB

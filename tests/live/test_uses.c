@@ -190,6 +190,33 @@ START_TEST(a_second_free_is_told)
 }
 END_TEST
 
+static void *use_and_free(void *unused)
+{
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        for (unsigned i = 0; i < 200; i++) {
+                void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+
+                ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
+                ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
+                if (i % 4 == 0)
+                        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        }
+        return unused;
+}
+
+/* One thread's free is ended by another one, as soon as that can see it. */
+START_TEST(frees_are_ended_by_other_threads)
+{
+        pthread_t threads[3];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(threads); i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, use_and_free, NULL), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(threads); i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        await_allocated(0);
+}
+END_TEST
+
 START_TEST(bad_calls_are_told)
 {
         void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
@@ -215,6 +242,7 @@ int main(void)
         tcase_add_test(tests, its_own_stream_is_no_other);
         tcase_add_test(tests, other_frees_wait);
         tcase_add_test(tests, a_second_free_is_told);
+        tcase_add_test(tests, frees_are_ended_by_other_threads);
         tcase_add_test(tests, bad_calls_are_told);
         suite_add_tcase(suite, tests);
         return run_suite(suite);

@@ -1,8 +1,8 @@
 /* soak INDEX SEED COUNTS: one of a few processes that want more memory than there is, for as long as they
  * run: it allocates in several streams, fills, lets other streams read, frees, checks, captures graphs and
- * runs them again, flushes, does nothing for a while. SIGTERM ends it in order. COUNTS is a file where it keeps a line of what it has
- * done; it may be killed at any time. A wrong byte ends it with a line on stderr. One thread, besides
- * the library's. */
+ * runs them again, flushes, does nothing for a while. SIGTERM ends it in order, once the file COUNTS is
+ * there, where it keeps a line of what it has done; it may be killed at any time. A wrong byte ends it
+ * with a line on stderr. One thread, besides the library's. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -325,8 +325,11 @@ int main(int argc, char **argv)
         soak.crowd.index = (unsigned)strtoul(argv[1], NULL, 10);
         soak.crowd.seed = strtoull(argv[2], NULL, 10);
         soak.crowd.random.state = crowd_tag(&soak.crowd);
+        /* Whoever sees the file may send the signal. */
+        if (signal(SIGTERM, on_term) == SIG_ERR)
+                crowd_fail(&soak.crowd, "SIGTERM: %s", strerror(errno));
         soak.counts_fd = open(argv[3], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        if (soak.counts_fd < 0 || signal(SIGTERM, on_term) == SIG_ERR)
+        if (soak.counts_fd < 0)
                 crowd_fail(&soak.crowd, "%s: %s", argv[3], strerror(errno));
         crowd_must(&soak.crowd, gpumem_connect(NULL, &soak.crowd.client), "gpumem_connect");
         open_lanes(&soak);

@@ -38,7 +38,8 @@ declare -a pids stopped
 n_started=0 n_kills=0 n_stops=0 n_ends=0 n_bad=0
 declare -a sums=(0 0 0 0 0 0 0 0 0)
 
-# start NUMBER: the streams of some lag behind, so that what is free is still used by their work.
+# start NUMBER: the streams of some lag behind, so that what is free is still used by their work. Returns
+# when it takes signals; before, SIGTERM would find a shell that has this script's traps.
 lags_us=(0 100 1000 4000)
 start() {
         n_started=$((n_started + 1))
@@ -46,6 +47,7 @@ start() {
                 "$n_started" "$seed" "$place/counts.$1" 2>>"$place/processes.log" &
         pids[$1]=$!
         stopped[$1]=0
+        wait_while_alive "${pids[$1]}" test -e "$place/counts.$1"
 }
 
 # What a process that is gone has done is added to what others have.
@@ -91,6 +93,7 @@ finish() {
         if [ "$status" -ne "$2" ]; then
                 n_bad=$((n_bad + 1))
                 echo "# process $1 ended with $status, not $2"
+                sed 's/^/# /' "$place/processes.log"
         fi
 }
 
@@ -144,7 +147,7 @@ fds_of() {
 
 # Of its memory what it does not map of files: that is the emulated device.
 kib_of() {
-        sed -n 's/^RssAnon:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$1/status"
+        sed -n 's/^RssAnon:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$1/status" 2>/dev/null || echo 0
 }
 
 declare -a first=() last=()
