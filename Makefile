@@ -2,10 +2,11 @@
 
 export JOBS ?= $(shell nproc)
 SOAK_MINUTES ?= 30
+KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test soak demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test soak kills demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -26,6 +27,9 @@ test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N 
 
 soak: build ## disturbed processes for SOAK_MINUTES=30: no wrong byte, nothing grows
 	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 60))
+
+kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte back
+	@tests/soak/deaths.sh build $(KILLS)
 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build
