@@ -38,8 +38,8 @@ static bool mend_fields(struct frame *frame)
         case code: {                                              \
                 struct message_##name *message = &frame->name;    \
                 (void)message;
-#define U32(field, rule, text) message->field = (uint32_t)mend(message->field, rule);
-#define U64(field, rule, text) message->field = mend(message->field, rule);
+#define U32(field, rule, text)     message->field = (uint32_t)mend(message->field, rule);
+#define U64(field, rule, text)     message->field = mend(message->field, rule);
 #define TEXT(field, n_bytes, text) mend_text(message->field, n_bytes);
 #define END_MESSAGE(NAME, name, n_bytes) \
         return true;                     \

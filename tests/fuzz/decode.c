@@ -18,16 +18,16 @@ static void expect_text(const char *text, size_t n_bytes)
 static void expect_texts(const struct frame *frame)
 {
         switch (frame->kind) {
-#define MESSAGE(NAME, name, code, sender, fds_min, fds_max, text)        \
-        case code: {                                                     \
-                const struct message_##name *message = &frame->name;     \
-                FUZZ_EXPECT(frame->n_fds >= (fds_min));                  \
-                FUZZ_EXPECT(frame->n_fds <= (fds_max));                  \
+#define MESSAGE(NAME, name, code, sender, fds_min, fds_max, text)    \
+        case code: {                                                 \
+                const struct message_##name *message = &frame->name; \
+                FUZZ_EXPECT(frame->n_fds >= (fds_min));              \
+                FUZZ_EXPECT(frame->n_fds <= (fds_max));              \
                 (void)message;
 #define U32(field, rule, text)
 #define U64(field, rule, text)
 #define TEXT(field, n_bytes, text) expect_text(message->field, n_bytes);
-#define END_MESSAGE(NAME, name, n_message_bytes)                                \
+#define END_MESSAGE(NAME, name, n_message_bytes)                               \
         FUZZ_EXPECT(frame->n_bytes == FRAME_HEADER_BYTES + (n_message_bytes)); \
         break;                                                                 \
         }

@@ -21,12 +21,12 @@ enum fuzz_outcome { FUZZ_REFUSED, FUZZ_TAKEN };
 extern const char fuzz_name[];
 enum fuzz_outcome fuzz_run(const uint8_t *bytes, size_t n_bytes);
 
-#define FUZZ_EXPECT(condition)                                                               \
-        do {                                                                                 \
-                if (!(condition)) {                                                          \
+#define FUZZ_EXPECT(condition)                                                                \
+        do {                                                                                  \
+                if (!(condition)) {                                                           \
                         (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-                        abort();                                                             \
-                }                                                                            \
+                        abort();                                                              \
+                }                                                                             \
         } while (0)
 
 /* The bytes as a target reads them: decisions and numbers, one after another; 0 when none are left. */
