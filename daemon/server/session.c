@@ -219,6 +219,11 @@ bool session_sees_all(const struct session *session)
         return session->peer.uid == 0 || session->peer.uid == geteuid();
 }
 
+bool session_may_rule(const struct session *session)
+{
+        return session->peer.uid == 0 || session->way == SESSION_AS_ADMIN;
+}
+
 bool session_has_client(const struct session *session)
 {
         return session->state == SESSION_READY || session->state == SESSION_LEFT ||
@@ -253,22 +258,29 @@ static void start(struct session *session, int take_fd)
         (void)uv_poll_start(&session->pidfd_poll, UV_READABLE, on_pidfd);
 }
 
-/* It is told, if it takes that at once. */
-static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
+void session_turn_away(int fd, const char *text)
 {
-        static const char text[] = "too many connections of this process or user; close some";
         struct frame frame = FRAME_NULL;
 
-        if (server_may_complain(server))
-                log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
-                            outcome < 0 ? "the daemon has no memory" : text);
         frame.error.code = GPUMEM_E_TOO_MANY;
         proto_put_text(frame.error.text, sizeof(frame.error.text), text);
         proto_seal(&frame, MESSAGE_ERROR, 0, 0);
         (void)wire_send(fd, &frame, NULL);
 }
 
-static int session_new(struct server *server, const struct peer *peer, struct session **ret_session)
+static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
+{
+        const char *text = outcome < 0 ? "the daemon has no memory for a connection"
+                                       : "too many connections of this process or user; close some";
+
+        if (server_may_complain(server))
+                log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
+                            text);
+        session_turn_away(fd, text);
+}
+
+static int session_new(struct server *server, const struct peer *peer, enum session_way way,
+                       struct session **ret_session)
 {
         struct session *session = calloc(1, sizeof(*session));
         int r;
@@ -284,6 +296,7 @@ static int session_new(struct server *server, const struct peer *peer, struct se
         }
         session->server = server;
         session->state = SESSION_HELLO;
+        session->way = way;
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
         (void)snprintf(session->program, sizeof(session->program), "?");
@@ -292,7 +305,7 @@ static int session_new(struct server *server, const struct peer *peer, struct se
         return 0;
 }
 
-void session_accept(struct server *server, int take_fd)
+void session_accept(struct server *server, int take_fd, enum session_way way)
 {
         CLEANUP(closep)
         int fd = take_fd;
@@ -304,9 +317,11 @@ void session_accept(struct server *server, int take_fd)
                 if (server_may_complain(server))
                         log_warning(
                                 "a connection was refused: its process could not be identified");
+                session_turn_away(fd, "the daemon cannot tell which process this is, or has no "
+                                      "file descriptor left");
                 return;
         }
-        r = session_new(server, &peer, &session);
+        r = session_new(server, &peer, way, &session);
         if (r) {
                 turn_away(server, &peer, fd, r);
                 peer_deinit(&peer);
