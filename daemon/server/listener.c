@@ -10,6 +10,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/server/session.h"
+#include "gpumem.h"
 #include "daemon/server/socket_file.h"
 #include "proto/address.h"
 
