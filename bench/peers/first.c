@@ -54,7 +54,7 @@ static void note(enum call call, uint64_t start)
                 uint64_t start = now_ns();             \
                 CUresult result = real.call arguments; \
                                                        \
-                note(CALL_##call, start);             \
+                note(CALL_##call, start);              \
                 return result;                         \
         }
 #include "bench/peers/first_calls.def"
