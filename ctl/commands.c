@@ -222,6 +222,14 @@ static void format_mode(char *cell, uint64_t value)
         (void)snprintf(cell, TABLE_CELL_MAX, "%s", value ? "on" : "off");
 }
 
+static void format_xid(char *cell, uint64_t value)
+{
+        if (value)
+                format_count(cell, value);
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "none");
+}
+
 static const char *device_state_text(uint64_t state)
 {
         static const char *const texts[] = {
@@ -272,13 +280,15 @@ static void fill_device_row(struct table_row *row, const struct pool_row *pool,
         format_known(row->cells[cell++], stats->device_free, format_bytes);
         format_known(row->cells[cell++], stats->device_mig, format_mode);
         format_known(row->cells[cell++], stats->device_uncorrected, format_count);
+        format_known(row->cells[cell++], stats->device_last_xid, format_xid);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
         format_driver(row->cells[cell++], stats);
 }
 
 static int print_devices_table(const struct figures *figures)
 {
-        static const char *const headings[] = {"OF", "RESERVED", "OTHERS", "FREE", "MIG", "ERRORS"};
+        static const char *const headings[] = {"OF",  "RESERVED", "OTHERS", "FREE",
+                                               "MIG", "ERRORS",   "XID"};
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
 

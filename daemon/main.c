@@ -76,8 +76,10 @@ static int serve(struct start *start, const struct cuda *cuda)
         struct server *server;
         int r;
 
-        if (start->options.canary != CANARY_OFF)
+        if (start->options.canary != CANARY_OFF) {
+                server_options.canary_library = cuda_library_name(start->options.cuda_library);
                 try_canaries(start, cuda, canaries);
+        }
         r = server_new(&server_options, &server);
         if (r)
                 return EXIT_FAILURE;

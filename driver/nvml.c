@@ -13,6 +13,8 @@
 #define CUDA_EMULATED "libcuda-emu.so"
 #define NVML_EMULATED "libnvml-emu.so"
 
+#define EVENTS_AT_ONCE 64
+
 enum need { NEED_REQUIRED, NEED_OPTIONAL };
 
 static const struct {
@@ -126,6 +128,8 @@ void nvml_report_init(struct nvml_report *report)
         report->n_free_bytes = NVML_UNKNOWN;
         report->n_uncorrected = NVML_UNKNOWN;
         report->mig = NVML_UNKNOWN;
+        report->n_xids = NVML_UNKNOWN;
+        report->last_xid = NVML_UNKNOWN;
 }
 
 static enum nvml_health health_of_result(nvmlReturn_t result)
@@ -244,6 +248,44 @@ void nvml_look(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report 
         look_at_mig(nvml, device, ret_report);
         look_at_processes(nvml, nvml->nvmlDeviceGetComputeRunningProcesses_v3, device, ret_report);
         look_at_processes(nvml, nvml->nvmlDeviceGetGraphicsRunningProcesses_v3, device, ret_report);
+}
+
+void nvml_events_open(const struct nvml *nvml, nvmlDevice_t device, struct nvml_events *ret_events)
+{
+        struct nvml_events events = {.set = NULL};
+
+        *ret_events = events;
+        if (!nvml->nvmlEventSetFree || !nvml->nvmlEventSetWait_v2 ||
+            CALL(nvml, nvmlEventSetCreate, &events.set))
+                return;
+        if (CALL(nvml, nvmlDeviceRegisterEvents, device, nvmlEventTypeXidCriticalError, events.set))
+                nvml_events_close(nvml, &events);
+        *ret_events = events;
+}
+
+void nvml_events_close(const struct nvml *nvml, struct nvml_events *events)
+{
+        if (events->set)
+                (void)CALL(nvml, nvmlEventSetFree, events->set);
+        events->set = NULL;
+}
+
+/* Of a storm of them the rest is taken at the next look. */
+void nvml_events_take(const struct nvml *nvml, struct nvml_events *events,
+                      struct nvml_report *report)
+{
+        nvmlEventData_t data;
+
+        if (!events->set)
+                return;
+        for (unsigned i = 0; i < EVENTS_AT_ONCE; i++) {
+                if (nvml->nvmlEventSetWait_v2(events->set, &data, 0))
+                        break;
+                events->n_xids++;
+                events->last_xid = data.eventData;
+        }
+        report->n_xids = events->n_xids;
+        report->last_xid = events->last_xid;
 }
 
 const char *nvml_health_text(enum nvml_health health)

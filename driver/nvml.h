@@ -52,6 +52,8 @@ struct nvml_report {
         uint64_t n_free_bytes;
         uint64_t n_uncorrected; /* memory errors since the driver was loaded; or NVML_UNKNOWN */
         uint64_t mig;           /* 0 off, 1 on, or NVML_UNKNOWN */
+        uint64_t n_xids;        /* errors that NVML has told of; or NVML_UNKNOWN */
+        uint64_t last_xid;      /* the number of the last one, 0: there was none; or NVML_UNKNOWN */
         unsigned n_processes;   /* that are listed */
         struct nvml_process processes[NVML_PROCESSES_MAX];
 };
@@ -74,6 +76,20 @@ int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYT
 /* What it says of the device now; what it does not say is unknown. */
 void nvml_look(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *ret_report);
 
+/* Errors of a device, which NVML tells of once, as they come: their numbers are called XIDs. */
+struct nvml_events {
+        nvmlEventSet_t set; /* NULL: NVML tells of none */
+        uint64_t n_xids, last_xid;
+};
+
+/* Those that come from now on. One thread. */
+void nvml_events_open(const struct nvml *nvml, nvmlDevice_t device, struct nvml_events *ret_events);
+void nvml_events_close(const struct nvml *nvml, struct nvml_events *events);
+
+/* Takes what has come, waits for nothing, and puts it into the report. */
+void nvml_events_take(const struct nvml *nvml, struct nvml_events *events,
+                      struct nvml_report *report);
+
 /* A report that knows nothing. Reports can be compared byte by byte. */
 void nvml_report_init(struct nvml_report *report);
 
@@ -84,4 +100,17 @@ const char *nvml_health_text(enum nvml_health health);
 static inline int nvml_health_is_error(enum nvml_health health)
 {
         return health >= NVML_NEEDS_RESET;
+}
+
+/* What it is after another look: an error lasts until NVML says otherwise, and one that answers no more
+ * says nothing. */
+static inline enum nvml_health nvml_health_after(enum nvml_health before, enum nvml_health seen)
+{
+        return seen == NVML_HEALTH_UNKNOWN && nvml_health_is_error(before) ? before : seen;
+}
+
+/* It was in error, and is not any more. */
+static inline int nvml_health_is_recovery(enum nvml_health before, enum nvml_health after)
+{
+        return nvml_health_is_error(before) && !nvml_health_is_error(after);
 }

@@ -19,6 +19,7 @@
 
 #define SELF    "/proc/self/exe"
 #define KILL_MS 200
+#define LOOK_MS 50
 
 enum canary_status { STATUS_CLEAN = 0, STATUS_DIRTY = 10, STATUS_UNABLE = 11 };
 
@@ -113,19 +114,24 @@ static int64_t now_ms(void)
         return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static bool has_ended(const struct canary *canary, int64_t wait_ms)
+{
+        struct pollfd end = {.fd = canary->pidfd, .events = POLLIN};
+
+        return poll(&end, 1, wait_ms > 0 ? (int)wait_ms : 0) == 1;
+}
+
 /* A process that is late is killed: one that hangs in the driver may outlive even that, so its end is
  * not waited for in vain. */
 static enum canary_outcome finish(struct canary *canary, int64_t until_ms)
 {
-        struct pollfd end = {.fd = canary->pidfd, .events = POLLIN};
-        int64_t left_ms = until_ms - now_ms();
         int status;
 
         if (!canary->pid)
                 return CANARY_UNABLE;
-        if (poll(&end, 1, left_ms > 0 ? (int)left_ms : 0) != 1) {
+        if (!has_ended(canary, until_ms - now_ms())) {
                 (void)kill(canary->pid, SIGKILL);
-                (void)poll(&end, 1, KILL_MS);
+                (void)has_ended(canary, KILL_MS);
         }
         closep(&canary->pidfd);
         if (waitpid(canary->pid, &status, WNOHANG) != canary->pid || !WIFEXITED(status))
@@ -153,6 +159,24 @@ static void say(int ordinal, enum canary_outcome outcome)
                             ordinal, CANARY_LIMIT_MS / 1000);
         else
                 log_debug("device %d: the driver clears memory", ordinal);
+}
+
+enum canary_outcome canary_try(const char *cuda_library, int ordinal,
+                               bool (*is_wanted)(void *argument), void *argument)
+{
+        int64_t until_ms = now_ms() + CANARY_LIMIT_MS;
+        enum canary_outcome outcome;
+        struct canary canary;
+
+        start(cuda_library, ordinal, &canary);
+        while (canary.pid && now_ms() < until_ms && !has_ended(&canary, LOOK_MS)) {
+                if (!is_wanted(argument))
+                        until_ms = 0;
+        }
+        outcome = finish(&canary, 0);
+        if (is_wanted(argument))
+                say(ordinal, outcome);
+        return outcome;
 }
 
 void canary_run(const char *cuda_library, int n_devices,

@@ -3,6 +3,8 @@
  * starts with canary_main; a process of its own fills, so that the next one looks at another's. */
 #pragma once
 
+#include <stdbool.h>
+
 #define CANARY_DEVICES_MAX 64
 #define CANARY_LIMIT_MS    5000
 
@@ -15,6 +17,10 @@ enum canary_outcome {
 
 /* In the process: its exit status. Before the driver is loaded. */
 int canary_main(const char *cuda_library, int ordinal);
+
+/* Runs one for a device, in a thread that may wait; one that is not wanted any more is killed. */
+enum canary_outcome canary_try(const char *cuda_library, int ordinal,
+                               bool (*is_wanted)(void *argument), void *argument);
 
 /* Runs one for each device, all at once, and waits for them; for a start, before there is a loop. Those
  * beyond CANARY_DEVICES_MAX are not run. */

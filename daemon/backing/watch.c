@@ -19,9 +19,7 @@ enum watch_state { WATCH_RUNS, WATCH_IS_TO_END, WATCH_HAS_ENDED };
 
 struct watch {
         char *library;
-        uint8_t uuid[DEVICE_UUID_BYTES];
-        void (*wake)(void *argument);
-        void *wake_argument;
+        struct watched watched;
         pthread_t thread;
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t changed;
@@ -61,7 +59,7 @@ static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_
 
         r = nvml_load(watch->library, nvml, reason);
         if (!r) {
-                r = nvml_find(nvml, watch->uuid, device);
+                r = nvml_find(nvml, watch->watched.uuid, device);
                 if (r)
                         (void)snprintf(reason, sizeof(reason),
                                        "%s knows no device with the UUID of CUDA's",
@@ -76,16 +74,38 @@ static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_
 static bool wait_for_work(struct watch *watch, uint64_t n_answered, uint64_t *ret_asked)
 {
         struct timespec end = in_ms(WATCH_INTERVAL_MS);
-        bool goes_on;
+        bool is_wanted;
         int r = 0;
 
         pthread_mutex_lock(&watch->lock);
         while (watch->state == WATCH_RUNS && watch->n_asked == n_answered && !r)
                 r = pthread_cond_timedwait(&watch->changed, &watch->lock, &end);
         *ret_asked = watch->n_asked;
-        goes_on = watch->state == WATCH_RUNS;
+        is_wanted = watch->state == WATCH_RUNS;
         pthread_mutex_unlock(&watch->lock);
-        return goes_on;
+        return is_wanted;
+}
+
+static bool goes_on(void *argument)
+{
+        struct watch *watch = argument;
+        bool runs;
+
+        pthread_mutex_lock(&watch->lock);
+        runs = watch->state == WATCH_RUNS;
+        pthread_mutex_unlock(&watch->lock);
+        return runs;
+}
+
+/* A driver that has been loaded anew, perhaps another one, has to show again that it clears memory. */
+static void try_recovered(struct watch *watch, enum nvml_health before, struct watch_report *report)
+{
+        if (!watch->watched.cuda_library || !nvml_health_is_recovery(before, report->nvml.health))
+                return;
+        log_debug("device %d: well again; whether its memory is cleared is tried",
+                  watch->watched.ordinal);
+        report->canary = canary_try(watch->watched.cuda_library, watch->watched.ordinal, goes_on,
+                                    watch);
 }
 
 static bool report_differs(const struct nvml_report *a, const struct nvml_report *b)
@@ -100,30 +120,47 @@ static void put_report(struct watch *watch, const struct watch_report *report)
 
         pthread_mutex_lock(&watch->lock);
         is_new = watch->state == WATCH_RUNS && (report->n_answered != watch->report.n_answered ||
+                                                report->canary != watch->report.canary ||
                                                 report_differs(&report->nvml, &watch->report.nvml));
         watch->report = *report;
         if (is_new)
-                watch->wake(watch->wake_argument);
+                watch->watched.wake(watch->watched.wake_argument);
         pthread_mutex_unlock(&watch->lock);
+}
+
+/* An error stays one where the next look sees nothing. */
+static void look(struct watch *watch, const struct nvml *nvml, nvmlDevice_t device,
+                 struct nvml_events *events, struct watch_report *report)
+{
+        enum nvml_health before = report->nvml.health;
+
+        nvml_look(nvml, device, &report->nvml);
+        nvml_events_take(nvml, events, &report->nvml);
+        report->nvml.health = nvml_health_after(before, report->nvml.health);
+        try_recovered(watch, before, report);
 }
 
 static void *run(void *argument)
 {
         struct watch *watch = argument;
         struct watch_report report = {.n_answered = 0};
+        struct nvml_events events = {.set = NULL};
         nvmlDevice_t device = NULL;
         struct nvml nvml;
-        bool knows_device, goes_on = true;
+        bool knows_device, is_wanted = true;
 
+        nvml_report_init(&report.nvml);
         knows_device = find_device(watch, &nvml, &device) == 0;
-        while (goes_on) {
+        if (knows_device)
+                nvml_events_open(&nvml, device, &events);
+        while (is_wanted) {
                 if (knows_device)
-                        nvml_look(&nvml, device, &report.nvml);
-                else
-                        nvml_report_init(&report.nvml);
+                        look(watch, &nvml, device, &events, &report);
                 put_report(watch, &report);
-                goes_on = wait_for_work(watch, report.n_answered, &report.n_answered);
+                is_wanted = wait_for_work(watch, report.n_answered, &report.n_answered);
         }
+        if (knows_device)
+                nvml_events_close(&nvml, &events);
         pthread_mutex_lock(&watch->lock);
         watch->state = WATCH_HAS_ENDED;
         pthread_cond_broadcast(&watch->changed);
@@ -152,8 +189,7 @@ static void watch_discard(struct watch *watch)
         free(watch);
 }
 
-int watch_new(const char *library, const uint8_t uuid[static DEVICE_UUID_BYTES],
-              void (*wake)(void *argument), void *wake_argument, struct watch **ret_watch)
+int watch_new(const char *library, const struct watched *watched, struct watch **ret_watch)
 {
         struct watch *watch = calloc(1, sizeof(*watch));
         pthread_condattr_t monotonic;
@@ -162,9 +198,7 @@ int watch_new(const char *library, const uint8_t uuid[static DEVICE_UUID_BYTES],
         if (!watch)
                 return -ENOMEM;
         watch->library = strdup(library);
-        memcpy(watch->uuid, uuid, sizeof(watch->uuid));
-        watch->wake = wake;
-        watch->wake_argument = wake_argument;
+        watch->watched = *watched;
         nvml_report_init(&watch->report.nvml);
         pthread_mutex_init(&watch->lock, NULL);
         pthread_condattr_init(&monotonic);

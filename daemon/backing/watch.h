@@ -1,6 +1,9 @@
 /* What NVML says of one device, from a thread of its own: NVML may block for as long as the driver
  * does, and then nothing but its figures is late.
  *
+ * A device that was in error and is not any more is reported well only after a canary (canary.h) has tried
+ * whether its driver clears memory.
+ *
  * The thread looks every WATCH_INTERVAL_MS, and when asked to. It calls `wake` when there is something
  * new: another report than the last, or an answer. All other functions are for the loop's thread. */
 #pragma once
@@ -8,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/backing/canary.h"
 #include "driver/nvml.h"
 
 #define WATCH_INTERVAL_MS 1000
@@ -16,13 +20,21 @@ struct watch;
 
 struct watch_report {
         struct nvml_report nvml;
-        uint64_t n_answered; /* the highest watch_ask that this is an answer to */
+        enum canary_outcome canary; /* of the last try after a recovery */
+        uint64_t n_answered;        /* the highest watch_ask that this is an answer to */
+};
+
+struct watched {
+        uint8_t uuid[DEVICE_UUID_BYTES];
+        int ordinal;
+        const char *cuda_library; /* the canary's, lasts as long as the watch; NULL: none is run */
+        void (*wake)(void *argument);
+        void *wake_argument;
 };
 
 /* Starts the thread, which loads the library of that name: copied. Without the library all reports
  * say that nothing is known, and the log says once why. */
-int watch_new(const char *library, const uint8_t uuid[static DEVICE_UUID_BYTES],
-              void (*wake)(void *argument), void *wake_argument, struct watch **ret_watch);
+int watch_new(const char *library, const struct watched *watched, struct watch **ret_watch);
 
 /* Ends the thread. One that hangs in NVML is left behind, and the watch with it. NULL is legal;
  * returns NULL. */

@@ -59,16 +59,28 @@ static void say_health(const struct server_pool *pool, enum nvml_health before)
                          name_of(pool));
 }
 
-/* An error lasts until NVML says otherwise: one that answers no more says nothing. */
-static void take_report(struct server *server, struct server_pool *pool,
-                        const struct nvml_report *report)
+static void say_xids(const struct server_pool *pool, const struct nvml_report *before)
 {
-        enum nvml_health before = pool->device.report.health;
+        const struct nvml_report *now = &pool->device.report;
+        uint64_t n_before = before->n_xids == NVML_UNKNOWN ? 0 : before->n_xids;
+
+        if (now->n_xids != NVML_UNKNOWN && now->n_xids > n_before)
+                log_warning("pool %" PRIu32 ": %s: NVML tells of an error, XID %" PRIu64,
+                            pool->row.id, name_of(pool), now->last_xid);
+}
+
+/* What has been found dirty stays so: its memory is in use. */
+static void take_report(struct server *server, struct server_pool *pool,
+                        const struct watch_report *watched)
+{
+        const struct nvml_report *report = &watched->nvml;
+        struct nvml_report before = pool->device.report;
 
         pool->device.report = *report;
-        if (report->health == NVML_HEALTH_UNKNOWN && nvml_health_is_error(before))
-                pool->device.report.health = before;
-        say_health(pool, before);
+        if (watched->canary == CANARY_DIRTY)
+                pool->device.is_dirty = true;
+        say_xids(pool, &before);
+        say_health(pool, before.health);
         standings_see_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
         if (report->mig == 1 && !pool->device.said_mig) {
                 pool->device.said_mig = true;
@@ -89,7 +101,7 @@ static void on_report(uv_async_t *async)
                 if (!pool->device.watch)
                         continue;
                 watch_read(pool->device.watch, &report);
-                take_report(server, pool, &report.nvml);
+                take_report(server, pool, &report);
                 if (report.n_answered < pool->device.n_asked)
                         continue;
                 pool->device.is_late = false;
@@ -132,7 +144,19 @@ static void on_wake(void *argument)
         (void)uv_async_send(argument);
 }
 
-int devices_open(struct server *server, const char *library)
+static int watch(struct server *server, struct server_pool *pool, const char *library,
+                 const char *canary_library)
+{
+        struct watched watched = {.ordinal = (int)pool->row.place,
+                                  .cuda_library = canary_library,
+                                  .wake = on_wake,
+                                  .wake_argument = &server->device_wake};
+
+        memcpy(watched.uuid, pool->row.uuid, sizeof(watched.uuid));
+        return watch_new(library, &watched, &pool->device.watch);
+}
+
+int devices_open(struct server *server, const char *library, const char *canary_library)
 {
         int r;
 
@@ -143,8 +167,7 @@ int devices_open(struct server *server, const char *library)
                 struct server_pool *pool = &server->pools[i];
 
                 if (pool->row.kind == GPUMEM_DEVICE && library)
-                        r = watch_new(library, pool->row.uuid, on_wake, &server->device_wake,
-                                      &pool->device.watch);
+                        r = watch(server, pool, library, canary_library);
         }
         return r;
 }
@@ -204,6 +227,8 @@ void devices_fill(const struct server_pool *pool, uint64_t reserved, struct stat
         row->device_uncorrected = report->n_uncorrected;
         row->device_mig = report->mig;
         row->device = state_of(report->health);
+        row->device_xids = report->n_xids;
+        row->device_last_xid = report->last_xid;
 }
 
 /* Who reads a name knows a user's programs: other users' are told as a sum only. */

@@ -12,8 +12,9 @@
 #include "daemon/server/core.h"
 #include "proto/proto.h"
 
-/* Starts the watches. `library` is NVML's name; a pool without a watch has unknown figures. */
-int devices_open(struct server *server, const char *library);
+/* Starts the watches. `library` is NVML's name; a pool without a watch has unknown figures. `canary_library`: see
+ * server_options. */
+int devices_open(struct server *server, const char *library, const char *canary_library);
 
 /* Lets go of what is held, and holds nothing more. */
 void devices_stop(struct server *server);

@@ -132,7 +132,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = pools_make(server, options);
         if (!r)
-                r = devices_open(server, options->nvml_library);
+                r = devices_open(server, options->nvml_library, options->canary_library);
         if (!r) {
                 server_check_rules(server, options->settings);
                 policy_set_limits(server->policy, steal_ptr(options->settings->limits),

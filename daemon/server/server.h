@@ -20,8 +20,9 @@ struct server_options {
         gid_t group;                         /* may connect; SOCKET_FILE_OWN_GROUP: the process's */
         const struct cuda *cuda;             /* outlives the server */
         const enum canary_outcome *canaries; /* of CANARY_DEVICES_MAX devices, by ordinal */
-        const char *nvml_library;            /* NULL: devices are not watched */
-        struct settings *settings;           /* the limits are taken out of it, the rest is read */
+        const char *canary_library; /* the driver's, for further tries; NULL: there are none */
+        const char *nvml_library;   /* NULL: devices are not watched */
+        struct settings *settings;  /* the limits are taken out of it, the rest is read */
         /* SIGHUP came; NULL: it is ignored. On the loop. */
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;

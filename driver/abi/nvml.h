@@ -12,6 +12,7 @@ typedef struct nvmlDevice_st *nvmlDevice_t;
 #define NVML_ERROR_NO_PERMISSION     4
 #define NVML_ERROR_NOT_FOUND         6
 #define NVML_ERROR_INSUFFICIENT_SIZE 7
+#define NVML_ERROR_TIMEOUT           10
 #define NVML_ERROR_GPU_IS_LOST       15
 #define NVML_ERROR_RESET_REQUIRED    16
 #define NVML_ERROR_UNKNOWN           999
@@ -46,6 +47,18 @@ typedef struct {
 #define NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET 4
 
 #define NVML_VALUE_TYPE_UNSIGNED_INT 1
+
+typedef struct nvmlEventSet_st *nvmlEventSet_t;
+
+#define nvmlEventTypeXidCriticalError 0x8LL
+
+typedef struct {
+        nvmlDevice_t device;
+        unsigned long long eventType;
+        unsigned long long eventData;
+        unsigned int gpuInstanceId;
+        unsigned int computeInstanceId;
+} nvmlEventData_t;
 
 typedef struct {
         unsigned int fieldId;
@@ -83,3 +96,8 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrRo
                                        unsigned int *failureOccurred);
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
                                       nvmlFieldValue_t *values);
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set);
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes,
+                                      nvmlEventSet_t set);
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeoutms);
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set);

@@ -57,6 +57,9 @@ static int layout_make(int fd, const struct config *config, struct layout *ret_l
         return 0;
 }
 
+/* A file that makes the machine dirty for processes that start from then on; for tests. */
+#define DIRTY_NAME "dirty"
+
 static int layout_check(const struct layout *layout, const struct config *config, char *reason)
 {
         char theirs[SIZE_TEXT_MAX], ours[SIZE_TEXT_MAX];
@@ -91,7 +94,8 @@ static int stores_init(struct directory *directory, const struct config *config,
                 (void)snprintf(name, sizeof(name), "device-%u", i);
                 r = store_init(&directory->devices[i], directory->fd, name, config->device_bytes,
                                config->reclaim_ms);
-                directory->devices[i].is_dirty = config->is_dirty;
+                directory->devices[i].is_dirty = config->is_dirty ||
+                                                 faccessat(directory->fd, DIRTY_NAME, F_OK, 0) == 0;
         }
         if (!r)
                 r = store_init(&directory->host, directory->fd, "host", host_bytes(),

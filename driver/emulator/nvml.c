@@ -76,6 +76,8 @@ NVML_API const char *nvmlErrorString(nvmlReturn_t result)
                 return "Not Found";
         case NVML_ERROR_INSUFFICIENT_SIZE:
                 return "Insufficient Size";
+        case NVML_ERROR_TIMEOUT:
+                return "Timeout";
         case NVML_ERROR_GPU_IS_LOST:
                 return "GPU is lost";
         case NVML_ERROR_RESET_REQUIRED:
@@ -91,6 +93,12 @@ static nvmlReturn_t state_check(void)
                        ? NVML_SUCCESS
                        : NVML_ERROR_UNINITIALIZED;
 }
+
+/* Of one device. */
+struct nvmlEventSet_st {
+        nvmlDevice_t device; /* NULL: none has been registered */
+        uint64_t seen;       /* what its state said of errors */
+};
 
 /* Every call for a device begins so. */
 static nvmlReturn_t device_enter(nvmlDevice_t device, struct nvml_state *ret_state)
@@ -258,5 +266,69 @@ NVML_API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCo
                 values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
                 values[i].value.uiVal = (unsigned)state.recovery;
         }
+        return NVML_SUCCESS;
+}
+
+NVML_API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+        nvmlReturn_t result = state_check();
+
+        if (result != NVML_SUCCESS)
+                return result;
+        if (!set)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        *set = calloc(1, sizeof(**set));
+        return *set ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
+}
+
+NVML_API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes,
+                                               nvmlEventSet_t set)
+{
+        struct nvml_state state;
+        nvmlReturn_t result = device_enter(device, &state);
+
+        if (result != NVML_SUCCESS)
+                return result;
+        if (!set || set->device)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (eventTypes != nvmlEventTypeXidCriticalError)
+                return NVML_ERROR_NOT_SUPPORTED;
+        set->device = device;
+        set->seen = state.xid;
+        return NVML_SUCCESS;
+}
+
+/* Nobody here waits for one. */
+NVML_API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data,
+                                          unsigned int timeoutms)
+{
+        struct nvml_state state;
+        nvmlReturn_t result = state_check();
+
+        if (result != NVML_SUCCESS)
+                return result;
+        if (!set || !data || timeoutms)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (!set->device)
+                return NVML_ERROR_TIMEOUT;
+        nvml_state_read(machine.directory.fd, set->device->index, &state);
+        if (state.xid == set->seen)
+                return NVML_ERROR_TIMEOUT;
+        set->seen = state.xid;
+        if (!state.xid)
+                return NVML_ERROR_TIMEOUT;
+        *data = (nvmlEventData_t){.device = set->device,
+                                  .eventType = nvmlEventTypeXidCriticalError,
+                                  .eventData = state.xid,
+                                  .gpuInstanceId = UINT32_MAX,
+                                  .computeInstanceId = UINT32_MAX};
+        return NVML_SUCCESS;
+}
+
+NVML_API nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
+{
+        if (!set)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        free(set);
         return NVML_SUCCESS;
 }

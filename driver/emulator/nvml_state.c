@@ -24,6 +24,7 @@ static const struct {
         {"remapped", offsetof(struct nvml_state, remapped)},
         {"recovery", offsetof(struct nvml_state, recovery)},
         {"result", offsetof(struct nvml_state, result)},
+        {"xid", offsetof(struct nvml_state, xid)},
         {"hang", offsetof(struct nvml_state, hang)},
 };
 

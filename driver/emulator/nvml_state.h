@@ -7,6 +7,7 @@
  * "remapped=DEVICE:N"          1: rows wait for a reset to be replaced
  * "recovery=DEVICE:ACTION"     what NVML_FI_DEV_GET_GPU_RECOVERY_ACTION gives
  * "result=DEVICE:RESULT"       what every call for the device gives instead of an answer
+ * "xid=DEVICE:N"               an error of that number has come, if it was another one before
  * "hang=DEVICE:1"              a call for the device does not go on before the line is gone
  *
  * What is no such line says nothing. */
@@ -20,6 +21,7 @@ struct nvml_state {
         uint64_t remapped;
         uint64_t recovery;
         uint64_t result;
+        uint64_t xid;
         uint64_t hang;
 };
 

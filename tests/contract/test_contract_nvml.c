@@ -1,4 +1,5 @@
 /* What NVML says of memory that CUDA gives, through the project's own table. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +12,9 @@
 
 /* What the driver makes for a process beside its blocks. */
 #define OWN_MAX ((size_t)16 << 20)
+
+/* That long an error may be on its way. */
+#define XID_LOOKS 500
 
 static struct nvml nvml;
 static nvmlDevice_t device;
@@ -122,6 +126,55 @@ START_TEST(the_bytes_are_billed_to_who_made_them)
 }
 END_TEST
 
+/* Its context is spoilt by work on what was unmapped. */
+static void reach_for_nothing(int socket)
+{
+        struct contract_block block;
+        struct contract_gate gate;
+        CUstream stream;
+
+        (void)contract_receive(socket, 'g');
+        (void)contract_context();
+        block = contract_map(contract_create(CONTRACT_GRANULE, CU_MEM_HANDLE_TYPE_NONE),
+                             CONTRACT_GRANULE);
+        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        contract_hold(stream, &gate);
+        ck_ok(cu.cuMemsetD8Async(block.address, 1, CONTRACT_GRANULE, stream));
+        contract_await(&gate);
+        ck_ok(cu.cuMemUnmap(block.address, CONTRACT_GRANULE));
+        contract_open(&gate);
+        ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
+        contract_send(socket, 'd', -1);
+}
+
+/* Whether it tells of a process's own fault is told as a figure: nothing relies on it. */
+START_TEST(errors_are_asked_for_without_waiting)
+{
+        struct contract_peer peer = contract_start(reach_for_nothing);
+        struct nvml_events events;
+        struct nvml_report report;
+
+        open_device();
+        nvml_events_open(&nvml, device, &events);
+        report = look();
+        ck_assert_uint_eq(report.last_xid, NVML_UNKNOWN);
+        nvml_events_take(&nvml, &events, &report);
+        ck_assert_uint_eq(report.n_xids, events.set ? 0 : NVML_UNKNOWN);
+        contract_send(peer.socket, 'g', -1);
+        (void)contract_receive(peer.socket, 'd');
+        contract_finish(&peer);
+        for (int n_looks = 0; events.set && !events.n_xids && n_looks < XID_LOOKS;) {
+                contract_pause(&n_looks);
+                nvml_events_take(&nvml, &events, &report);
+        }
+        (void)printf(
+                "# figure: NVML tells of errors: %s; of a process's illegal address: XID %" PRIu64
+                "\n",
+                events.set ? "yes" : "no", events.last_xid);
+        nvml_events_close(&nvml, &events);
+}
+END_TEST
+
 static void make_and_give(int socket)
 {
         contract_init();
@@ -175,5 +228,6 @@ int main(void)
         tcase_add_test(tcase, the_bytes_are_billed_to_who_made_them);
         tcase_add_test(tcase, what_a_dead_process_made_is_used_while_a_fd_is_held);
         tcase_add_test(tcase, who_only_imports_is_not_billed);
+        tcase_add_test(tcase, errors_are_asked_for_without_waiting);
         return contract_main(suite);
 }

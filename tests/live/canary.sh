@@ -40,6 +40,20 @@ nothing_goes_on() {
         return "$bad"
 }
 
+nvml_says() {
+        echo "$1" >"$place/devices/nvml.new"
+        mv "$place/devices/nvml.new" "$place/devices/nvml"
+}
+
+state_is() {
+        gpumemctl devices | grep -q "$1"
+}
+
+# One of this daemon's is there.
+pgrep_own() {
+        ! nothing_goes_on >/dev/null
+}
+
 make_place 1 1GiB
 used_before=$(driver_count)
 ok "memory that is cleared is nothing to speak of" starts_and_says "" "" --canary on
@@ -54,5 +68,16 @@ if is_emulated; then
                 starts_and_says "fail=cuDevicePrimaryCtxRetain:*:46" "could not be tried"
         ok "one that hangs is ended" starts_and_says "hang=cuMemCreate:1" "could not be tried"
         ok "nothing of it goes on" nothing_goes_on
+        start_daemon --canary on
+        nvml_says "recovery=0:1"
+        ok "a device is in error" wait_until 20 state_is "needs a reset"
+        echo "hang=cuMemCreate:*" >"$place/devices/faults"
+        nvml_says ""
+        ok "it is tried again when it has recovered" wait_until 20 pgrep_own
+        ok "until that is over nothing is made there, and others are answered" state_is "needs a reset"
+        rm "$place/devices/faults"
+        ok "then it is well again" wait_until 20 state_is well
+        stop_daemon
+        ok "and nothing of it goes on" nothing_goes_on
 fi
 done_testing

@@ -249,18 +249,33 @@ void daemon_kill(struct daemon *daemon)
         ck_assert_int_eq(waitpid(daemon->pid, NULL, 0), daemon->pid);
 }
 
-void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults)
+/* In its place by a rename. */
+static void tell_machine(const struct daemon *daemon, const char *name, const char *text)
 {
         char path[256], new_path[256];
         FILE *file;
 
-        (void)snprintf(path, sizeof(path), "%s/devices/faults", daemon->place);
-        (void)snprintf(new_path, sizeof(new_path), "%s/devices/faults.new", daemon->place);
+        (void)snprintf(path, sizeof(path), "%s/devices/%s", daemon->place, name);
+        (void)snprintf(new_path, sizeof(new_path), "%s/devices/%s.new", daemon->place, name);
         file = fopen(new_path, "we");
         ck_assert_ptr_nonnull(file);
-        ck_assert_int_gt(fprintf(file, "pid=%d\n%s\n", (int)pid, faults), 0);
+        ck_assert_int_ge(fputs(text, file), 0);
         ck_assert_int_eq(fclose(file), 0);
         ck_assert_int_eq(rename(new_path, path), 0);
+}
+
+void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults)
+{
+        char text[512];
+
+        ck_assert_int_lt(snprintf(text, sizeof(text), "pid=%d\n%s\n", (int)pid, faults),
+                         (int)sizeof(text));
+        tell_machine(daemon, "faults", text);
+}
+
+void daemon_nvml(const struct daemon *daemon, const char *lines)
+{
+        tell_machine(daemon, "nvml", lines);
 }
 
 static const size_t figure_offsets[] = {
@@ -368,4 +383,17 @@ void daemon_await(enum figure figure, uint64_t value)
                 sleep_ms(POLL_MS);
         }
         ck_abort_msg("a figure is %" PRIu64 ", not %" PRIu64, last, value);
+}
+
+void daemon_await_first(enum figure figure, uint64_t low, uint64_t high)
+{
+        uint64_t last = 0;
+
+        for (unsigned ms = 0; ms < PATIENCE_MS; ms += POLL_MS) {
+                last = daemon_first_figure(figure);
+                if (last >= low && last <= high)
+                        return;
+                sleep_ms(POLL_MS);
+        }
+        ck_abort_msg("a figure is %" PRIu64 ", not %" PRIu64 " to %" PRIu64, last, low, high);
 }

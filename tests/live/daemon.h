@@ -52,6 +52,9 @@ unsigned daemon_quiet_fds(const struct daemon *daemon);
  * any; see driver/emulator/fault_rules.h. */
 void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
 
+/* What the emulated NVML says from now on; see driver/emulator/nvml_state.h. */
+void daemon_nvml(const struct daemon *daemon, const char *lines);
+
 /* Bytes that the first device has, the daemon says. */
 uint64_t daemon_device_bytes(void);
 
@@ -72,8 +75,9 @@ uint64_t daemon_figure(enum figure figure);
 /* The same of the first pool only: of the first device. */
 uint64_t daemon_first_figure(enum figure figure);
 
-/* Waits up to 20 s until a figure is so. */
+/* Waits up to 20 s until a figure is so; the first pool's. */
 void daemon_await(enum figure figure, uint64_t value);
+void daemon_await_first(enum figure figure, uint64_t low, uint64_t high);
 
 /* Counts this process's open fds. */
 unsigned own_fds(void);

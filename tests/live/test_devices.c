@@ -22,7 +22,6 @@
 #define THEIRS   (512 * MIB)
 #define PIECE    (64 * MIB)
 #define TOO_MUCH (768 * MIB)
-#define LOOKS    20000
 
 /* What a context takes on a GPU, and what the driver makes for a process. */
 #define CONTEXT_MAX (1 * GIB)
@@ -131,35 +130,6 @@ static void must_say(const char *part)
         ck_assert_msg(strstr(refusal.text, part), "\"%s\" is not in: %s", part, refusal.text);
 }
 
-/* What the emulated NVML says from now on. */
-static void nvml_says(const char *line)
-{
-        char path[200], new_path[256];
-        FILE *file;
-
-        (void)snprintf(path, sizeof(path), "%s/devices/nvml", gpumemd.place);
-        (void)snprintf(new_path, sizeof(new_path), "%s.new", path);
-        file = fopen(new_path, "we");
-        ck_assert_ptr_nonnull(file);
-        ck_assert_int_ge(fputs(line, file), 0);
-        ck_assert_int_eq(fclose(file), 0);
-        ck_assert_int_eq(rename(new_path, path), 0);
-}
-
-static void await_first(enum figure figure, uint64_t low, uint64_t high)
-{
-        uint64_t last = 0;
-
-        for (unsigned i = 0; i < LOOKS; i++) {
-                last = daemon_first_figure(figure);
-                if (last >= low && last <= high)
-                        return;
-                sleep_ms(1);
-        }
-        ck_abort_msg("a figure is %ju, not %ju to %ju", (uintmax_t)last, (uintmax_t)low,
-                     (uintmax_t)high);
-}
-
 START_TEST(what_others_use_is_a_figure)
 {
         struct eater eater;
@@ -167,19 +137,19 @@ START_TEST(what_others_use_is_a_figure)
         void *pointer;
 
         start(NULL);
-        await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WORN);
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WORN);
         before = daemon_first_figure(FIGURE_device_others);
         free_before = daemon_first_figure(FIGURE_device_free);
         eater_start(&eater);
-        await_first(FIGURE_device_others, before + THEIRS, before + THEIRS + CONTEXT_MAX);
-        await_first(FIGURE_device_free, 0, free_before - THEIRS);
+        daemon_await_first(FIGURE_device_others, before + THEIRS, before + THEIRS + CONTEXT_MAX);
+        daemon_await_first(FIGURE_device_free, 0, free_before - THEIRS);
         connect_as(geteuid());
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);
-        await_first(FIGURE_device_free, 0, free_before - THEIRS - PIECE);
+        daemon_await_first(FIGURE_device_free, 0, free_before - THEIRS - PIECE);
         /* What the daemon has made is none of others'. */
-        await_first(FIGURE_device_others, before + THEIRS, before + THEIRS + CONTEXT_MAX);
+        daemon_await_first(FIGURE_device_others, before + THEIRS, before + THEIRS + CONTEXT_MAX);
         eater_end(&eater);
-        await_first(FIGURE_device_others, 0, before + CONTEXT_MAX);
+        daemon_await_first(FIGURE_device_others, 0, before + CONTEXT_MAX);
         end();
 }
 END_TEST
@@ -237,15 +207,15 @@ START_TEST(a_device_in_error_makes_no_blocks_until_it_is_well)
         start(NULL);
         connect_as(geteuid());
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);
-        nvml_says(errors[_i].line);
-        await_first(FIGURE_device, errors[_i].state, errors[_i].state);
+        daemon_nvml(&gpumemd, errors[_i].line);
+        daemon_await_first(FIGURE_device, errors[_i].state, errors[_i].state);
         ck_assert_int_eq(alloc(2 * PIECE, &other), GPUMEM_E_DRIVER);
         must_say("the device is in error, NVML says: ");
         must_say(errors[_i].text);
         /* What there is stays of use. */
         ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
-        nvml_says("");
-        await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
+        daemon_nvml(&gpumemd, "");
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
         ck_assert_int_eq(alloc(2 * PIECE, &other), 0);
         end();
 }
@@ -257,11 +227,30 @@ START_TEST(a_worn_device_goes_on)
 
         start(NULL);
         connect_as(geteuid());
-        nvml_says("remapped=0:1\nuncorrected=0:3\nmig=0:1\nnonsense\n");
-        await_first(FIGURE_device, PROTO_DEVICE_WORN, PROTO_DEVICE_WORN);
-        await_first(FIGURE_device_uncorrected, 3, 3);
-        await_first(FIGURE_device_mig, 1, 1);
+        daemon_nvml(&gpumemd, "remapped=0:1\nuncorrected=0:3\nmig=0:1\nnonsense\n");
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_WORN, PROTO_DEVICE_WORN);
+        daemon_await_first(FIGURE_device_uncorrected, 3, 3);
+        daemon_await_first(FIGURE_device_mig, 1, 1);
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        end();
+}
+END_TEST
+
+START_TEST(errors_are_told_as_they_come)
+{
+        start(NULL);
+        connect_as(geteuid());
+        daemon_await_first(FIGURE_device_xids, 0, 0);
+        daemon_await_first(FIGURE_device_last_xid, 0, 0);
+        daemon_nvml(&gpumemd, "xid=0:79\n");
+        daemon_await_first(FIGURE_device_last_xid, 79, 79);
+        daemon_nvml(&gpumemd, "xid=0:31\n");
+        daemon_await_first(FIGURE_device_last_xid, 31, 31);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_device_xids), 2);
+        /* That of another device is nothing here. */
+        daemon_nvml(&gpumemd, "xid=0:31\nxid=1:48\nuncorrected=0:1\n");
+        daemon_await_first(FIGURE_device_uncorrected, 1, 1);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_device_xids), 2);
         end();
 }
 END_TEST
@@ -272,8 +261,8 @@ START_TEST(one_that_hangs_stops_nobody)
 
         start(NULL);
         connect_as(geteuid());
-        await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
-        nvml_says("hang=0:1\n");
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
+        daemon_nvml(&gpumemd, "hang=0:1\n");
         daemon_fault(&gpumemd, gpumemd.pid, "fail=cuMemCreate:*:2");
         for (unsigned i = 0; i < 3; i++)
                 ck_assert_int_eq(alloc(PIECE, &pointer), GPUMEM_E_DEVICE_FULL);
@@ -294,6 +283,7 @@ START_TEST(without_nvml_all_else_works)
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_free), PROTO_FIGURE_UNKNOWN);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_others), PROTO_FIGURE_UNKNOWN);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_mig), PROTO_FIGURE_UNKNOWN);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_device_last_xid), PROTO_FIGURE_UNKNOWN);
         end();
 }
 END_TEST
@@ -311,6 +301,7 @@ int main(void)
                 tcase_add_loop_test(tests, a_device_in_error_makes_no_blocks_until_it_is_well, 0,
                                     (int)ARRAY_SIZE(errors));
                 tcase_add_test(tests, a_worn_device_goes_on);
+                tcase_add_test(tests, errors_are_told_as_they_come);
                 tcase_add_test(tests, one_that_hangs_stops_nobody);
         }
         if (machine_is_emulated() && geteuid() == 0)

@@ -1,5 +1,6 @@
 /* Where memory comes with its last owner's bytes, as the try at the start has shown, one user is served
  * and no other. On the emulated driver, and for root: it takes two users. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -73,6 +74,36 @@ START_TEST(one_user_is_served_where_memory_is_not_cleared)
 }
 END_TEST
 
+/* The driver is another one after that, as far as anybody knows. `dirty`: it clears nothing any more. */
+static void recover(int is_dirty)
+{
+        char path[256];
+
+        daemon_nvml(&gpumemd, "recovery=0:1\n");
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_NEEDS_RESET, PROTO_DEVICE_NEEDS_RESET);
+        (void)snprintf(path, sizeof(path), "%s/devices/dirty", gpumemd.place);
+        if (is_dirty)
+                ck_assert_int_eq(close(creat(path, 0644)), 0);
+        daemon_nvml(&gpumemd, "");
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
+}
+
+START_TEST(it_is_tried_again_when_a_device_has_recovered)
+{
+        char text[512];
+
+        start("devices=1,bytes=1GiB");
+        recover(0);
+        ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), 0);
+        ck_assert_int_eq(alloc_as(getuid(), GPUMEM_DEVICE, text), 0);
+        recover(1);
+        ck_assert_int_eq(alloc_as(getuid(), GPUMEM_DEVICE, text), 0);
+        ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), GPUMEM_E_DENIED);
+        ck_assert_msg(strstr(text, "one user only is served there, and it is another"), "%s", text);
+        end();
+}
+END_TEST
+
 START_TEST(all_are_served_where_it_is)
 {
         char text[512];
@@ -92,8 +123,10 @@ int main(void)
         tcase_set_timeout(tests, 60);
         if (geteuid() == 0) {
                 tcase_add_test(tests, all_are_served_where_it_is);
-                if (machine_is_emulated())
+                if (machine_is_emulated()) {
                         tcase_add_test(tests, one_user_is_served_where_memory_is_not_cleared);
+                        tcase_add_test(tests, it_is_tried_again_when_a_device_has_recovered);
+                }
         } else {
                 (void)puts("# left out: tests of two users: they need root");
         }
