@@ -17,6 +17,9 @@
 #define NOINLINE __attribute__((noinline))
 #define COLD     __attribute__((cold, noinline))
 
+/* One body, of which each caller gets what its constants leave. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 #define PRINTF_LIKE(format_index, first_index) \

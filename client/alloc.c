@@ -202,8 +202,8 @@ static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *
         return r;
 }
 
-static int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
-                      void **ret_pointer)
+static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
+                               void **ret_pointer)
 {
         struct gpumem_request ours;
         int r;

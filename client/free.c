@@ -27,7 +27,7 @@ static int look_at_stream(struct gpumem_client *client, void *stream, struct str
                                          : r;
 }
 
-static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+static COLD void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
@@ -39,7 +39,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
 }
 
 /* No work says when a graph's memory is idle; but the graph may be gone. */
-static void look_at_captured(struct pool *pool)
+static COLD void look_at_captured(struct pool *pool)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(pool->memory.cuda);
@@ -65,8 +65,8 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *o
         return 0;
 }
 
-static int free_or_park(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
-                        void *const *own_stream)
+static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *heap,
+                             const void *pointer, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
@@ -207,6 +207,20 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         return r ? r : free_in_turn(client, heap, pointer, is_own ? &stream : NULL);
 }
 
+/* Most frees end here: of device memory, in the order of its own stream, which no other one uses. Whatever
+ * else it may be, the longer way finds out anew. */
+static int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
+{
+        struct stream_heap *heap = heap_of(client, pointer);
+        struct stream_mark mark;
+
+        if (!heap || heap->pool->memory.kind != GPUMEM_DEVICE || !heap->key.context ||
+            !uses_are_none(&client->uses) || !parked_are_none(&client->parked) ||
+            look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
+                return GPUMEM_E_REFUSED;
+        return free_in(heap, pointer, &stream);
+}
+
 /* Its mapping goes with it. */
 static int free_shared_in_order(struct gpumem_client *client, const void *pointer, void *stream)
 {
@@ -219,9 +233,21 @@ static int free_shared_in_order(struct gpumem_client *client, const void *pointe
         return r ? r : client_free_shared(client, pointer, stream);
 }
 
-int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
+static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void *stream)
 {
         struct stream_heap *heap;
+
+        if (!parked_are_none(&client->parked))
+                unpark(client, stream);
+        if (client_has_parked(client, pointer))
+                return GPUMEM_E_NOT_OURS;
+        heap = heap_of(client, pointer);
+        return heap ? free_in_order(client, heap, pointer, stream)
+                    : free_shared_in_order(client, pointer, stream);
+}
+
+int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
+{
         int r;
 
         if (!pointer)
@@ -229,15 +255,9 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
-        if (!parked_are_none(&client->parked))
-                unpark(client, stream);
-        heap = heap_of(client, pointer);
-        if (client_has_parked(client, pointer))
-                r = GPUMEM_E_NOT_OURS;
-        else if (heap)
-                r = free_in_order(client, heap, pointer, stream);
-        else
-                r = free_shared_in_order(client, pointer, stream);
+        r = free_hit(client, pointer, stream);
+        if (r == GPUMEM_E_REFUSED)
+                r = free_miss(client, pointer, stream);
         if (record_is_on() && !r)
                 record_free(pointer);
         events_tell(&client->events);

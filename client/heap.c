@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "client/heap_blocks.h"
 #include "gpumem.h"
 
@@ -71,7 +72,8 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
 }
 
 /* Ends the entry of the allocation that starts there; its piece, or 0: there is none. */
-static uint32_t find_given(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+static ALWAYS_INLINE uint32_t find_given(struct heap *heap, uint64_t address,
+                                         struct heap_freed *ret_freed)
 {
         const struct piece *piece;
         uint32_t index;
@@ -88,7 +90,7 @@ static uint32_t find_given(struct heap *heap, uint64_t address, struct heap_free
         return index;
 }
 
-static void give(struct heap *heap, uint32_t index, struct heap_freed *freed)
+static ALWAYS_INLINE void give(struct heap *heap, uint32_t index, struct heap_freed *freed)
 {
         index = holes_give(&heap->holes, index);
         freed->n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
@@ -111,30 +113,31 @@ static void date(const struct heap *heap, uint64_t address, uint64_t n_bytes)
 
 /* Blocks are dated before the hole is made: nothing in that waits for the records of blocks, which come
  * from memory meanwhile. */
-int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
+                             struct heap_freed *ret_freed)
 {
         struct heap_freed freed;
         uint32_t index = find_given(heap, address, &freed);
 
         if (!index)
                 return GPUMEM_E_NOT_OURS;
-        date(heap, address, freed.n_allocated_bytes);
+        if (!is_idle) {
+                date(heap, address, freed.n_allocated_bytes);
+                heap->n_freed_bytes += freed.n_allocated_bytes;
+        }
         give(heap, index, &freed);
-        heap->n_freed_bytes += freed.n_allocated_bytes;
         *ret_freed = freed;
         return 0;
 }
 
+int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+{
+        return end(heap, address, false, ret_freed);
+}
+
 int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        struct heap_freed freed;
-        uint32_t index = find_given(heap, address, &freed);
-
-        if (!index)
-                return GPUMEM_E_NOT_OURS;
-        give(heap, index, &freed);
-        *ret_freed = freed;
-        return 0;
+        return end(heap, address, true, ret_freed);
 }
 
 uint64_t heap_new_epoch(struct heap *heap)

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "client/arena.h"
 #include "client/holes.h"
 #include "client/lock.h"
@@ -115,7 +116,7 @@ int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 
 /* The same when no work uses the allocation any more. What was enqueued for those that had the memory
  * before it may still do: it is as idle as it was then. */
-int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
+NOINLINE int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
 /* What was freed before can be told from what will be. Returns the epoch that ended. */
 uint64_t heap_new_epoch(struct heap *heap);

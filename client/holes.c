@@ -1,5 +1,6 @@
 #include "client/holes.h"
 
+#include "base/err.h"
 #include "client/holes_index.h"
 
 /* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
@@ -76,9 +77,10 @@ static void drop_piece(struct holes *holes, uint32_t index)
         holes->n_unused++;
 }
 
-/* A piece between two others. */
-static uint32_t insert(struct holes *holes, enum piece_state state, uint32_t start,
-                       uint32_t n_units, uint32_t before, uint32_t after)
+/* A piece between two others. Beyond an edge is index 0, which is nobody's: what is written there is never
+ * read. */
+static ALWAYS_INLINE uint32_t insert(struct holes *holes, enum piece_state state, uint32_t start,
+                                     uint32_t n_units, uint32_t before, uint32_t after)
 {
         uint32_t index = new_piece(holes);
 
@@ -87,10 +89,8 @@ static uint32_t insert(struct holes *holes, enum piece_state state, uint32_t sta
                                                  .before = before,
                                                  .after = after,
                                                  .state = state};
-        if (before)
-                holes_at(holes, before)->after = index;
-        if (after)
-                holes_at(holes, after)->before = index;
+        holes_at(holes, before)->after = index;
+        holes_at(holes, after)->before = index;
         return index;
 }
 
@@ -99,10 +99,8 @@ static void take_out(struct holes *holes, uint32_t index)
 {
         const struct piece *piece = holes_at(holes, index);
 
-        if (piece->before)
-                holes_at(holes, piece->before)->after = piece->after;
-        if (piece->after)
-                holes_at(holes, piece->after)->before = piece->before;
+        holes_at(holes, piece->before)->after = piece->after;
+        holes_at(holes, piece->after)->before = piece->before;
         drop_piece(holes, index);
 }
 
@@ -168,22 +166,6 @@ struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start
         return made;
 }
 
-/* A hole keeps its place in the list of its class, as that of a large one mostly stays the same. */
-static void resize_hole(struct holes *holes, uint32_t index, uint32_t n_units)
-{
-        struct piece *piece = holes_at(holes, index);
-
-        if (holes_class(piece->n_units) == holes_class(n_units)) {
-                holes->n_units += (uint64_t)n_units - piece->n_units;
-                piece->n_units = n_units;
-                holes_moved(holes, index);
-                return;
-        }
-        holes_unlink(holes, index);
-        piece->n_units = n_units;
-        holes_link(holes, index);
-}
-
 uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
 {
         struct piece *piece = holes_at(holes, hole);
@@ -197,7 +179,7 @@ uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units)
         }
         taken = insert(holes, PIECE_TAKEN, piece->start, n_units, piece->before, hole);
         piece->start += n_units;
-        resize_hole(holes, hole, piece->n_units - n_units);
+        holes_resize(holes, hole, piece->n_units - n_units);
         holes->n_splits++;
         return taken;
 }
@@ -207,36 +189,50 @@ static bool is_hole(const struct holes *holes, uint32_t index)
         return holes_at(holes, index)->state == PIECE_HOLE;
 }
 
-/* A hole takes in the piece beside it, which is in no list. */
-static void take_in(struct holes *holes, uint32_t hole, uint32_t beside)
+/* The hole behind a piece goes, whose memory the piece is to take in; its units. */
+static uint32_t take_next(struct holes *holes, struct piece *piece, uint32_t index)
+{
+        uint32_t hole = piece->after, n_units = holes_at(holes, hole)->n_units;
+
+        holes_unlink(holes, hole);
+        piece->after = holes_at(holes, hole)->after;
+        holes_at(holes, piece->after)->before = index;
+        drop_piece(holes, hole);
+        holes->n_merges++;
+        return n_units;
+}
+
+/* A hole takes in the piece beside it, which is in no list, and so many units that were beside that. */
+static void take_in(struct holes *holes, uint32_t hole, uint32_t beside, uint32_t n_more_units)
 {
         struct piece *piece = holes_at(holes, hole);
         const struct piece *old = holes_at(holes, beside);
 
         if (old->start < piece->start)
                 piece->start = old->start;
-        resize_hole(holes, hole, piece->n_units + old->n_units);
+        holes_resize(holes, hole, piece->n_units + old->n_units + n_more_units);
         take_out(holes, beside);
         holes->n_merges++;
 }
 
 uint32_t holes_give(struct holes *holes, uint32_t taken)
 {
-        const struct piece *piece = holes_at(holes, taken);
-        uint32_t before = piece->before, after = piece->after, hole;
+        struct piece *piece = holes_at(holes, taken);
+        uint32_t before = piece->before, after = piece->after, n_more_units = 0;
 
         assert(piece->state == PIECE_TAKEN);
-        hole = is_hole(holes, before) ? before : is_hole(holes, after) ? after : 0;
-        if (!hole) {
-                holes_link(holes, taken);
-                return taken;
+        if (is_hole(holes, before)) {
+                if (is_hole(holes, after))
+                        n_more_units = take_next(holes, piece, taken);
+                take_in(holes, before, taken, n_more_units);
+                return before;
         }
-        take_in(holes, hole, taken);
-        if (hole == before && is_hole(holes, after)) {
-                holes_unlink(holes, after);
-                take_in(holes, hole, after);
+        if (is_hole(holes, after)) {
+                take_in(holes, after, taken, 0);
+                return after;
         }
-        return hole;
+        holes_link(holes, taken);
+        return taken;
 }
 
 void holes_tally_run(const struct holes *holes, uint32_t edge, struct holes_tally *tally)

@@ -28,6 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 #define HOLES_N_CLASSES 464
 #define HOLES_WORDS     8
 #define HOLES_LOOK      64 /* four doublings; as many as `words` has bits in one */
@@ -57,7 +59,6 @@ struct holes {
         uint64_t n_units; /* of all holes */
         uint64_t n_splits;
         uint64_t n_merges;
-        uint64_t summary;                /* bit w: words[w] is not 0 */
         uint64_t words[HOLES_WORDS + 1]; /* bit c: class c has holes; the last one is 0 */
         uint32_t heads[HOLES_N_CLASSES];
         int32_t starts
@@ -69,7 +70,7 @@ void holes_init(struct holes *holes);
 void holes_deinit(struct holes *holes);
 
 /* The next n pieces that other calls make need no memory. -ENOMEM. */
-int holes_grow(struct holes *holes, uint32_t n);
+COLD int holes_grow(struct holes *holes, uint32_t n);
 
 static inline int holes_reserve(struct holes *holes, uint32_t n)
 {

@@ -5,17 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define STEPS 16
-
-unsigned holes_class(uint32_t n_units)
-{
-        unsigned exponent;
-
-        if (n_units < STEPS)
-                return n_units;
-        exponent = 31u - (unsigned)__builtin_clz(n_units);
-        return (exponent - 3) * STEPS + ((n_units >> (exponent - 4)) & (STEPS - 1));
-}
+#include "base/err.h"
 
 /* Where there is no hole its start is behind all others: that of index 0. */
 void holes_open_index(struct holes *holes)
@@ -29,74 +19,80 @@ void holes_open_index(struct holes *holes)
 static int next_class(const struct holes *holes, unsigned from)
 {
         unsigned word = from / 64;
-        uint64_t bits, above;
+        uint64_t bits = holes->words[word] & (~UINT64_C(0) << (from % 64));
 
-        if (from >= HOLES_N_CLASSES)
-                return -1;
-        bits = holes->words[word] & (~UINT64_C(0) << (from % 64));
-        if (!bits) {
-                above = holes->summary & (~UINT64_C(0) << (word + 1));
-                if (!above)
-                        return -1;
-                word = (unsigned)__builtin_ctzll(above);
+        while (!bits && ++word < HOLES_WORDS)
                 bits = holes->words[word];
-        }
-        return (int)(word * 64 + (unsigned)__builtin_ctzll(bits));
+        return bits ? (int)(word * 64 + (unsigned)__builtin_ctzll(bits)) : -1;
 }
 
 /* Which of the two places is the hole's nobody foresees: it is computed, without a branch. */
-void holes_link(struct holes *holes, uint32_t index)
+static ALWAYS_INLINE void put_in(struct holes *holes, uint32_t index, unsigned class)
 {
         struct piece *piece = holes_at(holes, index);
-        unsigned class = holes_class(piece->n_units);
         int32_t start = holes_order(piece->start), first = holes->starts[class];
         uint32_t head = holes->heads[class] & -(uint32_t)(first < start);
         uint32_t *places[] = {&holes->heads[class], &holes_at(holes, head)->next};
         uint32_t *place = places[head != 0];
 
-        piece->state = PIECE_HOLE;
         holes->words[class / 64] |= UINT64_C(1) << (class % 64);
-        holes->summary |= UINT64_C(1) << (class / 64);
         holes->starts[class] = first < start ? first : start;
         piece->previous = head;
         piece->next = *place;
         /* Index 0 is nobody's: what is written there is never read. */
         holes_at(holes, *place)->previous = index;
         *place = index;
+}
+
+static ALWAYS_INLINE void take_from(struct holes *holes, const struct piece *piece, unsigned class)
+{
+        struct piece *next = holes_at(holes, piece->next);
+
+        assert(piece->state == PIECE_HOLE);
+        next->previous = piece->previous;
+        if (piece->previous) {
+                holes_at(holes, piece->previous)->next = piece->next;
+                return;
+        }
+        holes->heads[class] = piece->next;
+        holes->starts[class] = holes_order(next->start);
+        if (!piece->next)
+                holes->words[class / 64] &= ~(UINT64_C(1) << (class % 64));
+}
+
+void holes_link(struct holes *holes, uint32_t index)
+{
+        struct piece *piece = holes_at(holes, index);
+
+        piece->state = PIECE_HOLE;
+        put_in(holes, index, holes_class(piece->n_units));
         holes->n_holes++;
         holes->n_units += piece->n_units;
 }
 
 void holes_unlink(struct holes *holes, uint32_t index)
 {
-        struct piece *piece = holes_at(holes, index), *next;
-        unsigned class;
-
-        assert(piece->state == PIECE_HOLE);
-        holes->n_holes--;
-        holes->n_units -= piece->n_units;
-        next = holes_at(holes, piece->next);
-        next->previous = piece->previous;
-        if (piece->previous) {
-                holes_at(holes, piece->previous)->next = piece->next;
-                return;
-        }
-        class = holes_class(piece->n_units);
-        holes->heads[class] = piece->next;
-        holes->starts[class] = holes_order(next->start);
-        if (piece->next)
-                return;
-        holes->words[class / 64] &= ~(UINT64_C(1) << (class % 64));
-        if (!holes->words[class / 64])
-                holes->summary &= ~(UINT64_C(1) << (class / 64));
-}
-
-void holes_moved(struct holes *holes, uint32_t index)
-{
         const struct piece *piece = holes_at(holes, index);
 
-        if (!piece->previous)
-                holes->starts[holes_class(piece->n_units)] = holes_order(piece->start);
+        take_from(holes, piece, holes_class(piece->n_units));
+        holes->n_holes--;
+        holes->n_units -= piece->n_units;
+}
+
+/* It keeps its place in the list of its class, as that of a large one mostly stays the same. */
+void holes_resize(struct holes *holes, uint32_t index, uint32_t n_units)
+{
+        struct piece *piece = holes_at(holes, index);
+        unsigned from = holes_class(piece->n_units), to = holes_class(n_units);
+
+        holes->n_units += (uint64_t)n_units - piece->n_units;
+        if (from != to)
+                take_from(holes, piece, from);
+        piece->n_units = n_units;
+        if (from != to)
+                put_in(holes, index, to);
+        else if (!piece->previous)
+                holes->starts[to] = holes_order(piece->start);
 }
 
 /* Four classes at a time, each lane for itself. */
@@ -130,21 +126,24 @@ static inline uint64_t window(const struct holes *holes, unsigned from)
  * or `class`. */
 static inline unsigned lowest_of_few(const struct holes *holes, unsigned class, int32_t start)
 {
-        unsigned lowest = class, word = (class + 1) / 64, n_left = HOLES_FEW;
+        unsigned lowest = class, word = (class + 1) / 64;
         uint64_t bits = holes->words[word] & (~UINT64_C(0) << ((class + 1) % 64));
 
-        for (;;) {
-                for (; bits && n_left; bits &= bits - 1, n_left--) {
-                        unsigned found = word * 64 + (unsigned)__builtin_ctzll(bits);
-                        int32_t at = holes->starts[found];
+        for (unsigned n_left = HOLES_FEW; n_left; n_left--, bits &= bits - 1) {
+                unsigned found;
+                int32_t at;
 
-                        lowest = at < start ? found : lowest;
-                        start = at < start ? at : start;
+                while (!bits) {
+                        if (++word == HOLES_WORDS)
+                                return lowest;
+                        bits = holes->words[word];
                 }
-                if (!n_left || ++word == HOLES_WORDS)
-                        return lowest;
-                bits = holes->words[word];
+                found = word * 64 + (unsigned)__builtin_ctzll(bits);
+                at = holes->starts[found];
+                lowest = at < start ? found : lowest;
+                start = at < start ? at : start;
         }
+        return lowest;
 }
 
 /* The same of those that have holes from `from` on, four at a time and a doubling of sizes after the other. */
@@ -154,10 +153,10 @@ static unsigned lowest_of_many(const struct holes *holes, unsigned from, uint64_
         four lowest = {start, start, start, start}, step = {4, 4, 4, 4};
         four found = {(int32_t) class, (int32_t) class, (int32_t) class, (int32_t) class};
 
-        for (; bits; bits >>= STEPS, from += STEPS) {
+        for (; bits; bits >>= HOLES_STEPS, from += HOLES_STEPS) {
                 four at = {(int32_t)from, (int32_t)from + 1, (int32_t)from + 2, (int32_t)from + 3};
 
-                for (unsigned i = 0; i < STEPS; i += 4, at += step) {
+                for (unsigned i = 0; i < HOLES_STEPS; i += 4, at += step) {
                         four starts, is_lower;
 
                         memcpy(&starts, &holes->starts[from + i], sizeof(starts));
@@ -170,11 +169,18 @@ static unsigned lowest_of_many(const struct holes *holes, unsigned from, uint64_
                                least(pair(lowest, found, 2), pair(lowest, found, 3)));
 }
 
+/* Not every processor that this is compiled for counts bits by itself. */
+#define ODD       UINT64_C(0x5555555555555555)
+#define ODD_PAIRS UINT64_C(0x3333333333333333)
+#define ODD_FOURS UINT64_C(0x0f0f0f0f0f0f0f0f)
+#define ODD_BYTES UINT64_C(0x0101010101010101)
+
 static inline bool are_few(uint64_t bits)
 {
-        for (unsigned i = 0; i < HOLES_FEW; i++)
-                bits &= bits - 1;
-        return !bits;
+        bits = (bits & ODD) + (bits >> 1 & ODD);
+        bits = (bits & ODD_PAIRS) + (bits >> 2 & ODD_PAIRS);
+        bits = (bits + (bits >> 4)) & ODD_FOURS;
+        return bits * ODD_BYTES >> 56 <= HOLES_FEW;
 }
 
 /* What was just written is not to be read in fours: a processor waits until all four are in its cache.
@@ -212,17 +218,23 @@ uint32_t holes_find(const struct holes *holes, uint32_t n_units)
         return start < INT32_MAX ? head : find_in(holes, class, n_units);
 }
 
+/* The highest class with a hole; any class where there is none. */
+static unsigned last_class(const struct holes *holes)
+{
+        unsigned word = HOLES_WORDS;
+
+        while (word && !holes->words[--word])
+                ;
+        return holes->words[word] ? word * 64 + 63u - (unsigned)__builtin_clzll(holes->words[word])
+                                  : 0;
+}
+
 uint32_t holes_largest(const struct holes *holes)
 {
         uint32_t n_largest = 0;
-        unsigned word;
+        unsigned class = last_class(holes);
 
-        if (!holes->summary)
-                return 0;
-        word = 63u - (unsigned)__builtin_clzll(holes->summary);
-        for (uint32_t i =
-                     holes->heads[word * 64 + 63u - (unsigned)__builtin_clzll(holes->words[word])];
-             i; i = holes_at(holes, i)->next) {
+        for (uint32_t i = holes->heads[class]; i; i = holes_at(holes, i)->next) {
                 if (holes_at(holes, i)->n_units > n_largest)
                         n_largest = holes_at(holes, i)->n_units;
         }
@@ -272,6 +284,5 @@ void holes_tally_index(const struct holes *holes, struct holes_tally *tally)
 {
         for (unsigned class = 0; class < HOLES_N_CLASSES; class ++)
                 tally_class(holes, class, tally);
-        for (unsigned word = 0; word < HOLES_WORDS; word++)
-                assert((holes->summary >> word & 1) == (holes->words[word] != 0));
+        assert(!holes->words[HOLES_WORDS]);
 }

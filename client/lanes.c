@@ -45,17 +45,6 @@ static uint64_t load(const _Atomic uint64_t *number)
         return atomic_load_explicit(number, memory_order_relaxed);
 }
 
-static uint64_t add(_Atomic uint64_t *number, uint64_t n, bool shared)
-{
-        uint64_t sum;
-
-        if (shared)
-                return atomic_fetch_add_explicit(number, n, memory_order_relaxed) + n;
-        sum = load(number) + n;
-        atomic_store_explicit(number, sum, memory_order_relaxed);
-        return sum;
-}
-
 static void raise_peak(_Atomic uint64_t *peak, uint64_t sum)
 {
         if (sum > load(peak))
@@ -81,7 +70,7 @@ static void spread(struct lanes *lanes, const struct board_sums *sums)
         }
 }
 
-static void pass_mark(struct lanes *lanes)
+void lanes_pass_mark(struct lanes *lanes)
 {
         struct board_sums sums;
 
@@ -91,35 +80,6 @@ static void pass_mark(struct lanes *lanes)
         raise_peak(&lanes->board->allocated_peak, sums.allocated);
         spread(lanes, &sums);
         pthread_mutex_unlock(&lanes->peaks);
-}
-
-/* Whether it is shared is asked once, not at each number. */
-static inline __attribute__((always_inline)) void count(struct lanes *lanes, struct lane *lane,
-                                                        enum lane_event event, uint64_t n_requested,
-                                                        uint64_t n_allocated, bool shared)
-{
-        struct board_lane *board = atomic_load_explicit(&lane->board, memory_order_relaxed);
-        uint64_t requested, allocated;
-
-        if (event == LANE_FREE) {
-                (void)add(&board->requested, -n_requested, shared);
-                (void)add(&board->allocated, -n_allocated, shared);
-                return;
-        }
-        (void)add(event == LANE_HIT ? &board->hits : &board->misses, 1, shared);
-        requested = add(&board->requested, n_requested, shared);
-        allocated = add(&board->allocated, n_allocated, shared);
-        if (requested > load(&lane->requested_mark) || allocated > load(&lane->allocated_mark))
-                pass_mark(lanes);
-}
-
-void lanes_count(struct lanes *lanes, struct lane *lane, enum lane_event event,
-                 uint64_t n_requested_bytes, uint64_t n_allocated_bytes)
-{
-        if (atomic_load_explicit(&lane->shared, memory_order_relaxed))
-                count(lanes, lane, event, n_requested_bytes, n_allocated_bytes, true);
-        else
-                count(lanes, lane, event, n_requested_bytes, n_allocated_bytes, false);
 }
 
 void lanes_move(struct lanes *lanes, struct board_pool *board)

@@ -8,11 +8,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 struct lock {
         _Atomic uint32_t taken;
 };
 
-void lock_wait(struct lock *lock);
+COLD void lock_wait(struct lock *lock);
 
 static inline void lock_take(struct lock *lock)
 {

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "client/blocks.h"
 #include "client/idle.h"
 #include "client/shared.h"
@@ -44,7 +45,8 @@ enum heap_runs pool_runs(const struct pool *pool)
                                                                                       : HEAP_SPLIT;
 }
 
-int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer)
+static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
+                             void **ret_pointer)
 {
         uint64_t address;
         int r = heap_alloc(heap_in(heap), n_bytes, &address);
@@ -57,6 +59,11 @@ int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, 
         return 0;
 }
 
+int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer)
+{
+        return cut(heap, n_bytes, event, ret_pointer);
+}
+
 int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t n_bytes,
              void **ret_pointer)
 {
@@ -64,7 +71,7 @@ int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t 
 
         lock_take(&heap_in(heap)->lock);
         if (heap->live && pool_has_mark(heap, mark))
-                r = pool_cut(heap, n_bytes, LANE_HIT, ret_pointer);
+                r = cut(heap, n_bytes, LANE_HIT, ret_pointer);
         lock_drop(&heap_in(heap)->lock);
         return r;
 }
@@ -97,7 +104,6 @@ struct stream_key pool_order_of(const struct stream_heap *heap, const void *poin
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
-        struct pool *pool = heap->pool;
         struct heap_freed freed;
         int r = GPUMEM_E_NOT_OURS;
 
@@ -106,13 +112,12 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
                 r = use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, &freed)
                                          : heap_free(heap_in(heap), address, &freed);
         if (!r) {
-                lanes_count(&pool->lanes, heap->lane, LANE_FREE, freed.n_requested_bytes,
-                            freed.n_allocated_bytes);
+                lanes_discount(heap->lane, freed.n_requested_bytes, freed.n_allocated_bytes);
                 looks_note_free(&heap->looks, heap_in(heap), freed.n_allocated_bytes,
                                 use == POOL_USE_OVER ? LOOKS_FREE_OVER : LOOKS_FREE_ORDERED);
                 if (looks_count_free(&heap->looks, heap_in(heap)) ||
                     (freed.n_hole_bytes >= HEAP_BLOCK_UNIT &&
-                     pool->space.budget.n_empty_max != UINT64_MAX))
+                     heap->pool->space.budget.n_empty_max != UINT64_MAX))
                         r = POOL_LOOK;
         }
         lock_drop(&heap_in(heap)->lock);
@@ -199,8 +204,7 @@ void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
 void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
 {
         pool_discount_block(pool, n_block_bytes);
-        lanes_count(&pool->lanes, lanes_own(&pool->lanes), LANE_FREE, n_requested_bytes,
-                    rounded(n_requested_bytes));
+        lanes_discount(lanes_own(&pool->lanes), n_requested_bytes, rounded(n_requested_bytes));
 }
 
 /* Takes a heap's blocks away from it, allocations in them or not. */

@@ -169,7 +169,8 @@ void pool_discount_block(struct pool *pool, uint64_t n_bytes);
 int pool_heap(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap);
 
 /* Cuts and counts. As heap_alloc. */
-int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer);
+NOINLINE int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
+                      void **ret_pointer);
 
 /* Its blocks stay where they are as long as its graphs, whatever is known of any work. */
 static inline bool pool_is_captured(const struct stream_heap *heap)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/err.h"
+
 #define FIRST_BITS 8
 #define MAX_BITS   31
 
@@ -80,21 +82,30 @@ int starts_grow(struct starts *starts)
         return 0;
 }
 
+/* An entry and those that follow it go one place on. */
+static NOINLINE void push_on(struct start *entry)
+{
+        struct start moved = *entry;
+
+        while (moved.piece) {
+                struct start next = *++entry;
+
+                *entry = moved;
+                moved = next;
+        }
+}
+
 /* Among equal places in the order of the product, so that the whole table is sorted by it. */
 void starts_add(struct starts *starts, uint32_t unit, uint32_t piece)
 {
-        struct start entry = {unit, piece};
-        uint32_t place = place_of(starts, unit);
+        struct start *entry = &starts->entries[place_of(starts, unit)];
 
         assert(piece);
-        while (starts->entries[place].piece && product(starts->entries[place].unit) < product(unit))
-                place++;
-        while (entry.piece) {
-                struct start moved = starts->entries[place];
-
-                starts->entries[place++] = entry;
-                entry = moved;
-        }
+        while (entry->piece && product(entry->unit) < product(unit))
+                entry++;
+        if (entry->piece)
+                push_on(entry);
+        *entry = (struct start){unit, piece};
         starts->n_entries++;
 }
 

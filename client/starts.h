@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
+
 struct start {
         uint32_t unit;
         uint32_t piece; /* 0: nothing here */
@@ -23,7 +25,7 @@ struct starts {
 void starts_deinit(struct starts *starts);
 
 /* Room for one more. -ENOMEM. */
-int starts_grow(struct starts *starts);
+COLD int starts_grow(struct starts *starts);
 
 static inline int starts_reserve(struct starts *starts)
 {

@@ -262,8 +262,8 @@ static void free_at(struct worker *worker, unsigned index)
         note_freed(&live, heap);
         expect(heap_free(heap, live.address, &freed) == 0);
         expect(freed.n_requested_bytes == live.n_requested_bytes);
-        lanes_count(&lanes, lane_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps], LANE_FREE,
-                    freed.n_requested_bytes, freed.n_allocated_bytes);
+        lanes_discount(lane_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps],
+                       freed.n_requested_bytes, freed.n_allocated_bytes);
         lock_drop(&heap->lock);
 }
 

@@ -19,7 +19,7 @@ static void come(struct lane *lane, uint64_t n_requested, uint64_t n_allocated)
 
 static void go(struct lane *lane, uint64_t n_requested, uint64_t n_allocated)
 {
-        lanes_count(&lanes, lane, LANE_FREE, n_requested, n_allocated);
+        lanes_discount(lane, n_requested, n_allocated);
 }
 
 static void expect(uint64_t n_requested, uint64_t n_allocated)
@@ -55,7 +55,7 @@ START_TEST(hits_and_misses_are_told_apart)
         lanes_count(&lanes, lane, LANE_MISS, 100, 512);
         lanes_count(&lanes, lane, LANE_HIT, 200, 512);
         lanes_count(&lanes, lanes_own(&lanes), LANE_HIT, 300, 512);
-        lanes_count(&lanes, lane, LANE_FREE, 100, 512);
+        lanes_discount(lane, 100, 512);
         sums = board_sum(lanes.board);
         ck_assert_uint_eq(sums.hits, 2);
         ck_assert_uint_eq(sums.misses, 1);
