@@ -39,6 +39,8 @@ static void stop(struct server *server)
         if (server->stopping)
                 return;
         server->stopping = true;
+        if (server->on_stop)
+                server->on_stop();
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -121,6 +123,8 @@ static int set_up(struct server *server, const struct server_options *options)
                 r = open_handles(server);
         if (!r)
                 r = server_open_hangup(server, options);
+        if (!r)
+                r = server_open_alive(server, options);
         if (!r)
                 r = pools_make(server, options);
         if (!r)

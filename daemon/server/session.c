@@ -254,18 +254,31 @@ static void start(struct session *session, int take_fd)
 }
 
 /* It is told, if it takes that at once. */
+static void tell_and_leave(int fd, int code, const char *text)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.error.code = (uint32_t)code;
+        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
+        proto_seal(&frame, MESSAGE_ERROR, 0, 0);
+        (void)wire_send(fd, &frame, NULL);
+}
+
 static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
 {
         static const char text[] = "too many connections of this process or user; close some";
-        struct frame frame = FRAME_NULL;
 
         if (server_may_complain(server))
                 log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
                             outcome < 0 ? "the daemon has no memory" : text);
-        frame.error.code = GPUMEM_E_TOO_MANY;
-        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
-        proto_seal(&frame, MESSAGE_ERROR, 0, 0);
-        (void)wire_send(fd, &frame, NULL);
+        tell_and_leave(fd, GPUMEM_E_TOO_MANY, text);
+}
+
+static void turn_stranger_away(struct server *server, int fd, int r)
+{
+        if (server_may_complain(server))
+                log_warning("a connection was refused: %s", peer_fault(r));
+        tell_and_leave(fd, GPUMEM_E_DENIED, peer_fault(r));
 }
 
 static int session_new(struct server *server, const struct peer *peer, struct session **ret_session)
@@ -300,10 +313,9 @@ void session_accept(struct server *server, int take_fd)
         struct session *session;
         int r;
 
-        if (peer_init(&peer, fd)) {
-                if (server_may_complain(server))
-                        log_warning(
-                                "a connection was refused: its process could not be identified");
+        r = peer_init(&peer, fd);
+        if (r) {
+                turn_stranger_away(server, fd, r);
                 return;
         }
         r = session_new(server, &peer, &session);

@@ -30,11 +30,6 @@ void context_fail(struct context *context, CUresult failure)
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-CUresult context_failure(const struct context *context)
-{
-        return __atomic_load_n(&context->failure, __ATOMIC_ACQUIRE);
-}
-
 CUresult context_current(struct context **ret_context)
 {
         struct context *context;

@@ -43,7 +43,11 @@ CUresult context_get(struct context **ret_context);
 
 /* Sticky: the first failure stays. */
 void context_fail(struct context *context, CUresult failure);
-CUresult context_failure(const struct context *context);
+
+static inline CUresult context_failure(const struct context *context)
+{
+        return __atomic_load_n(&context->failure, __ATOMIC_ACQUIRE);
+}
 
 /* Waits for everything submitted so far, and gives the context's failure. No lock held. */
 CUresult context_wait(struct context *context);

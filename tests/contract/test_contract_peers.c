@@ -110,26 +110,60 @@ START_TEST(two_devices_are_peers)
 }
 END_TEST
 
-/* Of one of them, of the other, of both: nobody needs a context for it. */
-START_TEST(access_is_each_devices_own)
+/* The device, or the second one if there is one. */
+static int last_device(void)
 {
-        CUmemGenericAllocationHandle handle;
-        CUdeviceptr first, second, third;
+        int count;
+
+        ck_ok(cu.cuDeviceGetCount(&count));
+        return count > 1 ? 1 : 0;
+}
+
+/* For the devices of a bit mask: one of them, the other one, both. Nobody needs a context for it, and whose
+ * memory it is does not matter. */
+START_TEST(memory_is_accessible_from_the_devices_that_were_named)
+{
+        unsigned devices = (unsigned)_i;
+        int last;
+        CUdeviceptr address;
 
         contract_init();
+        last = last_device();
+        address = place(contract_import(contract_export(create_on(last))));
+        if (devices == 3)
+                allow_both(address);
+        else
+                allow(address, devices == 2, BOTH);
+        for (int i = 0; i <= last; i++)
+                ck_assert_uint_eq(access_of(address, i), devices & 1u << i ? BOTH : NOTHING);
+        for (int i = 0; i <= last; i++) {
+                unsigned char byte = (unsigned char)(0x61 + i);
+
+                if (!(devices & 1u << i))
+                        continue;
+                ck_ok(cu.cuDevicePrimaryCtxRetain(&contexts[i], i));
+                use(i);
+                ck_ok(fill(address, byte));
+                ck_assert_uint_eq(contract_read(address + GRANULE - 1), byte);
+        }
+}
+END_TEST
+
+START_TEST(a_handle_is_mapped_again_for_the_other_device)
+{
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr own, others;
+
+        contexts_make();
         handle = create_on(1);
-        first = place(handle);
-        second = place(handle);
-        third = place(handle);
-        allow(first, 0, BOTH);
-        allow(second, 1, BOTH);
-        allow_both(third);
-        ck_assert_uint_eq(access_of(first, 0), BOTH);
-        ck_assert_uint_eq(access_of(first, 1), NOTHING);
-        ck_assert_uint_eq(access_of(second, 0), NOTHING);
-        ck_assert_uint_eq(access_of(second, 1), BOTH);
-        ck_assert_uint_eq(access_of(third, 0), BOTH);
-        ck_assert_uint_eq(access_of(third, 1), BOTH);
+        own = place(handle);
+        allow(own, 1, BOTH);
+        others = place(handle);
+        allow(others, 0, BOTH);
+        use(1);
+        ck_ok(fill(own, 0x6A));
+        use(0);
+        ck_assert_uint_eq(contract_read(others + GRANULE - 1), 0x6A);
 }
 END_TEST
 
@@ -361,12 +395,17 @@ START_TEST(what_is_imported_is_reached_alike)
 }
 END_TEST
 
-/* What one device cannot try is left out, and said so. */
-static void add(TCase *tcase, const TTest *test, const char *name)
+static int one_device(void)
 {
         const char *devices = getenv("GPUMEM_TEST_DEVICES");
 
-        if (devices && strcmp(devices, "1") == 0)
+        return devices && strcmp(devices, "1") == 0;
+}
+
+/* What one device cannot try is left out, and said so. */
+static void add(TCase *tcase, const TTest *test, const char *name)
+{
+        if (one_device())
                 (void)printf("# left out: %s: one device only\n", name);
         else
                 tcase_add_test(tcase, test);
@@ -381,8 +420,10 @@ int main(void)
         TCase *tcase = contract_case(suite, "peers");
 
         tcase_add_test(tcase, who_can_reach_whom_is_told);
+        tcase_add_loop_test(tcase, memory_is_accessible_from_the_devices_that_were_named, 1,
+                            one_device() ? 2 : 4);
+        ADD(a_handle_is_mapped_again_for_the_other_device);
         ADD(two_devices_are_peers);
-        ADD(access_is_each_devices_own);
         ADD(more_access_takes_none_away);
         ADD(with_access_each_works_on_the_others_memory);
         ADD(copies_go_from_device_to_device);

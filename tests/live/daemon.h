@@ -29,6 +29,10 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
 void daemon_start_configured(struct daemon *daemon, const char *emulator,
                              const char *const *options, const char *configuration);
 
+/* The same, without waiting until this process is served: perhaps it is not to be. */
+void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
+                   const char *configuration);
+
 /* SIGTERM; it must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
 
