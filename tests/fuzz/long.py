@@ -36,7 +36,7 @@ def run_slice(build, name, seconds, n_jobs):
     findings = build / 'findings'
     findings.mkdir(exist_ok=True)
     command = ['nice', '-n', '19', build / 'tests/fuzz' / f'fuzz-{name}', f'-max_total_time={seconds}',
-               '-max_len=2048', '-timeout=60', '-reload=30', f'-artifact_prefix={findings}/{name}-', folder]
+               '-max_len=600', '-timeout=60', '-reload=30', '-entropic=0', f'-artifact_prefix={findings}/{name}-', folder]
     processes = [subprocess.Popen(command, text=True, errors='replace', stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE) for _ in range(n_jobs)]
     n_runs = n_taken = 0

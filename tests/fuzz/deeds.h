@@ -1,0 +1,18 @@
+/* What processes say and do to the daemon: one deed, of which the input decides everything. */
+#pragma once
+
+#include "daemon/server/core.h"
+#include "tests/fuzz/peers.h"
+
+struct world {
+        struct input *input;
+        struct server *server;
+        unsigned n_steps;
+        unsigned n_turns;
+};
+
+void deeds_do(struct world *world);
+
+/* Bytes, mostly of a few blocks; a pool, mostly one that there is. */
+uint64_t deeds_any_bytes(struct world *world);
+uint32_t deeds_any_pool(struct world *world);

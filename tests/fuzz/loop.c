@@ -1,0 +1,291 @@
+#include "tests/fuzz/loop.h"
+
+#include "tests/fuzz/fuzz.h"
+
+#define N_HANDLES_MAX 256
+
+enum { IS_ACTIVE = 1, IS_CLOSING = 2 };
+
+static struct {
+        uv_handle_t *handles[N_HANDLES_MAX];
+        unsigned n_handles;
+        uint64_t now_ms;
+        int (*ready)(int fd, int events);
+} loop;
+
+void loop_begin(int (*ready)(int fd, int events))
+{
+        FUZZ_EXPECT(loop.n_handles == 0);
+        loop.now_ms = 1000;
+        loop.ready = ready;
+}
+
+static void add(uv_loop_t *uv, void *handle, uv_handle_type type)
+{
+        uv_handle_t *added = handle;
+
+        FUZZ_EXPECT(loop.n_handles < N_HANDLES_MAX);
+        added->loop = uv;
+        added->type = type;
+        added->flags = 0;
+        loop.handles[loop.n_handles++] = added;
+}
+
+static void start(void *handle)
+{
+        FUZZ_EXPECT(!(((uv_handle_t *)handle)->flags & IS_CLOSING));
+        ((uv_handle_t *)handle)->flags |= IS_ACTIVE;
+}
+
+static void stop(void *handle)
+{
+        ((uv_handle_t *)handle)->flags &= ~(unsigned)IS_ACTIVE;
+}
+
+int uv_loop_init(uv_loop_t *uv)
+{
+        memset(uv, 0, sizeof(*uv));
+        return 0;
+}
+
+int uv_loop_close(uv_loop_t *uv)
+{
+        (void)uv;
+        FUZZ_EXPECT(loop.n_handles == 0);
+        return 0;
+}
+
+uint64_t uv_now(const uv_loop_t *uv)
+{
+        (void)uv;
+        return loop.now_ms;
+}
+
+int uv_async_init(uv_loop_t *uv, uv_async_t *async, uv_async_cb call)
+{
+        add(uv, async, UV_ASYNC);
+        async->async_cb = call;
+        async->pending = 0;
+        start(async);
+        return 0;
+}
+
+int uv_async_send(uv_async_t *async)
+{
+        async->pending = 1;
+        return 0;
+}
+
+int uv_timer_init(uv_loop_t *uv, uv_timer_t *timer)
+{
+        add(uv, timer, UV_TIMER);
+        return 0;
+}
+
+int uv_timer_start(uv_timer_t *timer, uv_timer_cb call, uint64_t timeout, uint64_t repeat)
+{
+        FUZZ_EXPECT(repeat == 0);
+        if (timer->flags & IS_CLOSING)
+                return UV_EINVAL;
+        timer->timer_cb = call;
+        timer->timeout = loop.now_ms + timeout;
+        start(timer);
+        return 0;
+}
+
+int uv_timer_stop(uv_timer_t *timer)
+{
+        stop(timer);
+        return 0;
+}
+
+uint64_t uv_timer_get_due_in(const uv_timer_t *timer)
+{
+        return timer->timeout > loop.now_ms ? timer->timeout - loop.now_ms : 0;
+}
+
+int uv_prepare_init(uv_loop_t *uv, uv_prepare_t *prepare)
+{
+        add(uv, prepare, UV_PREPARE);
+        return 0;
+}
+
+int uv_prepare_start(uv_prepare_t *prepare, uv_prepare_cb call)
+{
+        prepare->prepare_cb = call;
+        start(prepare);
+        return 0;
+}
+
+int uv_signal_init(uv_loop_t *uv, uv_signal_t *signal)
+{
+        add(uv, signal, UV_SIGNAL);
+        return 0;
+}
+
+int uv_signal_start(uv_signal_t *signal, uv_signal_cb call, int number)
+{
+        signal->signal_cb = call;
+        signal->signum = number;
+        start(signal);
+        return 0;
+}
+
+int uv_poll_init(uv_loop_t *uv, uv_poll_t *poll, int fd)
+{
+        add(uv, poll, UV_POLL);
+        poll->io_watcher.fd = fd;
+        return 0;
+}
+
+int uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb call)
+{
+        poll->poll_cb = call;
+        poll->io_watcher.pevents = (unsigned)events;
+        start(poll);
+        return 0;
+}
+
+int uv_poll_stop(uv_poll_t *poll)
+{
+        stop(poll);
+        return 0;
+}
+
+int uv_queue_work(uv_loop_t *uv, uv_work_t *request, uv_work_cb work, uv_after_work_cb done)
+{
+        (void)uv;
+        (void)request;
+        (void)work;
+        (void)done;
+        return UV_ENOMEM;
+}
+
+int uv_is_active(const uv_handle_t *handle)
+{
+        return handle->flags & IS_ACTIVE && !(handle->flags & IS_CLOSING);
+}
+
+int uv_is_closing(const uv_handle_t *handle)
+{
+        return (handle->flags & IS_CLOSING) != 0;
+}
+
+void uv_close(uv_handle_t *handle, uv_close_cb call)
+{
+        FUZZ_EXPECT(!uv_is_closing(handle));
+        handle->close_cb = call;
+        handle->flags = IS_CLOSING;
+}
+
+void uv_walk(uv_loop_t *uv, uv_walk_cb call, void *argument)
+{
+        (void)uv;
+        for (unsigned i = 0; i < loop.n_handles; i++)
+                call(loop.handles[i], argument);
+}
+
+static bool close_one(void)
+{
+        for (unsigned i = 0; i < loop.n_handles; i++) {
+                uv_handle_t *handle = loop.handles[i];
+
+                if (!uv_is_closing(handle))
+                        continue;
+                memmove(&loop.handles[i], &loop.handles[i + 1],
+                        (--loop.n_handles - i) * sizeof(loop.handles[0]));
+                if (handle->close_cb)
+                        handle->close_cb(handle);
+                return true;
+        }
+        return false;
+}
+
+/* Only to have closed what is being closed. */
+int uv_run(uv_loop_t *uv, uv_run_mode mode)
+{
+        (void)uv;
+        (void)mode;
+        while (close_one())
+                continue;
+        return 0;
+}
+
+static bool call_timer(uv_handle_t *handle)
+{
+        uv_timer_t *timer = (uv_timer_t *)handle;
+
+        if (timer->timeout > loop.now_ms)
+                return false;
+        stop(timer);
+        timer->timer_cb(timer);
+        return true;
+}
+
+static bool call_poll(uv_handle_t *handle)
+{
+        uv_poll_t *poll = (uv_poll_t *)handle;
+        int events = loop.ready(poll->io_watcher.fd, (int)poll->io_watcher.pevents);
+
+        if (events)
+                poll->poll_cb(poll, events < 0 ? UV_EBADF : 0, events < 0 ? 0 : events);
+        return events != 0;
+}
+
+static bool call_async(uv_handle_t *handle)
+{
+        uv_async_t *async = (uv_async_t *)handle;
+
+        if (!async->pending)
+                return false;
+        async->pending = 0;
+        async->async_cb(async);
+        return true;
+}
+
+static bool call_prepare(uv_handle_t *handle)
+{
+        uv_prepare_t *prepare = (uv_prepare_t *)handle;
+
+        prepare->prepare_cb(prepare);
+        return true;
+}
+
+/* Callbacks may make handles, which have their turn the next time; none goes before it was closed. */
+static void call_all(uv_handle_type type, bool (*call)(uv_handle_t *handle))
+{
+        unsigned n = loop.n_handles;
+
+        for (unsigned i = 0; i < n; i++) {
+                if (loop.handles[i]->type == type && uv_is_active(loop.handles[i]))
+                        (void)call(loop.handles[i]);
+        }
+}
+
+void loop_turn(void)
+{
+        call_all(UV_TIMER, call_timer);
+        call_all(UV_PREPARE, call_prepare);
+        call_all(UV_POLL, call_poll);
+        call_all(UV_ASYNC, call_async);
+        while (close_one())
+                continue;
+}
+
+void loop_pass(uint64_t ms)
+{
+        loop.now_ms += ms;
+}
+
+void loop_signal(int number)
+{
+        unsigned n = loop.n_handles;
+
+        for (unsigned i = 0; i < n; i++) {
+                uv_signal_t *signal = (uv_signal_t *)loop.handles[i];
+
+                if (signal->type == UV_SIGNAL && signal->signum == number &&
+                    uv_is_active(loop.handles[i]))
+                        signal->signal_cb(signal, number);
+        }
+}

@@ -1,0 +1,224 @@
+/* The daemon's server as a whole, between processes that say and do what they like, in an order that the
+ * input decides, and a machine that fails when the input says so. Now and then the policy's books are
+ * checked from scratch; at the end nothing is charged, nothing is left. */
+#include <signal.h>
+#include <sys/queue.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "daemon/policy/check.h"
+#include "daemon/server/listener.h"
+#include "daemon/server/server.h"
+#include "daemon/server/session.h"
+#include "gpumem.h"
+#include "tests/fuzz/deeds.h"
+#include "tests/fuzz/loop.h"
+#include "tests/fuzz/machine.h"
+
+const char fuzz_name[] = "operations";
+
+/* Turns in which everything must come to its end. */
+#define N_TURNS_MAX 2000
+#define N_STEPS_MAX 400
+
+/* Turns after which the books are checked: it takes longer than they do. */
+#define N_TURNS_A_CHECK 4
+
+/* Nobody knocks: connections are taken in when the input says so. */
+int __wrap_listener_new(struct server *server, const char *named, struct listener **ret_listener);
+int __wrap_listener_new(struct server *server, const char *named, struct listener **ret_listener)
+{
+        (void)server;
+        (void)named;
+        *ret_listener = NULL;
+        return 0;
+}
+
+struct listener *__wrap_listener_close(struct listener *listener);
+struct listener *__wrap_listener_close(struct listener *listener)
+{
+        return listener;
+}
+
+static void work(struct world *world)
+{
+        uint8_t how = input_byte(world->input);
+        enum machine_work result = how < 216 ? WORK_DONE : how < 236 ? WORK_IS_FULL : WORK_FAILS;
+
+        machine_work(how % MACHINE_N_POOLS, result);
+}
+
+static void pass_time(struct world *world)
+{
+        uint8_t how = input_byte(world->input);
+
+        loop_pass(how < 128 ? how : how < 240 ? how * 20u : 700000u);
+}
+
+static void trouble(struct world *world)
+{
+        uint8_t how = input_byte(world->input);
+        unsigned pool = how / 4 % MACHINE_N_POOLS;
+
+        switch (how % 4) {
+        case 0:
+                machine_set_strangers(pool, deeds_any_bytes(world) % (64 * MIB));
+                break;
+        case 1:
+                machine_punch(pool);
+                break;
+        case 2:
+                peers.send_fails = how / 16;
+                break;
+        default:
+                world->server->pools[pool].device.report.health = (enum nvml_health)(how / 16 % 6);
+                break;
+        }
+}
+
+static void apply(struct world *world)
+{
+        struct pool_rule rules[2] = {
+                {.selector = POOL_OF_EACH_DEVICE,
+                 .max_bytes = 2 * MIB + deeds_any_bytes(world) % (64 * MIB)},
+                {.selector = POOL_OF_EACH_NODE,
+                 .min_bytes = deeds_any_bytes(world) % (64 * MIB),
+                 .says_min = true},
+        };
+        struct settings settings = {.n_pinned_bytes = 128 * MIB, .rules = rules, .n_rules = 2};
+        uint8_t how = input_byte(world->input);
+
+        if (limit_table_new(&settings.limits))
+                return;
+        settings.limits->client.max[how % LIMIT_N_KINDS] = deeds_any_bytes(world) >>
+                                                           (how & 64 ? 20 : 0);
+        settings.limits->tenant.max[how / 4 % LIMIT_N_KINDS] = deeds_any_bytes(world);
+        if (how & 128)
+                (void)limit_table_set_uid(settings.limits, 1000, LIMIT_DEVICE_BYTES,
+                                          deeds_any_bytes(world));
+        (void)server_apply(world->server, &settings);
+        limit_table_free(settings.limits);
+}
+
+static void turn(struct world *world)
+{
+        loop_turn();
+        if (world->n_turns++ % N_TURNS_A_CHECK == 0)
+                policy_check(world->server->policy);
+}
+
+static void step(struct world *world)
+{
+        uint8_t how = input_byte(world->input);
+
+        switch (how % 16) {
+        case 0:
+        case 1:
+                work(world);
+                break;
+        case 2:
+        case 3:
+                turn(world);
+                break;
+        case 4:
+                pass_time(world);
+                break;
+        case 5:
+                trouble(world);
+                break;
+        case 6:
+                apply(world);
+                break;
+        default:
+                deeds_do(world);
+                break;
+        }
+        /* Else it happens before the daemon's next turn, together with what follows. */
+        if (how & 0x80)
+                turn(world);
+}
+
+static void expect_nothing_charged(const struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct pool_figures figures;
+
+                FUZZ_EXPECT(policy_pool_figures(server->policy, i, &figures) == 0);
+                FUZZ_EXPECT(figures.charged == 0 && figures.leased == 0 && figures.lingering == 0);
+                FUZZ_EXPECT(figures.n_waiting == 0);
+        }
+}
+
+static void settle(struct world *world)
+{
+        for (unsigned i = 0; i < 8 || machine_n_jobs(); i++) {
+                FUZZ_EXPECT(i < N_TURNS_MAX);
+                for (unsigned pool = 0; pool < MACHINE_N_POOLS; pool++)
+                        machine_work(pool, WORK_DONE);
+                loop_pass(10);
+                turn(world);
+        }
+}
+
+/* Everybody leaves, one way or another. */
+static void end_all(struct world *world)
+{
+        struct server *server = world->server;
+
+        peers.send_fails = 0;
+        for (unsigned i = 0; i < N_PEERS; i++) {
+                peers.processes[i].is_open = false;
+                peers.processes[i].is_dead = true;
+        }
+        settle(world);
+        policy_check(server->policy);
+        FUZZ_EXPECT(LIST_EMPTY(&server->sessions) && !server->users);
+        FUZZ_EXPECT(server->shares.n_sessions == 0 && server->shares.n_in_flight == 0);
+        expect_nothing_charged(server);
+}
+
+static void stop(struct world *world)
+{
+        loop_signal(SIGTERM);
+        FUZZ_EXPECT(server_is_stopping(world->server));
+        settle(world);
+        expect_nothing_charged(world->server);
+        server_free(world->server);
+}
+
+static void begin(struct world *world)
+{
+        static const enum canary_outcome canaries[CANARY_DEVICES_MAX];
+        uint8_t how = input_byte(world->input);
+        struct pool_rule rule = {.selector = POOL_OF_EACH_DEVICE, .ipc = IPC_LEGACY};
+        struct settings settings = {.n_device_bytes = 40 * MIB,
+                                    .n_pinned_bytes = 64 * MIB,
+                                    .says_user = how % 16 == 1,
+                                    .user = 1000,
+                                    .rules = &rule,
+                                    .n_rules = how % 32 == 1};
+        struct server_options options = {.canaries = canaries, .settings = &settings};
+
+        machine_begin();
+        peers_begin();
+        loop_begin(peers_ready);
+        FUZZ_EXPECT(server_new(&options, &world->server) == 0);
+        if (how % 8 == 2)
+                world->server->pools[0].device.is_dirty = true;
+}
+
+/* Taken: somebody was welcome and got a block. */
+enum fuzz_outcome fuzz_run(const uint8_t *bytes, size_t n_bytes)
+{
+        struct input input = {bytes, n_bytes};
+        struct world world = {.input = &input};
+
+        begin(&world);
+        while (input.n && world.n_steps++ < N_STEPS_MAX)
+                step(&world);
+        if (n_bytes % 8)
+                end_all(&world);
+        stop(&world);
+        machine_end();
+        return peers.n_leased ? FUZZ_TAKEN : FUZZ_REFUSED;
+}

@@ -1,0 +1,236 @@
+#include "tests/fuzz/peers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "daemon/server/peer.h"
+#include "gpumem.h"
+#include "tests/fuzz/machine.h"
+
+/* What a peer that does not read is sent before the socket is full. */
+#define N_UNREAD_MAX 6
+
+/* A block is known by its id for as long as it lives, and ids are not used again. */
+#define N_BLOCKS_MAX 4096
+
+struct peers peers;
+static uint32_t owners[N_BLOCKS_MAX]; /* by block: the uid, and 1 */
+
+void peers_begin(void)
+{
+        peers = (struct peers){.next = NULL};
+        memset(owners, 0, sizeof(owners));
+        for (unsigned i = 0; i < N_PEERS; i++)
+                peers.processes[i].fd = peers.processes[i].pidfd = -1;
+}
+
+static struct process *find(int fd)
+{
+        for (unsigned i = 0; i < N_PEERS; i++) {
+                if (peers.processes[i].fd == fd)
+                        return &peers.processes[i];
+        }
+        return NULL;
+}
+
+bool peers_say(struct process *process, const struct datagram *datagram)
+{
+        if (!process->is_open || process->is_cut || process->n_said == N_SAID_MAX)
+                return false;
+        process->said[process->n_said++] = *datagram;
+        return true;
+}
+
+int peers_ready(int fd, int events)
+{
+        const struct process *process = find(fd);
+        int ready = 0;
+
+        for (unsigned i = 0; i < N_PEERS && !process; i++) {
+                if (peers.processes[i].pidfd == fd)
+                        return peers.processes[i].is_dead ? events & UV_READABLE : 0;
+        }
+        if (!process)
+                return 0;
+        if (process->n_said || !process->is_open || process->is_cut)
+                ready |= UV_READABLE;
+        if (process->n_unread < N_UNREAD_MAX || !process->is_open)
+                ready |= UV_WRITABLE;
+        /* The peer has gone with bytes unread. */
+        if (!process->is_open && process->n_unread && events)
+                return -1;
+        return ready & events;
+}
+
+void peers_end(void)
+{
+        for (unsigned i = 0; i < N_PEERS; i++)
+                FUZZ_EXPECT(peers.processes[i].n_said == 0 || !peers.processes[i].is_open ||
+                            peers.processes[i].is_cut);
+}
+
+int __wrap_peer_init(struct peer *peer, int socket);
+int __wrap_peer_init(struct peer *peer, int socket)
+{
+        struct process *process = find(socket);
+
+        FUZZ_EXPECT(process && process == peers.next);
+        if (process->is_dead)
+                return -ESRCH;
+        process->pidfd = machine_file();
+        *peer = (struct peer){.pid = process->pid, .uid = process->uid, .pidfd = process->pidfd};
+        return 0;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms)
+{
+        const struct process *process = find(fds->fd);
+
+        FUZZ_EXPECT(n_fds == 1 && timeout_ms == 0 && process);
+        fds->revents = !process->is_open || process->is_cut ? POLLRDHUP : 0;
+        return fds->revents ? 1 : 0;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+        const struct process *process = find(fd);
+        va_list arguments;
+
+        (void)request;
+        FUZZ_EXPECT(process);
+        va_start(arguments, request);
+        *va_arg(arguments, int *) = process->is_open ? (int)process->n_unread : 0;
+        va_end(arguments);
+        return 0;
+}
+
+int __wrap_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how)
+{
+        struct process *process = find(fd);
+
+        FUZZ_EXPECT(process && how == SHUT_RDWR);
+        process->is_cut = true;
+        return 0;
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+        struct process *process = find(fd);
+        struct datagram *datagram = &process->said[0];
+        size_t n;
+
+        (void)flags;
+        FUZZ_EXPECT(process);
+        message->msg_flags = 0;
+        if (!process->n_said) {
+                errno = EAGAIN;
+                return process->is_open && !process->is_cut ? -1 : 0;
+        }
+        n = datagram->n_bytes;
+        if (n > message->msg_iov->iov_len) {
+                n = message->msg_iov->iov_len;
+                message->msg_flags |= MSG_TRUNC;
+        }
+        if (datagram->n_fds)
+                message->msg_flags |= MSG_CTRUNC;
+        memcpy(message->msg_iov->iov_base, datagram->bytes, n);
+        memmove(datagram, datagram + 1, --process->n_said * sizeof(*datagram));
+        return (ssize_t)n;
+}
+
+static void learn_lease(struct process *process, uint64_t id, uint32_t slot)
+{
+        struct peer_lease *lease = &process->leases[process->n_leases % N_LEASES_MAX];
+
+        *lease = (struct peer_lease){id, slot};
+        process->n_leases++;
+}
+
+/* What one tenant has had no other has, but by what was shared with it. */
+static void expect_own(const struct process *process, uint64_t block)
+{
+        uint32_t *owner = &owners[block];
+
+        FUZZ_EXPECT(block < N_BLOCKS_MAX);
+        FUZZ_EXPECT(*owner == 0 || *owner == process->uid + 1);
+        *owner = process->uid + 1;
+}
+
+static void learn(struct process *process, const struct frame *frame)
+{
+        switch (frame->kind) {
+        case MESSAGE_WELCOME:
+                peers.incarnation = frame->welcome.incarnation;
+                peers.n_welcomes++;
+                process->is_welcome = true;
+                break;
+        case MESSAGE_LEASED:
+                expect_own(process, frame->leased.block);
+                learn_lease(process, frame->leased.lease, frame->leased.slot);
+                peers.n_leased++;
+                break;
+        case MESSAGE_KNOWN:
+                expect_own(process, frame->known.block);
+                learn_lease(process, frame->known.lease, frame->known.slot);
+                break;
+        case MESSAGE_ATTACHED:
+                learn_lease(process, frame->attached.lease, frame->attached.slot);
+                break;
+        case MESSAGE_SHARED:
+                peers.tokens[peers.n_tokens % N_TOKENS_MAX][0] = frame->shared.token_low;
+                peers.tokens[peers.n_tokens++ % N_TOKENS_MAX][1] = frame->shared.token_high;
+                break;
+        default:
+                break;
+        }
+}
+
+static unsigned count_fds(const struct msghdr *message)
+{
+        const struct cmsghdr *header = message->msg_controllen ? CMSG_FIRSTHDR(message) : NULL;
+        unsigned n = header ? (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int)) : 0;
+
+        for (unsigned i = 0; i < n; i++) {
+                int fd;
+
+                memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+                FUZZ_EXPECT(fd >= 0);
+        }
+        return n;
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+        struct process *process = find(fd);
+        size_t n = message->msg_iov->iov_len;
+        struct proto_reason reason;
+        struct frame frame;
+
+        (void)flags;
+        FUZZ_EXPECT(process);
+        FUZZ_EXPECT(proto_decode(message->msg_iov->iov_base, n, count_fds(message), FROM_DAEMON,
+                                 &frame, &reason) == 0);
+        errno = EPIPE;
+        if (!process->is_open || process->is_cut)
+                return -1;
+        errno = EAGAIN;
+        if (process->n_unread >= N_UNREAD_MAX)
+                return -1;
+        errno = ETOOMANYREFS;
+        if (peers.send_fails && peers.send_fails--)
+                return -1;
+        process->n_unread += !process->reads;
+        learn(process, &frame);
+        return (ssize_t)n;
+}

@@ -1,0 +1,62 @@
+/* The processes that speak to the daemon, and the kernel between both, played: calls about sockets end in
+ * peers.c. What the daemon sends is checked there, and remembered so that it can be spoken of. One daemon at
+ * a time; one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/proto.h"
+#include "tests/fuzz/datagram.h"
+
+#define N_PEERS      6
+#define N_SAID_MAX   8
+#define N_LEASES_MAX 24
+#define N_TOKENS_MAX 4
+
+struct peer_lease {
+        uint64_t id;
+        uint32_t slot;
+};
+
+struct process {
+        int fd;    /* the daemon's end; -1: none */
+        int pidfd; /* the daemon's too */
+        uint32_t uid;
+        int pid;
+        bool is_open; /* it has not hung up */
+        bool is_dead;
+        bool reads;  /* at once what it is sent */
+        bool is_cut; /* by the daemon */
+        struct datagram said[N_SAID_MAX];
+        unsigned n_said;
+        unsigned n_unread;
+        uint32_t serial; /* of its last request */
+        struct peer_lease leases[N_LEASES_MAX];
+        unsigned n_leases;
+        bool is_welcome;
+};
+
+struct peers {
+        struct process processes[N_PEERS];
+        struct process *next; /* whose connection is taken in */
+        uint64_t tokens[N_TOKENS_MAX][2];
+        unsigned n_tokens;
+        uint64_t incarnation;
+        unsigned n_welcomes;
+        unsigned n_leased;
+        unsigned send_fails; /* the next calls do, for the machine's sake */
+};
+
+extern struct peers peers;
+
+void peers_begin(void);
+
+/* Whether there was room for what it says. */
+bool peers_say(struct process *process, const struct datagram *datagram);
+
+/* For loop_begin. */
+int peers_ready(int fd, int events);
+
+/* What is left of each is its own to close. */
+void peers_end(void);
