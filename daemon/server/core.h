@@ -9,7 +9,9 @@
 #include "base/log.h"
 #include "daemon/backing/watch.h"
 #include "daemon/backing/worker.h"
+#include "daemon/policy/container.h"
 #include "daemon/policy/policy.h"
+#include "daemon/server/settings.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -21,7 +23,6 @@ struct session;
 LIST_HEAD(session_list, session);
 struct transport;
 LIST_HEAD(transport_list, transport);
-struct settings;
 struct user;
 
 struct server_pool {
@@ -38,9 +39,9 @@ struct server_pool {
                 uint64_t n_asked;      /* what they wait for */
                 bool is_late;          /* NVML has not answered in time */
                 bool said_mig;
-                bool is_dirty;  /* memory keeps its bytes: one user only is served */
+                bool is_dirty;  /* memory keeps its bytes: one tenant only is served */
                 bool has_owner; /* there: the first that came */
-                uint32_t owner;
+                struct tenant_key owner;
         } device;
 };
 
@@ -71,6 +72,9 @@ struct server {
         struct listener *listener;
         struct session_list sessions;
         struct user *users; /* table by uid */
+        enum tenancy tenancy;
+        uint64_t n_alone;                       /* tenants of one client that there were */
+        char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;
         uint32_t served_uid; /* that one */
         struct {

@@ -214,11 +214,6 @@ bool session_may_lease(const struct session *session)
                session->peer.uid == session->server->served_uid;
 }
 
-bool session_sees_all(const struct session *session)
-{
-        return session->peer.uid == 0 || session->peer.uid == geteuid();
-}
-
 bool session_has_client(const struct session *session)
 {
         return session->state == SESSION_READY || session->state == SESSION_LEFT ||
@@ -276,7 +271,8 @@ static void turn_away(struct server *server, const struct peer *peer, int fd, in
 
 static void turn_stranger_away(struct server *server, int fd, int r)
 {
-        if (server_may_complain(server))
+        /* Who connects and ends is no matter. */
+        if (r != -ESRCH && server_may_complain(server))
                 log_warning("a connection was refused: %s", peer_fault(r));
         tell_and_leave(fd, GPUMEM_E_DENIED, peer_fault(r));
 }
