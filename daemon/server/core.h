@@ -10,6 +10,7 @@
 #include "daemon/backing/watch.h"
 #include "daemon/backing/worker.h"
 #include "daemon/policy/container.h"
+#include "daemon/policy/device_file.h"
 #include "daemon/policy/policy.h"
 #include "daemon/server/settings.h"
 #include "proto/proto.h"
@@ -24,6 +25,13 @@ LIST_HEAD(session_list, session);
 struct transport;
 LIST_HEAD(transport_list, transport);
 struct user;
+
+/* A file in /dev as it was when it was last looked at. */
+struct watched_file {
+        bool was_seen;
+        uint64_t seen_ns;
+        struct device_file file;
+};
 
 struct server_pool {
         struct pool_row row; /* what clients are told of it */
@@ -42,6 +50,8 @@ struct server_pool {
                 bool is_dirty;  /* memory keeps its bytes: one tenant only is served */
                 bool has_owner; /* there: the first that came */
                 struct tenant_key owner;
+                char file[24];                    /* "/dev/nvidia0"; "": it is not known which */
+                struct watched_file watched_file; /* that */
         } device;
 };
 
@@ -71,7 +81,8 @@ struct server {
         } aside;
         struct listener *listener;
         struct session_list sessions;
-        struct user *users; /* table by uid */
+        struct user *users;              /* table by uid */
+        struct watched_file driver_file; /* see driver_files.h */
         enum tenancy tenancy;
         uint64_t n_alone;                       /* tenants of one client that there were */
         char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */

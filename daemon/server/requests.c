@@ -8,6 +8,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/driver_files.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/session.h"
@@ -157,6 +158,8 @@ static void take_lease(struct session *session, const struct frame *frame)
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED, not_for_legacy(session, frame));
                 return;
         }
+        if (driver_files_bar(session, frame->serial, ask.pool))
+                return;
         if (!devices_admit(server, ask.pool, client_tenant_key(session->client))) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "one tenant only is served there, and it is another: the driver does not "
