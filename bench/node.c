@@ -8,8 +8,7 @@
 
 #define N_SLOTS 4096
 
-/* Everybody's uid. */
-#define UID 1000
+static const struct tenant_key everybody = {.uid = 1000};
 
 struct member {
         struct node *node;
@@ -96,7 +95,8 @@ int node_add_member(struct node *node, struct member **ret_member)
         if (!member)
                 return -ENOMEM;
         member->node = node;
-        r = policy_add_client(node->policy, UID, N_SLOTS, member->words, member, &member->client);
+        r = policy_add_client(node->policy, &everybody, N_SLOTS, member->words, member,
+                              &member->client);
         if (r) {
                 free(member);
                 return r;

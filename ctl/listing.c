@@ -95,9 +95,11 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
 
 static void format_cell(char *cell, const struct row_field *field, const char *row)
 {
+        const char *text = row + field->offset;
+
         if (field->type == ROW_TYPE_TEXT)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%.*s", (int)field->n_bytes,
-                               row + field->offset);
+                               *text ? text : "-");
         else
                 format_number(cell, field->unit, row_value(field, row));
 }
@@ -145,8 +147,10 @@ static int print_table(const struct listing *listing, const struct listed *liste
         const struct row_list *list = listing->list;
         const struct row_field *field;
 
+        /* Rows end alike. */
         for (unsigned i = 0; (field = column(list, i)); i++)
-                table_add_column(&table, field->heading, align_of(field));
+                table_add_column(&table, field->heading,
+                                 column(list, i + 1) ? align_of(field) : TABLE_RIGHT);
         for (uint32_t n = 0; n < listed->n_rows; n++) {
                 struct table_row *row = table_add_row(&table);
 
@@ -179,6 +183,8 @@ static json_t *value_to_json(const struct row_field *field, const char *row)
         uint64_t value;
 
         if (field->unit == ROW_UNIT_properties && !row_value(field, row))
+                return json_null();
+        if (field->type == ROW_TYPE_TEXT && !row[field->offset])
                 return json_null();
         if (align_of(field) == TABLE_LEFT) {
                 format_cell(text, field, row);

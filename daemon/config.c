@@ -141,11 +141,19 @@ static void read_canary(struct reader *reader, const json_t *json, struct config
                 reader_refuse(reader, "canary", json, "choice", "\"on\", \"off\"");
 }
 
+static void read_tenants(struct reader *reader, const json_t *json, struct settings *settings)
+{
+        if (json &&
+            (!json_is_string(json) || tenancy_parse(json_string_value(json), &settings->tenancy)))
+                reader_refuse(reader, "tenants", json, "choice",
+                              "\"container\", \"uid\", \"client\"");
+}
+
 static void read_all(struct reader *reader, const json_t *json, struct config *config)
 {
-        static const char *const keys[] = {"socket", "group", "cuda_library", "nvml_library",
-                                           "canary", "log",   "user",         "pools",
-                                           "limits", NULL};
+        static const char *const keys[] = {
+                "socket", "group",   "cuda_library", "nvml_library", "canary", "log",
+                "user",   "tenants", "pools",        "limits",       NULL};
         const json_t *pools = json_object_get(json, "pools");
         const json_t *limits = json_object_get(json, "limits");
 
@@ -160,6 +168,7 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
         read_canary(reader, json_object_get(json, "canary"), config);
         read_log(reader, json_object_get(json, "log"), config);
         read_user(reader, json_object_get(json, "user"), &config->settings);
+        read_tenants(reader, json_object_get(json, "tenants"), &config->settings);
         if (pools)
                 config_read_pools(reader, pools, &config->settings);
         if (limits)

@@ -99,6 +99,8 @@ static void say_what_cannot_change(const struct start *start, const struct confi
                 say_unchanged(start, "nvml_library");
         if (start->config.canary != config->canary)
                 say_unchanged(start, "canary");
+        if (start->config.settings.tenancy != config->settings.tenancy)
+                say_unchanged(start, "tenants");
 }
 
 /* A level that the file does not name any more is the one of the start. */

@@ -5,9 +5,9 @@
 
 #include "base/err.h"
 
-static_assert(sizeof(struct client_row) == 280, "rows have no padding");
+static_assert(sizeof(struct client_row) == 312, "rows have no padding");
 static_assert(sizeof(struct block_row) == 80, "rows have no padding");
-static_assert(sizeof(struct tenant_row) == 104, "rows have no padding");
+static_assert(sizeof(struct tenant_row) == 136, "rows have no padding");
 
 #define FIELD(field, type, unit, heading)                                 \
         {                                                                 \

@@ -75,7 +75,7 @@ static struct tenant_listing describe_holding(const struct holding *holding)
         const struct tenant *tenant = holding->tenant;
         struct tenant_listing listing = {
                 .tenant = tenant,
-                .uid = tenant->key.uid,
+                .key = &tenant->key,
                 .pool = holding->pool->id,
                 .leased = holding->totals.leased,
                 .idle = idle_bytes(holding),
@@ -112,6 +112,11 @@ void policy_list_tenants(const struct policy *policy,
 const struct tenant *client_tenant(const struct client *client)
 {
         return client->tenant;
+}
+
+const struct tenant_key *client_tenant_key(const struct client *client)
+{
+        return &client->tenant->key;
 }
 
 uint64_t client_attached(const struct client *client, uint32_t pool)

@@ -38,7 +38,7 @@ void policy_list_blocks(const struct policy *policy, uint32_t pool,
 
 struct tenant_listing {
         const struct tenant *tenant;
-        uint32_t uid;
+        const struct tenant_key *key;
         uint32_t pool;
         uint64_t leased;
         uint64_t idle; /* part of leased, as policy_see_idle saw it */

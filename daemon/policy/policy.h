@@ -88,10 +88,18 @@ struct policy *policy_free(struct policy *policy);
 /* Pools are numbered 0, 1, ... in order of addition. -EBUSY once a client was added. */
 int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id);
 
+/* Who trusts whom: a tenant is a user in a realm, which is a container or what else users are told
+ * apart by; "" for none. All bytes of it are compared. */
+#define POLICY_REALM_MAX 252
+struct tenant_key {
+        uint32_t uid;
+        char realm[POLICY_REALM_MAX];
+};
+
 /* A client with up to n_slots leases at a time. `words`: one a slot, as board.h says, which the
  * client may write at any time; they stay there until the client is freed. NULL: no lease of it is
  * ever idle. `owner` comes back from client_owner(). */
-int policy_add_client(struct policy *policy, uint32_t uid, uint32_t n_slots,
+int policy_add_client(struct policy *policy, const struct tenant_key *key, uint32_t n_slots,
                       _Atomic uint64_t *words, void *owner, struct client **ret_client);
 
 /* Bytes of an earlier daemon's blocks that the client still maps, as it said when it came: what it
@@ -245,6 +253,7 @@ struct order policy_next_order(struct policy *policy);
 void policy_shut_down(struct policy *policy);
 
 void *client_owner(const struct client *client);
+const struct tenant_key *client_tenant_key(const struct client *client);
 uint64_t lease_id(const struct lease *lease);
 uint32_t lease_slot(const struct lease *lease);
 struct block *lease_block(const struct lease *lease); /* of a lease that was granted */

@@ -10,18 +10,13 @@
 #include "daemon/policy/bins.h"
 #include "daemon/policy/limit_table.h"
 #include "daemon/policy/passing.h"
+#include "daemon/policy/policy.h"
 #include "base/table.h"
 #include "daemon/policy/totals.h"
 
 struct pool;
-struct policy;
 struct request;
 struct tenant;
-
-/* All bytes of it are the key: clear it before setting it. */
-struct tenant_key {
-        uint32_t uid;
-};
 
 /* Somebody of this party waits for a limit. */
 struct limited {

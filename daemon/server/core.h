@@ -9,8 +9,11 @@
 #include "base/log.h"
 #include "daemon/backing/watch.h"
 #include "daemon/backing/worker.h"
+#include "daemon/policy/container.h"
+#include "daemon/policy/device_file.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
+#include "daemon/server/settings.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -22,8 +25,14 @@ struct session;
 LIST_HEAD(session_list, session);
 struct transport;
 LIST_HEAD(transport_list, transport);
-struct settings;
 struct user;
+
+/* A file in /dev as it was when it was last looked at. */
+struct watched_file {
+        bool was_seen;
+        uint64_t seen_ns;
+        struct device_file file;
+};
 
 struct server_pool {
         struct pool_row row; /* what clients are told of it */
@@ -46,9 +55,11 @@ struct server_pool {
                 uint64_t n_asked;      /* what they wait for */
                 bool is_late;          /* NVML has not answered in time */
                 bool said_mig;
-                bool is_dirty;  /* memory keeps its bytes: one user only is served */
+                bool is_dirty;  /* memory keeps its bytes: one tenant only is served */
                 bool has_owner; /* there: the first that came */
-                uint32_t owner;
+                struct tenant_key owner;
+                char file[24];                    /* "/dev/nvidia0"; "": it is not known which */
+                struct watched_file watched_file; /* that */
         } device;
 };
 
@@ -83,7 +94,11 @@ struct server {
         } aside;
         struct listener *listener;
         struct session_list sessions;
-        struct user *users; /* table by uid */
+        struct user *users;              /* table by uid */
+        struct watched_file driver_file; /* see driver_files.h */
+        enum tenancy tenancy;
+        uint64_t n_alone;                       /* tenants of one client that there were */
+        char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;
         uint32_t served_uid; /* that one */
         struct {

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -11,6 +10,7 @@
 #include "daemon/backing/text.h"
 #include "daemon/server/session.h"
 #include "daemon/server/standings.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
 /* For so long a refusal waits for NVML. */
@@ -183,7 +183,7 @@ void devices_free(struct server *server)
                 server->pools[i].device.watch = watch_free(server->pools[i].device.watch);
 }
 
-bool devices_admit(struct server *server, uint32_t id, uint32_t uid)
+bool devices_admit(struct server *server, uint32_t id, const struct tenant_key *tenant)
 {
         struct server_pool *pool = id < server->n_pools ? &server->pools[id] : NULL;
 
@@ -191,9 +191,9 @@ bool devices_admit(struct server *server, uint32_t id, uint32_t uid)
                 return true;
         if (!pool->device.has_owner) {
                 pool->device.has_owner = true;
-                pool->device.owner = uid;
+                pool->device.owner = *tenant;
         }
-        return pool->device.owner == uid;
+        return memcmp(&pool->device.owner, tenant, sizeof(*tenant)) == 0;
 }
 
 static uint64_t state_of(enum nvml_health health)
@@ -231,17 +231,7 @@ void devices_fill(const struct server_pool *pool, uint64_t reserved, struct stat
         row->device_last_xid = report->last_xid;
 }
 
-/* Who reads a name knows a user's programs: other users' are told as a sum only. */
-static bool may_know(const struct session *asker, uint32_t pid)
-{
-        struct stat status;
-        char path[32];
-
-        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32, pid);
-        return stat(path, &status) == 0 &&
-               (session_sees_all(asker) || status.st_uid == asker->peer.uid);
-}
-
+/* Who reads a name knows a tenant's programs: others' are told as a sum only. */
 static const struct nvml_process *next_largest(const struct session *asker,
                                                const struct nvml_report *report,
                                                const struct nvml_process *before)
@@ -255,7 +245,7 @@ static const struct nvml_process *next_largest(const struct session *asker,
 
                 if (process->n_bytes == NVML_UNKNOWN || process->pid == (uint32_t)getpid() ||
                     !comes_later || (largest && process->n_bytes <= largest->n_bytes) ||
-                    !may_know(asker, process->pid))
+                    !tenancy_shows_process(asker, (pid_t)process->pid))
                         continue;
                 largest = process;
         }

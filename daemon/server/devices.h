@@ -27,8 +27,8 @@ bool devices_hold(struct server *server, uint32_t pool, struct job *job);
 /* No new blocks are made there. */
 bool devices_is_barred(const struct server_pool *pool);
 
-/* Whether the user may have memory there, which is his from then on if there can be one user only. */
-bool devices_admit(struct server *server, uint32_t pool, uint32_t uid);
+/* Whether the tenant may have memory there, which is its from then on if there can be one tenant only. */
+bool devices_admit(struct server *server, uint32_t pool, const struct tenant_key *tenant);
 
 /* The figures of a pool's device, with all that the pool has reserved of it. */
 void devices_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row);

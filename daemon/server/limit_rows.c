@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memfd.h"
 #include "daemon/server/limit_requests.h"
+#include "daemon/server/listing.h"
 
 struct rows {
         struct limit_row *rows;
@@ -55,7 +56,7 @@ static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const 
 }
 
 static int add_tenant(struct rows *rows, const struct limit_table *table, uint32_t uid,
-                      const struct usage *usage)
+                      const char *container, const struct usage *usage)
 {
         unsigned exempt = 0;
         struct limits limits;
@@ -65,7 +66,7 @@ static int add_tenant(struct rows *rows, const struct limit_table *table, uint32
                 if (limit_table_own_max(table, uid, (enum limit_kind)kind) == LIMIT_NONE)
                         exempt |= 1u << kind;
         }
-        return add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, "", &limits, usage, exempt);
+        return add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, container, &limits, usage, exempt);
 }
 
 static int add_pools(struct rows *rows, const struct server *server)
@@ -97,26 +98,41 @@ static int add_pools(struct rows *rows, const struct server *server)
         return 0;
 }
 
-/* The first session of a tenant, or NULL: it speaks for the tenant. */
-static const struct session *speaker(const struct server *server, uint32_t uid)
+/* The first session of a tenant speaks for it. */
+static bool speaks(const struct session *session)
+{
+        const struct session *other;
+
+        LIST_FOREACH (other, &session->server->sessions, link) {
+                if (session_has_client(other) &&
+                    client_tenant(other->client) == client_tenant(session->client))
+                        return other == session;
+        }
+        return false;
+}
+
+static bool is_here(const struct server *server, uint32_t uid)
 {
         const struct session *session;
 
         LIST_FOREACH (session, &server->sessions, link) {
                 if (session_has_client(session) && session->peer.uid == uid)
-                        return session;
+                        return true;
         }
-        return NULL;
+        return false;
 }
 
 static int add_session(struct rows *rows, const struct session *session,
                        const struct limit_table *table)
 {
-        uint32_t uid = session->peer.uid;
+        const struct tenant_key *key = client_tenant_key(session->client);
+        char container[CONTAINER_NAME_MAX];
         int r = 0;
 
-        if (speaker(session->server, uid) == session)
-                r = add_tenant(rows, table, uid, client_tenant_usage(session->client));
+        container_name(key->realm, container);
+        if (speaks(session))
+                r = add_tenant(rows, table, key->uid, container,
+                               client_tenant_usage(session->client));
         if (r)
                 return r;
         return add_limits(rows, PROTO_LIMIT_OF_CLIENT, (uint32_t)session->peer.pid,
@@ -133,9 +149,9 @@ static int add_absent(struct rows *rows, const struct session *asker,
                 uint32_t uid = table->uids[i].uid;
                 int r;
 
-                if (!session_sees_all(asker) || speaker(asker->server, uid))
+                if (!session_sees_all(asker) || is_here(asker->server, uid))
                         continue;
-                r = add_tenant(rows, table, uid, &nothing);
+                r = add_tenant(rows, table, uid, "", &nothing);
                 if (r)
                         return r;
         }
@@ -157,7 +173,7 @@ static int add_parties(struct rows *rows, const struct session *asker,
                 r = add_absent(rows, asker, table);
         LIST_FOREACH (session, &asker->server->sessions, link) {
                 if (!r && session_has_client(session) &&
-                    (session_sees_all(asker) || session->peer.uid == asker->peer.uid))
+                    listing_shows(asker, client_tenant(session->client)))
                         r = add_session(rows, session, table);
         }
         return r;

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/limit_text.h"
+#include "daemon/server/tenancy.h"
 #include "proto/proto.h"
 
 static const char *const nouns[LIMIT_N_KINDS] = {
@@ -26,8 +27,11 @@ static const char *amount(enum limit_kind kind, uint64_t n, char text[static SIZ
 static void name_holder(const struct session *session, enum limit_scope scope, char *text,
                         size_t n_text)
 {
+        char tenant[TENANCY_TEXT_MAX];
+
         if (scope == LIMIT_OF_TENANT)
-                (void)snprintf(text, n_text, "tenant uid %u", (unsigned)session->peer.uid);
+                (void)snprintf(text, n_text, "tenant %s",
+                               tenancy_text(client_tenant_key(session->client), tenant));
         else
                 (void)snprintf(text, n_text, "client %d (%s)", (int)session->peer.pid,
                                session->program);
@@ -60,7 +64,7 @@ void limit_explain(const struct session *session, const struct order *order, cha
 {
         const struct limit_hit *hit = &order->limit;
         char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
-        char holder[64], kept[64];
+        char holder[96], kept[64];
         int length;
 
         name_holder(session, hit->scope, holder, sizeof(holder));

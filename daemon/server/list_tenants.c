@@ -13,8 +13,8 @@ struct walk {
 
 static struct tenant_row describe(const struct walk *walk, const struct tenant_listing *tenant)
 {
-        return (struct tenant_row){
-                .uid = tenant->uid,
+        struct tenant_row row = {
+                .uid = tenant->key->uid,
                 .pool = tenant->pool,
                 .kind = walk->asker->server->pools[tenant->pool].row.kind,
                 .tenants = 1,
@@ -30,6 +30,9 @@ static struct tenant_row describe(const struct walk *walk, const struct tenant_l
                 .clients = tenant->n_clients,
                 .waiting = tenant->n_waiting,
         };
+
+        container_name(tenant->key->realm, row.container);
+        return row;
 }
 
 /* Peaks of several tenants are of several moments: their sum would say nothing. */

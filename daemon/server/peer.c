@@ -47,6 +47,18 @@ static int read_start(pid_t pid, uint64_t *ret_ticks)
         return r ? r : process_start(text, ret_ticks);
 }
 
+int peer_find_container(pid_t pid, char ret_path[static CONTAINER_PATH_MAX])
+{
+        char path[32], text[TEXT_BYTES];
+        int r;
+
+        if (!proc_is_ours())
+                return -EXDEV;
+        (void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+        r = text_read(path, text);
+        return r ? r : container_find(text, ret_path);
+}
+
 /* Whoever has ended has closed its socket, unless a child of it has that, too. */
 static bool stands(int socket)
 {
@@ -84,7 +96,9 @@ static int open_pidfd(int socket, pid_t pid)
 
         if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n_bytes) == 0)
                 return pidfd;
-        return errno == ENOPROTOOPT ? open_by_pid(socket, pid) : -ESRCH;
+        if (errno != ENOPROTOOPT || !stands(socket))
+                return -ESRCH;
+        return open_by_pid(socket, pid);
 }
 
 /* From Linux 6.9 on every process has a pidfd inode of its own, also one whose pid cannot be seen. */
@@ -98,21 +112,37 @@ static uint64_t number_of(int pidfd, pid_t pid)
         return pid > 0 ? (uint64_t)pid : 0;
 }
 
+/* Its pid has been its own until now, and so has what was read of it. */
+static bool lives(int pidfd)
+{
+        struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+        return poll(&end, 1, 0) == 0;
+}
+
 int peer_init(struct peer *peer, int socket)
 {
+        CLEANUP(closep)
+        int pidfd = -1;
         struct ucred credentials;
         socklen_t n_bytes = sizeof(credentials);
-        int pidfd;
+        struct peer new_peer;
 
         if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes) < 0)
                 return err_errno();
         pidfd = open_pidfd(socket, credentials.pid);
         if (pidfd < 0)
                 return pidfd;
-        *peer = (struct peer){.pid = credentials.pid,
-                              .uid = credentials.uid,
-                              .pidfd = pidfd,
-                              .process = number_of(pidfd, credentials.pid)};
+        new_peer = (struct peer){.pid = credentials.pid,
+                                 .uid = credentials.uid,
+                                 .process = number_of(pidfd, credentials.pid)};
+        new_peer.container_fault = credentials.pid > 0 ? peer_find_container(credentials.pid,
+                                                                             new_peer.container)
+                                                       : -EREMOTE;
+        if (!lives(pidfd))
+                return -ESRCH;
+        new_peer.pidfd = steal_fd(&pidfd);
+        *peer = new_peer;
         return 0;
 }
 
@@ -129,7 +159,6 @@ const char *peer_fault(int r)
         case -ENOSYS:
                 return "this kernel has no pidfd_open; Linux 5.3 or a later one is needed";
         case -ESRCH:
-        case -ENOENT:
                 return "the process that connected has ended";
         case -EMFILE:
         case -ENFILE:

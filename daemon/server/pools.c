@@ -11,6 +11,7 @@
 #include "base/size.h"
 #include "daemon/backing/nodes.h"
 #include "daemon/server/core.h"
+#include "daemon/server/driver_files.h"
 #include "daemon/server/server.h"
 #include "driver/device.h"
 #include "gpumem.h"
@@ -90,9 +91,12 @@ static int add_device(struct server *server, const struct server_options *option
         row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
         r = pools_add(server, backing, &row);
-        if (!r && ordinal < CANARY_DEVICES_MAX)
+        if (r)
+                return r;
+        driver_files_find(&server->pools[row.id]);
+        if (ordinal < CANARY_DEVICES_MAX)
                 server->pools[row.id].device.is_dirty = options->canaries[ordinal] == CANARY_DIRTY;
-        return r;
+        return 0;
 }
 
 /* The rows change with their limits only: one sealed copy serves everybody until then. */

@@ -8,10 +8,12 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/driver_files.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/session.h"
 #include "daemon/server/share.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -81,6 +83,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         CLEANUP(closep)
         int board_fd = -1;
         struct client *client;
+        struct tenant_key key;
         int r;
 
         if (!session_may_lease(session) && !session_sees_all(session)) {
@@ -90,9 +93,10 @@ static void take_hello(struct session *session, const struct frame *frame)
         }
         memcpy(session->program, frame->hello.program, sizeof(session->program));
         session->features = frame->hello.features & PROTO_FEATURES;
+        tenancy_find_key(session, &key);
         r = make_board(session, &board_fd);
         if (!r)
-                r = policy_add_client(session->server->policy, session->peer.uid, CLIENT_N_SLOTS,
+                r = policy_add_client(session->server->policy, &key, CLIENT_N_SLOTS,
                                       board_words(session->board, session->server->n_pools),
                                       session, &client);
         if (r) {
@@ -154,9 +158,11 @@ static void take_lease(struct session *session, const struct frame *frame)
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED, not_for_legacy(session, frame));
                 return;
         }
-        if (!devices_admit(server, ask.pool, session->peer.uid)) {
+        if (driver_files_bar(session, frame->serial, ask.pool))
+                return;
+        if (!devices_admit(server, ask.pool, client_tenant_key(session->client))) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "one user only is served there, and it is another: the driver does not "
+                       "one tenant only is served there, and it is another: the driver does not "
                        "clear memory of this device");
                 return;
         }

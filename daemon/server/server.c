@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -118,6 +119,8 @@ static int set_up(struct server *server, const struct server_options *options)
 {
         int r;
 
+        server->tenancy = options->settings->tenancy;
+        (void)peer_find_container(getpid(), server->own_container);
         server->serves_one_user = options->settings->says_user;
         server->served_uid = options->settings->user;
         r = draw_incarnation(&server->incarnation);

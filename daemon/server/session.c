@@ -214,14 +214,10 @@ bool session_may_lease(const struct session *session)
                session->peer.uid == session->server->served_uid;
 }
 
-bool session_sees_all(const struct session *session)
-{
-        return session->peer.uid == 0 || session->peer.uid == geteuid();
-}
-
 bool session_may_rule(const struct session *session)
 {
-        return session->peer.uid == 0 || session->way == SESSION_AS_ADMIN;
+        return session->way == SESSION_AS_ADMIN ||
+               (session->peer.uid == 0 && session_sees_all(session));
 }
 
 bool session_has_client(const struct session *session)
@@ -282,7 +278,8 @@ static void turn_away(struct server *server, const struct peer *peer, int fd, in
 
 static void turn_stranger_away(struct server *server, int fd, int r)
 {
-        if (server_may_complain(server))
+        /* Who connects and ends is no matter. */
+        if (r != -ESRCH && server_may_complain(server))
                 log_warning("a connection was refused: %s", peer_fault(r));
         session_turn_away(fd, GPUMEM_E_DENIED, peer_fault(r));
 }

@@ -158,6 +158,19 @@ int device_ipc_parse(const char *text, enum device_ipc *ret_ipc)
         return 0;
 }
 
+int tenancy_parse(const char *text, enum tenancy *ret_tenancy)
+{
+        if (strcmp(text, "container") == 0)
+                *ret_tenancy = TENANCY_OF_CONTAINERS;
+        else if (strcmp(text, "uid") == 0)
+                *ret_tenancy = TENANCY_OF_USERS;
+        else if (strcmp(text, "client") == 0)
+                *ret_tenancy = TENANCY_OF_CLIENTS;
+        else
+                return -EINVAL;
+        return 0;
+}
+
 int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing)
 {
         if (strcmp(text, "memfd") == 0)

@@ -33,6 +33,13 @@ enum device_ipc {
         IPC_LEGACY, /* CUDA IPC handles: for one user only */
 };
 
+/* Whom a tenant is made of. */
+enum tenancy {
+        TENANCY_OF_CONTAINERS, /* a user's processes in one container, or outside of all; if nothing is said */
+        TENANCY_OF_USERS,
+        TENANCY_OF_CLIENTS, /* a connection */
+};
+
 struct pool_rule {
         enum pool_selector selector;
         uint32_t number; /* of the device, or of the NUMA node */
@@ -52,6 +59,7 @@ struct settings {
         struct pool_rule *rules;            /* owned */
         size_t n_rules;
         struct limit_table *limits; /* owned; NULL: none */
+        enum tenancy tenancy;
         bool says_user;
         uint32_t user; /* the only one who leases memory */
 };
@@ -83,6 +91,9 @@ enum device_ipc settings_ipc(const struct settings *settings, const struct pool_
 
 /* "fd" or "legacy"; -EINVAL for anything else. */
 int device_ipc_parse(const char *text, enum device_ipc *ret_ipc);
+
+/* "container", "uid" or "client"; -EINVAL for anything else. */
+int tenancy_parse(const char *text, enum tenancy *ret_tenancy);
 
 /* "memfd" or "vmm"; -EINVAL for anything else. */
 int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing);

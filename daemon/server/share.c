@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "base/err.h"
+#include "daemon/server/driver_files.h"
 #include "gpumem.h"
 
 static_assert(POLICY_SHAREABLE == PROTO_PROPERTY_SHAREABLE,
@@ -91,6 +92,11 @@ void session_take_attach(struct session *session, const struct frame *frame)
                 return;
         }
         block = lease_block(lease);
+        if (driver_files_bar(session, frame->serial, block_pool(block))) {
+                (void)policy_return(session->server->policy, session->client, lease_id(lease),
+                                    RETURN_UNMAPPED, server_now_ns(session->server));
+                return;
+        }
         backing = block_backing(block);
         reply.attached = (struct message_attached){
                 .lease = lease_id(lease),

@@ -281,7 +281,7 @@ columns_line_up() {
         # Every row ends in the same column as the heading.
         gpumemctl "$1" | awk 'NR == 1 { n = length } length != n { exit 1 }'
 }
-for command in stats tenants blocks; do
+for command in stats clients tenants blocks; do
         ok "the table of $command lines up" columns_line_up $command
 done
 for command in stats clients blocks tenants reset-peaks; do

@@ -103,7 +103,8 @@ static void start_world(enum world world, struct actor *actor, void (*act)(void)
                 old_kernel_hide(HIDE_PEERPIDFD);
         if (world == WORLD_OF_OTHER_NAMESPACE)
                 enter_pid_namespace();
-        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
+        /* Whoever is in another pid namespace has no say there otherwise. */
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", NULL, "{\"tenants\": \"uid\"}");
 }
 
 static void end_world(void)
@@ -137,6 +138,36 @@ START_TEST(a_process_that_comes_back_is_charged_once)
         daemon_await(FIGURE_charged, N_BYTES);
         end_actor(&actor);
         end_world();
+}
+END_TEST
+
+/* Root, too: nobody can tell whose root. */
+START_TEST(who_cannot_be_placed_is_a_tenant_of_its_own)
+{
+        const struct message_lease wanted = {.pool = 0, .n_bytes = N_BYTES};
+        struct message_leased first, second;
+        struct frame free_all = FRAME_NULL, reply;
+        struct fdset fds = FDSET_NULL;
+        struct link *one, *other;
+
+        enter_pid_namespace();
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
+        one = open_link("one", NULL);
+        other = open_link("other", NULL);
+        ck_assert_int_eq(lease_over(one, &wanted, &first), 0);
+        return_over(one, first.lease, PROTO_RETURN_UNMAPPED);
+        daemon_await(FIGURE_cached, N_BYTES);
+        ck_assert_int_eq(lease_over(other, &wanted, &second), 0);
+        ck_assert_uint_ne(first.block, second.block);
+        return_over(other, second.lease, PROTO_RETURN_UNMAPPED);
+        free_all.free_all_blocks.scope = PROTO_SCOPE_NODE;
+        free_all.free_all_blocks.pool = PROTO_ALL_POOLS;
+        ck_assert_int_eq(
+                link_call(one, &free_all, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds),
+                GPUMEM_E_DENIED);
+        link_free(one);
+        link_free(other);
+        daemon_stop(&gpumemd);
 }
 END_TEST
 
@@ -258,6 +289,7 @@ int main(void)
         tcase_add_test(tests, a_kernel_that_knows_no_process_is_named);
         tcase_add_test(tests, a_program_is_told_why);
         if (n_worlds == N_WORLDS) {
+                tcase_add_test(tests, who_cannot_be_placed_is_a_tenant_of_its_own);
                 tcase_add_test(tests, another_namespace_needs_a_kernel_that_is_named);
                 tcase_add_test(tests, nobody_is_looked_up_where_pids_are_others);
         } else {

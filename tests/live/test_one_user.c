@@ -66,7 +66,8 @@ START_TEST(one_user_is_served_where_memory_is_not_cleared)
         start("devices=1,bytes=1GiB,dirty=1");
         ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), 0);
         ck_assert_int_eq(alloc_as(getuid(), GPUMEM_DEVICE, text), GPUMEM_E_DENIED);
-        ck_assert_msg(strstr(text, "one user only is served there, and it is another"), "%s", text);
+        ck_assert_msg(strstr(text, "one tenant only is served there, and it is another"), "%s",
+                      text);
         /* Host memory is another matter. */
         ck_assert_int_eq(alloc_as(getuid(), GPUMEM_PINNED, text), 0);
         ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), 0);

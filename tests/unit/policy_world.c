@@ -32,8 +32,9 @@ struct client *join(struct world *world, uint32_t uid)
         struct client *client;
 
         ck_assert_uint_lt(world->n_clients, WORLD_N_CLIENTS);
-        ck_assert_int_eq(policy_add_client(world->policy, uid, WORLD_N_SLOTS,
-                                           world->boards[world->n_clients].words, world, &client),
+        ck_assert_int_eq(policy_add_client(world->policy, &(struct tenant_key){.uid = uid},
+                                           WORLD_N_SLOTS, world->boards[world->n_clients].words,
+                                           world, &client),
                          0);
         world->boards[world->n_clients++].client = client;
         policy_check(world->policy);

@@ -16,9 +16,7 @@
 #define TEXT_MAX 8192
 #define TOP_KEYS                                                                           \
         "\"socket\", \"group\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", " \
-        "\"user\", "                                                                       \
-        "\"pools\", "                                                                      \
-        "\"limits\""
+        "\"user\", \"tenants\", \"pools\", \"limits\""
 #define POOL_KEYS                                                                               \
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\", " \
         "\"ipc\""
@@ -122,6 +120,10 @@ static const struct {
          "@: cuda_library: \"\" is no text; allowed: a text in double quotes, not empty\n"},
         {"{\"canary\": \"dead\"}", "@: canary: \"dead\" is no choice; allowed: \"on\", \"off\"\n"},
         {"{\"canary\": true}", "@: canary: true is no choice; allowed: \"on\", \"off\"\n"},
+        {"{\"tenants\": \"gid\"}",
+         "@: tenants: \"gid\" is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
+        {"{\"tenants\": true}",
+         "@: tenants: true is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
         {"{\"log\": \"loud\"}", "@: log: \"loud\" is no level; allowed: \"error\", \"warning\", "
                                 "\"info\", \"debug\"\n"},
         {"{\"pools\": {}}", "@: pools: {} is no list; allowed: objects in square brackets\n"},
@@ -239,7 +241,8 @@ START_TEST(texts_are_taken)
         struct config config = must_load(
                 "{\"socket\": \"/s\", \"group\": \"root\", \"cuda_library\": \"l.so\","
                 " \"nvml_library\": \"n.so\", \"canary\": \"off\","
-                " \"log\": \"warning\", \"pools\": [], \"limits\": {}}");
+                " \"log\": \"warning\", \"tenants\": \"client\", \"pools\": [],"
+                " \"limits\": {}}");
 
         ck_assert_str_eq(config.socket_path, "/s");
         ck_assert_uint_eq(config.group, 0);
@@ -248,6 +251,7 @@ START_TEST(texts_are_taken)
         ck_assert_int_eq(config.canary, CANARY_OFF);
         ck_assert(config.says_log_level);
         ck_assert_int_eq(config.log_level, LOG_WARNING);
+        ck_assert_int_eq(config.settings.tenancy, TENANCY_OF_CLIENTS);
         config_deinit(&config);
 }
 END_TEST

@@ -69,7 +69,9 @@ START_TEST(client_without_words_is_served)
         struct world world = world_new(100 * MIB);
         struct client *client;
 
-        ck_assert_int_eq(policy_add_client(world.policy, 1, 10, NULL, NULL, &client), 0);
+        ck_assert_int_eq(policy_add_client(world.policy, &(struct tenant_key){.uid = 1}, 10, NULL,
+                                           NULL, &client),
+                         0);
         give_back(&world, client, hold(&world, client, 4 * MIB).lease, RETURN_UNMAPPED);
         world_free(&world);
 }

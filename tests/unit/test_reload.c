@@ -307,6 +307,10 @@ START_TEST(what_cannot_change_is_said)
         ck_assert_ptr_nonnull(strstr(said, "\"canary\" has changed"));
         reload(&start, "{\"socket\": \"/s\", \"group\": 7}");
         ck_assert_ptr_nonnull(strstr(said, "\"group\" has changed"));
+        reload(&start, "{\"socket\": \"/s\", \"tenants\": \"container\"}");
+        ck_assert_ptr_null(strstr(said, "has changed"));
+        reload(&start, "{\"socket\": \"/s\", \"tenants\": \"uid\"}");
+        ck_assert_ptr_nonnull(strstr(said, "\"tenants\" has changed"));
         reload(&start, "{}");
         ck_assert_ptr_nonnull(strstr(said, "\"socket\" has changed"));
         start_deinit(&start);

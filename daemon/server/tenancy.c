@@ -1,0 +1,104 @@
+#include "daemon/server/tenancy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "daemon/policy/listing.h"
+
+static void be_alone(struct session *session, struct tenant_key *key)
+{
+        (void)snprintf(key->realm, sizeof(key->realm), "client %" PRIu64,
+                       ++session->server->n_alone);
+}
+
+static void say_alone(struct session *session)
+{
+        if (server_may_complain(session->server))
+                log_warning("client %d of user %u is a tenant of its own: its container cannot be "
+                            "read: %s. To do: run gpumemd where it sees all processes in /proc, "
+                            "or set \"tenants\" to \"uid\" or \"client\"",
+                            (int)session->peer.pid, session->peer.uid,
+                            strerror(-session->peer.container_fault));
+}
+
+static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX, "a container is a realm");
+
+void tenancy_find_key(struct session *session, struct tenant_key *ret_key)
+{
+        struct tenant_key key = {.uid = session->peer.uid};
+
+        switch (session->server->tenancy) {
+        case TENANCY_OF_CONTAINERS:
+                if (session->peer.container_fault) {
+                        be_alone(session, &key);
+                        say_alone(session);
+                } else {
+                        memcpy(key.realm, session->peer.container, sizeof(key.realm));
+                }
+                break;
+        case TENANCY_OF_CLIENTS:
+                be_alone(session, &key);
+                break;
+        case TENANCY_OF_USERS:
+                break;
+        }
+        *ret_key = key;
+}
+
+bool session_sees_all(const struct session *session)
+{
+        const struct server *server = session->server;
+        const struct peer *peer = &session->peer;
+
+        if (peer->uid != 0 && peer->uid != geteuid())
+                return false;
+        if (server->tenancy == TENANCY_OF_USERS)
+                return true;
+        return !peer->container_fault &&
+               (!*peer->container || strcmp(peer->container, server->own_container) == 0);
+}
+
+static bool is_of_same_container(const struct session *asker, pid_t pid)
+{
+        char container[CONTAINER_PATH_MAX];
+
+        return !asker->peer.container_fault && peer_find_container(pid, container) == 0 &&
+               strcmp(container, asker->peer.container) == 0;
+}
+
+bool tenancy_shows_process(const struct session *asker, pid_t pid)
+{
+        struct stat status;
+        char path[32];
+
+        (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+        if (stat(path, &status))
+                return false;
+        if (session_sees_all(asker))
+                return true;
+        if (status.st_uid != asker->peer.uid)
+                return false;
+        switch (asker->server->tenancy) {
+        case TENANCY_OF_USERS:
+                return true;
+        case TENANCY_OF_CONTAINERS:
+                return is_of_same_container(asker, pid);
+        case TENANCY_OF_CLIENTS:
+                break;
+        }
+        return pid == asker->peer.pid;
+}
+
+const char *tenancy_text(const struct tenant_key *key, char ret_text[static TENANCY_TEXT_MAX])
+{
+        char name[CONTAINER_NAME_MAX];
+
+        container_name(key->realm, name);
+        (void)snprintf(ret_text, TENANCY_TEXT_MAX, "uid %" PRIu32 "%s%s", key->uid,
+                       *name ? " in " : "", name);
+        return ret_text;
+}

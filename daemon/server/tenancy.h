@@ -1,0 +1,18 @@
+/* Which tenant a client is of, and who may see and do what concerns all of them. On the loop. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "daemon/server/session.h"
+
+/* What a tenant's clients have in common besides the uid. One whose container cannot be read is a tenant of
+ * its own: nobody else is known to be in the same. */
+void tenancy_find_key(struct session *session, struct tenant_key *ret_key);
+
+/* Is the process of the asker's tenant, or may the asker know of all? */
+bool tenancy_shows_process(const struct session *asker, pid_t pid);
+
+/* For texts: "uid 1000", "uid 1000 in 8f2d6a3bc0de". */
+#define TENANCY_TEXT_MAX 64
+const char *tenancy_text(const struct tenant_key *key, char ret_text[static TENANCY_TEXT_MAX]);

@@ -1,0 +1,23 @@
+/* Containers, as far as a daemon can tell: cgroups with the names that Docker gives them. It takes root,
+ * and a cgroup tree that may be written to. Failures end the test. */
+#pragma once
+
+#include <stdbool.h>
+
+#define CONTAINER_SHORT_ID_BYTES 13
+
+/* Those of v2, or those of v1 that systemd keeps. */
+enum cgroup_tree { CGROUPS_OF_V2, CGROUPS_OF_V1, CGROUPS_N_TREES };
+
+bool containers_can_be_made(enum cgroup_tree tree);
+
+/* The n-th, of a few that no other test has. This process is in it from now on, and so is what it starts; what
+ * it started before stays where it is. */
+void container_enter(enum cgroup_tree tree, unsigned n);
+void container_leave(enum cgroup_tree tree);
+
+/* As gpumemctl calls the n-th. */
+const char *container_short_id(unsigned n, char ret_id[static CONTAINER_SHORT_ID_BYTES]);
+
+/* Whatever was made is gone. Nobody is in it any more. */
+void containers_remove(enum cgroup_tree tree);
