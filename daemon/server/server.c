@@ -12,6 +12,7 @@
 #include "daemon/server/devices.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
+#include "daemon/server/standings.h"
 
 static void on_worker_wake(uv_async_t *async)
 {
@@ -40,6 +41,8 @@ static void stop(struct server *server)
         if (server->stopping)
                 return;
         server->stopping = true;
+        if (server->on_stop)
+                server->on_stop();
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -49,6 +52,7 @@ static void stop(struct server *server)
         transport_give_up_slow(server);
         pools_cancel(server);
         devices_stop(server);
+        standings_stop(server);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
@@ -92,6 +96,8 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->patience);
         if (!r)
+                r = uv_timer_init(&server->loop, &server->driver_look);
+        if (!r)
                 r = server_open_turns(server);
         return r ? r : open_signals(server);
 }
@@ -125,6 +131,8 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = server_open_hangup(server, options);
         if (!r)
+                r = server_open_alive(server, options);
+        if (!r)
                 r = pools_make(server, options);
         if (!r)
                 r = devices_open(server, options->nvml_library);
@@ -134,7 +142,7 @@ static int set_up(struct server *server, const struct server_options *options)
                                   server_now_ns(server));
         }
         if (!r)
-                r = listener_new(server, options->socket_path, &server->listener);
+                r = listener_new(server, options->socket_path, options->group, &server->listener);
         return r;
 }
 
@@ -166,7 +174,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
 static bool jobs_left(const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (server->pools[i].n_jobs)
+                if (server->pools[i].n_jobs && !server->pools[i].driver.standing.hangs)
                         return true;
         }
         return false;
@@ -176,7 +184,7 @@ int server_run(struct server *server)
 {
         while (!server->stopping)
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
-        /* What was cached goes back to the driver before the daemon is gone. */
+        /* What was cached goes back to the driver before the daemon is gone, if the driver answers. */
         while (jobs_left(server))
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
         return 0;
