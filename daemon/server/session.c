@@ -214,12 +214,6 @@ bool session_may_lease(const struct session *session)
                session->peer.uid == session->server->served_uid;
 }
 
-bool session_may_rule(const struct session *session)
-{
-        return session->way == SESSION_AS_ADMIN ||
-               (session->peer.uid == 0 && session_sees_all(session));
-}
-
 bool session_has_client(const struct session *session)
 {
         return session->state == SESSION_READY || session->state == SESSION_LEFT ||

@@ -74,11 +74,11 @@ void session_drop(struct session *session);
 /* Not where the daemon serves one user, and this is another. */
 bool session_may_lease(const struct session *session);
 
-/* tenancy.c: root and the daemon's own user may see and do what concerns every tenant, but not from within
- * a container other than the daemon's; where tenants are users, containers make no difference to this. */
+/* tenancy.c: root and the daemon's own user may see what concerns every tenant, but not from within a container
+ * other than the daemon's; where tenants are users, containers make no difference to this. */
 bool session_sees_all(const struct session *session);
 
-/* Root, and whoever may open the admin socket, may change what concerns every tenant. */
+/* tenancy.c: root, and whoever may open the admin socket, may change what concerns every tenant; likewise. */
 bool session_may_rule(const struct session *session);
 
 /* It has a client in the policy, which may be charged. */

@@ -49,17 +49,25 @@ void tenancy_find_key(struct session *session, struct tenant_key *ret_key)
         *ret_key = key;
 }
 
-bool session_sees_all(const struct session *session)
+/* Whoever starts a container chooses who is root in it, and what of the machine it finds there. */
+static bool is_at_home(const struct session *session)
 {
-        const struct server *server = session->server;
         const struct peer *peer = &session->peer;
 
-        if (peer->uid != 0 && peer->uid != geteuid())
-                return false;
-        if (server->tenancy == TENANCY_OF_USERS)
+        if (session->server->tenancy == TENANCY_OF_USERS)
                 return true;
         return !peer->container_fault &&
-               (!*peer->container || strcmp(peer->container, server->own_container) == 0);
+               (!*peer->container || strcmp(peer->container, session->server->own_container) == 0);
+}
+
+bool session_sees_all(const struct session *session)
+{
+        return (session->peer.uid == 0 || session->peer.uid == geteuid()) && is_at_home(session);
+}
+
+bool session_may_rule(const struct session *session)
+{
+        return (session->peer.uid == 0 || session->way == SESSION_AS_ADMIN) && is_at_home(session);
 }
 
 static bool is_of_same_container(const struct session *asker, pid_t pid)

@@ -226,17 +226,36 @@ static int try_to_rule(struct link *link)
         return r;
 }
 
+/* Whoever mounts the folder of the sockets into a container has mounted both. */
+static struct link *open_admin_in(enum cgroup_tree tree, unsigned n)
+{
+        char path[sizeof(gpumemd.socket) + 8];
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct link *link;
+
+        (void)snprintf(path, sizeof(path), "%s.admin", gpumemd.socket);
+        container_enter(tree, n);
+        ck_assert_int_eq(link_new(path, "admin", &link, &welcome, &fds), 0);
+        fdset_deinit(&fds);
+        container_leave(tree);
+        return link;
+}
+
 START_TEST(root_in_a_container_rules_nobody_outside)
 {
         enum cgroup_tree tree = trees[_i];
-        struct link *inside, *outside;
+        struct link *inside, *admin, *outside;
 
         start("{}");
         inside = open_in(tree, 0);
+        admin = open_admin_in(tree, 0);
         outside = open_in(tree, OUTSIDE);
         ck_assert_int_eq(try_to_rule(outside), 0);
         ck_assert_int_eq(try_to_rule(inside), GPUMEM_E_DENIED);
+        ck_assert_int_eq(try_to_rule(admin), GPUMEM_E_DENIED);
         link_free(inside);
+        link_free(admin);
         link_free(outside);
         end(tree);
 }
