@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "daemon/backing/text.h"
 #include "daemon/server/session.h"
+#include "daemon/server/standings.h"
 #include "gpumem.h"
 
 /* For so long a refusal waits for NVML. */
@@ -69,7 +70,8 @@ static void say_xids(const struct server_pool *pool, const struct nvml_report *b
 }
 
 /* What has been found dirty stays so: its memory is in use. */
-static void take_report(struct server_pool *pool, const struct watch_report *watched)
+static void take_report(struct server *server, struct server_pool *pool,
+                        const struct watch_report *watched)
 {
         const struct nvml_report *report = &watched->nvml;
         struct nvml_report before = pool->device.report;
@@ -79,6 +81,7 @@ static void take_report(struct server_pool *pool, const struct watch_report *wat
                 pool->device.is_dirty = true;
         say_xids(pool, &before);
         say_health(pool, before.health);
+        standings_see_nvml(server, pool->row.id, report->health == NVML_LOST);
         if (report->mig == 1 && !pool->device.said_mig) {
                 pool->device.said_mig = true;
                 log_warning("pool %" PRIu32 ": %s is cut into instances (MIG); figures of NVML are "
@@ -98,7 +101,7 @@ static void on_report(uv_async_t *async)
                 if (!pool->device.watch)
                         continue;
                 watch_read(pool->device.watch, &report);
-                take_report(pool, &report);
+                take_report(server, pool, &report);
                 if (report.n_answered < pool->device.n_asked)
                         continue;
                 pool->device.is_late = false;

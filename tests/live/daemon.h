@@ -58,6 +58,9 @@ void daemon_nvml(const struct daemon *daemon, const char *lines);
 /* Bytes that the first device has, the daemon says. */
 uint64_t daemon_device_bytes(void);
 
+/* Where what concerns every tenant may be changed: the path of the daemon that GPUMEM_SOCKET names. */
+const char *daemon_admin_socket(void);
+
 /* Gives every cached block back to the driver. */
 void daemon_free_all(void);
 
