@@ -63,6 +63,8 @@ static void note(enum call call, uint64_t start)
 static void look_on(struct cuda *cuda)
 {
         caller = pthread_self();
+        if (real.cuInit)
+                return;
         real = *cuda;
 #define FIRST_CALL(call, parameters, arguments) \
         if (real.call)                          \

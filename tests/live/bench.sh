@@ -105,6 +105,7 @@ END
 }
 
 ok "an unknown comparison" said 3 "there is no such comparison" gpumem-bench peers --only dance
+ok "an unknown one in a list" said 3 '"dance": there is no such' gpumem-bench peers --only drop,dance
 printf '{"name": 1}' >"$place/odd.json"
 ok "a picture of what is no table" said 3 "no array of rows" gpumem-bench plot "$place/odd.json"
 printf '[1, {"name": 1}, {"name": "hot_beside_x", "unit": "ns", "value": null, "baseline": 1}]' \
@@ -155,9 +156,18 @@ ok "peers: drop" peers drop
 ok "what was cached" row free_all_4GiB_beside_cupy "s"
 ok "peers: blocks" peers blocks
 ok "a block that is mapped still" row known_8GiB_beside_cuMemAlloc "<= 0.2"
-# Last: the emulated driver takes its time over what a process leaves.
+ok "peers: first, and threads" peers first,threads
+ok "the first block beside the second" row first_20MiB_beside_second us
+ok "a call of it" row first_MemImportFromShareableHandle_1x_5x us
+ok "eight threads" row threads_8_beside_cuMemAlloc /us
+# The emulated driver takes its time over what a process leaves.
 ok "peers: killed" peers killed
 ok "memory of one that was killed" row killed_beside_cuMemAlloc ms
+export FAKE_CUPY_HANGS=1
+ok "peers: killed, and one that hangs" peers killed --seconds 15
+ok "it takes its own row" row killed_beside_cupy "it took too long"
+ok "others have theirs" row killed_beside_cuMemAlloc ms
+unset FAKE_CUPY_HANGS
 ok "no folder of theirs" said 0 "not asked for" gpumem-bench peers --quick --only drop
 stop_daemon
 done_testing
