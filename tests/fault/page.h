@@ -14,7 +14,7 @@ enum fault_call {
         FAULT_MEMORY, /* malloc and its kin */
         FAULT_FCNTL,
         FAULT_OPEN,
-#define CALL(type, name, failure, error, parameters, arguments) FAULT_##name,
+#define CALL(type, name, failure, error, other, parameters, arguments) FAULT_##name,
 #include "tests/fault/calls.def"
 #undef CALL
         FAULT_N_CALLS,
@@ -23,7 +23,8 @@ enum fault_call {
 struct fault_page {
         _Atomic uint32_t armed; /* a role; its calls count, and one may fail */
         _Atomic uint32_t call;
-        _Atomic uint32_t nth; /* 0: none */
+        _Atomic uint32_t nth;      /* 0: none */
+        _Atomic uint32_t is_other; /* with its other error */
         _Atomic uint32_t n_fired;
         _Atomic uint32_t n_calls[FAULT_N_ROLES][FAULT_N_CALLS]; /* while any role was armed */
         _Atomic int64_t n_live[FAULT_N_ROLES]; /* pieces of memory that the program asked for */

@@ -240,18 +240,20 @@ EXPORTED int open(const char *path, int flags, ...)
         return real(path, flags, mode);
 }
 
-#define CALL(type, name, failure, error, parameters, arguments)                   \
-        EXPORTED type name parameters                                             \
-        {                                                                         \
-                static type(*real) parameters;                                    \
-                                                                                  \
-                if (!real)                                                        \
-                        real = (__typeof__(real))dlsym(RTLD_NEXT, linked(#name)); \
-                if (fails(FAULT_##name, CALLER)) {                                \
-                        errno = error;                                            \
-                        return failure;                                           \
-                }                                                                 \
-                return real arguments;                                            \
+#define CALL(type, name, failure, error, other, parameters, arguments)                       \
+        EXPORTED type name parameters                                                        \
+        {                                                                                    \
+                static type(*real) parameters;                                               \
+                                                                                             \
+                if (!real)                                                                   \
+                        real = (__typeof__(real))dlsym(RTLD_NEXT, linked(#name));            \
+                if (fails(FAULT_##name, CALLER)) {                                           \
+                        int error_ = atomic_load(&fault_page->is_other) ? (other) : (error); \
+                                                                                             \
+                        errno = error_;                                                      \
+                        return failure;                                                      \
+                }                                                                            \
+                return real arguments;                                                       \
         }
 
 /* Files are large in these programs. */
