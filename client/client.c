@@ -333,9 +333,10 @@ void gpumem_disconnect(struct gpumem_client *client)
         if (record_is_on())
                 record_disconnect(client);
         end_pools(client);
-        free(client->pools);
         fork_guard_deinit(&client->fork_guard);
         uplink_deinit(&client->uplink);
+        /* Notices come until the connection is gone. */
+        free(client->pools);
         events_deinit(&client->events);
         free(client);
 }

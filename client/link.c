@@ -292,6 +292,9 @@ static int transmit(struct link *link, const struct frame *frame)
                 await_room(link);
         }
         pthread_mutex_unlock(&link->send_lock);
+        /* Whoever has hung up may have said why. */
+        if (r && r != -EAGAIN)
+                drain(link);
         if (r)
                 give_up(link, r == -EAGAIN);
         return r == -EAGAIN ? GPUMEM_E_DISCONNECTED : r;

@@ -416,7 +416,7 @@ GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_by
 
 enum gpumem_scope {
         GPUMEM_SCOPE_TENANT = 1, /* blocks cached for the caller's tenant */
-        GPUMEM_SCOPE_NODE = 2,   /* every tenant's: for root and the daemon's own user */
+        GPUMEM_SCOPE_NODE = 2,   /* every tenant's: for root, or over the admin socket */
 };
 
 /* Gives every cached block in the scope back to the driver; returns when that has happened.

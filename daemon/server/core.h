@@ -71,6 +71,9 @@ struct server {
         uv_signal_t sighup;
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;
+        uv_timer_t alive;
+        void (*on_alive)(void);
+        void (*on_stop)(void);
         struct {
                 uv_work_t request;
                 bool busy;
@@ -148,6 +151,7 @@ void server_check_pool_min(const struct server *server, uint32_t pool);
 /* Both, for every pool. */
 void server_set_pool_mins(struct server *server, const struct settings *settings);
 int server_open_hangup(struct server *server, const struct server_options *options);
+int server_open_alive(struct server *server, const struct server_options *options);
 
 /* Says in the log which rules have no effect on this machine. */
 void server_check_rules(const struct server *server, const struct settings *settings);

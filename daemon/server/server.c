@@ -40,6 +40,8 @@ static void stop(struct server *server)
         if (server->stopping)
                 return;
         server->stopping = true;
+        if (server->on_stop)
+                server->on_stop();
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -126,6 +128,8 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = server_open_hangup(server, options);
         if (!r)
+                r = server_open_alive(server, options);
+        if (!r)
                 r = pools_make(server, options);
         if (!r)
                 r = devices_open(server, options->nvml_library);
@@ -135,7 +139,7 @@ static int set_up(struct server *server, const struct server_options *options)
                                   server_now_ns(server));
         }
         if (!r)
-                r = listener_new(server, options->socket_path, &server->listener);
+                r = listener_new(server, options->socket_path, options->group, &server->listener);
         return r;
 }
 

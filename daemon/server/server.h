@@ -6,15 +6,18 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/backing/canary.h"
 #include "daemon/server/settings.h"
+#include "daemon/server/socket_file.h"
 #include "driver/cuda.h"
 
 struct server;
 
 struct server_options {
         const char *socket_path;             /* NULL: where proto/address.h says */
+        gid_t group;                         /* may connect; SOCKET_FILE_OWN_GROUP: the process's */
         const struct cuda *cuda;             /* outlives the server */
         const enum canary_outcome *canaries; /* of CANARY_DEVICES_MAX devices, by ordinal */
         const char *nvml_library;            /* NULL: devices are not watched */
@@ -22,6 +25,10 @@ struct server_options {
         /* SIGHUP came; NULL: it is ignored. On the loop. */
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;
+        /* Called on the loop every `alive_ms`; 0: never. */
+        void (*on_alive)(void);
+        uint64_t alive_ms;
+        void (*on_stop)(void); /* a signal came: nobody new is served. May be NULL. On the loop. */
 };
 
 /* Makes the pools and the socket. Failures are logged with what to do about them. */

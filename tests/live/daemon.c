@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "client/rows.h"
 #include "gpumem.h"
+#include "proto/address.h"
 
 #define OPTIONS_MAX 16
 #define PATIENCE_MS 20000
@@ -179,8 +180,8 @@ static void await_socket(const struct daemon *daemon)
         ck_abort_msg("gpumemd does not serve");
 }
 
-void daemon_start_configured(struct daemon *daemon, const char *emulator,
-                             const char *const *options, const char *configuration)
+void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
+                   const char *configuration)
 {
         char setting[256];
 
@@ -195,6 +196,12 @@ void daemon_start_configured(struct daemon *daemon, const char *emulator,
          * default. */
         ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "0", 0), 0);
         run_daemon(daemon, NULL, options);
+}
+
+void daemon_start_configured(struct daemon *daemon, const char *emulator,
+                             const char *const *options, const char *configuration)
+{
+        daemon_launch(daemon, emulator, options, configuration);
         await_socket(daemon);
 }
 
@@ -323,6 +330,16 @@ uint64_t daemon_device_bytes(void)
         return n_bytes;
 }
 
+const char *daemon_admin_socket(void)
+{
+        static struct sockaddr_un admin;
+        struct sockaddr_un client;
+
+        ck_assert_int_eq(address_to_connect(NULL, &client), 0);
+        ck_assert_int_eq(address_of_admin(&client, &admin), 0);
+        return admin.sun_path;
+}
+
 void daemon_free_all(void)
 {
         struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
@@ -332,7 +349,7 @@ void daemon_free_all(void)
 
         request.free_all_blocks.scope = PROTO_SCOPE_NODE;
         request.free_all_blocks.pool = PROTO_ALL_POOLS;
-        ck_assert_int_eq(link_new(NULL, "free-all", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(link_new(daemon_admin_socket(), "free-all", &link, &welcome, &fds), 0);
         ck_assert_int_eq(link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
                                    &reply_fds),
                          0);

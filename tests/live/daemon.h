@@ -29,6 +29,10 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
 void daemon_start_configured(struct daemon *daemon, const char *emulator,
                              const char *const *options, const char *configuration);
 
+/* The same, without waiting until this process is served: perhaps it is not to be. */
+void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
+                   const char *configuration);
+
 /* SIGTERM; it must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
 
@@ -50,6 +54,9 @@ void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
 
 /* Bytes that the first device has, the daemon says. */
 uint64_t daemon_device_bytes(void);
+
+/* Where what concerns every tenant may be changed: the path of the daemon that GPUMEM_SOCKET names. */
+const char *daemon_admin_socket(void);
 
 /* Gives every cached block back to the driver. */
 void daemon_free_all(void);
