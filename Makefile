@@ -9,7 +9,7 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test fuzz model soak kills demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test fuzz model soak kills faults demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -37,6 +37,7 @@ model: build ## play the model tests, STEPS=25000 each of SEEDS=1000; counts add
 soak: build ## disturbed processes for SOAK_MINUTES=30: no wrong byte, nothing grows
 	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 60))
 
+faults: build ## every call fails in its turn, of the C library, the kernel, the driver; counts them
 kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte back
 	@tests/soak/deaths.sh build $(KILLS)
 

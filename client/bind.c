@@ -54,7 +54,7 @@ uint64_t bind_leave(const struct pool_set *set)
 static void meet(struct pool *pool, const struct connection *connection, uint32_t id)
 {
         pthread_mutex_lock(&pool->lock);
-        pool->row.id = id;
+        __atomic_store_n(&pool->row.id, id, __ATOMIC_RELAXED);
         pool->binding.connection = connection->serial;
         pool->binding.absent = false;
         pool_move_board(pool, board_pool(connection->board, id));

@@ -265,6 +265,9 @@ void leased_free(struct pool *pool, struct leased *leased)
         if (r) {
                 log_debug("a block of %llu bytes could not be unmapped and stays leased: %d",
                           (unsigned long long)leased_bytes(leased), r);
+                pthread_mutex_lock(&pool->lock);
+                LIST_INSERT_HEAD(&pool->stuck_leased, leased, link);
+                pthread_mutex_unlock(&pool->lock);
                 return;
         }
         over_say(pool, leased);

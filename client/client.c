@@ -196,19 +196,22 @@ static bool read_news(void *held)
 static const struct service_owner service_owner = {begin_thread, look_at_pools, listen_to_daemon,
                                                    stop_listening, read_news};
 
+/* Known by the number that the daemon has for the pool, which another daemon may change. */
 static void note_loss(struct gpumem_client *client, const struct message_notice *notice)
 {
-        const struct pool *pool;
+        struct gpumem_event event = {.kind = notice->what == PROTO_NOTICE_LOST
+                                                     ? GPUMEM_EVENT_DEVICE_LOST
+                                                     : GPUMEM_EVENT_DEVICE_BACK};
 
-        if (notice->lease >= client->n_pools)
-                return;
-        pool = &client->pools[notice->lease];
-        events_note(&client->events,
-                    &(struct gpumem_event){.kind = notice->what == PROTO_NOTICE_LOST
-                                                           ? GPUMEM_EVENT_DEVICE_LOST
-                                                           : GPUMEM_EVENT_DEVICE_BACK,
-                                           .memory = pool->memory.kind,
-                                           .place = pool_place(pool)});
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                const struct pool *pool = &client->pools[i];
+
+                if (__atomic_load_n(&pool->row.id, __ATOMIC_RELAXED) != notice->lease)
+                        continue;
+                event.memory = pool->memory.kind;
+                event.place = pool_place(pool);
+                events_note(&client->events, &event);
+        }
 }
 
 static void take_notice(void *owner, const struct message_notice *notice)
@@ -326,6 +329,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         }
         wait_for_freed(client);
         service_deinit(&client->service);
+        uplink_be_deaf(&client->uplink);
         if (record_is_on())
                 record_disconnect(client);
         end_pools(client);

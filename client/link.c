@@ -239,6 +239,13 @@ static void drain(struct link *link)
         pthread_mutex_unlock(&link->lock);
 }
 
+void link_be_deaf(struct link *link)
+{
+        pthread_mutex_lock(&link->lock);
+        link->notice = NULL;
+        pthread_mutex_unlock(&link->lock);
+}
+
 bool link_read_news(struct link *link)
 {
         bool can;

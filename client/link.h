@@ -46,6 +46,9 @@ bool link_is_over(const struct link *link);
 /* Did it end because the daemon did not answer? The next connection may well be as silent. */
 bool link_is_silent(struct link *link);
 
+/* Nobody is told of a NOTICE any more, once this has returned. */
+void link_be_deaf(struct link *link);
+
 /* Takes what has come, if nobody else reads. False: somebody does, or there is nothing to come any
  * more. */
 bool link_read_news(struct link *link);

@@ -1,6 +1,7 @@
 #include "client/memory.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -100,6 +101,17 @@ static int map_device(const struct memory *memory, uint64_t peers, uint64_t addr
         return r;
 }
 
+/* A driver's fd is a device's, the emulated driver's a file; what else a daemon may send is not given to
+ * the driver, which might do something with it. */
+static int check_drivers(int fd)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return err_errno();
+        return S_ISCHR(st.st_mode) || S_ISREG(st.st_mode) ? 0 : -EPROTO;
+}
+
 /* The mapping keeps the memory: neither fd nor handle is needed any more. */
 static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t address,
                        uint64_t n_bytes, int fd)
@@ -107,7 +119,9 @@ static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t add
         uint64_t handle;
         int r;
 
-        r = vmm_import(memory->cuda, fd, &handle);
+        r = check_drivers(fd);
+        if (!r)
+                r = vmm_import(memory->cuda, fd, &handle);
         if (r)
                 return r;
         if (memory->kind == GPUMEM_DEVICE)

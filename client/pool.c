@@ -22,6 +22,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         pool->space.budget.n_empty_max = n_cache_bytes;
         kept_init(&pool->kept);
         LIST_INIT(&pool->spare_leased);
+        LIST_INIT(&pool->stuck_leased);
         LIST_INIT(&pool->shareds);
         pthread_mutex_init(&pool->declare_lock, NULL);
         pthread_mutex_init(&pool->lock, NULL);
@@ -232,19 +233,26 @@ static void return_shelf(struct pool *pool)
         space_close(&pool->space);
 }
 
+static void free_leased(struct leased_list *list)
+{
+        struct leased *leased;
+
+        while ((leased = LIST_FIRST(list))) {
+                LIST_REMOVE(leased, link);
+                free(leased);
+        }
+}
+
 static void free_records(struct pool *pool)
 {
         struct stream_heap *heap;
-        struct leased *leased;
 
         while ((heap = pool->spare_heaps)) {
                 pool->spare_heaps = heap->hh.next;
                 free(heap);
         }
-        while ((leased = LIST_FIRST(&pool->spare_leased))) {
-                LIST_REMOVE(leased, link);
-                free(leased);
-        }
+        free_leased(&pool->spare_leased);
+        free_leased(&pool->stuck_leased);
 }
 
 void pool_deinit(struct pool *pool)

@@ -71,7 +71,8 @@ struct pool {
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;
-        uint64_t n_reserved_bytes; /* in heaps and shared */
+        struct leased_list stuck_leased; /* that could not be unmapped: for good */
+        uint64_t n_reserved_bytes;       /* in heaps and shared */
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
         struct shared_list shareds; /* allocations and attached memory with blocks of their own */

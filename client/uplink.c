@@ -44,6 +44,12 @@ int uplink_init(struct uplink *uplink, const char *socket_path, const char *prog
         return r;
 }
 
+void uplink_be_deaf(struct uplink *uplink)
+{
+        if (uplink->calls && uplink->connection)
+                link_be_deaf(uplink->connection->link);
+}
+
 void uplink_deinit(struct uplink *uplink)
 {
         if (!uplink->calls)

@@ -45,6 +45,8 @@ int uplink_init(struct uplink *uplink, const char *socket_path, const char *prog
                 struct events *events, const struct uplink_owner *calls, void *owner);
 
 /* Legal also for one that is zero, or whose init failed. */
+/* The owner is about to go: it is told of no NOTICE any more. No other thread is in a call. */
+void uplink_be_deaf(struct uplink *uplink);
 void uplink_deinit(struct uplink *uplink);
 
 /* A reference to the present connection, made if the last one is lost. */

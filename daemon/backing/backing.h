@@ -62,8 +62,9 @@ struct backing_block {
         LIST_ENTRY(backing_block) link; /* the submitter's */
         atomic_bool abandoned;          /* nobody wants it any more: making it may be given up */
         uint64_t n_bytes;
-        uint64_t handle; /* device: the driver's; pinned: 0 */
-        int fd;          /* what clients are given; -1: none */
+        uint64_t handle;    /* device: the driver's; pinned: 0 */
+        int fd;             /* what clients are given; -1: none */
+        unsigned n_unknown; /* times that the driver said that it does not know the handle */
         struct job job;
 };
 

@@ -6,6 +6,9 @@
 #include "base/fdset.h"
 #include "base/log.h"
 
+/* What it says so often is taken for true. */
+#define N_UNKNOWN 3
+
 void handle_say_failure(char ret_failure[static BACKING_FAILURE_MAX])
 {
         (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "%s", cuda_failure());
@@ -18,7 +21,9 @@ int handle_release(const struct cuda *cuda, struct backing_block *block,
 
         closep(&block->fd);
         r = block->handle ? let_go(cuda, block->handle) : 0;
-        if (r && r != -EINVAL) {
+        if (r == -EINVAL)
+                block->n_unknown++;
+        if (r && block->n_unknown < N_UNKNOWN) {
                 handle_say_failure(block->job.failure);
                 return r;
         }

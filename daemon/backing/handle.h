@@ -5,7 +5,7 @@
 
 /* Closes the block's fd and has `let_go` give the handle back; a block without one is whole work done.
  * A failure is the driver's, with the job's failure text: the handle is kept, to be tried again. One that
- * the driver does not know is gone. */
+ * the driver says more than once that it does not know is gone. */
 int handle_release(const struct cuda *cuda, struct backing_block *block,
                    int (*let_go)(const struct cuda *cuda, uint64_t handle));
 

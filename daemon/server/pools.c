@@ -130,7 +130,8 @@ int pools_make(struct server *server, const struct server_options *options)
         for (int ordinal = 0; ordinal < count; ordinal++) {
                 r = add_device(server, options, ordinal);
                 if (r) {
-                        log_error("device %d: %s", ordinal, cuda_failure());
+                        log_error("device %d: %s", ordinal,
+                                  r == -ENOMEM ? strerror(ENOMEM) : cuda_failure());
                         return r;
                 }
         }

@@ -164,7 +164,20 @@ struct fate {
         CUresult result;
 };
 
-static void rule_apply(const struct fault_rule *rule, struct fate *fate)
+/* For who wants each of them to fail in its turn. */
+static void count_write(uint64_t n)
+{
+        char name[32];
+        CLEANUP(closep)
+        int fd = -1;
+
+        (void)snprintf(name, sizeof(name), "calls.%d", (int)getpid());
+        fd = openat(state.directory_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd >= 0)
+                (void)dprintf(fd, "%ju\n", (uintmax_t)n);
+}
+
+static void rule_apply(const struct fault_rule *rule, uint64_t n, struct fate *fate)
 {
         switch (rule->kind) {
         case FAULT_FAIL:
@@ -181,6 +194,9 @@ static void rule_apply(const struct fault_rule *rule, struct fate *fate)
                 if (state.lost == CUDA_SUCCESS)
                         state.lost = (CUresult)rule->value;
                 break;
+        case FAULT_COUNT:
+                count_write(n);
+                break;
         }
 }
 
@@ -196,7 +212,7 @@ static struct fate fate_of(const char *call)
                         continue;
                 state.n_calls[i]++;
                 if (!rule->nth || rule->nth == state.n_calls[i])
-                        rule_apply(rule, &fate);
+                        rule_apply(rule, state.n_calls[i], &fate);
         }
         if (state.lost != CUDA_SUCCESS)
                 fate.result = state.lost;

@@ -15,12 +15,13 @@
 
 static const struct {
         const char *word;
-        enum { HAS_N = 1, HAS_VALUE = 2 } fields;
+        enum { HAS_NONE, HAS_N = 1, HAS_VALUE = 2 } fields;
 } kinds[] = {
         [FAULT_FAIL] = {"fail", HAS_N | HAS_VALUE},
         [FAULT_DELAY] = {"delay", HAS_VALUE},
         [FAULT_HANG] = {"hang", HAS_N},
         [FAULT_LOST] = {"lost", HAS_N | HAS_VALUE},
+        [FAULT_COUNT] = {"count", HAS_NONE},
 };
 
 static int number_take(char **rest, uint64_t *ret_number)

@@ -6,6 +6,8 @@
  * "lost=CALL:N:RESULT"  from the Nth call on, every call of whatever name gives that CUresult; without
  *                       one, CUDA_ERROR_DEVICE_UNAVAILABLE
  *
+ * "count=CALL"           how many calls there have been, of this process, stands in the file calls.PID
+ *
  * CALL is a call's name, without the number of its version, or * for any. N counts this process's calls
  * from when the rule came into force; * is each. Where N is a number that is past, nothing happens. */
 #pragma once
@@ -21,7 +23,7 @@
 #define FAULT_HANG_ALLOWED  "CALL:N such as cuMemMap:1, N or CALL may be *"
 #define FAULT_LOST_ALLOWED  "CALL:N or CALL:N:RESULT such as cuMemMap:5:46, N or CALL may be *"
 
-enum fault_kind { FAULT_FAIL, FAULT_DELAY, FAULT_HANG, FAULT_LOST };
+enum fault_kind { FAULT_FAIL, FAULT_DELAY, FAULT_HANG, FAULT_LOST, FAULT_COUNT };
 
 struct fault_rule {
         enum fault_kind kind;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,6 +19,9 @@
 
 #define PIECE  (64 * MIB)
 #define SECOND 1000
+
+#define N_TIMES_MAX 100000
+#define P99_US_MAX  50000
 
 static struct daemon gpumemd;
 static struct gpu *gpu;
@@ -89,12 +93,12 @@ static void faults(const char *lines)
         daemon_fault(&gpumemd, gpumemd.pid, lines);
 }
 
-static uint64_t now_ms(void)
+static uint64_t now_us(void)
 {
         struct timespec time;
 
         (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+        return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
 }
 
 struct asker {
@@ -145,27 +149,57 @@ static void use_other_device(void)
         ck_assert_int_eq(gpu_use(gpu), 0);
 }
 
-/* For 2 s; a call that takes so long is none that hangs, yet. */
+static int is_longer(const void *a, const void *b)
+{
+        return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : 1;
+}
+
+/* The cache and the figures are served for so long. What took longest but for one in a hundred, in us. */
+static uint64_t work_for(uint64_t ms)
+{
+        static uint64_t times_us[N_TIMES_MAX];
+        uint64_t until_ms = now_us() / 1000 + ms;
+        unsigned n = 0;
+        void *pointer;
+
+        for (; n < N_TIMES_MAX && now_us() / 1000 < until_ms; n++) {
+                uint64_t begin_us = now_us();
+
+                (void)daemon_first_figure(FIGURE_driver);
+                times_us[n] = now_us() - begin_us;
+                ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+                ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+                ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+                sleep_ms(20);
+        }
+        qsort(times_us, n, sizeof(times_us[0]), is_longer);
+        (void)printf("# figures while a driver's call hangs for %ju ms: %u times, p99 %ju us\n",
+                     (uintmax_t)ms, n, (uintmax_t)times_us[n * 99 / 100]);
+        (void)fflush(stdout);
+        return times_us[n * 99 / 100];
+}
+
+/* A call that takes 2 s is none that hangs, yet. How long the daemon takes is measured only when that is
+ * asked for: nothing else runs then. */
 START_TEST(while_a_call_hangs_the_cache_and_the_figures_are_served)
 {
+        const char *seconds = getenv("GPUMEM_TEST_HANG_S");
         struct asker asker;
-        uint64_t until_ms;
-        void *pointer;
+        uint64_t p99_us;
 
         start();
         cache_one(PIECE);
         faults("hang=cuMemCreate:1");
         asker_start(&asker, 0);
-        for (until_ms = now_ms() + 2 * SECOND; now_ms() < until_ms; sleep_ms(20)) {
-                ck_assert_int_eq(alloc(PIECE, &pointer), 0);
-                ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
-                ck_assert_int_eq(gpumem_flush(client, NULL), 0);
-                ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_ANSWERS);
-        }
+        p99_us = work_for(seconds ? strtoull(seconds, NULL, 10) * SECOND : 2 * SECOND);
         use_other_device();
-        ck_assert(!atomic_load(&asker.is_done));
+        if (seconds)
+                ck_assert_uint_le(p99_us, P99_US_MAX);
+        else
+                ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_ANSWERS);
+        ck_assert_int_eq(atomic_load(&asker.is_done), seconds != NULL);
         faults("");
-        ck_assert_int_eq(asker_end(&asker), 0);
+        ck_assert_int_eq(asker_end(&asker), seconds ? GPUMEM_E_STALLED : 0);
         end();
 }
 END_TEST
@@ -288,7 +322,7 @@ int main(void)
                 (void)puts("1..0 # SKIP needs faults of the emulated driver");
                 return 0;
         }
-        tcase_set_timeout(tests, 60);
+        tcase_set_timeout(tests, 120);
         tcase_add_test(tests, while_a_call_hangs_the_cache_and_the_figures_are_served);
         tcase_add_test(tests, a_stalled_device_refuses_what_needs_its_driver_and_recovers);
         tcase_add_test(tests, a_lost_device_serves_nothing_until_it_is_back);

@@ -1,0 +1,63 @@
+/* A daemon that lies: it speaks the protocol up to one answer, and what is wrong with that a test says. It
+ * runs in a process of its own, made by fork before this one has used the driver. Failures end the test. */
+#pragma once
+
+#include <sys/types.h>
+
+enum lie {
+        LIE_NONE,
+        /* in WELCOME */
+        LIE_BOARD_IS_PIPE,
+        LIE_BOARD_IS_SOCKET,
+        LIE_BOARD_IS_FOLDER,
+        LIE_BOARD_IS_SHORT,
+        LIE_BOARD_IS_UNSEALED,
+        LIE_BOARD_IS_CLAIMED_SMALL,
+        LIE_ROWS_ARE_PIPE,
+        LIE_ROWS_ARE_SHORT,
+        LIE_ROWS_ARE_UNSEALED,
+        LIE_ROWS_ARE_NARROW,
+        LIE_ROWS_HAVE_OTHER_IDS,
+        LIE_WELCOME_WITH_ONE_FD,
+        LIE_WELCOME_WITH_THREE_FDS,
+        LIE_WELCOME_WITH_MANY_FDS,
+        LIE_WELCOME_SAYS_ONE_FD,
+        LIE_WELCOME_IS_CUT,
+        LIE_WELCOME_IS_ANOTHER_KIND,
+        LIE_WELCOME_OF_ANOTHER_VERSION,
+        LIE_WELCOME_IS_NOISE,
+        LIE_WELCOME_IS_EMPTY,
+        LIE_WELCOME_IS_AN_END,
+        /* in LEASED */
+        LIE_BLOCK_IS_PIPE,
+        LIE_BLOCK_IS_SOCKET,
+        LIE_BLOCK_IS_FOLDER,
+        LIE_BLOCK_IS_SMALLER,
+        LIE_BLOCK_IS_UNSEALED,
+        LIE_LEASE_IS_SMALLER,
+        LIE_LEASE_IS_LARGER,
+        LIE_LEASE_IS_ODD,
+        LIE_LEASE_HAS_NO_SLOT,
+        LIE_LEASE_IS_KNOWN,
+        LIE_LEASE_IS_ANOTHER_KIND,
+        LIE_LEASED_WITHOUT_FD,
+        LIE_LEASED_WITH_TWO_FDS,
+        LIE_LEASED_WITH_MANY_FDS,
+        LIE_LEASED_IS_CUT,
+        LIE_LEASED_IS_AN_END,
+        /* beside it: these do no harm */
+        LIE_ANSWER_TO_NOBODY,
+        LIE_ANSWER_TWICE,
+        LIE_ERROR_TO_NOBODY,
+        LIE_NOTICE_OF_NOTHING,
+        LIE_N,
+};
+
+struct liar {
+        char place[64];
+        pid_t pid;
+};
+
+/* It listens where GPUMEM_SOCKET says from now on; a device of 1 GiB is emulated. */
+void liar_start(struct liar *liar, enum lie lie);
+void liar_end(struct liar *liar);

@@ -1,0 +1,130 @@
+/* A daemon that is not what it should be: whatever it sends, the client says that something is wrong, keeps
+ * no fd of it, maps nothing that is not what was asked for, and goes on. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/live/liar.h"
+#include "tests/suite.h"
+
+#define PIECE (8 * MIB)
+
+static struct liar liar;
+static struct gpu *gpu;
+static unsigned n_fds;
+
+static void start(enum lie lie)
+{
+        liar_start(&liar, lie);
+        ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "0", 1), 0);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        n_fds = own_fds();
+}
+
+static void end(void)
+{
+        ck_assert_uint_eq(own_fds(), n_fds);
+        gpu_free(gpu);
+        liar_end(&liar);
+}
+
+static int alloc(struct gpumem_client *client, enum gpumem_kind kind, void **ret_pointer)
+{
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = kind,
+                                               .place = kind == GPUMEM_DEVICE ? 0 : GPUMEM_NEAREST,
+                                               .stream = gpu_stream(gpu),
+                                               .n_bytes = PIECE};
+
+        return gpumem_alloc(client, &request, ret_pointer);
+}
+
+START_TEST(a_wrong_welcome_is_none)
+{
+        struct gpumem_client *client;
+
+        start((enum lie)_i);
+        ck_assert_int_ne(gpumem_connect(NULL, &client), 0);
+        end();
+}
+END_TEST
+
+static void lease_in_vain(enum lie lie, enum gpumem_kind kind)
+{
+        struct gpumem_client *client;
+        void *pointer = NULL;
+
+        start(lie);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_ne(alloc(client, kind, &pointer), 0);
+        ck_assert_ptr_null(pointer);
+        gpumem_disconnect(client);
+        end();
+}
+
+START_TEST(a_wrong_lease_is_none)
+{
+        lease_in_vain((enum lie)_i, GPUMEM_DEVICE);
+}
+END_TEST
+
+START_TEST(a_wrong_lease_of_pinned_memory_is_none)
+{
+        lease_in_vain((enum lie)_i, GPUMEM_PINNED);
+}
+END_TEST
+
+static void lease_all_the_same(enum lie lie, enum gpumem_kind kind)
+{
+        struct gpumem_client *client;
+        void *pointer;
+
+        start(lie);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(alloc(client, kind, &pointer), 0);
+        if (kind == GPUMEM_PINNED)
+                memset(pointer, 1, PIECE);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        gpumem_disconnect(client);
+        end();
+}
+
+/* Nothing is wrong with what is left without the lie, or these tests would prove nothing. */
+START_TEST(a_daemon_that_does_not_lie_is_served_by)
+{
+        lease_all_the_same(LIE_NONE, (enum gpumem_kind)_i);
+}
+END_TEST
+
+START_TEST(what_was_not_asked_for_does_no_harm)
+{
+        lease_all_the_same((enum lie)_i, GPUMEM_DEVICE);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("liar");
+        TCase *tests = tcase_create("liar");
+
+        if (!machine_is_emulated()) {
+                (void)puts("1..0 # SKIP the liar's blocks are the emulated driver's");
+                return 0;
+        }
+        tcase_set_timeout(tests, 60);
+        tcase_add_loop_test(tests, a_daemon_that_does_not_lie_is_served_by, GPUMEM_DEVICE,
+                            GPUMEM_PINNED + 1);
+        tcase_add_loop_test(tests, a_wrong_welcome_is_none, LIE_BOARD_IS_PIPE, LIE_BLOCK_IS_PIPE);
+        tcase_add_loop_test(tests, a_wrong_lease_is_none, LIE_BLOCK_IS_PIPE, LIE_ANSWER_TO_NOBODY);
+        tcase_add_loop_test(tests, a_wrong_lease_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
+                            LIE_ANSWER_TO_NOBODY);
+        tcase_add_loop_test(tests, what_was_not_asked_for_does_no_harm, LIE_ANSWER_TO_NOBODY,
+                            LIE_N);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
