@@ -29,6 +29,9 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
 void daemon_start_configured(struct daemon *daemon, const char *emulator,
                              const char *const *options, const char *configuration);
 
+/* Another configuration, which it reads at once. */
+void daemon_configure(struct daemon *daemon, const char *configuration);
+
 /* SIGTERM; it must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
 
