@@ -151,9 +151,9 @@ static void read_tenants(struct reader *reader, const json_t *json, struct setti
 
 static void read_all(struct reader *reader, const json_t *json, struct config *config)
 {
-        static const char *const keys[] = {
-                "socket", "group",   "cuda_library", "nvml_library", "canary", "log",
-                "user",   "tenants", "pools",        "limits",       NULL};
+        static const char *const keys[] = {"socket", "group",  "cuda_library", "nvml_library",
+                                           "canary", "log",    "user",         "tenants",
+                                           "pools",  "limits", "each_user",    NULL};
         const json_t *pools = json_object_get(json, "pools");
         const json_t *limits = json_object_get(json, "limits");
 
@@ -173,6 +173,8 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
                 config_read_pools(reader, pools, &config->settings);
         if (limits)
                 config_read_limits(reader, limits, &config->settings);
+        config_read_each_user(reader, json_object_get(json, "each_user"),
+                              &config->settings.each_user);
         if (!reader->n_faults)
                 config_check_ipc(reader, &config->settings);
 }

@@ -32,9 +32,9 @@ struct config {
         struct settings settings;
 };
 
-#define CONFIG_NULL                             \
-        {                                       \
-                .group = SOCKET_FILE_OWN_GROUP, \
+#define CONFIG_NULL                                                       \
+        {                                                                 \
+                .group = SOCKET_FILE_OWN_GROUP, .settings = SETTINGS_NULL \
         }
 
 void config_deinit(struct config *config);

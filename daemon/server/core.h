@@ -9,14 +9,17 @@
 #include "base/log.h"
 #include "daemon/backing/watch.h"
 #include "daemon/backing/worker.h"
+#include "daemon/policy/allowance.h"
 #include "daemon/policy/container.h"
 #include "daemon/policy/device_file.h"
+#include "daemon/policy/pace.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
 #include "daemon/server/settings.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S  UINT64_C(1000000000)
 
 /* Leases that one client may hold at a time. */
 #define CLIENT_N_SLOTS 4096
@@ -26,6 +29,7 @@ LIST_HEAD(session_list, session);
 struct transport;
 LIST_HEAD(transport_list, transport);
 struct user;
+struct user_rule;
 
 /* A file in /dev as it was when it was last looked at. */
 struct watched_file {
@@ -100,15 +104,14 @@ struct server {
         uint64_t n_alone;                       /* tenants of one client that there were */
         char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;
-        uint32_t served_uid; /* that one */
-        struct {
-                unsigned n_sessions, max_sessions;
-                unsigned n_in_flight, max_in_flight; /* fds sent and perhaps not yet received */
-        } shares;                                    /* see user.h */
-        struct transport_list slow;                  /* whose peers are waited for */
-        uv_timer_t patience;                         /* of that */
-        struct log_limit complaints;                 /* about clients */
-        uv_prepare_t turn;                           /* before the loop waits */
+        uint32_t served_uid;          /* that one */
+        struct allowances allowances; /* of all users */
+        struct pace_rule pace;        /* of each user */
+        struct transport_list slow;   /* whose peers are waited for */
+        uv_timer_t patience;          /* of that */
+        uv_timer_t reminder;          /* of who has not said HELLO, or does not read */
+        struct log_limit complaints;  /* about clients */
+        uv_prepare_t turn;            /* before the loop waits */
         bool settling;
         bool unsettled; /* something was told to the policy in this turn */
         bool stopping;
@@ -128,8 +131,9 @@ void server_submit(struct server *server, uint32_t pool, struct job *job);
 /* Tells the policy what became of a block that was to be made. */
 void server_created(struct server *server, struct backing_block *backing);
 
-/* user.c: what all sessions together may have. */
-void server_share_fds(struct server *server);
+/* user.c: what all sessions together may have, and what those of each user. */
+void server_share_out(struct server *server);
+void server_limit_users(struct server *server, const struct user_rule *rule);
 
 /* Adds a pool for each device and one of pinned memory. */
 struct server_options;

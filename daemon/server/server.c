@@ -58,6 +58,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         uv_close((uv_handle_t *)&server->patience, NULL);
+        uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_patience, NULL);
         uv_close((uv_handle_t *)&server->sigterm, NULL);
         uv_close((uv_handle_t *)&server->sigint, NULL);
@@ -97,6 +98,8 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->patience);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->driver_look);
+        if (!r)
+                r = uv_timer_init(&server->loop, &server->reminder);
         if (!r)
                 r = server_open_turns(server);
         return r ? r : open_signals(server);
@@ -156,7 +159,8 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->slow);
-        server_share_fds(server);
+        server_share_out(server);
+        server_limit_users(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);
         if (r) {
                 free(server);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/server/deadlines.h"
 #include "gpumem.h"
 
 #define BIT(state) (1u << (state))
@@ -40,6 +41,7 @@ static void session_free(struct session *session)
                 (void)munmap(session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
         free(session->draft);
+        due_end(&session->connection);
         session->user = user_unref(session->user);
         LIST_REMOVE(session, link);
         free(session);
@@ -180,6 +182,18 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
                                     (int)session->peer.pid, session->program, text);
                 session_send_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         }
+        if (transport->fault && server_may_complain(session->server))
+                log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
+                            session->program, transport->fault);
+        session_end_connection(session);
+}
+
+void session_give_up(struct session *session, const char *text)
+{
+        if (server_may_complain(session->server))
+                log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
+                            session->program, text);
+        session_send_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         session_end_connection(session);
 }
 
@@ -194,6 +208,7 @@ void session_send_error(struct session *session, uint32_t serial, int code, cons
 {
         struct frame frame = FRAME_NULL;
 
+        session->n_errors++;
         frame.error.code = (uint32_t)code;
         proto_put_text(frame.error.text, sizeof(frame.error.text), text);
         session_send(session, &frame, MESSAGE_ERROR, serial, NULL, 0);
@@ -278,6 +293,19 @@ static void turn_stranger_away(struct server *server, int fd, int r)
         session_turn_away(fd, GPUMEM_E_DENIED, peer_fault(r));
 }
 
+/* An administrator gets in however many clients there are. */
+static int charge_connection(struct session *session)
+{
+        int r;
+
+        if (session->way == SESSION_AS_ADMIN)
+                return 0;
+        r = session_may_join(session->server, &session->peer);
+        return r ? r
+                 : due_begin(&session->connection, &session->user->allowance, ALLOWANCE_CONNECTIONS,
+                             1);
+}
+
 static int session_new(struct server *server, const struct peer *peer, enum session_way way,
                        struct session **ret_session)
 {
@@ -286,20 +314,22 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
 
         if (!session)
                 return -ENOMEM;
-        r = session_may_join(server, peer);
+        session->server = server;
+        session->way = way;
+        session->peer = *peer;
+        r = user_ref(server, peer->uid, &session->user);
         if (!r)
-                r = user_ref(server, peer->uid, &session->user);
+                r = charge_connection(session);
         if (r) {
+                (void)user_unref(session->user);
                 free(session);
                 return r;
         }
-        session->server = server;
         session->state = SESSION_HELLO;
-        session->way = way;
-        session->peer = *peer;
         session->since_ns = server_now_ns(server);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
+        deadlines_watch(server);
         *ret_session = session;
         return 0;
 }

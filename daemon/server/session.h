@@ -29,12 +29,14 @@ struct session {
         struct transport transport;
         struct peer peer;
         struct user *user;
+        struct due connection;
         uv_poll_t pidfd_poll;
         unsigned n_open_handles;
         struct client *client; /* in READY, LEFT, ORPHANED */
         void *board;
         size_t n_board_bytes;
         char program[32];
+        unsigned n_errors;  /* that it was sent */
         uint64_t features;  /* in force */
         uint64_t since_ns;  /* when it connected */
         bool asked_to_mark; /* and perhaps has not read so */
@@ -52,6 +54,9 @@ void session_turn_away(int fd, int code, const char *text);
 
 /* HELLO is agreed on: the session serves from now on. */
 void session_become_ready(struct session *session, struct client *client);
+
+/* The connection ends because of what its peer does not do; it is told, if it takes that at once. */
+void session_give_up(struct session *session, const char *text);
 
 /* The connection is over: the client said goodbye or broke a rule. */
 void session_end_connection(struct session *session);

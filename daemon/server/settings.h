@@ -52,6 +52,12 @@ struct pool_rule {
         enum device_ipc ipc;
 };
 
+/* What each user may have, besides its share of what all have. */
+struct user_rule {
+        uint64_t n_connections;
+        uint64_t n_requests_a_second;
+};
+
 struct settings {
         uint64_t n_device_bytes; /* from the command line: goes before the rules; 0: not said */
         uint64_t n_pinned_bytes;
@@ -62,11 +68,17 @@ struct settings {
         enum tenancy tenancy;
         bool says_user;
         uint32_t user; /* the only one who leases memory */
+        struct user_rule each_user;
 };
 
-#define SETTINGS_NULL        \
-        {                    \
-                .n_rules = 0 \
+#define SETTINGS_USERS                                               \
+        {                                                            \
+                .n_connections = 1024, .n_requests_a_second = 10000, \
+        }
+
+#define SETTINGS_NULL                        \
+        {                                    \
+                .each_user = SETTINGS_USERS, \
         }
 
 void settings_deinit(struct settings *settings);

@@ -1,6 +1,5 @@
 #include "daemon/server/transport.h"
 
-#include <fcntl.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -10,8 +9,8 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "daemon/server/deadlines.h"
 #include "daemon/server/server.h"
-#include "daemon/server/user.h"
 #include "gpumem.h"
 
 /* Frames taken from one socket before others have their turn. */
@@ -26,19 +25,13 @@
 /* Between looks at peers that are waited for. */
 #define PATIENCE_MS 5
 
-struct outgoing {
-        TAILQ_ENTRY(outgoing) link;
-        struct frame frame;
-        struct fdset fds; /* copies */
-        enum transport_fds kind;
-};
-
 static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_patience(uv_timer_t *timer);
 
 static bool may_read(const struct transport *transport)
 {
-        return transport->n_queued < QUEUE_HIGH && !transport->n_queued_fds;
+        return transport->queue.n < QUEUE_HIGH && !transport->queue.fds.n &&
+               !transport->held_until_ns;
 }
 
 static void watch(struct transport *transport)
@@ -49,69 +42,24 @@ static void watch(struct transport *transport)
                 return;
         if (may_read(transport))
                 events |= UV_READABLE;
-        if (transport->n_queued && !transport->slow)
+        if (transport->queue.n && !transport->slow)
                 events |= UV_WRITABLE;
         (void)uv_poll_start(&transport->poll, events, on_poll);
 }
 
-static void outgoing_free(struct outgoing *outgoing)
+/* What the kernel holds of what was sent; also after the peer's end was shut. */
+static uint64_t count_unread(const struct transport *transport)
 {
-        fdset_deinit(&outgoing->fds);
-        free(outgoing);
-}
+        int n_bytes = 0;
 
-static int outgoing_new(const struct frame *frame, const int *fds, enum transport_fds kind,
-                        struct outgoing **ret_outgoing)
-{
-        struct outgoing *outgoing = calloc(1, sizeof(*outgoing));
-
-        if (!outgoing)
-                return -ENOMEM;
-        outgoing->frame = *frame;
-        outgoing->kind = kind;
-        for (unsigned i = 0; kind == TRANSPORT_COPIED && i < frame->n_fds; i++) {
-                int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
-
-                if (fd < 0) {
-                        int r = err_errno();
-
-                        outgoing_free(outgoing);
-                        return r;
-                }
-                (void)fdset_add(&outgoing->fds, fd);
-        }
-        *ret_outgoing = outgoing;
-        return 0;
-}
-
-static void enqueue(struct transport *transport, struct outgoing *outgoing)
-{
-        TAILQ_INSERT_TAIL(&transport->queue, outgoing, link);
-        transport->n_queued++;
-        transport->n_queued_fds += outgoing->fds.n;
-}
-
-static void drop_first(struct transport *transport)
-{
-        struct outgoing *outgoing = TAILQ_FIRST(&transport->queue);
-
-        TAILQ_REMOVE(&transport->queue, outgoing, link);
-        transport->n_queued--;
-        transport->n_queued_fds -= outgoing->fds.n;
-        outgoing_free(outgoing);
-}
-
-static void drop_queue(struct transport *transport)
-{
-        while (!TAILQ_EMPTY(&transport->queue))
-                drop_first(transport);
+        return ioctl(transport->fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0 ? (uint64_t)n_bytes : 0;
 }
 
 /* The peer's end is learnt by reading it, so that what it sent before is still taken. A connection
  * that cannot be written to for another reason is shut, which reads as its end. */
 static void give_up_sending(struct transport *transport)
 {
-        drop_queue(transport);
+        queue_drop_all(&transport->queue);
         (void)shutdown(transport->fd, SHUT_RDWR);
 }
 
@@ -137,28 +85,19 @@ static void speed_up(struct transport *transport)
 
 static void forget_in_flight(struct transport *transport)
 {
-        user_note_received(transport->user, transport->n_in_flight);
-        transport->n_in_flight = 0;
-}
-
-/* What was sent and is not received, the kernel counts, also after the peer's end was shut. */
-static bool is_socket_empty(const struct transport *transport)
-{
-        int n_bytes = 0;
-
-        return ioctl(transport->fd, SIOCOUTQ, &n_bytes) != 0 || n_bytes == 0;
+        due_shrink(&transport->in_flight, transport->in_flight.n);
 }
 
 bool transport_is_read(const struct transport *transport)
 {
-        return !transport->n_queued && is_socket_empty(transport);
+        return !transport->queue.n && !count_unread(transport);
 }
 
 static bool is_all_received(struct transport *transport)
 {
-        if (!transport->n_in_flight)
+        if (!transport->in_flight.n)
                 return true;
-        if (!is_socket_empty(transport))
+        if (count_unread(transport))
                 return false;
         forget_in_flight(transport);
         return true;
@@ -166,12 +105,14 @@ static bool is_all_received(struct transport *transport)
 
 static bool may_send(struct transport *transport, unsigned n_fds)
 {
+        const struct allowance *allowance = &transport->user->allowance;
+
         if (!n_fds)
                 return true;
-        if (transport->n_in_flight + n_fds <= IN_FLIGHT_MAX &&
-            user_may_send(transport->user, n_fds))
+        if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
+            allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))
                 return true;
-        return is_all_received(transport) && user_may_send(transport->user, n_fds);
+        return is_all_received(transport) && allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds);
 }
 
 /* -EAGAIN: the loop will tell when to go on; -EBUSY: it will not. */
@@ -184,8 +125,7 @@ static int try_send(struct transport *transport, const struct frame *frame, cons
         r = wire_send(transport->fd, frame, fds);
         switch (r) {
         case 0:
-                transport->n_in_flight += frame->n_fds;
-                user_note_sent(transport->user, frame->n_fds);
+                due_grow(&transport->in_flight, frame->n_fds);
                 return 0;
         /* Others' doing, and not for ever. */
         case -ETOOMANYREFS:
@@ -204,7 +144,7 @@ static uint64_t lease_of(const struct frame *frame)
 
 static int try_first(struct transport *transport)
 {
-        const struct outgoing *outgoing = TAILQ_FIRST(&transport->queue);
+        const struct outgoing *outgoing = queue_first(&transport->queue);
         int block_fd;
 
         if (outgoing->kind == TRANSPORT_COPIED)
@@ -215,7 +155,7 @@ static int try_first(struct transport *transport)
 
 static void flush(struct transport *transport)
 {
-        while (!TAILQ_EMPTY(&transport->queue)) {
+        while (transport->queue.n) {
                 int r = try_first(transport);
 
                 if (r == -EBUSY)
@@ -226,7 +166,9 @@ static void flush(struct transport *transport)
                         give_up_sending(transport);
                         return;
                 }
-                drop_first(transport);
+                queue_drop_first(&transport->queue);
+                stall_begin(&transport->stall, count_unread(transport),
+                            server_now_ns(transport->server));
         }
 }
 
@@ -260,7 +202,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         struct transport *transport = CONTAINER_OF(poll, struct transport, poll);
 
         if (status < 0)
-                drop_queue(transport);
+                queue_drop_all(&transport->queue);
         else if (events & UV_WRITABLE)
                 flush(transport);
         if (status < 0 || events & UV_READABLE)
@@ -282,30 +224,72 @@ int transport_init(struct transport *transport, struct server *server, struct us
         transport->user = user;
         transport->fd = take_fd;
         transport->closing = transport->slow = false;
-        transport->n_queued = transport->n_queued_fds = transport->n_in_flight = 0;
-        TAILQ_INIT(&transport->queue);
+        transport->held_until_ns = 0;
+        transport->fault = NULL;
+        transport->in_flight = (struct due){.allowance = &user->allowance,
+                                            .kind = ALLOWANCE_IN_FLIGHT};
+        queue_init(&transport->queue, &user->allowance);
         watch(transport);
         return 0;
+}
+
+/* On failure the connection cannot go on: an answer is missing. */
+static bool put_off(struct transport *transport, const struct frame *frame, const int *fds,
+                    enum transport_fds kind)
+{
+        struct server *server = transport->server;
+        bool is_first = transport->queue.n == 0;
+        int r = queue_put(&transport->queue, frame, fds, kind);
+
+        if (r) {
+                transport
+                        ->fault = r > 0 ? "more answers wait for it, or for its user, than may wait"
+                                        : "the daemon lacks memory or fds for an answer";
+                return false;
+        }
+        if (is_first)
+                stall_begin(&transport->stall, count_unread(transport), server_now_ns(server));
+        deadlines_watch(server);
+        return true;
 }
 
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind)
 {
-        struct outgoing *outgoing;
         int r = -EAGAIN;
 
         if (transport->closing)
                 return;
-        if (!transport->n_queued)
+        if (!transport->queue.n)
                 r = try_send(transport, frame, fds);
         if (r == 0)
                 return;
         if (r == -EBUSY)
                 slow_down(transport);
-        if ((r == -EBUSY || r == -EAGAIN) && outgoing_new(frame, fds, kind, &outgoing) == 0)
-                enqueue(transport, outgoing);
-        else
+        if ((r != -EBUSY && r != -EAGAIN) || !put_off(transport, frame, fds, kind))
                 give_up_sending(transport);
+        watch(transport);
+}
+
+bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
+{
+        return !transport->closing && transport->queue.n &&
+               stall_is_over(&transport->stall, count_unread(transport), patience_ns,
+                             server_now_ns(transport->server));
+}
+
+void transport_hold(struct transport *transport, uint64_t until_ns)
+{
+        if (transport->closing)
+                return;
+        transport->held_until_ns = until_ns;
+        slow_down(transport);
+        watch(transport);
+}
+
+void transport_take(struct transport *transport)
+{
+        (void)receive(transport);
         watch(transport);
 }
 
@@ -315,7 +299,8 @@ void transport_catch_up(struct transport *transport)
 
         if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
                 return;
-        drop_queue(transport);
+        queue_drop_all(&transport->queue);
+        transport->held_until_ns = 0;
         while (receive(transport))
                 continue;
 }
@@ -341,7 +326,7 @@ void transport_close(struct transport *transport)
         if (transport->closing)
                 return;
         transport->closing = true;
-        drop_queue(transport);
+        queue_drop_all(&transport->queue);
         if (is_all_received(transport) || server_is_stopping(transport->server)) {
                 close_handle(transport);
                 return;
@@ -355,6 +340,10 @@ static void look_after(struct transport *transport)
 {
         speed_up(transport);
         if (!transport->closing) {
+                if (transport->held_until_ns <= server_now_ns(transport->server))
+                        transport->held_until_ns = 0;
+                else
+                        slow_down(transport);
                 flush(transport);
                 watch(transport);
         } else if (is_all_received(transport)) {

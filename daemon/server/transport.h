@@ -4,31 +4,30 @@
  * the transport in any of them. Frames that the socket does not take at once are queued; while many
  * are, or one with fds of its own, nothing more is read, so that a peer who does not listen cannot
  * make the queue grow. Of fds that were sent and not received a peer has a few at most, and a share
- * of what all may have: then its frames wait until it has taken them. */
+ * of what all may have: then its frames wait until it has taken them. What is queued is on the user's
+ * account too; where that has no room the connection ends. */
 #pragma once
 
 #include <stdbool.h>
-#include <sys/queue.h>
 #include <uv.h>
 
-#include "daemon/server/core.h"
+#include "daemon/server/queue.h"
+#include "daemon/server/user.h"
 #include "proto/wire.h"
-
-struct outgoing;
-TAILQ_HEAD(outgoing_queue, outgoing);
 
 struct transport {
         struct server *server;
         struct user *user;
         LIST_ENTRY(transport) slow_link;
-        bool slow;            /* is looked at from time to time: the loop does not tell */
-        unsigned n_in_flight; /* fds sent since the peer was seen to have taken all */
+        bool slow;              /* is looked at from time to time: the loop does not tell */
+        struct due in_flight;   /* fds sent since the peer was seen to have taken all */
+        struct stall stall;     /* while there is a queue */
+        uint64_t held_until_ns; /* nothing is read before */
+        const char *fault;      /* for which the daemon has ended it; NULL: none */
         uv_poll_t poll;
         int fd;
         bool closing;
-        struct outgoing_queue queue;
-        unsigned n_queued;
-        unsigned n_queued_fds;
+        struct queue queue;
         /* r: 0, or GPUMEM_E_UNKNOWN_KIND with a sound header. */
         void (*on_frame)(struct transport *transport, int r, const struct frame *frame);
         /* The peer is gone (reason NULL), or what it sent was no frame. Called once. */
@@ -39,10 +38,6 @@ struct transport {
         void (*on_closed)(struct transport *transport);
 };
 
-/* Fds of a frame to send are borrowed. If it has to wait they are copied, or found again: those of
- * blocks, which are many, and a driver's. */
-enum transport_fds { TRANSPORT_COPIED, TRANSPORT_OF_BLOCK };
-
 /* Starts to read, on account of `user`. The transport owns `take_fd`, also on failure. */
 int transport_init(struct transport *transport, struct server *server, struct user *user,
                    int take_fd);
@@ -51,6 +46,15 @@ int transport_init(struct transport *transport, struct server *server, struct us
  * loop. */
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind);
+
+/* Whether something waits for the peer, who has read nothing for so long. To be asked from time to time. */
+bool transport_is_stalled(struct transport *transport, uint64_t patience_ns);
+
+/* Takes some of what has come, now and not when the loop comes to it. */
+void transport_take(struct transport *transport);
+
+/* Nothing is read before that time. */
+void transport_hold(struct transport *transport, uint64_t until_ns);
 
 /* Whether the peer has taken all that was sent. */
 bool transport_is_read(const struct transport *transport);

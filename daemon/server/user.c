@@ -5,19 +5,15 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "base/size.h"
 #include "base/table.h"
-#include "gpumem.h"
+#include "daemon/server/settings.h"
 
 /* Where the system sets no limit. */
 #define FDS_AT_MOST 1000000
 
-struct user {
-        struct server *server;
-        uint32_t uid;
-        unsigned n_sessions;
-        unsigned n_in_flight;
-        UT_hash_handle hh;
-};
+#define QUEUED_BYTES_OF_ALL  (64 * MIB)
+#define QUEUED_BYTES_OF_EACH (8 * MIB)
 
 static unsigned max_fds(void)
 {
@@ -28,11 +24,25 @@ static unsigned max_fds(void)
         return (unsigned)limit.rlim_cur;
 }
 
-/* Half of the fds are for sessions, the other half for blocks and answers. */
-void server_share_fds(struct server *server)
+/* Half of the fds are for sessions, the other half for blocks and answers. What is in flight the kernel
+ * counts beside them, up to the same number. */
+void server_share_out(struct server *server)
 {
-        server->shares.max_sessions = max_fds() / 2 / SESSION_N_FDS;
-        server->shares.max_in_flight = max_fds() / 2;
+        struct allowances *all = &server->allowances;
+
+        all->max[ALLOWANCE_CONNECTIONS] = max_fds() / 2 / SESSION_N_FDS;
+        all->max[ALLOWANCE_IN_FLIGHT] = max_fds() / 2;
+        all->max[ALLOWANCE_QUEUED_FDS] = max_fds() / 4;
+        all->max[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_ALL;
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
+                all->max_each[kind] = UINT64_MAX;
+        all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
+}
+
+void server_limit_users(struct server *server, const struct user_rule *rule)
+{
+        server->allowances.max_each[ALLOWANCE_CONNECTIONS] = rule->n_connections;
+        server->pace = pace_rule_of(rule->n_requests_a_second);
 }
 
 static int user_new(struct server *server, uint32_t uid, struct user **ret_user)
@@ -43,6 +53,7 @@ static int user_new(struct server *server, uint32_t uid, struct user **ret_user)
                 return -ENOMEM;
         user->server = server;
         user->uid = uid;
+        user->allowance.all = &server->allowances;
         HASH_ADD(hh, server->users, uid, sizeof(user->uid), user);
         if (!user->hh.tbl) {
                 free(user);
@@ -52,59 +63,27 @@ static int user_new(struct server *server, uint32_t uid, struct user **ret_user)
         return 0;
 }
 
-/* n more on top of what the user has, where all users have `all` of `max`. */
-static bool fits(unsigned n, unsigned own, unsigned all, unsigned max)
-{
-        return all + n <= max && own + n <= max - all;
-}
-
 int user_ref(struct server *server, uint32_t uid, struct user **ret_user)
 {
         struct user *user;
         int r = 0;
 
         HASH_FIND(hh, server->users, &uid, sizeof(uid), user);
-        if (!fits(1, user ? user->n_sessions : 0, server->shares.n_sessions,
-                  server->shares.max_sessions))
-                return GPUMEM_E_TOO_MANY;
         if (!user)
                 r = user_new(server, uid, &user);
         if (r)
                 return r;
-        user->n_sessions++;
-        server->shares.n_sessions++;
+        user->n_refs++;
         *ret_user = user;
         return 0;
 }
 
 struct user *user_unref(struct user *user)
 {
-        if (!user)
+        if (!user || --user->n_refs)
                 return NULL;
-        user->server->shares.n_sessions--;
-        if (--user->n_sessions)
-                return NULL;
-        assert(!user->n_in_flight);
+        assert(allowance_is_unused(&user->allowance));
         HASH_DEL(user->server->users, user);
         free(user);
         return NULL;
-}
-
-bool user_may_send(const struct user *user, unsigned n_fds)
-{
-        return fits(n_fds, user->n_in_flight, user->server->shares.n_in_flight,
-                    user->server->shares.max_in_flight);
-}
-
-void user_note_sent(struct user *user, unsigned n_fds)
-{
-        user->n_in_flight += n_fds;
-        user->server->shares.n_in_flight += n_fds;
-}
-
-void user_note_received(struct user *user, unsigned n_fds)
-{
-        assert(user->n_in_flight >= n_fds);
-        user->n_in_flight -= n_fds;
-        user->server->shares.n_in_flight -= n_fds;
 }

@@ -219,6 +219,12 @@ void daemon_restart(struct daemon *daemon, const char *visible, const char *cons
         await_socket(daemon);
 }
 
+void daemon_configure(struct daemon *daemon, const char *configuration)
+{
+        write_configuration(daemon, configuration);
+        ck_assert_int_eq(kill(daemon->pid, SIGHUP), 0);
+}
+
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *walk)
 {
         (void)st;

@@ -33,6 +33,9 @@ void daemon_start_configured(struct daemon *daemon, const char *emulator,
 void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
                    const char *configuration);
 
+/* Another configuration, which it reads at once. */
+void daemon_configure(struct daemon *daemon, const char *configuration);
+
 /* SIGTERM; it must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
 

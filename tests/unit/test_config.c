@@ -16,7 +16,7 @@
 #define TEXT_MAX 8192
 #define TOP_KEYS                                                                           \
         "\"socket\", \"group\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", " \
-        "\"user\", \"tenants\", \"pools\", \"limits\""
+        "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\""
 #define POOL_KEYS                                                                               \
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\", " \
         "\"ipc\""
@@ -114,6 +114,12 @@ static const struct {
          "@: group: \"no such\" is no group; allowed: a gid, or the name of a group\n"},
         {"{\"group\": 4294967295}",
          "@: group: 4294967295 is no group; allowed: a gid, or the name of a group\n"},
+        {"{\"each_user\": {\"connections\": 0, \"requests_per_second\": \"many\"}}",
+         "@: each_user.connections: 0 is no number; allowed: 1 to 1000000\n"
+         "@: each_user.requests_per_second: \"many\" is no number; allowed: 1 to 1000000\n"},
+        {"{\"each_user\": {\"blocks\": 1}}",
+         "@: each_user.blocks: this key is unknown; allowed: \"connections\", "
+         "\"requests_per_second\"\n"},
         {"{\"socket\": 7}",
          "@: socket: 7 is no text; allowed: a text in double quotes, not empty\n"},
         {"{\"cuda_library\": \"\"}",

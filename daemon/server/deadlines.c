@@ -1,0 +1,51 @@
+#include "daemon/server/deadlines.h"
+
+#include "base/err.h"
+#include "daemon/server/session.h"
+#include "gpumem.h"
+
+/* Between looks at those who are watched. */
+#define LOOK_MS 250
+
+/* What it has sent may have come while the daemon was stopped: then it was in time. */
+static void demand_hello(struct session *session)
+{
+        uint64_t now_ns = server_now_ns(session->server);
+
+        if (now_ns - session->since_ns < DEADLINE_MS * NS_PER_MS)
+                return;
+        transport_take(&session->transport);
+        if (session->state == SESSION_HELLO)
+                session_give_up(session, "it has not said HELLO within 5 seconds");
+}
+
+/* Whether it is to be looked at again. */
+static bool look_at(struct session *session)
+{
+        if (session->state == SESSION_HELLO)
+                demand_hello(session);
+        else if (transport_is_stalled(&session->transport, DEADLINE_MS * NS_PER_MS))
+                session_give_up(session, "it has read nothing for 5 seconds, with answers waiting");
+        return session->state == SESSION_HELLO ||
+               (session->state != SESSION_CLOSING && session->transport.queue.n);
+}
+
+static void on_reminder(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, reminder);
+        struct session *session, *next;
+        bool is_any_left = false;
+
+        for (session = LIST_FIRST(&server->sessions); session; session = next) {
+                next = LIST_NEXT(session, link);
+                is_any_left |= look_at(session);
+        }
+        if (is_any_left)
+                deadlines_watch(server);
+}
+
+void deadlines_watch(struct server *server)
+{
+        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->reminder))
+                (void)uv_timer_start(&server->reminder, on_reminder, LOOK_MS, 0);
+}

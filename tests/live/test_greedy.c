@@ -1,0 +1,346 @@
+/* Who takes what all share: connections, file descriptors, requests, the daemon's patience. Each is told so,
+ * and nobody else is refused anything. */
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/live/frames_world.h"
+#include "tests/live/links.h"
+#include "tests/suite.h"
+
+#define PATIENCE_MS   20000
+#define N_NEVER       50
+#define N_FLOOD       500
+#define SO_PASSRIGHTS 83
+
+static void start_with(const char *configuration)
+{
+        static const char *const options[] = {"--device-bytes", "256MiB", NULL};
+
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", options, configuration);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+static void start(void)
+{
+        start_with("{}");
+}
+
+static void await_fds(unsigned n)
+{
+        for (unsigned ms = 0; ms < PATIENCE_MS && daemon_count_fds(&gpumemd) != n; ms++)
+                sleep_ms(1);
+        ck_assert_uint_eq(daemon_count_fds(&gpumemd), n);
+}
+
+static void stop(void)
+{
+        await_fds(n_fds_before);
+        daemon_stop(&gpumemd);
+}
+
+static void must_serve(int fd)
+{
+        struct frame frame = FRAME_NULL;
+
+        send_frame(fd, &frame, MESSAGE_STATS, 77);
+        ck_assert_uint_eq(expect(fd, MESSAGE_STATS_REPLY).serial, 77);
+}
+
+static void await_end(int fd)
+{
+        struct pollfd events = {.fd = fd, .events = POLLRDHUP};
+
+        ck_assert_int_eq(poll(&events, 1, PATIENCE_MS), 1);
+}
+
+START_TEST(who_does_not_say_hello_is_sent_away)
+{
+        struct frame hello = hello_frame();
+        int silent = connect_raw(), halved = connect_raw(), other = connect_ready();
+
+        send_bytes(halved, &hello, hello.n_bytes / 2);
+        expect_error(halved, 0, GPUMEM_E_BAD_FRAME);
+        expect_end(halved);
+        expect_error(silent, 0, GPUMEM_E_BAD_FRAME);
+        expect_end(silent);
+        must_serve(other);
+        closep(&silent);
+        closep(&halved);
+        closep(&other);
+}
+END_TEST
+
+/* What came while the daemon was stopped was in time. */
+START_TEST(a_hello_is_in_time_though_the_daemon_is_not)
+{
+        struct frame hello = hello_frame();
+        int fd = connect_raw();
+
+        await_fds(n_fds_before + 2);
+        ck_assert_int_eq(kill(gpumemd.pid, SIGSTOP), 0);
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        sleep_ms(6000);
+        ck_assert_int_eq(kill(gpumemd.pid, SIGCONT), 0);
+        (void)expect(fd, MESSAGE_WELCOME);
+        closep(&fd);
+}
+END_TEST
+
+/* Until the daemon takes no more. */
+static void ask_in_vain(int fd, enum message_kind kind)
+{
+        struct frame frame = FRAME_NULL;
+
+        ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+        proto_seal(&frame, kind, 2, 0);
+        while (wire_send(fd, &frame, NULL) == 0)
+                continue;
+}
+
+START_TEST(who_never_reads_is_sent_away)
+{
+        int greedy[N_NEVER], other = connect_ready();
+
+        for (unsigned i = 0; i < N_NEVER; i++) {
+                greedy[i] = connect_ready();
+                ask_in_vain(greedy[i], i % 2 ? MESSAGE_STATS : MESSAGE_LIMITS);
+        }
+        must_serve(other);
+        for (unsigned i = 0; i < N_NEVER; i++)
+                await_end(greedy[i]);
+        must_serve(other);
+        for (unsigned i = 0; i < N_NEVER; i++)
+                closep(&greedy[i]);
+        closep(&other);
+}
+END_TEST
+
+/* Past HELLO, or turned away: then TOO_MANY has said so. */
+static bool is_welcome(int fd)
+{
+        struct frame hello = hello_frame(), reply;
+        struct fdset fds = FDSET_NULL;
+
+        proto_seal(&hello, MESSAGE_HELLO, 1, 0);
+        (void)wire_send(fd, &hello, NULL);
+        ck_assert_int_eq(receive(fd, &reply, &fds), 0);
+        fdset_deinit(&fds);
+        if (reply.kind == MESSAGE_WELCOME)
+                return true;
+        ck_assert_uint_eq(reply.error.code, GPUMEM_E_TOO_MANY);
+        return false;
+}
+
+static void expect_refusal(int fd)
+{
+        expect_error(fd, 0, GPUMEM_E_TOO_MANY);
+        expect_end(fd);
+}
+
+START_TEST(a_user_has_so_many_connections)
+{
+        int fds[4], fd;
+        struct link *link;
+
+        daemon_stop(&gpumemd);
+        start_with("{\"each_user\": {\"connections\": 4}}");
+        for (unsigned i = 0; i < 4; i++)
+                fds[i] = connect_ready();
+        fd = connect_raw();
+        expect_refusal(fd);
+        closep(&fd);
+        /* The administrator gets in. */
+        link = open_admin_link("admin");
+        link_free(link);
+        must_serve(fds[0]);
+        closep(&fds[3]);
+        await_fds(n_fds_before + 3 * 2);
+        fds[3] = connect_ready();
+        daemon_configure(&gpumemd, "{\"each_user\": {\"connections\": 5}}");
+        for (fd = connect_raw(); !is_welcome(fd); fd = connect_raw())
+                closep(&fd);
+        closep(&fd);
+        for (unsigned i = 0; i < 4; i++)
+                closep(&fds[i]);
+}
+END_TEST
+
+/* One process after another's connections, all at once, most of them refused. */
+START_TEST(a_flood_of_connections_harms_nobody)
+{
+        static int fds[N_FLOOD];
+        int other = connect_ready();
+        unsigned n_in = 0;
+
+        for (unsigned i = 0; i < N_FLOOD; i++) {
+                fds[i] = connect_raw();
+                if (i % 50 == 0)
+                        must_serve(other);
+        }
+        for (unsigned i = 0; i < N_FLOOD; i++)
+                n_in += is_welcome(fds[i]);
+        ck_assert_uint_eq(n_in, 255);
+        give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
+        for (unsigned i = 0; i < N_FLOOD; i++)
+                closep(&fds[i]);
+        must_serve(other);
+        closep(&other);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+END_TEST
+
+/* Of 100 figures, how many were refused. */
+static unsigned count_refused(int fd)
+{
+        struct frame frame = FRAME_NULL;
+        unsigned n_refused = 0;
+
+        for (unsigned i = 0; i < 100; i++) {
+                struct fdset fds = FDSET_NULL;
+                struct frame reply;
+
+                send_frame(fd, &frame, MESSAGE_STATS, 1000 + i);
+                ck_assert_int_eq(receive(fd, &reply, &fds), 0);
+                fdset_deinit(&fds);
+                ck_assert_uint_eq(reply.serial, 1000 + i);
+                if (reply.kind == MESSAGE_STATS_REPLY)
+                        continue;
+                ck_assert_uint_eq(reply.error.code, GPUMEM_E_TOO_MANY);
+                ck_assert_ptr_nonnull(strstr(reply.error.text, "more than 10 requests a second"));
+                n_refused++;
+        }
+        return n_refused;
+}
+
+START_TEST(a_user_asks_so_often)
+{
+        uint64_t leases[3];
+        int fd;
+
+        daemon_stop(&gpumemd);
+        start_with("{\"each_user\": {\"requests_per_second\": 10}}");
+        fd = connect_ready();
+        ck_assert_uint_ge(count_refused(fd), 20);
+        /* Memory is put off, and not refused; what is given back is always taken. */
+        for (unsigned i = 0; i < 3; i++)
+                leases[i] = take_lease(fd, 2 * MIB);
+        for (unsigned i = 0; i < 3; i++)
+                give_back(fd, leases[i], PROTO_RETURN_UNMAPPED, i);
+        /* Nobody else waits for it: not the administrator. */
+        daemon_free_all();
+        daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 1000000}}");
+        while (count_refused(fd))
+                continue;
+        closep(&fd);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+END_TEST
+
+static void let_have_fds(rlim_t n)
+{
+        struct rlimit limit;
+
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, NULL, &limit), 0);
+        limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* With one more each time, so that each of those that a connection takes is once the one that is not there. */
+START_TEST(without_fds_a_connection_is_told_so)
+{
+        int other = connect_ready(), fd;
+        unsigned n_fds = daemon_quiet_fds(&gpumemd) - 3, n_refused = 0;
+        bool is_in = false;
+
+        for (; !is_in; n_fds++) {
+                let_have_fds(n_fds);
+                fd = connect_raw();
+                is_in = is_welcome(fd);
+                n_refused += !is_in;
+                closep(&fd);
+                await_fds(n_fds_before + 2);
+        }
+        ck_assert_uint_ge(n_refused, 3);
+        let_have_fds(RLIM_INFINITY);
+        must_serve(other);
+        closep(&other);
+}
+END_TEST
+
+/* As before Linux 6.16. */
+static void hide_passrights(void)
+{
+        struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_PASSRIGHTS, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {ARRAY_SIZE(filter), filter};
+
+        ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+START_TEST(an_older_kernel_lets_nobody_pass_fds_either)
+{
+        struct frame frame = FRAME_NULL, hello = hello_frame();
+        int fd, other, file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        daemon_stop(&gpumemd);
+        hide_passrights();
+        start();
+        other = connect_ready();
+        for (unsigned i = 0; i < 20; i++) {
+                int fds[] = {file, file, file};
+
+                fd = i % 2 ? connect_ready() : connect_raw();
+                proto_seal(i % 2 ? &frame : &hello, i % 2 ? MESSAGE_STATS : MESSAGE_HELLO, 2, 0);
+                (i % 2 ? &frame : &hello)->n_fds = 3;
+                ck_assert_int_eq(wire_send(fd, i % 2 ? &frame : &hello, fds), 0);
+                expect_error(fd, 0, GPUMEM_E_BAD_FRAME);
+                expect_end(fd);
+                closep(&fd);
+        }
+        must_serve(other);
+        closep(&other);
+        closep(&file);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("greedy");
+        TCase *tests = tcase_create("greedy");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, who_does_not_say_hello_is_sent_away);
+        tcase_add_test(tests, a_hello_is_in_time_though_the_daemon_is_not);
+        tcase_add_test(tests, who_never_reads_is_sent_away);
+        tcase_add_test(tests, a_user_has_so_many_connections);
+        tcase_add_test(tests, a_flood_of_connections_harms_nobody);
+        tcase_add_test(tests, a_user_asks_so_often);
+        tcase_add_test(tests, without_fds_a_connection_is_told_so);
+        tcase_add_test(tests, an_older_kernel_lets_nobody_pass_fds_either);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

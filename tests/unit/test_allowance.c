@@ -1,0 +1,125 @@
+/* allowance: what one user may take of what all have, and that all of it comes back. */
+#include "daemon/policy/allowance.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+
+#define KIND ALLOWANCE_CONNECTIONS
+
+static struct allowances all_of(uint64_t max, uint64_t max_each)
+{
+        struct allowances all = {.n = {0}};
+
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++) {
+                all.max[kind] = max;
+                all.max_each[kind] = max_each;
+        }
+        return all;
+}
+
+/* One by one, until no more is to be had. */
+static unsigned take_all(struct allowance *allowance, struct due *dues, unsigned n_dues)
+{
+        unsigned n = 0;
+
+        while (n < n_dues && due_begin(&dues[n], allowance, KIND, 1) == 0)
+                n++;
+        return n;
+}
+
+START_TEST(who_comes_later_finds_something)
+{
+        struct allowances all = all_of(60, 60);
+        struct allowance users[3] = {{.all = &all}, {.all = &all}, {.all = &all}};
+        struct due dues[3][60] = {{DUE_NULL}};
+
+        ck_assert_uint_eq(take_all(&users[0], dues[0], 60), 30);
+        ck_assert_uint_eq(take_all(&users[1], dues[1], 60), 15);
+        ck_assert_uint_eq(take_all(&users[2], dues[2], 60), 8);
+        ck_assert(!allowance_fits(&users[0], KIND, 1));
+}
+END_TEST
+
+START_TEST(there_is_a_most_for_each)
+{
+        struct allowances all = all_of(60, 4);
+        struct allowance one = {.all = &all}, other = {.all = &all};
+        struct due dues[8] = {DUE_NULL}, due = DUE_NULL;
+
+        ck_assert_uint_eq(take_all(&one, dues, 8), 4);
+        ck_assert_int_eq(due_begin(&due, &one, KIND, 1), GPUMEM_E_TOO_MANY);
+        ck_assert_ptr_null(due.allowance);
+        ck_assert_int_eq(due_begin(&due, &other, KIND, 5), GPUMEM_E_TOO_MANY);
+        ck_assert_int_eq(due_begin(&due, &other, KIND, 4), 0);
+        ck_assert_int_eq(due_begin(&due, &one, ALLOWANCE_QUEUED_BYTES, 4), 0);
+}
+END_TEST
+
+/* As when the configuration is read again. What is held stays, and no number runs over. */
+START_TEST(less_than_is_held_may_be_allowed)
+{
+        struct allowances all = all_of(UINT64_MAX, UINT64_MAX);
+        struct allowance user = {.all = &all};
+        struct due due = DUE_NULL;
+
+        ck_assert_int_eq(due_begin(&due, &user, KIND, 40), 0);
+        all.max_each[KIND] = 10;
+        ck_assert(!allowance_fits(&user, KIND, 0));
+        all.max_each[KIND] = UINT64_MAX;
+        all.max[KIND] = 10;
+        ck_assert(!allowance_fits(&user, KIND, 0));
+        due_shrink(&due, 36);
+        ck_assert(allowance_fits(&user, KIND, 1));
+        ck_assert(!allowance_fits(&user, KIND, 3));
+        due_end(&due);
+        ck_assert(allowance_is_unused(&user));
+}
+END_TEST
+
+/* The sums are those of what stands, after each step; in the end nothing does. */
+START_TEST(every_due_is_given_back)
+{
+        struct allowances all = all_of(1000, 700);
+        struct allowance users[3] = {{.all = &all}, {.all = &all}, {.all = &all}};
+        struct due dues[64] = {DUE_NULL};
+        unsigned seed = 4711;
+
+        for (unsigned step = 0; step < 20000; step++) {
+                struct due *due = &dues[(unsigned)rand_r(&seed) % 64];
+                struct allowance *user = &users[(unsigned)rand_r(&seed) % 3];
+                uint64_t n = (unsigned)rand_r(&seed) % 40, sum = 0;
+
+                if (due->allowance && n % 3 == 0)
+                        due_end(due);
+                else if (due->allowance && n % 3 == 1)
+                        due_shrink(due, n < due->n ? n : due->n);
+                else if (due->allowance && allowance_fits(due->allowance, KIND, n))
+                        due_grow(due, n);
+                else if (!due->allowance)
+                        (void)due_begin(due, user, KIND, n);
+                for (unsigned i = 0; i < 64; i++)
+                        sum += dues[i].n;
+                ck_assert_uint_eq(all.n[KIND], sum);
+                ck_assert_uint_le(sum, 1000);
+                for (unsigned i = 0; i < 3; i++)
+                        ck_assert_uint_le(users[i].n[KIND], 700);
+        }
+        for (unsigned i = 0; i < 64; i++)
+                due_end(&dues[i]);
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert(allowance_is_unused(&users[i]));
+        ck_assert_uint_eq(all.n[KIND], 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("allowance");
+        TCase *tests = tcase_create("allowance");
+
+        tcase_add_test(tests, who_comes_later_finds_something);
+        tcase_add_test(tests, there_is_a_most_for_each);
+        tcase_add_test(tests, less_than_is_held_may_be_allowed);
+        tcase_add_test(tests, every_due_is_given_back);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
