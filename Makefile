@@ -37,7 +37,9 @@ model: build ## play the model tests, STEPS=25000 each of SEEDS=1000; counts add
 soak: build ## disturbed processes for SOAK_MINUTES=30: no wrong byte, nothing grows
 	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 60))
 
-faults: build ## every call fails in its turn, of the C library, the kernel, the driver; counts them
+faults: build ## every call fails in its turn: C library, kernel, driver; counts them
+	@tests/fault/sweep.sh build
+
 kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte back
 	@tests/soak/deaths.sh build $(KILLS)
 
