@@ -25,11 +25,14 @@ const char fuzz_name[] = "operations";
 #define N_TURNS_A_CHECK 4
 
 /* Nobody knocks: connections are taken in when the input says so. */
-int __wrap_listener_new(struct server *server, const char *named, struct listener **ret_listener);
-int __wrap_listener_new(struct server *server, const char *named, struct listener **ret_listener)
+int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+                        struct listener **ret_listener);
+int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+                        struct listener **ret_listener)
 {
         (void)server;
         (void)named;
+        (void)group;
         *ret_listener = NULL;
         return 0;
 }
@@ -85,7 +88,10 @@ static void apply(struct world *world)
                  .min_bytes = deeds_any_bytes(world) % (64 * MIB),
                  .says_min = true},
         };
-        struct settings settings = {.n_pinned_bytes = 128 * MIB, .rules = rules, .n_rules = 2};
+        struct settings settings = {.each_user = SETTINGS_USERS,
+                                    .n_pinned_bytes = 128 * MIB,
+                                    .rules = rules,
+                                    .n_rules = 2};
         uint8_t how = input_byte(world->input);
 
         if (limit_table_new(&settings.limits))
@@ -173,7 +179,8 @@ static void end_all(struct world *world)
         settle(world);
         policy_check(server->policy);
         FUZZ_EXPECT(LIST_EMPTY(&server->sessions) && !server->users);
-        FUZZ_EXPECT(server->shares.n_sessions == 0 && server->shares.n_in_flight == 0);
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
+                FUZZ_EXPECT(server->allowances.n[kind] == 0);
         expect_nothing_charged(server);
 }
 
@@ -191,12 +198,14 @@ static void begin(struct world *world)
         static const enum canary_outcome canaries[CANARY_DEVICES_MAX];
         uint8_t how = input_byte(world->input);
         struct pool_rule rule = {.selector = POOL_OF_EACH_DEVICE, .ipc = IPC_LEGACY};
-        struct settings settings = {.n_device_bytes = 40 * MIB,
-                                    .n_pinned_bytes = 64 * MIB,
-                                    .says_user = how % 16 == 1,
-                                    .user = 1000,
-                                    .rules = &rule,
-                                    .n_rules = how % 32 == 1};
+        struct settings settings = {
+                .n_device_bytes = 40 * MIB,
+                .n_pinned_bytes = 64 * MIB,
+                .each_user = {.n_connections = how & 32 ? 4 : 1024, .n_requests_a_second = 10000},
+                .says_user = how % 16 == 1,
+                .user = 1000,
+                .rules = &rule,
+                .n_rules = how % 32 == 1};
         struct server_options options = {.canaries = canaries, .settings = &settings};
 
         machine_begin();
