@@ -53,7 +53,7 @@ int holes_grow(struct holes *holes, uint32_t n)
         return r;
 }
 
-static uint32_t new_piece(struct holes *holes)
+static ALWAYS_INLINE uint32_t new_piece(struct holes *holes)
 {
         uint32_t index = holes->first_unused;
 
@@ -95,7 +95,7 @@ static ALWAYS_INLINE uint32_t insert(struct holes *holes, enum piece_state state
 }
 
 /* Takes a piece out from between its neighbours. */
-static void take_out(struct holes *holes, uint32_t index)
+static ALWAYS_INLINE void take_out(struct holes *holes, uint32_t index)
 {
         const struct piece *piece = holes_at(holes, index);
 
@@ -203,7 +203,8 @@ static uint32_t take_next(struct holes *holes, struct piece *piece, uint32_t ind
 }
 
 /* A hole takes in the piece beside it, which is in no list, and so many units that were beside that. */
-static void take_in(struct holes *holes, uint32_t hole, uint32_t beside, uint32_t n_more_units)
+static ALWAYS_INLINE void take_in(struct holes *holes, uint32_t hole, uint32_t beside,
+                                  uint32_t n_more_units)
 {
         struct piece *piece = holes_at(holes, hole);
         const struct piece *old = holes_at(holes, beside);

@@ -1,5 +1,5 @@
 /* A lock for a few dozen instructions that hardly ever two threads want at once: taking it is one
- * compare-and-swap, letting go of it a plain store, which is half of what a mutex costs. The price is
+ * exchange, letting go of it a plain store, which is half of what a mutex costs. The price is
  * that nobody is woken: who finds it taken looks again, and sleeps a little longer each time, so that
  * a holder that was preempted gets the processor whatever its priority. Nothing that can block is
  * done while it is held. */
@@ -18,10 +18,7 @@ COLD void lock_wait(struct lock *lock);
 
 static inline void lock_take(struct lock *lock)
 {
-        uint32_t free = 0;
-
-        if (!atomic_compare_exchange_strong_explicit(&lock->taken, &free, 1, memory_order_acquire,
-                                                     memory_order_relaxed))
+        if (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))
                 lock_wait(lock);
 }
 
