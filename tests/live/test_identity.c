@@ -29,19 +29,20 @@ struct actor {
         int begin[2], done[2];
 };
 
-static void hold_and_leave(void)
+static void hold_and_leave(const struct actor *actor)
 {
         const struct message_lease wanted = {.pool = 0, .n_bytes = N_BYTES};
         struct message_leased leased;
         struct link *link = open_link("actor", NULL);
 
+        (void)actor;
         if (lease_over(link, &wanted, &leased))
                 _exit(1);
         link_free(link);
 }
 
 /* What it had is its own still, and so it says. */
-static void come_back(void)
+static void come_back(const struct actor *actor)
 {
         struct link_hello hello = {.program = "actor", .n_held_bytes = N_BYTES};
         struct fdset fds = FDSET_NULL;
@@ -49,7 +50,7 @@ static void come_back(void)
         struct message_welcome welcome;
         struct link *link;
 
-        hold_and_leave();
+        hold_and_leave(actor);
         link = open_link("actor", &welcome);
         hello.incarnation = welcome.incarnation;
         link_free(link);
@@ -62,7 +63,22 @@ static void come_back(void)
                 _exit(1);
 }
 
-static void start_actor(struct actor *actor, void (*act)(void))
+/* Its child has the connection as well, until the test has no more to say. */
+static void hold_with_a_child(const struct actor *actor)
+{
+        char byte;
+        int fd;
+
+        (void)snprintf(gpumemd.socket, sizeof(gpumemd.socket), "%s", getenv("GPUMEM_SOCKET"));
+        fd = connect_ready();
+        (void)take_lease(fd, N_BYTES);
+        if (fork() == 0) {
+                (void)close(actor->done[1]);
+                _exit(read(actor->begin[0], &byte, 1) != 0);
+        }
+}
+
+static void start_actor(struct actor *actor, void (*act)(const struct actor *actor))
 {
         char path[160] = "";
 
@@ -70,10 +86,11 @@ static void start_actor(struct actor *actor, void (*act)(void))
         ck_assert_int_eq(pipe2(actor->done, O_CLOEXEC), 0);
         actor->pid = fork();
         if (actor->pid == 0) {
+                (void)close(actor->begin[1]);
                 if (read(actor->begin[0], path, sizeof(path)) != sizeof(path) ||
                     setenv("GPUMEM_SOCKET", path, 1))
                         _exit(1);
-                act();
+                act(actor);
                 if (write(actor->done[1], "x", 1) == 1)
                         (void)pause();
                 _exit(1);
@@ -96,7 +113,8 @@ static void end_actor(const struct actor *actor)
         ck_assert_int_eq(waitpid(actor->pid, NULL, 0), actor->pid);
 }
 
-static void start_world(enum world world, struct actor *actor, void (*act)(void))
+static void start_world(enum world world, struct actor *actor,
+                        void (*act)(const struct actor *actor))
 {
         start_actor(actor, act);
         if (world == WORLD_OF_OLD_KERNEL)
@@ -124,6 +142,22 @@ START_TEST(a_process_is_known_until_it_has_ended)
         daemon_await(FIGURE_lingering, N_BYTES);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), N_BYTES);
         end_actor(&actor);
+        end_world();
+}
+END_TEST
+
+/* The other sign first: the process is over, and what its child may do counts as its own. */
+START_TEST(a_child_with_the_connection_keeps_the_charge)
+{
+        struct actor actor;
+
+        start_world((enum world)_i, &actor, hold_with_a_child);
+        let_act(&actor);
+        daemon_await(FIGURE_leased, N_BYTES);
+        end_actor(&actor);
+        daemon_await(FIGURE_lingering, N_BYTES);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), N_BYTES);
+        (void)close(actor.begin[1]);
         end_world();
 }
 END_TEST
@@ -286,6 +320,7 @@ int main(void)
 
         tcase_set_timeout(tests, 60);
         tcase_add_loop_test(tests, a_process_is_known_until_it_has_ended, 0, n_worlds);
+        tcase_add_loop_test(tests, a_child_with_the_connection_keeps_the_charge, 0, n_worlds);
         tcase_add_loop_test(tests, a_process_that_comes_back_is_charged_once, 0, n_worlds);
         tcase_add_loop_test(tests, who_has_ended_is_not_taken_in, 0, WORLD_OF_OTHER_NAMESPACE);
         tcase_add_test(tests, a_kernel_that_knows_no_process_is_named);
