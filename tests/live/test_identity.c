@@ -282,29 +282,44 @@ START_TEST(nobody_is_looked_up_where_pids_are_others)
 }
 END_TEST
 
-/* It knocks, and ends before the daemon opens: nobody is at the other end, or a child that has nothing to
- * say for it. */
+/* Knocks and ends; its child hears what the daemon has to say, 'd' for DENIED. */
+static void knock_and_end(int told)
+{
+        struct frame hello = hello_frame(), frame;
+        struct fdset fds = FDSET_NULL;
+        int fd = connect_raw();
+        char word = '?';
+
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        if (fork())
+                _exit(0);
+        if (receive(fd, &frame, &fds) == 0 && frame.kind == MESSAGE_ERROR &&
+            frame.error.code == GPUMEM_E_DENIED)
+                word = 'd';
+        _exit(write(told, &word, 1) != 1);
+}
+
+/* It ends before the daemon opens. The child that has its connection speaks for nobody. */
 START_TEST(who_has_ended_is_not_taken_in)
 {
-        struct frame hello = hello_frame();
         unsigned n_fds;
+        int told[2];
+        char word;
         pid_t pid;
 
         if (_i == WORLD_OF_OLD_KERNEL)
                 old_kernel_hide(HIDE_PEERPIDFD);
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
         n_fds = daemon_quiet_fds(&gpumemd);
+        ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
         ck_assert_int_eq(kill(gpumemd.pid, SIGSTOP), 0);
         pid = fork();
-        if (pid == 0) {
-                int fd = connect_raw();
-
-                send_frame(fd, &hello, MESSAGE_HELLO, 1);
-                _exit(0);
-        }
+        if (pid == 0)
+                knock_and_end(told[1]);
         ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
         ck_assert_int_eq(kill(gpumemd.pid, SIGCONT), 0);
-        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 0);
+        ck_assert_int_eq(read(told[0], &word, 1), 1);
+        ck_assert_int_eq(word, 'd');
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
         daemon_stop(&gpumemd);
 }
