@@ -114,6 +114,14 @@ const struct tenant *client_tenant(const struct client *client)
         return client->tenant;
 }
 
+bool client_is_first_listed(struct client *client, uint64_t listing)
+{
+        bool is_first = client->tenant->listing != listing;
+
+        client->tenant->listing = listing;
+        return is_first;
+}
+
 const struct tenant_key *client_tenant_key(const struct client *client)
 {
         return &client->tenant->key;

@@ -58,6 +58,11 @@ void policy_list_tenants(const struct policy *policy,
                          void *argument);
 
 const struct tenant *client_tenant(const struct client *client);
+
+/* Whether no client of the same tenant was asked for with this number before, which is another one for each
+ * listing, and not 0. */
+bool client_is_first_listed(struct client *client, uint64_t listing);
+
 /* Of blocks in its leases those that another client is charged for. */
 uint64_t client_attached(const struct client *client, uint32_t pool);
 

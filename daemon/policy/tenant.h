@@ -59,6 +59,7 @@ struct tenant {
         struct usage kept;     /* likewise */
         struct usage attached; /* see attached.h */
         uint64_t counted;
+        uint64_t listing; /* see client_is_first_listed */
         struct limited limited;
         UT_hash_handle hh;
         struct holding holdings[]; /* one a pool */

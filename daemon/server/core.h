@@ -101,6 +101,7 @@ struct server {
         struct user *users;              /* table by uid */
         struct watched_file driver_file; /* see driver_files.h */
         enum tenancy tenancy;
+        uint64_t n_limit_lists;                 /* that were asked for */
         uint64_t n_alone;                       /* tenants of one client that there were */
         char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;

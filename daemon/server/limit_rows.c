@@ -98,19 +98,6 @@ static int add_pools(struct rows *rows, const struct server *server)
         return 0;
 }
 
-/* The first session of a tenant speaks for it. */
-static bool speaks(const struct session *session)
-{
-        const struct session *other;
-
-        LIST_FOREACH (other, &session->server->sessions, link) {
-                if (session_has_client(other) &&
-                    client_tenant(other->client) == client_tenant(session->client))
-                        return other == session;
-        }
-        return false;
-}
-
 static bool is_here(const struct server *server, uint32_t uid)
 {
         const struct session *session;
@@ -130,7 +117,7 @@ static int add_session(struct rows *rows, const struct session *session,
         int r = 0;
 
         container_name(key->realm, container);
-        if (speaks(session))
+        if (client_is_first_listed(session->client, session->server->n_limit_lists))
                 r = add_tenant(rows, table, key->uid, container,
                                client_tenant_usage(session->client));
         if (r)
@@ -185,6 +172,7 @@ int limit_rows_make(const struct session *session, uint32_t *ret_n_rows, int *re
         struct rows rows = {.n = 0};
         int r;
 
+        session->server->n_limit_lists++;
         r = add_pools(&rows, session->server);
         if (!r && table)
                 r = add_parties(&rows, session, table);

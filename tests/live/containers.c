@@ -75,6 +75,17 @@ bool containers_can_be_made(enum cgroup_tree tree)
         return rmdir(path) == 0 && can;
 }
 
+bool containers_find_tree(enum cgroup_tree *ret_tree)
+{
+        for (enum cgroup_tree tree = CGROUPS_OF_V2; tree < CGROUPS_N_TREES; tree++) {
+                if (containers_can_be_made(tree)) {
+                        *ret_tree = tree;
+                        return true;
+                }
+        }
+        return false;
+}
+
 void container_enter(enum cgroup_tree tree, unsigned n)
 {
         char path[PATH_BYTES];

@@ -11,6 +11,9 @@ enum cgroup_tree { CGROUPS_OF_V2, CGROUPS_OF_V1, CGROUPS_N_TREES };
 
 bool containers_can_be_made(enum cgroup_tree tree);
 
+/* One of those where they can. */
+bool containers_find_tree(enum cgroup_tree *ret_tree);
+
 /* The n-th, of a few that no other test has. This process is in it from now on, and so is what it starts; what
  * it started before stays where it is. */
 void container_enter(enum cgroup_tree tree, unsigned n);

@@ -14,6 +14,7 @@
 #include "driver/vmm.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
+#include "tests/live/containers.h"
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
 
@@ -189,6 +190,34 @@ START_TEST(a_stranger_is_told_the_sum)
 }
 END_TEST
 
+static enum cgroup_tree tree;
+
+/* The same user, and root at that; in a container he knows what is in there. */
+START_TEST(another_container_is_told_the_sum)
+{
+        struct eater eater;
+        char part[128] = "512.00 MiB free, 512.00 MiB not gpumemd's. To do";
+        void *pointer;
+
+        start(NULL);
+        if (_i)
+                container_enter(tree, 0);
+        eater_start(&eater);
+        container_enter(tree, 0);
+        connect_as(getuid());
+        container_leave(tree);
+        ck_assert_int_eq(alloc(TOO_MUCH, &pointer), GPUMEM_E_DEVICE_FULL);
+        if (_i)
+                (void)snprintf(part, sizeof(part),
+                               "512.00 MiB not gpumemd's: test_devices (pid %d) 512.00 MiB",
+                               (int)eater.pid);
+        must_say(part);
+        eater_end(&eater);
+        end();
+        containers_remove(tree);
+}
+END_TEST
+
 static const struct {
         const char *line;
         uint64_t state;
@@ -308,6 +337,12 @@ int main(void)
                 tcase_add_test(tests, a_stranger_is_told_the_sum);
         else
                 (void)puts("# left out: a_stranger_is_told_the_sum: needs root, and the emulator");
+        if (machine_is_emulated() && geteuid() == 0 && containers_find_tree(&tree))
+                tcase_add_loop_test(tests, another_container_is_told_the_sum, 0, 2);
+        else
+                (void)puts("# left out: another_container_is_told_the_sum: needs root, the "
+                           "emulator, and "
+                           "cgroups that may be written to");
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

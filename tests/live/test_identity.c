@@ -29,19 +29,20 @@ struct actor {
         int begin[2], done[2];
 };
 
-static void hold_and_leave(void)
+static void hold_and_leave(const struct actor *actor)
 {
         const struct message_lease wanted = {.pool = 0, .n_bytes = N_BYTES};
         struct message_leased leased;
         struct link *link = open_link("actor", NULL);
 
+        (void)actor;
         if (lease_over(link, &wanted, &leased))
                 _exit(1);
         link_free(link);
 }
 
 /* What it had is its own still, and so it says. */
-static void come_back(void)
+static void come_back(const struct actor *actor)
 {
         struct link_hello hello = {.program = "actor", .n_held_bytes = N_BYTES};
         struct fdset fds = FDSET_NULL;
@@ -49,7 +50,7 @@ static void come_back(void)
         struct message_welcome welcome;
         struct link *link;
 
-        hold_and_leave();
+        hold_and_leave(actor);
         link = open_link("actor", &welcome);
         hello.incarnation = welcome.incarnation;
         link_free(link);
@@ -62,7 +63,22 @@ static void come_back(void)
                 _exit(1);
 }
 
-static void start_actor(struct actor *actor, void (*act)(void))
+/* Its child has the connection as well, until the test has no more to say. */
+static void hold_with_a_child(const struct actor *actor)
+{
+        char byte;
+        int fd;
+
+        (void)snprintf(gpumemd.socket, sizeof(gpumemd.socket), "%s", getenv("GPUMEM_SOCKET"));
+        fd = connect_ready();
+        (void)take_lease(fd, N_BYTES);
+        if (fork() == 0) {
+                (void)close(actor->done[1]);
+                _exit(read(actor->begin[0], &byte, 1) != 0);
+        }
+}
+
+static void start_actor(struct actor *actor, void (*act)(const struct actor *actor))
 {
         char path[160] = "";
 
@@ -70,10 +86,11 @@ static void start_actor(struct actor *actor, void (*act)(void))
         ck_assert_int_eq(pipe2(actor->done, O_CLOEXEC), 0);
         actor->pid = fork();
         if (actor->pid == 0) {
+                (void)close(actor->begin[1]);
                 if (read(actor->begin[0], path, sizeof(path)) != sizeof(path) ||
                     setenv("GPUMEM_SOCKET", path, 1))
                         _exit(1);
-                act();
+                act(actor);
                 if (write(actor->done[1], "x", 1) == 1)
                         (void)pause();
                 _exit(1);
@@ -96,7 +113,8 @@ static void end_actor(const struct actor *actor)
         ck_assert_int_eq(waitpid(actor->pid, NULL, 0), actor->pid);
 }
 
-static void start_world(enum world world, struct actor *actor, void (*act)(void))
+static void start_world(enum world world, struct actor *actor,
+                        void (*act)(const struct actor *actor))
 {
         start_actor(actor, act);
         if (world == WORLD_OF_OLD_KERNEL)
@@ -124,6 +142,22 @@ START_TEST(a_process_is_known_until_it_has_ended)
         daemon_await(FIGURE_lingering, N_BYTES);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), N_BYTES);
         end_actor(&actor);
+        end_world();
+}
+END_TEST
+
+/* The other sign first: the process is over, and what its child may do counts as its own. */
+START_TEST(a_child_with_the_connection_keeps_the_charge)
+{
+        struct actor actor;
+
+        start_world((enum world)_i, &actor, hold_with_a_child);
+        let_act(&actor);
+        daemon_await(FIGURE_leased, N_BYTES);
+        end_actor(&actor);
+        daemon_await(FIGURE_lingering, N_BYTES);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), N_BYTES);
+        (void)close(actor.begin[1]);
         end_world();
 }
 END_TEST
@@ -248,29 +282,44 @@ START_TEST(nobody_is_looked_up_where_pids_are_others)
 }
 END_TEST
 
-/* It knocks, and ends before the daemon opens: nobody is at the other end, or a child that has nothing to
- * say for it. */
+/* Knocks and ends; its child hears what the daemon has to say, 'd' for DENIED. */
+static void knock_and_end(int told)
+{
+        struct frame hello = hello_frame(), frame;
+        struct fdset fds = FDSET_NULL;
+        int fd = connect_raw();
+        char word = '?';
+
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        if (fork())
+                _exit(0);
+        if (receive(fd, &frame, &fds) == 0 && frame.kind == MESSAGE_ERROR &&
+            frame.error.code == GPUMEM_E_DENIED)
+                word = 'd';
+        _exit(write(told, &word, 1) != 1);
+}
+
+/* It ends before the daemon opens. The child that has its connection speaks for nobody. */
 START_TEST(who_has_ended_is_not_taken_in)
 {
-        struct frame hello = hello_frame();
         unsigned n_fds;
+        int told[2];
+        char word;
         pid_t pid;
 
         if (_i == WORLD_OF_OLD_KERNEL)
                 old_kernel_hide(HIDE_PEERPIDFD);
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
         n_fds = daemon_quiet_fds(&gpumemd);
+        ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
         ck_assert_int_eq(kill(gpumemd.pid, SIGSTOP), 0);
         pid = fork();
-        if (pid == 0) {
-                int fd = connect_raw();
-
-                send_frame(fd, &hello, MESSAGE_HELLO, 1);
-                _exit(0);
-        }
+        if (pid == 0)
+                knock_and_end(told[1]);
         ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
         ck_assert_int_eq(kill(gpumemd.pid, SIGCONT), 0);
-        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 0);
+        ck_assert_int_eq(read(told[0], &word, 1), 1);
+        ck_assert_int_eq(word, 'd');
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
         daemon_stop(&gpumemd);
 }
@@ -280,20 +329,25 @@ int main(void)
 {
         Suite *suite = suite_create("identity");
         TCase *tests = tcase_create("identity");
-        int n_worlds = pid_namespaces_are_allowed() ? N_WORLDS : WORLD_OF_OTHER_NAMESPACE;
+        /* A GPU's driver looks itself up in /proc, which is not of the other namespace. */
+        bool has_namespaces = machine_is_emulated() && pid_namespaces_are_allowed();
+        int n_worlds = has_namespaces ? N_WORLDS : WORLD_OF_OTHER_NAMESPACE;
 
         tcase_set_timeout(tests, 60);
         tcase_add_loop_test(tests, a_process_is_known_until_it_has_ended, 0, n_worlds);
+        tcase_add_loop_test(tests, a_child_with_the_connection_keeps_the_charge, 0, n_worlds);
         tcase_add_loop_test(tests, a_process_that_comes_back_is_charged_once, 0, n_worlds);
         tcase_add_loop_test(tests, who_has_ended_is_not_taken_in, 0, WORLD_OF_OTHER_NAMESPACE);
         tcase_add_test(tests, a_kernel_that_knows_no_process_is_named);
         tcase_add_test(tests, a_program_is_told_why);
-        if (n_worlds == N_WORLDS) {
+        if (has_namespaces) {
                 tcase_add_test(tests, who_cannot_be_placed_is_a_tenant_of_its_own);
                 tcase_add_test(tests, another_namespace_needs_a_kernel_that_is_named);
                 tcase_add_test(tests, nobody_is_looked_up_where_pids_are_others);
         } else {
-                (void)puts("# left out: tests of two pid namespaces: they need CAP_SYS_ADMIN");
+                (void)puts(
+                        "# left out: tests of two pid namespaces: they need CAP_SYS_ADMIN and the "
+                        "emulator");
         }
         suite_add_tcase(suite, tests);
         return run_suite(suite);
