@@ -77,6 +77,7 @@ struct server {
         struct user *users; /* table by uid */
         bool serves_one_user;
         uint32_t served_uid;          /* that one */
+        uint64_t limits_revision;     /* how often limits have been set, by whatever way */
         struct allowances allowances; /* of all users */
         struct pace_rule pace;        /* of each user */
         struct transport_list slow;   /* whose peers are waited for */
