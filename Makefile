@@ -5,7 +5,7 @@ SOAK_MINUTES ?= 30
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test soak demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test soak flood demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -26,6 +26,9 @@ test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N 
 
 soak: build ## disturbed processes for SOAK_MINUTES=30: no wrong byte, nothing grows
 	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 60))
+
+flood: build ## crowds press the daemon while another leases: counts, and its times as ratios
+	@tests/flood/flood.sh build
 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build
