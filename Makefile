@@ -9,7 +9,7 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test fuzz model soak kills faults demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test fuzz model soak kills flood faults demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -42,6 +42,9 @@ faults: build ## every call fails in its turn: C library, kernel, driver; counts
 
 kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte back
 	@tests/soak/deaths.sh build $(KILLS)
+
+flood: build ## crowds press the daemon while another leases: counts, and its times as ratios
+	@tests/flood/flood.sh build
 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build

@@ -32,8 +32,8 @@ const char limits_help_text[] =
         "\n"
         "Of several changes none is made if one is refused. A lower limit takes nothing\n"
         "away: it refuses what would pass it. Limits set here hold until gpumemd ends or\n"
-        "reads its configuration again (SIGHUP). Only root and the daemon's own user may\n"
-        "set them, and see those of others.\n"
+        "reads its configuration again (SIGHUP). They are set by root, or by who\n"
+        "may open the admin socket.\n"
         "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB\n";
 
 static const char *scope_name(uint32_t scope)
@@ -140,13 +140,14 @@ static json_t *to_json(const struct limit_row *row)
                          number_or_null(is_min, row->max));
 }
 
-static int print_json(const struct limit_row *rows, uint32_t n)
+static int print_json(const struct limit_row *rows, uint32_t n, uint64_t revision)
 {
         json_t *limits = json_array();
 
         for (uint32_t i = 0; i < n; i++)
                 (void)json_array_append_new(limits, to_json(&rows[i]));
-        return print_json_value(json_pack("{s:o}", "limits", limits));
+        return print_json_value(
+                json_pack("{s:o, s:I}", "limits", limits, "revision", (json_int_t)revision));
 }
 
 static int show(struct link *link, enum output output)
@@ -170,7 +171,8 @@ static int show(struct link *link, enum output output)
         n = reply.limits_reply.n_rows;
         for (uint32_t i = 0; i < n; i++)
                 rows[i].name[sizeof(rows[i].name) - 1] = '\0';
-        return output == OUTPUT_JSON ? print_json(rows, n) : print_table(rows, n);
+        return output == OUTPUT_JSON ? print_json(rows, n, reply.limits_reply.revision)
+                                     : print_table(rows, n);
 }
 
 static int send_change(struct link *link, const struct limit_change *change, uint32_t flags)

@@ -128,6 +128,7 @@ int server_apply(struct server *server, struct settings *settings)
         }
         server_set_pool_mins(server, settings);
         server_limit_users(server, &settings->each_user);
+        server->limits_revision++;
         limits_say_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_settle(server);

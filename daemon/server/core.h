@@ -106,6 +106,7 @@ struct server {
         char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;
         uint32_t served_uid;          /* that one */
+        uint64_t limits_revision;     /* how often limits have been set, by whatever way */
         struct allowances allowances; /* of all users */
         struct pace_rule pace;        /* of each user */
         struct transport_list slow;   /* whose peers are waited for */

@@ -7,8 +7,8 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "base/log.h"
 #include "base/size.h"
+#include "daemon/server/audit.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
 #include "daemon/server/settings.h"
@@ -41,6 +41,7 @@ void limits_take_list(struct session *session, const struct frame *frame)
                 return;
         }
         reply.limits_reply.n_rows = n_rows;
+        reply.limits_reply.revision = session->server->limits_revision;
         reply.limits_reply.n_row_bytes = sizeof(struct limit_row);
         session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
 }
@@ -177,9 +178,8 @@ static int set_limit(struct session *session, const struct message_set_limits *s
                 r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,
                                      kind_of(set), set->max, server_now_ns(server));
         if (!r)
-                log_info("limit: %s, set by process %d of uid %u",
-                         limit_text(&name, set->max, text), (int)session->peer.pid,
-                         (unsigned)session->peer.uid);
+                audit_act(session, "limit: %s, revision %" PRIu64,
+                          limit_text(&name, set->max, text), server->limits_revision);
         return r;
 }
 
@@ -201,6 +201,7 @@ static int set_all(struct session *session, const struct limit_draft *draft)
 {
         int r = 0;
 
+        session->server->limits_revision++;
         for (unsigned i = 0; i < draft->n && !r; i++)
                 r = set_limit(session, &draft->changes[i]);
         check_pools(session->server, draft);
@@ -231,6 +232,7 @@ static void confirm(struct session *session, const struct frame *frame)
         struct frame reply = FRAME_NULL;
 
         reply.limits_set.max = max_by(session->server, &frame->set_limits);
+        reply.limits_set.revision = session->server->limits_revision;
         session_send(session, &reply, MESSAGE_LIMITS_SET, frame->serial, NULL, 0);
 }
 

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/listing.h"
+#include "daemon/server/audit.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/limit_requests.h"
@@ -319,6 +320,8 @@ void refuse_lease(struct server *server, const struct order *order)
                 session_send_error(session, order->serial, code, bytes);
                 return;
         }
+        if (!order->only_known && order->outcome != GPUMEM_E_CANCELLED)
+                audit_refusal(session, bytes);
         frame.refused.code = (uint32_t)code;
         frame.refused.reason = reason;
         proto_put_text(frame.refused.text, sizeof(frame.refused.text), bytes);

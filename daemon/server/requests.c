@@ -1,5 +1,4 @@
 /* What clients may ask, one handler a message. A handler tells the policy or answers at once. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +7,12 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/server/audit.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/driver_files.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
+#include "daemon/server/paying.h"
 #include "daemon/server/session.h"
 #include "daemon/server/share.h"
 #include "daemon/server/tenancy.h"
@@ -236,6 +237,8 @@ static void take_free_all(struct session *session, const struct frame *frame)
                 session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
         else if (r)
                 refuse(session, frame, r > 0 ? r : GPUMEM_E_TOO_MANY, NULL);
+        else if (scope == SCOPE_NODE)
+                audit_act(session, "every tenant's cached blocks are freed");
 }
 
 static void take_reset_peaks(struct session *session, const struct frame *frame)
@@ -251,6 +254,8 @@ static void take_reset_peaks(struct session *session, const struct frame *frame)
         }
         r = policy_reset_peaks(session->server->policy, session->client, scope,
                                frame->reset_peaks.pool);
+        if (!r && scope == SCOPE_NODE)
+                audit_act(session, "every tenant's peaks are reset");
         if (r == GPUMEM_E_NO_POOL)
                 session_refuse_pool(session, frame->serial, frame->reset_peaks.pool);
         else if (r)
@@ -312,72 +317,17 @@ static void (*const takers[])(struct session *session, const struct frame *frame
         [MESSAGE_SET_LIMITS] = limits_take_set,
 };
 
-/* What a frame of a client's costs of its user's pace. */
-enum price {
-        PRICE_NONE,   /* it gives something back, or ends something; if that is there */
-        PRICE_MEMORY, /* it asks for memory: that is put off, and never refused for the pace */
-        PRICE_ANSWER, /* it asks for an answer */
-};
-
-static enum price price_of(uint16_t kind)
-{
-        switch (kind) {
-        case MESSAGE_LEASE:
-        case MESSAGE_ATTACH:
-        case MESSAGE_HELD:
-                return PRICE_MEMORY;
-        case MESSAGE_RETURN:
-        case MESSAGE_UNMAPPED:
-        case MESSAGE_CANCEL:
-        case MESSAGE_DETACH:
-        case MESSAGE_UNSHARE:
-        case MESSAGE_BYE:
-                return PRICE_NONE;
-        default:
-                return PRICE_ANSWER;
-        }
-}
-
-static void refuse_pace(struct session *session, const struct frame *frame)
-{
-        char text[96];
-
-        (void)snprintf(text, sizeof(text),
-                       "more than %" PRIu64 " requests a second of uid %u; ask again later",
-                       NS_PER_S / session->server->pace.step_ns, (unsigned)session->peer.uid);
-        refuse(session, frame, GPUMEM_E_TOO_MANY, text);
-}
-
-/* Who asks for more than the pace of its user allows is not read from until that has room again. Returns
- * whether it has. */
-static bool pay(struct session *session)
-{
-        struct server *server = session->server;
-        struct pace *pace = &session->user->pace;
-        uint64_t now_ns = server_now_ns(server);
-        bool may = pace_may(pace, &server->pace, now_ns);
-
-        pace_take(pace, &server->pace, now_ns);
-        if (!may)
-                transport_hold(&session->transport, pace_ready_ns(pace, &server->pace, now_ns));
-        return may;
-}
-
 static void take_request(struct session *session, const struct frame *frame)
 {
-        enum price price = session->way == SESSION_AS_ADMIN ? PRICE_NONE : price_of(frame->kind);
         unsigned n_errors = session->n_errors;
 
-        if (price != PRICE_NONE && !pay(session) && price == PRICE_ANSWER) {
-                refuse_pace(session, frame);
+        if (!paying_may_serve(session, frame))
                 return;
-        }
         /* proto_decode lets no message of ours through. */
         assert(frame->kind < ARRAY_SIZE(takers) && takers[frame->kind]);
         takers[frame->kind](session, frame);
-        if (price == PRICE_NONE && session->n_errors != n_errors &&
-            session->way == SESSION_AS_CLIENT)
-                (void)pay(session);
+        if (session->n_errors != n_errors)
+                paying_note_error(session, frame);
 }
 
 void session_take_frame(struct session *session, int r, const struct frame *frame)

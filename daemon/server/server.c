@@ -141,6 +141,7 @@ static int set_up(struct server *server, const struct server_options *options)
                 r = devices_open(server, options->nvml_library, options->canary_library);
         if (!r) {
                 server_check_rules(server, options->settings);
+                server->limits_revision = 1;
                 policy_set_limits(server->policy, steal_ptr(options->settings->limits),
                                   server_now_ns(server));
         }

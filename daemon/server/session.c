@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "gpumem.h"
 
@@ -209,6 +210,7 @@ void session_send_error(struct session *session, uint32_t serial, int code, cons
         struct frame frame = FRAME_NULL;
 
         session->n_errors++;
+        audit_refusal(session, text);
         frame.error.code = (uint32_t)code;
         proto_put_text(frame.error.text, sizeof(frame.error.text), text);
         session_send(session, &frame, MESSAGE_ERROR, serial, NULL, 0);

@@ -1,9 +1,11 @@
 #include "daemon/server/share.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/err.h"
+#include "daemon/server/audit.h"
 #include "daemon/server/driver_files.h"
 #include "gpumem.h"
 
@@ -66,6 +68,9 @@ void session_take_share(struct session *session, const struct frame *frame)
         if (!r)
                 r = policy_share(session->server->policy, session->client, frame->share.lease,
                                  &share);
+        if (!r && is_granted)
+                audit_act(session, "grants lease %" PRIu64 " to uid %u", frame->share.lease,
+                          (unsigned)share.granted_uid);
         if (r)
                 refuse(session, frame, r);
         else

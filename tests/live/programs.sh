@@ -195,9 +195,9 @@ ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's limit i
 ok "set: an exemption" gpumemctl limits --set tenant:device_bytes=3GiB --set tenant/78:device_bytes=none
 ok "set: it is shown" has_limit "tenant +78  device_bytes +0 B +none"
 ok "set: the log has it in the words of --set" \
-        grep -q "limit: tenant/78:device_bytes=none, set by process [0-9]* of uid $(id -u)" "$place/gpumemd.log"
-ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: limit: " "$place/gpumemd.log"
-ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, set by" "$place/gpumemd.log"
+        grep -q "audit: uid $(id -u), process [0-9]* (gpumemctl), admin socket: limit: tenant/78:device_bytes=none, revision" "$place/gpumemd.log"
+ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: audit: uid " "$place/gpumemd.log"
+ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, revision" "$place/gpumemd.log"
 ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool: 200; pools are 0 to" \
         gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
 ok "set: the other was not made" has_limit "client +each  leases +-  +9"

@@ -1,0 +1,30 @@
+#include "daemon/server/audit.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+static void write_line(const struct session *session, const char *what)
+{
+        log_info("audit: uid %u, process %d (%s)%s: %s", (unsigned)session->peer.uid,
+                 (int)session->peer.pid, session->program,
+                 session->way == SESSION_AS_ADMIN ? ", admin socket" : "", what);
+}
+
+void audit_act(const struct session *session, const char *format, ...)
+{
+        char what[400];
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(what, sizeof(what), format, arguments);
+        va_end(arguments);
+        write_line(session, what);
+}
+
+void audit_refusal(struct session *session, const char *text)
+{
+        if (log_may(&session->user->refusals, server_now_ns(session->server)))
+                audit_act(session, "refused: %s", text);
+}

@@ -1,0 +1,10 @@
+/* What requests cost of their user's pace (daemon/policy/pace.h). On the loop. */
+#pragma once
+
+#include "daemon/server/session.h"
+
+/* Whether a request may be served now; if not it has been refused. */
+bool paying_may_serve(struct session *session, const struct frame *frame);
+
+/* It was answered by an error: what gives something back that is not there costs as much as a request. */
+void paying_note_error(struct session *session, const struct frame *frame);

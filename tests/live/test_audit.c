@@ -1,0 +1,134 @@
+/* What the log has of who did what: acts of administrators, grants, refusals. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "client/link.h"
+#include "gpumem.h"
+#include "tests/live/daemon.h"
+#include "tests/live/frames_world.h"
+#include "tests/live/links.h"
+#include "tests/suite.h"
+
+#define LOG_BYTES_MAX 65536
+#define SOMEBODY      4711
+
+/* Where the daemon's stderr goes, as it is this process's. */
+static int log_fd;
+
+static void start(void)
+{
+        static const char *const options[] = {"--log", "info", NULL};
+
+        log_fd = memfd_create("log", MFD_CLOEXEC);
+        ck_assert_int_ge(dup2(log_fd, STDERR_FILENO), 0);
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+}
+
+static void stop(void)
+{
+        daemon_stop(&gpumemd);
+}
+
+/* How many lines have the text behind the name of this process. */
+static unsigned count_lines(const char *program, const char *way, const char *what)
+{
+        static char log[LOG_BYTES_MAX];
+        char wanted[512];
+        unsigned n = 0;
+        ssize_t n_bytes = pread(log_fd, log, sizeof(log) - 1, 0);
+
+        ck_assert_int_ge(n_bytes, 0);
+        log[n_bytes] = '\0';
+        (void)snprintf(wanted, sizeof(wanted), "audit: uid %u, process %d (%s)%s: %s",
+                       (unsigned)getuid(), (int)getpid(), program, way, what);
+        for (const char *at = log; (at = strstr(at, wanted)); at++)
+                n++;
+        return n;
+}
+
+START_TEST(what_an_administrator_does_is_logged)
+{
+        struct link *link = open_admin_link("admin");
+        const struct message_set_limits change = {.scope = PROTO_LIMIT_OF_TENANT,
+                                                  .holder = SOMEBODY,
+                                                  .kind = PROTO_LIMIT_LEASES,
+                                                  .max = 7};
+        struct fdset fds = FDSET_NULL;
+        struct frame reset = FRAME_NULL, reply;
+
+        ck_assert_int_eq(set_limit_over(link, &change, NULL), 0);
+        ck_assert_uint_eq(
+                count_lines("admin", ", admin socket", "limit: tenant/4711:leases=7, revision 2\n"),
+                1);
+        daemon_free_all();
+        ck_assert_uint_eq(count_lines("free-all", ", admin socket",
+                                      "every tenant's cached blocks are freed\n"),
+                          1);
+        reset.reset_peaks.scope = PROTO_SCOPE_NODE;
+        reset.reset_peaks.pool = PROTO_ALL_POOLS;
+        ck_assert_int_eq(
+                link_call(link, &reset, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &fds), 0);
+        ck_assert_uint_eq(
+                count_lines("admin", ", admin socket", "every tenant's peaks are reset\n"), 1);
+        link_free(link);
+}
+END_TEST
+
+START_TEST(a_grant_to_another_user_is_logged)
+{
+        struct frame frame = lease_frame(0, 2 * MIB, 0);
+        char what[64];
+        uint64_t lease;
+        int fd = connect_ready();
+
+        frame.lease.properties = PROTO_PROPERTY_SHAREABLE;
+        send_frame(fd, &frame, MESSAGE_LEASE, 2);
+        lease = expect(fd, MESSAGE_LEASED).leased.lease;
+        frame = (struct frame)FRAME_NULL;
+        frame.share = (struct message_share){
+                .lease = lease, .n_bytes = 4096, .uid = SOMEBODY, .flags = PROTO_SHARE_GRANT};
+        send_frame(fd, &frame, MESSAGE_SHARE, 3);
+        (void)expect(fd, MESSAGE_SHARED);
+        (void)snprintf(what, sizeof(what), "grants lease %llu to uid 4711\n",
+                       (unsigned long long)lease);
+        ck_assert_uint_eq(count_lines("test", "", what), 1);
+        (void)close(fd);
+}
+END_TEST
+
+/* Each, but for somebody who has himself refused over and over. */
+START_TEST(what_is_refused_is_logged)
+{
+        struct frame frame;
+        int fd = connect_ready();
+
+        frame = lease_frame(0, 512 * MIB, 0);
+        send_frame(fd, &frame, MESSAGE_LEASE, 2);
+        expect_error(fd, 2, GPUMEM_E_TOO_LARGE);
+        ck_assert_uint_eq(count_lines("test", "", "refused: "), 1);
+        for (unsigned i = 0; i < 1000; i++) {
+                give_back(fd, 1u << 30, PROTO_RETURN_UNMAPPED, 3);
+                expect_error(fd, 3, GPUMEM_E_NO_LEASE);
+        }
+        ck_assert_uint_ge(count_lines("test", "", "refused: "), 2);
+        ck_assert_uint_lt(count_lines("test", "", "refused: "), 500);
+        (void)close(fd);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("audit");
+        TCase *tests = tcase_create("audit");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, what_an_administrator_does_is_logged);
+        tcase_add_test(tests, a_grant_to_another_user_is_logged);
+        tcase_add_test(tests, what_is_refused_is_logged);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
