@@ -13,6 +13,8 @@
 #define NS_PER_S    UINT64_C(1000000000)
 #define END_STEP_NS 50000000
 
+static atomic_bool any_left;
+
 struct worker {
         struct backing *backing;
         void (*wake)(void *argument);
@@ -22,7 +24,9 @@ struct worker {
         pthread_cond_t work_came;
         struct job_queue waiting;
         struct job_queue done;
-        bool ending;
+        pthread_cond_t ended;
+        bool ending, has_ended;
+        bool is_left;            /* behind: there is nobody to wake */
         _Atomic uint64_t end_ns; /* when the job that runs ought to be done; 0: none runs */
 };
 
@@ -73,6 +77,15 @@ static struct job *next_job(struct worker *worker)
         return job;
 }
 
+static void put_done(struct worker *worker, struct job *job)
+{
+        pthread_mutex_lock(&worker->lock);
+        TAILQ_INSERT_TAIL(&worker->done, job, link);
+        if (!worker->is_left)
+                worker->wake(worker->wake_argument);
+        pthread_mutex_unlock(&worker->lock);
+}
+
 static void *run(void *argument)
 {
         struct worker *worker = argument;
@@ -82,11 +95,12 @@ static void *run(void *argument)
                 set_end(worker, job);
                 carry_out(worker, job);
                 atomic_store(&worker->end_ns, 0);
-                pthread_mutex_lock(&worker->lock);
-                TAILQ_INSERT_TAIL(&worker->done, job, link);
-                pthread_mutex_unlock(&worker->lock);
-                worker->wake(worker->wake_argument);
+                put_done(worker, job);
         }
+        pthread_mutex_lock(&worker->lock);
+        worker->has_ended = true;
+        pthread_cond_signal(&worker->ended);
+        pthread_mutex_unlock(&worker->lock);
         return NULL;
 }
 
@@ -107,6 +121,7 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                struct worker **ret_worker)
 {
         struct worker *worker = calloc(1, sizeof(*worker));
+        pthread_condattr_t monotonic;
         int r = -ENOMEM;
 
         if (worker) {
@@ -115,6 +130,10 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                 worker->wake_argument = wake_argument;
                 pthread_mutex_init(&worker->lock, NULL);
                 pthread_cond_init(&worker->work_came, NULL);
+                pthread_condattr_init(&monotonic);
+                pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+                pthread_cond_init(&worker->ended, &monotonic);
+                pthread_condattr_destroy(&monotonic);
                 TAILQ_INIT(&worker->waiting);
                 TAILQ_INIT(&worker->done);
                 r = start_thread(worker);
@@ -128,40 +147,44 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
         return 0;
 }
 
-/* False: it hangs in the driver. */
+/* The thread is told to end. False: it hangs in the driver. */
 static bool await_end(struct worker *worker)
 {
         struct timespec until;
-        int r;
+        bool has_ended;
 
-        do {
-                (void)clock_gettime(CLOCK_MONOTONIC, &until);
-                if (worker_is_late(worker, in_ns(&until)))
-                        return false;
+        pthread_mutex_lock(&worker->lock);
+        worker->ending = true;
+        pthread_cond_broadcast(&worker->work_came);
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        while (!worker->has_ended && !worker_is_late(worker, in_ns(&until))) {
                 until.tv_nsec += END_STEP_NS;
                 if (until.tv_nsec >= (long)NS_PER_S) {
                         until.tv_nsec -= (long)NS_PER_S;
                         until.tv_sec++;
                 }
-                r = pthread_clockjoin_np(worker->thread, NULL, CLOCK_MONOTONIC, &until);
-        } while (r == ETIMEDOUT);
-        return true;
+                (void)pthread_cond_timedwait(&worker->ended, &worker->lock, &until);
+                (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        }
+        has_ended = worker->has_ended;
+        worker->is_left = !has_ended;
+        pthread_mutex_unlock(&worker->lock);
+        return has_ended;
 }
 
 struct worker *worker_free(struct worker *worker)
 {
         if (!worker)
                 return NULL;
-        pthread_mutex_lock(&worker->lock);
-        worker->ending = true;
-        pthread_cond_signal(&worker->work_came);
-        pthread_mutex_unlock(&worker->lock);
         if (!await_end(worker)) {
                 pthread_detach(worker->thread);
                 log_warning("the driver does not answer; it is left to the end of this process");
+                atomic_store(&any_left, true);
                 return NULL;
         }
+        pthread_join(worker->thread, NULL);
         worker->backing->free(worker->backing);
+        pthread_cond_destroy(&worker->ended);
         pthread_cond_destroy(&worker->work_came);
         pthread_mutex_destroy(&worker->lock);
         free(worker);
@@ -192,6 +215,11 @@ void worker_cancel(struct worker *worker)
 {
         if (worker->backing->cancel)
                 worker->backing->cancel(worker->backing);
+}
+
+bool worker_any_left(void)
+{
+        return atomic_load(&any_left);
 }
 
 bool worker_is_late(const struct worker *worker, uint64_t now_ns)

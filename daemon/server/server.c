@@ -212,6 +212,9 @@ struct server *server_free(struct server *server)
         uv_walk(&server->loop, close_handle, NULL);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
+        /* What hangs in the driver may come back to what it knows. */
+        if (worker_any_left())
+                return NULL;
         policy_free(server->policy);
         (void)uv_loop_close(&server->loop);
         free(server);
