@@ -42,4 +42,4 @@ struct log_limit {
         }
 
 /* Whether one more may be written now; says how many were left out before. One thread. */
-bool log_may(struct log_limit *limit, uint64_t now_ns);
+bool log_may(struct log_limit *limit, enum log_level level, uint64_t now_ns);

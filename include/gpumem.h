@@ -131,7 +131,7 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * written there. Shareable memory is not allocated in captures: other processes hold it that know no graph, and
  * its free would take it out of the graph's reach; it can be allocated before.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
- * _DENIED (gpumemd serves one user only there), _DRIVER (it failed, or the device is in error, or lost),
+ * _DENIED (gpumemd serves one tenant only there), _DRIVER (it failed, or the device is in error, or lost),
  * _STALLED (the driver does not answer gpumemd at present, and this needs it),
  * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: shareable
  * memory, or a capture that is lost), _BAD_REQUEST (n_bytes

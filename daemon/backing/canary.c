@@ -151,7 +151,7 @@ static void say(int ordinal, enum canary_outcome outcome)
         if (outcome == CANARY_DIRTY)
                 log_error(
                         "device %d: memory comes with its last owner's bytes: the driver does not "
-                        "clear it; one user only is served there",
+                        "clear it; one tenant only is served there",
                         ordinal);
         else if (outcome == CANARY_UNABLE)
                 log_warning("device %d: whether the driver clears memory could not be tried: no "

@@ -188,5 +188,5 @@ static inline uint64_t server_now_ns(const struct server *server)
 /* Whether a line about a client may be written: it can cause as many as it likes. */
 static inline bool server_may_complain(struct server *server)
 {
-        return log_may(&server->complaints, server_now_ns(server));
+        return log_may(&server->complaints, LOG_WARNING, server_now_ns(server));
 }

@@ -96,6 +96,8 @@ static int open_pidfd(int socket, pid_t pid)
 
         if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n_bytes) == 0)
                 return pidfd;
+        if (errno == EMFILE || errno == ENFILE)
+                return err_errno();
         if (errno != ENOPROTOOPT || !stands(socket))
                 return -ESRCH;
         return open_by_pid(socket, pid);

@@ -292,7 +292,8 @@ static void turn_stranger_away(struct server *server, int fd, int r)
         /* Who connects and ends is no matter. */
         if (r != -ESRCH && server_may_complain(server))
                 log_warning("a connection was refused: %s", peer_fault(r));
-        session_turn_away(fd, GPUMEM_E_DENIED, peer_fault(r));
+        session_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
+                          peer_fault(r));
 }
 
 /* An administrator gets in however many clients there are. */

@@ -60,7 +60,7 @@ ok "memory that is cleared is nothing to speak of" starts_and_says "" "" --canar
 ok "the try leaves no memory used" driver_comes_back "$used_before"
 if is_emulated; then
         ok "a driver that clears nothing is found out" \
-                starts_and_says dirty=1 "one user only is served there"
+                starts_and_says dirty=1 "one tenant only is served there"
         ok "it is not tried where that is turned off" starts_and_says dirty=1 "" --canary off
         ok "no memory for it is a warning" \
                 starts_and_says "fail=cuMemCreate:*:2" "could not be tried"

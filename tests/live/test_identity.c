@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -282,6 +283,53 @@ START_TEST(nobody_is_looked_up_where_pids_are_others)
 }
 END_TEST
 
+/* What a connection is told while the daemon may have so many fds; "": it is taken in. */
+static void knock(rlim_t n_fds, char ret_text[static 120])
+{
+        struct rlimit limit;
+        struct frame hello = hello_frame(), frame;
+        struct fdset fds = FDSET_NULL;
+        int fd;
+
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, NULL, &limit), 0);
+        limit.rlim_cur = n_fds;
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, &limit, NULL), 0);
+        fd = connect_raw();
+        proto_seal(&hello, MESSAGE_HELLO, 1, 0);
+        (void)wire_send(fd, &hello, NULL);
+        ck_assert_int_eq(receive(fd, &frame, &fds), 0);
+        ret_text[0] = '\0';
+        if (frame.kind == MESSAGE_ERROR) {
+                ck_assert_uint_eq(frame.error.code, GPUMEM_E_TOO_MANY);
+                (void)snprintf(ret_text, 120, "%s", frame.error.text);
+        }
+        fdset_deinit(&fds);
+        (void)close(fd);
+}
+
+/* A fd short of a process to know is no reason to deny that there is one. */
+START_TEST(a_daemon_without_a_fd_says_so)
+{
+        char text[120] = "?";
+        bool lacked_pidfd = false;
+        unsigned n_fds;
+
+        if (_i == WORLD_OF_OLD_KERNEL)
+                old_kernel_hide(HIDE_PEERPIDFD);
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
+        n_fds = daemon_quiet_fds(&gpumemd);
+        /* The limit is on numbers, and some below are free: where one is lacking lies a little lower. */
+        for (unsigned n = 0; *text && n < 16; n++) {
+                knock(n_fds - 4 + n, text);
+                lacked_pidfd |= strcmp(text, "the daemon has no file descriptor left") == 0;
+                ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
+        }
+        ck_assert_str_eq(text, "");
+        ck_assert(lacked_pidfd);
+        daemon_stop(&gpumemd);
+}
+END_TEST
+
 /* Knocks and ends; its child hears what the daemon has to say, 'd' for DENIED. */
 static void knock_and_end(int told)
 {
@@ -338,6 +386,7 @@ int main(void)
         tcase_add_loop_test(tests, a_child_with_the_connection_keeps_the_charge, 0, n_worlds);
         tcase_add_loop_test(tests, a_process_that_comes_back_is_charged_once, 0, n_worlds);
         tcase_add_loop_test(tests, who_has_ended_is_not_taken_in, 0, WORLD_OF_OTHER_NAMESPACE);
+        tcase_add_loop_test(tests, a_daemon_without_a_fd_says_so, 0, WORLD_OF_OTHER_NAMESPACE);
         tcase_add_test(tests, a_kernel_that_knows_no_process_is_named);
         tcase_add_test(tests, a_program_is_told_why);
         if (has_namespaces) {

@@ -74,12 +74,12 @@ START_TEST(lines_that_others_cause_are_few)
         unsigned n = 0;
 
         for (unsigned i = 0; i < 100; i++)
-                n += log_may(&limit, NS_PER_S + i);
+                n += log_may(&limit, LOG_WARNING, NS_PER_S + i);
         ck_assert_uint_eq(n, LOG_LINES_A_SECOND);
         ck_assert_uint_eq(count_lines(), 0);
-        ck_assert(log_may(&limit, 2 * NS_PER_S + 1));
+        ck_assert(log_may(&limit, LOG_WARNING, 2 * NS_PER_S + 1));
         ck_assert_str_eq(read_all(), "test: warning: 95 lines like the next were left out\n");
-        ck_assert(log_may(&limit, 3 * NS_PER_S + 2));
+        ck_assert(log_may(&limit, LOG_WARNING, 3 * NS_PER_S + 2));
         ck_assert_uint_eq(count_lines(), 0);
 }
 END_TEST
