@@ -27,7 +27,7 @@
 struct session;
 LIST_HEAD(session_list, session);
 struct transport;
-LIST_HEAD(transport_list, transport);
+TAILQ_HEAD(transport_list, transport);
 struct user;
 struct user_rule;
 
@@ -109,11 +109,12 @@ struct server {
         uint64_t limits_revision;     /* how often limits have been set, by whatever way */
         struct allowances allowances; /* of all users */
         struct pace_rule pace;        /* of each user */
-        struct transport_list slow;   /* whose peers are waited for */
-        uv_timer_t patience;          /* of that */
-        uv_timer_t reminder;          /* of who has not said HELLO, or does not read */
-        struct log_limit complaints;  /* about clients */
-        uv_prepare_t turn;            /* before the loop waits */
+        struct transport_list slow;   /* whose peers are waited for, or are held */
+        unsigned n_slow;
+        uv_timer_t patience;         /* of that */
+        uv_timer_t reminder;         /* of who has not said HELLO, or does not read */
+        struct log_limit complaints; /* about clients */
+        uv_prepare_t turn;           /* before the loop waits */
         bool settling;
         bool unsettled; /* something was told to the policy in this turn */
         bool stopping;

@@ -43,6 +43,15 @@ static void refuse_pace(struct session *session, const struct frame *frame)
         session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY, text);
 }
 
+uint64_t paying_hold_until(struct transport *transport)
+{
+        const struct pace_rule *rule = &transport->server->pace;
+        const struct pace *pace = &transport->user->pace;
+        uint64_t now_ns = server_now_ns(transport->server);
+
+        return pace_may(pace, rule, now_ns) ? 0 : pace_ready_ns(pace, rule, now_ns);
+}
+
 /* Who asks for more than the pace of its user allows is not read from until that has room again. Returns
  * whether it has. */
 static bool pay(struct session *session)

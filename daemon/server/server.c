@@ -159,7 +159,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
                 return -ENOMEM;
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
-        LIST_INIT(&server->slow);
+        TAILQ_INIT(&server->slow);
         server_share_out(server);
         server_limit_users(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);

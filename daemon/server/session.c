@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
+#include "daemon/server/paying.h"
 #include "gpumem.h"
 
 #define BIT(state) (1u << (state))
@@ -250,6 +251,7 @@ static void start(struct session *session, int take_fd)
         session->transport.on_frame = on_frame;
         session->transport.on_end = on_end;
         session->transport.find_block_fd = find_block_fd;
+        session->transport.hold_until = paying_hold_until;
         session->transport.on_closed = on_transport_closed;
         if (transport_init(&session->transport, server, session->user, take_fd)) {
                 session_free(session);

@@ -70,7 +70,8 @@ static void slow_down(struct transport *transport)
         if (transport->slow)
                 return;
         transport->slow = true;
-        LIST_INSERT_HEAD(&server->slow, transport, slow_link);
+        TAILQ_INSERT_TAIL(&server->slow, transport, slow_link);
+        server->n_slow++;
         if (!uv_is_active((uv_handle_t *)&server->patience))
                 (void)uv_timer_start(&server->patience, on_patience, PATIENCE_MS, 0);
 }
@@ -80,7 +81,8 @@ static void speed_up(struct transport *transport)
         if (!transport->slow)
                 return;
         transport->slow = false;
-        LIST_REMOVE(transport, slow_link);
+        TAILQ_REMOVE(&transport->server->slow, transport, slow_link);
+        transport->server->n_slow--;
 }
 
 static void forget_in_flight(struct transport *transport)
@@ -336,31 +338,52 @@ void transport_close(struct transport *transport)
         slow_down(transport);
 }
 
-static void look_after(struct transport *transport)
+/* Read at once, so that the next one finds what this one has used. Returns whether it was. */
+static bool go_on_reading(struct transport *transport)
 {
+        if (transport->held_until_ns > server_now_ns(transport->server))
+                return false;
+        transport->held_until_ns = transport->hold_until(transport);
+        if (transport->held_until_ns)
+                return false;
+        (void)receive(transport);
+        return true;
+}
+
+static bool look_after(struct transport *transport)
+{
+        bool was_read = false;
+
         speed_up(transport);
         if (!transport->closing) {
-                if (transport->held_until_ns <= server_now_ns(transport->server))
-                        transport->held_until_ns = 0;
-                else
-                        slow_down(transport);
                 flush(transport);
-                watch(transport);
+                if (transport->held_until_ns)
+                        was_read = go_on_reading(transport);
+                if (transport->held_until_ns)
+                        slow_down(transport);
+                else
+                        watch(transport);
         } else if (is_all_received(transport)) {
                 close_handle(transport);
         } else {
                 slow_down(transport);
         }
+        return was_read;
 }
 
+/* Each once. Those that were read come last the next time. */
 static void on_patience(uv_timer_t *timer)
 {
         struct server *server = CONTAINER_OF(timer, struct server, patience);
-        struct transport *transport, *next;
+        unsigned n_read = 0;
 
-        for (transport = LIST_FIRST(&server->slow); transport; transport = next) {
-                next = LIST_NEXT(transport, slow_link);
-                look_after(transport);
+        for (unsigned n = server->n_slow; n && server->n_slow; n--)
+                n_read += look_after(TAILQ_FIRST(&server->slow));
+        for (; n_read && server->n_slow; n_read--) {
+                struct transport *transport = TAILQ_FIRST(&server->slow);
+
+                speed_up(transport);
+                slow_down(transport);
         }
 }
 
@@ -368,8 +391,8 @@ void transport_give_up_slow(struct server *server)
 {
         struct transport *transport, *next;
 
-        for (transport = LIST_FIRST(&server->slow); transport; transport = next) {
-                next = LIST_NEXT(transport, slow_link);
+        for (transport = TAILQ_FIRST(&server->slow); transport; transport = next) {
+                next = TAILQ_NEXT(transport, slow_link);
                 if (transport->closing)
                         close_handle(transport);
         }

@@ -18,7 +18,7 @@
 struct transport {
         struct server *server;
         struct user *user;
-        LIST_ENTRY(transport) slow_link;
+        TAILQ_ENTRY(transport) slow_link;
         bool slow;              /* is looked at from time to time: the loop does not tell */
         struct due in_flight;   /* fds sent since the peer was seen to have taken all */
         struct stall stall;     /* while there is a queue */
@@ -34,6 +34,8 @@ struct transport {
         void (*on_end)(struct transport *transport, const struct proto_reason *reason);
         /* The fd that a lease's block has now, borrowed; -1: the frame about it is not sent. */
         int (*find_block_fd)(struct transport *transport, uint64_t lease_id);
+        /* It was held, and its time has come: 0, or the time until which it still is. */
+        uint64_t (*hold_until)(struct transport *transport);
         /* After transport_close: the handle is free. */
         void (*on_closed)(struct transport *transport);
 };
