@@ -55,7 +55,7 @@ static int enable(struct gpumem_client *client, int32_t place, int32_t peer_plac
         struct capture_spared spared = client_spare_captures(client);
         const struct cuda *cuda = client_cuda(client);
         struct pool *pool = NULL;
-        int ordinal, peer, r;
+        int ordinal = -1, peer = -1, r;
 
         if (!cuda)
                 return GPUMEM_E_NO_DRIVER;

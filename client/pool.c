@@ -102,16 +102,21 @@ struct stream_key pool_order_of(const struct stream_heap *heap, const void *poin
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
+static inline int take_back(struct stream_heap *heap, uint64_t address, enum pool_use use,
+                            struct heap_freed *ret_freed)
+{
+        return use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, ret_freed)
+                                    : heap_free(heap_in(heap), address, ret_freed);
+}
+
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
         struct heap_freed freed;
-        int r = GPUMEM_E_NOT_OURS;
+        int r;
 
         lock_take(&heap_in(heap)->lock);
-        if (heap->live)
-                r = use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, &freed)
-                                         : heap_free(heap_in(heap), address, &freed);
+        r = heap->live ? take_back(heap, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
                 lanes_discount(heap->lane, freed.n_requested_bytes, freed.n_allocated_bytes);
                 looks_note_free(&heap->looks, heap_in(heap), freed.n_allocated_bytes,

@@ -68,7 +68,7 @@ int gpumem_share(struct gpumem_client *client, const void *pointer,
                  const struct gpumem_share_options *options, struct gpumem_token *ret_token)
 {
         struct gpumem_share_options ours = {.flags = 0};
-        struct shared_info info;
+        struct shared_info info = {.n_bytes = 0};
         struct pool *pool;
         int r;
 

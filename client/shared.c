@@ -42,6 +42,18 @@ static struct leased *take_out(struct pool *pool, struct shared *shared)
         return leased;
 }
 
+static int record_new(enum shared_kind kind, uint64_t n_bytes, const struct stream_key *key,
+                      struct shared **ret_shared)
+{
+        struct shared *shared = calloc(1, sizeof(*shared));
+
+        if (!shared)
+                return -ENOMEM;
+        shared->info = (struct shared_info){.kind = kind, .n_bytes = n_bytes, .key = *key};
+        *ret_shared = shared;
+        return 0;
+}
+
 int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
                  uint32_t wait_ms, void **ret_pointer)
 {
@@ -53,10 +65,9 @@ int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_byt
 
         if (size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
                 return GPUMEM_E_TOO_LARGE;
-        shared = calloc(1, sizeof(*shared));
-        if (!shared)
-                return -ENOMEM;
-        shared->info = (struct shared_info){.kind = SHARED_OWN, .n_bytes = n_bytes, .key = *key};
+        r = record_new(SHARED_OWN, n_bytes, key, &shared);
+        if (r)
+                return r;
         pthread_mutex_lock(&pool->lock);
         r = leased_reserve(pool, 0, n_block_bytes, &leased);
         pthread_mutex_unlock(&pool->lock);
@@ -72,19 +83,18 @@ int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t conn
                   const struct message_attached *answer, int take_fd, void **ret_pointer)
 {
         CLEANUP(freep)
-        struct shared *shared = calloc(1, sizeof(*shared));
+        struct shared *shared = NULL;
         struct leased *leased;
         int r;
 
-        if (!shared) {
+        r = record_new(SHARED_ATTACHED, answer->n_bytes, key, &shared);
+        if (r) {
                 closep(&take_fd);
-                return -ENOMEM;
+                return r;
         }
         r = leased_attach(pool, connection, answer, take_fd, &leased);
         if (r)
                 return r;
-        shared->info = (struct shared_info){
-                .kind = SHARED_ATTACHED, .n_bytes = answer->n_bytes, .key = *key};
         *ret_pointer = add(pool, steal_ptr(shared), leased);
         return 0;
 }

@@ -111,12 +111,13 @@ static int patch_is_all(const struct patch *patch, unsigned char byte, bool *ret
 {
         CLEANUP(freep)
         unsigned char *bytes = malloc(2 * GRANULE);
-        unsigned char *expected = bytes + GRANULE;
+        unsigned char *expected;
         bool is = true;
         int r = 0;
 
         if (!bytes)
                 return -ENOMEM;
+        expected = bytes + GRANULE;
         memset(expected, byte, GRANULE);
         for (uint64_t at = 0; at < patch->n_bytes && !r && is; at += GRANULE) {
                 r = CUDA_CALL(patch->cuda, cuMemcpyDtoHAsync, bytes, patch->address + at, GRANULE,

@@ -32,7 +32,7 @@ static int send_frame(int socket, const struct frame *frame, const int *fds, int
         union control control = {.bytes = {0}};
         ssize_t n;
 
-        if (frame->n_fds)
+        if (fds && frame->n_fds)
                 put_fds(&message, &control, fds, frame->n_fds);
         do {
                 n = sendmsg(socket, &message, MSG_NOSIGNAL | flags);

@@ -101,9 +101,12 @@ EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
         uint64_t id;
         CUresult r = emulator_enter(__func__);
 
-        if (r == CUDA_SUCCESS)
-                r = context_find(handle, &context, &id);
-        return r == CUDA_SUCCESS ? current_push(context, id) : r;
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = context_find(handle, &context, &id);
+        if (r != CUDA_SUCCESS)
+                return r;
+        return current_push(context, id);
 }
 
 EMULATOR_API CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ret_handle)

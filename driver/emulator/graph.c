@@ -99,17 +99,17 @@ CUresult plan_copy(struct plan *plan, struct plan **ret_copy)
 /* Not nodes_add: it is none that is there yet, and there may be many. */
 static CUresult plan_append(struct plan *plan, struct node *node)
 {
-        struct node **items = plan->nodes.items;
-
         if (!(plan->nodes.n & (plan->nodes.n - 1))) {
-                items = reallocarray(items, plan->nodes.n ? (size_t)plan->nodes.n * 2 : 1,
-                                     sizeof(struct node *));
+                struct node **items = reallocarray(plan->nodes.items,
+                                                   plan->nodes.n ? (size_t)plan->nodes.n * 2 : 1,
+                                                   sizeof(struct node *));
+
                 if (!items)
                         return CUDA_ERROR_OUT_OF_MEMORY;
                 plan->nodes.items = items;
         }
         node->index = plan->nodes.n;
-        items[plan->nodes.n++] = node;
+        plan->nodes.items[plan->nodes.n++] = node;
         return CUDA_SUCCESS;
 }
 

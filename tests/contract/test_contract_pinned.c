@@ -104,11 +104,13 @@ static unsigned char *cpu_bytes(const struct contract_block *block)
 START_TEST(host_memory_is_everybodys_without_a_context)
 {
         struct contract_block block;
+        unsigned char *bytes;
         int count;
 
         contract_init();
         block = host_block();
-        memset(cpu_bytes(&block), 0, CONTRACT_GRANULE);
+        bytes = cpu_bytes(&block);
+        memset(bytes, 0, CONTRACT_GRANULE);
         ck_ok(cu.cuDeviceGetCount(&count));
         for (int i = 0; i < count; i++) {
                 CUdeviceptr there;
@@ -117,11 +119,11 @@ START_TEST(host_memory_is_everybodys_without_a_context)
                 ck_ok(cu.cuDevicePrimaryCtxRetain(&context, i));
                 ck_ok(cu.cuCtxSetCurrent(context));
                 ck_ok(cu.cuMemAlloc(&there, CONTRACT_GRANULE));
-                cpu_bytes(&block)[5] = (unsigned char)(i + 1);
-                ck_ok(cu.cuMemcpyHtoD(there, cpu_bytes(&block), CONTRACT_GRANULE));
-                cpu_bytes(&block)[5] = 0;
-                ck_ok(cu.cuMemcpyDtoH(cpu_bytes(&block), there, CONTRACT_GRANULE));
-                ck_assert_uint_eq(cpu_bytes(&block)[5], (unsigned char)(i + 1));
+                bytes[5] = (unsigned char)(i + 1);
+                ck_ok(cu.cuMemcpyHtoD(there, bytes, CONTRACT_GRANULE));
+                bytes[5] = 0;
+                ck_ok(cu.cuMemcpyDtoH(bytes, there, CONTRACT_GRANULE));
+                ck_assert_uint_eq(bytes[5], (unsigned char)(i + 1));
         }
         let_go(&block);
 }

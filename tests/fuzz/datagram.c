@@ -144,9 +144,10 @@ void datagram_read(struct input *input, enum proto_sender sender, struct datagra
 {
         uint8_t how = input_byte(input);
         const struct shape *shape = &shapes[input_below(input, ARRAY_SIZE(shapes))];
-        struct frame *frame = datagram_frame(ret_datagram);
+        struct frame *frame;
 
         *ret_datagram = (struct datagram){.n_fds = 0};
+        frame = datagram_frame(ret_datagram);
         if (how % 16 == 0) {
                 read_raw(input, ret_datagram);
                 return;

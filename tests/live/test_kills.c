@@ -143,7 +143,7 @@ START_TEST(after_each_of_200_kills_with_kernels_running_no_byte_is_wrong)
         for (unsigned i = 0; i < N_ROUNDS; i++)
                 round_of_kills();
         (void)printf(
-                "# figure: %u processes killed with %s running; %u pieces of %u MiB that others "
+                "# figure: %d processes killed with %s running; %d pieces of %u MiB that others "
                 "got meanwhile, each looked at twice: 0 wrong bytes\n",
                 N_ROUNDS * N_VICTIMS, kernel_is_real() ? "kernels" : "fills", N_ROUNDS * N_PIECES,
                 (unsigned)(PIECE / MIB));

@@ -122,7 +122,7 @@ START_TEST(copies_reach_nine_tenths_of_the_rate_of_the_drivers_own)
         }
         ck_assert_int_eq(gpumem_free(client, ours, gpu_stream(gpu)), 0);
         ck_assert_int_eq(gpumem_free(client, device, gpu_stream(gpu)), 0);
-        (void)printf("# figure: pinned memory %s the device, %u times 256 MiB: %.1f GB/s, of "
+        (void)printf("# figure: pinned memory %s the device, %d times 256 MiB: %.1f GB/s, of "
                      "cuMemHostAlloc %.1f GB/s: %.2f\n",
                      way == TO_DEVICE ? "to" : "from", N_COPIES * N_ROUNDS, own_rate / 1e9,
                      drivers_rate / 1e9, own_rate / drivers_rate);

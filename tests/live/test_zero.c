@@ -20,11 +20,11 @@
 #define ONE     65534
 #define ANOTHER 65533
 
-/* Of 256 and of 64 MiB: of what one had the other one needs most, and may have the rest again later. */
-#define DEVICE_PIECE (24 * MIB)
+/* All of 256 and of 64 MiB: each one needs what the other one had. */
+#define DEVICE_PIECE (32 * MIB)
 #define PINNED_PIECE (16 * MIB)
 #define N_PIECES     8
-#define N_PINNED     3
+#define N_PINNED     4
 #define CHUNK        (2 * MIB)
 #define PAGE         4096
 #define LONG_MS      20000

@@ -272,7 +272,7 @@ START_TEST(it_is_found_behind_many_that_nobody_keeps)
 {
         struct world world = world_new(16 * MIB);
         struct client *k = join(&world, 1), *d = join(&world, 1), *b = join(&world, 1), *many[3];
-        struct held kept, idle, held[270];
+        struct held kept, idle = {.id = 0}, held[270];
 
         ck_assert_int_eq(policy_set_pool_max(world.policy, PINNED, 1024 * MIB, world.now_ns), 0);
         kept = hold_to_keep(&world, k, 2 * MIB);

@@ -175,7 +175,7 @@ START_TEST(what_cannot_be_shared_is_told_apart)
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
         struct held plain = hold(&world, a, 4 * MIB);
-        struct held held = hold_shareable(&world, a, 4 * MIB), attached;
+        struct held held = hold_shareable(&world, a, 4 * MIB), attached = {.id = 0};
         struct policy_share token = terms(1, POLICY_NO_UID), other = terms(2, POLICY_NO_UID);
 
         ck_assert_int_eq(share(&world, a, &plain, &token), GPUMEM_E_NOT_SHAREABLE);
