@@ -133,16 +133,16 @@ peers() {
                 --only "$@"
 }
 
-# row NAME PART: the table's row says so.
+# row NAME PATTERN: the table's row says so.
 row() {
-        contains "$(grep "^$1 " "$place/said")" "$2"
+        grep "^$1 " "$place/said" | grep -E -- "$2"
 }
 
 trace=$source_folder/bench/traces/diffusion.trace.gz
 ok "peers: hot" peers hot
-ok "the driver's" row hot_beside_cuMemAlloc s
+ok "the driver's" row hot_beside_cuMemAlloc ' [0-9.]+ [um]s'
 ok "what the driver does not have" row hot_beside_cuMemAllocAsync "the driver has no cuMemAllocAsync"
-ok "one in Python" row random_beside_cupy ns
+ok "one in Python" row random_beside_cupy ' [0-9.]+ [nu]s'
 ok "one that does not compile" row hot_beside_torch "it could not be compiled"
 ok "it is drawn" said 0 "</svg>" gpumem-bench plot "$place/peers.json"
 ok "peers: traces" peers traces "$trace"
@@ -157,8 +157,8 @@ ok "what was cached" row free_all_4GiB_beside_cupy "s"
 ok "peers: blocks" peers blocks
 ok "a block that is mapped still" row known_8GiB_beside_cuMemAlloc "<= 0.2"
 ok "peers: first, and threads" peers first,threads
-ok "the first block beside the second" row first_20MiB_beside_second s
-ok "a call of it" row first_MemImportFromShareableHandle_1x_5x s
+ok "the first block beside the second" row first_20MiB_beside_second ' [0-9.]+ [um]s'
+ok "a call of it" row first_MemImportFromShareableHandle_1x_5x ' [0-9.]+ [um]s'
 ok "eight threads" row threads_8_beside_cuMemAlloc /us
 # The emulated driver takes its time over what a process leaves.
 ok "peers: killed" peers killed

@@ -100,7 +100,8 @@ START_TEST(it_is_tried_again_when_a_device_has_recovered)
         recover(1);
         ck_assert_int_eq(alloc_as(getuid(), GPUMEM_DEVICE, text), 0);
         ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), GPUMEM_E_DENIED);
-        ck_assert_msg(strstr(text, "one tenant only is served there, and it is another"), "%s", text);
+        ck_assert_msg(strstr(text, "one tenant only is served there, and it is another"), "%s",
+                      text);
         end();
 }
 END_TEST
