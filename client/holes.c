@@ -1,6 +1,7 @@
 #include "client/holes.h"
 
 #include "base/err.h"
+#include "base/pages.h"
 #include "client/holes_index.h"
 
 /* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
@@ -35,6 +36,7 @@ static int grow(struct holes *holes)
         pieces = realloc(holes->pieces, n_pieces * sizeof(*pieces));
         if (!pieces)
                 return -ENOMEM;
+        pages_wish_large(pieces, n_pieces * sizeof(*pieces));
         holes->pieces = pieces;
         holes->n_pieces = n_pieces;
         if (!holes->n_touched) {

@@ -126,19 +126,20 @@ static inline uint64_t window(const struct holes *holes, unsigned from)
  * or `class`. */
 static inline unsigned lowest_of_few(const struct holes *holes, unsigned class, int32_t start)
 {
-        unsigned lowest = class, word = (class + 1) / 64;
-        uint64_t bits = holes->words[word] & (~UINT64_C(0) << ((class + 1) % 64));
+        unsigned lowest = class, base = (class + 1) & ~63u;
+        uint64_t bits = holes->words[base / 64] & (~UINT64_C(0) << ((class + 1) % 64));
 
         for (unsigned n_left = HOLES_FEW; n_left; n_left--, bits &= bits - 1) {
                 unsigned found;
                 int32_t at;
 
                 while (!bits) {
-                        if (++word == HOLES_WORDS)
+                        base += 64;
+                        if (base == HOLES_WORDS * 64)
                                 return lowest;
-                        bits = holes->words[word];
+                        bits = holes->words[base / 64];
                 }
-                found = word * 64 + (unsigned)__builtin_ctzll(bits);
+                found = base + (unsigned)__builtin_ctzll(bits);
                 at = holes->starts[found];
                 lowest = at < start ? found : lowest;
                 start = at < start ? at : start;

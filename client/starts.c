@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/pages.h"
 
 #define FIRST_BITS 8
 #define MAX_BITS   31
@@ -75,6 +76,7 @@ int starts_grow(struct starts *starts)
         larger.entries = calloc(n_places(larger.n_bits), sizeof(*larger.entries));
         if (!larger.entries)
                 return -ENOMEM;
+        pages_wish_large(larger.entries, n_places(larger.n_bits) * sizeof(*larger.entries));
         if (starts->n_bits)
                 copy(&larger, starts);
         free(starts->entries);
