@@ -2,10 +2,14 @@
 
 export JOBS ?= $(shell nproc)
 SOAK_MINUTES ?= 30
+MINUTES ?= 30
+SEEDS ?= 1000
+STEPS ?= 25000
+KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test soak flood demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test fuzz model soak flood kills demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -24,11 +28,20 @@ install: setup ## install what is built: prefix=/usr/local DESTDIR=
 test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
 	@.ci/test
 
+fuzz: setup ## run the decoders and the daemon on made-up input for MINUTES=30; counts add up
+	@.ci/fuzz $(MINUTES)
+
+model: build ## play the model tests, STEPS=25000 each of SEEDS=1000; counts add up
+	@python3 tests/model/long.py build $(SEEDS) $(STEPS) $(JOBS)
+
 soak: build ## disturbed processes for SOAK_MINUTES=30: no wrong byte, nothing grows
 	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 60))
 
 flood: build ## crowds press the daemon while another leases: counts, and its times as ratios
 	@tests/flood/flood.sh build
+
+kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte back
+	@tests/soak/deaths.sh build $(KILLS)
 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build
@@ -51,7 +64,7 @@ protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
 	@python3 tests/style/protocol.py --write build/proto/protocol-tables proto/PROTOCOL.md
 
 clean: ## remove the build folders
-	rm -rf build build-asan build-clang build-tsan build-release build-bundle gpu-bundle
+	rm -rf build build-asan build-fuzz build-clang build-tsan build-release build-bundle gpu-bundle
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile

@@ -1,7 +1,8 @@
 #!/bin/bash
-# peers.sh BUILD FOLDER: gpumem-bench peers against a gpumemd of its own, on the driver that
-# GPUMEM_CUDA_LIBRARY names or on the emulated one. Pinned memory is measured a second time with huge
-# pages, where there are none but may be. The rows go to FOLDER/peers.json and FOLDER/peers-huge.json too.
+# peers.sh BUILD FOLDER [NAME SECONDS]: gpumem-bench peers against a gpumemd of its own, on the driver that
+# GPUMEM_CUDA_LIBRARY names or on the emulated one; the comparison NAME alone, for so long at most. Pinned
+# memory is measured a second time with huge pages, where there are none but may be. The rows go to
+# FOLDER/peers.json and FOLDER/peers-huge.json too, or to FOLDER/peers-NAME.json.
 set -eu -o pipefail
 
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
@@ -46,6 +47,10 @@ worst=0
 make_place 1 256GiB
 PATH=$build/bench:$PATH
 traces=("$source_folder"/bench/traces/*.trace.gz)
+if [ $# -gt 2 ]; then
+        measure "$output/peers-$3.json" --only "$3" --seconds "$4" "${traces[@]}"
+        exit "$worst"
+fi
 measure "$output/peers.json" "${traces[@]}"
 if ! is_emulated && [ "$(add_huge_pages)" -eq 0 ]; then
         trap give_huge_pages_back EXIT

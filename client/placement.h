@@ -9,7 +9,7 @@
  *   - in blocks of about 1/1024 of the pool's peak (or more, see budget.h) or 1/8 of the request, rounded up
  *     to one of two sizes a doubling, so that a request costs some eight leases at most and a stray
  *     allocation holds little of the memory; but not in smaller ones than 4 MiB, where that much is
- *     missing;
+ *     missing, and in blocks of up to 64 MiB where nothing is held yet;
  *   - a little more than is missing, 1/128 of the peak, where the budget has room for it, so that a
  *     heap that grows by small steps does not lease at each.
  * bench/RESULTS.md has what other sizes gave.

@@ -15,6 +15,9 @@
 #define LEAST_PART  4
 #define LEAST_BYTES (4 * MIB)
 
+/* What is larger is not worth one block. */
+#define FIRST_MAX (64 * MIB)
+
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
 void space_init(struct space *space)
@@ -300,11 +303,26 @@ static uint64_t spare_bytes(const struct space *space, uint64_t n_needed)
         return n_budget > n_held ? n_budget - n_held : 0;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+/* What comes first is waited for, and nobody knows yet what will come after it: it gets one block, unless
+ * that is more than may be kept of it. */
+static uint64_t block_bytes(const struct space *space, uint64_t n_needed)
+{
+        uint64_t n_bytes = budget_block_bytes(&space->budget);
+        uint64_t n_first = smaller(smaller(n_needed, FIRST_MAX), space->budget.n_empty_max);
+
+        return space->n_reserved_bytes || n_first < n_bytes ? n_bytes : n_first;
+}
+
 int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
                struct placement *ret_placement)
 {
         struct placement_terms terms = {.n_peak_bytes = space->budget.n_peak_bytes,
-                                        .n_block_bytes = budget_block_bytes(&space->budget),
+                                        .n_block_bytes = block_bytes(space, n_bytes),
                                         .n_spare_bytes = spare_bytes(space, n_bytes)};
         int r;
 

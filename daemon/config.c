@@ -88,21 +88,6 @@ static int parse(struct reader *reader, const char *bytes, size_t n, json_t **re
         return 0;
 }
 
-static int load_json(struct reader *reader, json_t **ret_json)
-{
-        CLEANUP(freep)
-        char *bytes = malloc(FILE_BYTES_MAX + 1);
-        size_t n;
-        int r;
-
-        if (!bytes) {
-                reader_complain(reader, "", "no memory to read it");
-                return -ENOMEM;
-        }
-        r = read_bytes(reader, bytes, &n);
-        return r ? r : parse(reader, bytes, n, ret_json);
-}
-
 static void copy_text(struct reader *reader, const char *path, const json_t *json, char **text)
 {
         const char *value;
@@ -185,14 +170,15 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
                 config_check_ipc(reader, &config->settings);
 }
 
-int config_load(const char *path, const struct config_report *report, struct config *ret_config)
+int config_parse(const char *path, const char *bytes, size_t n_bytes,
+                 const struct config_report *report, struct config *ret_config)
 {
         struct reader reader = {.file = path, .report = report};
         struct config config = CONFIG_NULL;
         json_t *json;
         int r;
 
-        r = load_json(&reader, &json);
+        r = parse(&reader, bytes, n_bytes, &json);
         if (r)
                 return r;
         read_all(&reader, json, &config);
@@ -203,4 +189,20 @@ int config_load(const char *path, const struct config_report *report, struct con
         }
         *ret_config = config;
         return 0;
+}
+
+int config_load(const char *path, const struct config_report *report, struct config *ret_config)
+{
+        CLEANUP(freep)
+        char *bytes = malloc(FILE_BYTES_MAX + 1);
+        struct reader reader = {.file = path, .report = report};
+        size_t n_bytes;
+        int r;
+
+        if (!bytes) {
+                reader_complain(&reader, "", "no memory to read it");
+                return -ENOMEM;
+        }
+        r = read_bytes(&reader, bytes, &n_bytes);
+        return r ? r : config_parse(path, bytes, n_bytes, report, ret_config);
 }

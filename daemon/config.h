@@ -47,3 +47,7 @@ struct config_report {
 
 /* -EINVAL: the file is wrong; another -errno: it cannot be read. Both are reported. */
 int config_load(const char *path, const struct config_report *report, struct config *ret_config);
+
+/* The same of bytes that were read from there. */
+int config_parse(const char *path, const char *bytes, size_t n_bytes,
+                 const struct config_report *report, struct config *ret_config);

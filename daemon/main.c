@@ -12,6 +12,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/backing/canary.h"
+#include "daemon/notify.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
 #include "driver/nvml.h"
@@ -68,6 +69,9 @@ static int serve(struct start *start, const struct cuda *cuda)
                 .settings = &start->config.settings,
                 .on_hangup = start_reload,
                 .hangup_argument = start,
+                .on_alive = notify_alive,
+                .alive_ms = notify_alive_ms(),
+                .on_stop = notify_stopping,
         };
         struct server *server;
         int r;
@@ -77,6 +81,7 @@ static int serve(struct start *start, const struct cuda *cuda)
         r = server_new(&server_options, &server);
         if (r)
                 return EXIT_FAILURE;
+        notify_ready("serving");
         r = server_run(server);
         server_free(server);
         return r ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -366,6 +366,10 @@ enum gpumem_event_kind {
          * connects anew. */
         GPUMEM_EVENT_DAEMON_LOST = 4,
         GPUMEM_EVENT_DAEMON_BACK = 5,
+        /* The driver, or NVML, says to the daemon that the device of this pool is lost: nothing is served
+         * there until it is back, and what was there is not served again. memory, place. */
+        GPUMEM_EVENT_DEVICE_LOST = 6,
+        GPUMEM_EVENT_DEVICE_BACK = 7,
 };
 
 /* Fields that an event has no use for are 0. */

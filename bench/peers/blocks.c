@@ -162,7 +162,8 @@ static int order_known(struct player *player, const char *argument, double ret_n
 
 const struct order orders_gpumemd[] = {{"block", order_block}, {"known", order_known},
                                        {"trace", order_trace}, {"play", order_play},
-                                       {"go", order_go},       {NULL, NULL}};
+                                       {"go", order_go},       {"calls", order_calls},
+                                       {"call", order_call},   {NULL, NULL}};
 
 static int lease_once(struct bare *bare)
 {

@@ -16,3 +16,7 @@ int reserved_read(struct player *player, double *ret_bytes, double *ret_peak);
 int order_trace(struct player *player, const char *argument, double ret_numbers[static 4]);
 int order_play(struct player *player, const char *argument, double ret_numbers[static 1]);
 int order_go(struct player *player, const char *argument, double ret_numbers[static 2]);
+
+/* bench/peers/first.c's. */
+int order_calls(struct player *player, const char *argument, double ret_numbers[static 4]);
+int order_call(struct player *player, const char *argument, double ret_numbers[static 4]);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "bench/timing.h"
 
 void comparing_name(const char *name, const char *peer, struct row *row)
 {
@@ -21,7 +22,7 @@ int comparing_add_note(struct comparing *comparing, const char *name, const char
 
 int comparing_ours(struct comparing *comparing, int r)
 {
-        if (r && !comparing->r_ours)
+        if (r && !comparing->r_ours && now_ns() < comparing->setup.deadline_ns)
                 comparing->r_ours = r;
         return r;
 }

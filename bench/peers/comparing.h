@@ -19,7 +19,8 @@ void comparing_name(const char *name, const char *peer, struct row *row);
 int comparing_add_note(struct comparing *comparing, const char *name, const char *peer,
                        const char *whose, const char *note);
 
-/* A rival that is gpumemd's has failed, if it has: the command fails in the end. Returns r. */
+/* A rival that is gpumemd's has failed, if it has: the command fails in the end, unless there was no time
+ * left. Returns r. */
 int comparing_ours(struct comparing *comparing, int r);
 
 /* Bytes that are cached for gpumemd's clients go back to the driver, so that a comparison begins with
@@ -32,3 +33,4 @@ int compare_fleets(struct comparing *comparing);
 int compare_killed(struct comparing *comparing);
 int compare_clients(struct comparing *comparing);
 int compare_pinned(struct comparing *comparing);
+int compare_first(struct comparing *comparing);

@@ -1,5 +1,6 @@
 /* peers: gpumemd beside others that serve GPU memory, all as child processes, in one run. */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@
 
 /* For all of it, if nothing else is said. */
 #define SECONDS_MAX 250
+
+/* PyTorch's C++ may take. */
+#define SECONDS_COMPILE 120
 
 #define N_TURNS 15
 
@@ -152,52 +156,103 @@ static const struct {
         const char *name;
         int (*compare)(struct comparing *comparing);
 } comparisons[] = {
-        {"clients", compare_clients}, {"blocks", compare_blocks}, {"hot", compare_hot},
-        {"threads", compare_threads}, {"traces", compare_traces}, {"fleets", compare_fleets},
-        {"pinned", compare_pinned},   {"starts", compare_starts}, {"drop", compare_drop},
-        {"killed", compare_killed},
+        {"clients", compare_clients}, {"blocks", compare_blocks}, {"first", compare_first},
+        {"hot", compare_hot},         {"starts", compare_starts}, {"threads", compare_threads},
+        {"killed", compare_killed},   {"traces", compare_traces}, {"fleets", compare_fleets},
+        {"pinned", compare_pinned},   {"drop", compare_drop},
 };
 
-#define N_WITHOUT_TORCH 2
+#define N_WITHOUT_TORCH 3
 
-static int check_only(const char *only)
+struct chosen {
+        unsigned which[ARRAY_SIZE(comparisons)];
+        unsigned n;
+};
+
+static int choose_one(const char *name, size_t n_name, struct chosen *chosen)
 {
         for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++) {
-                if (!only || strcmp(only, comparisons[i].name) == 0)
-                        return 0;
+                if (strlen(comparisons[i].name) != n_name ||
+                    memcmp(comparisons[i].name, name, n_name) != 0)
+                        continue;
+                if (chosen->n < ARRAY_SIZE(chosen->which))
+                        chosen->which[chosen->n++] = i;
+                return 0;
         }
-        (void)fprintf(stderr, "gpumem-bench: --only \"%s\": there is no such comparison\n", only);
+        (void)fprintf(stderr, "gpumem-bench: --only \"%.*s\": there is no such comparison\n",
+                      (int)n_name, name);
         return -EINVAL;
 }
 
+/* All of them, or those of a list, with commas, in its order. */
+static int choose(const char *only, struct chosen *ret_chosen)
+{
+        struct chosen chosen = {.n = 0};
+        int r = 0;
+
+        if (!only) {
+                for (; chosen.n < ARRAY_SIZE(comparisons); chosen.n++)
+                        chosen.which[chosen.n] = chosen.n;
+        }
+        while (only && !r) {
+                size_t n = strcspn(only, ",");
+
+                r = choose_one(only, n, &chosen);
+                only = only[n] ? only + n + 1 : NULL;
+        }
+        if (!r)
+                *ret_chosen = chosen;
+        return r;
+}
+
+/* What was found so far is told at once, in case that somebody ends this. */
 static int compare_one(struct comparing *comparing, unsigned i)
 {
-        const char *only = comparing->options->only;
+        struct rows *rows = comparing->rows, found = ROWS_NULL;
+        unsigned n_before = rows->n;
+        int r;
 
-        if (only && strcmp(only, comparisons[i].name) != 0)
-                return 0;
         if (now_ns() > comparing->setup.deadline_ns)
                 return comparing_add_note(comparing, comparisons[i].name, "", "gpumem-bench",
                                           "there was no time left for it");
         (void)fprintf(stderr, "gpumem-bench: peers: %s\n", comparisons[i].name);
         comparing_clear(comparing);
-        return comparisons[i].compare(comparing);
+        r = comparisons[i].compare(comparing);
+        found.rows = rows->rows + n_before;
+        found.n = rows->n - n_before;
+        return r ? r : rows_print_table(&found, stderr);
 }
 
-static int compare_all(struct comparing *comparing)
+static bool needs_torch(const struct chosen *chosen)
 {
-        struct rival torch;
-        int r = 0, r_torch = rival_spawn(RIVAL_TORCH, &comparing->setup, &torch);
+        bool needs = false;
 
-        for (unsigned i = 0; i < ARRAY_SIZE(comparisons) && !r; i++) {
-                if (i == N_WITHOUT_TORCH) {
-                        /* If it is not there, those who ask for it hear why. */
-                        if (!r_torch)
-                                (void)rival_hear_ready(&torch, 120);
-                        rival_end(&torch);
-                }
-                r = compare_one(comparing, i);
+        for (unsigned i = 0; i < chosen->n; i++)
+                needs = needs || chosen->which[i] >= N_WITHOUT_TORCH;
+        return needs;
+}
+
+/* If it is not there, those who ask for it hear why. */
+static void await_torch(struct rival *torch)
+{
+        if (torch->pid)
+                (void)rival_hear_ready(torch, SECONDS_COMPILE);
+        rival_end(torch);
+}
+
+static int compare_all(struct comparing *comparing, const struct chosen *chosen)
+{
+        struct rival torch = RIVAL_NULL;
+        int r = 0;
+
+        if (needs_torch(chosen))
+                (void)rival_spawn(RIVAL_TORCH, &comparing->setup, &torch);
+        for (unsigned i = 0; i < chosen->n && !r; i++) {
+                if (chosen->which[i] >= N_WITHOUT_TORCH)
+                        await_torch(&torch);
+                r = compare_one(comparing, chosen->which[i]);
         }
+        rival_end(&torch);
         return r;
 }
 
@@ -222,9 +277,10 @@ int command_peers(const struct options *options, struct rows *rows)
                           .folder = folder,
                           .deadline_ns = now_ns() + (uint64_t)(seconds * 1e9)},
                 .rows = rows};
+        struct chosen chosen;
         int r;
 
-        r = check_only(options->only);
+        r = choose(options->only, &chosen);
         if (r)
                 return r;
         (void)snprintf(folder, sizeof(folder), "%s/gpumem-peers-XXXXXX",
@@ -235,7 +291,7 @@ int command_peers(const struct options *options, struct rows *rows)
         }
         /* A child that has ended does not read what it is told. */
         (void)signal(SIGPIPE, SIG_IGN);
-        r = compare_all(&comparing);
+        r = compare_all(&comparing, &chosen);
         remove_folder(folder);
         return r ? r : comparing.r_ours;
 }

@@ -30,6 +30,7 @@ struct player {
         const struct allocator *allocator;
         const char *socket_path; /* NULL: as gpumem_options has it */
         uint64_t started_ns;
+        double connect_ns; /* that it took the allocator's open */
         struct stage stage;
         void *self;        /* the allocator's */
         struct bare *bare; /* reserved.c's; NULL: not linked yet */

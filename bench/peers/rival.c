@@ -16,9 +16,10 @@
 #include "bench/peers/program.h"
 #include "bench/timing.h"
 
-/* PyTorch's C++ is compiled first. */
-#define SECONDS_START 120
-#define SECONDS_END   5
+/* PyTorch's C++ is compiled first, if it has not been. */
+#define SECONDS_COMPILE 120
+#define SECONDS_START   30
+#define SECONDS_END     5
 
 /* The child's ends become its standard input and output. */
 static int spawn(const struct program *program, int in, int out, pid_t *ret_pid)
@@ -76,7 +77,8 @@ int rival_start(enum rival_kind kind, const struct rival_setup *setup, struct ri
         int r = rival_spawn(kind, setup, ret_rival);
 
         if (!r)
-                r = rival_hear_ready(ret_rival, SECONDS_START);
+                r = rival_hear_ready(ret_rival,
+                                     kind == RIVAL_TORCH ? SECONDS_COMPILE : SECONDS_START);
         if (r)
                 rival_end(ret_rival);
         return r;

@@ -44,6 +44,7 @@ static int refuse(const char *word, const char *reason)
 
 static int open_player(struct player *player)
 {
+        uint64_t start;
         int r;
 
         if (!player->allocator)
@@ -51,7 +52,10 @@ static int open_player(struct player *player)
         r = stage_init(&player->stage);
         if (r)
                 return player_explain(player, r, stage_failure());
-        return player->allocator->open(player);
+        start = now_ns();
+        r = player->allocator->open(player);
+        player->connect_ns = (double)(now_ns() - start);
+        return r;
 }
 
 static const struct order *find_order(const struct order *const lists[2], const char *word)

@@ -1,6 +1,7 @@
 #include "bench/peers/threads.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +9,20 @@
 #include "bench/pairs.h"
 #include "bench/timing.h"
 
-#define N_WARM    2
-#define N_BATCHES 9
+#define N_WARM      2
+#define N_BATCHES   9
+#define FIRST_STEPS 32
 
+/* A batch of those that are slow in many threads is made shorter, and after so long there is no other one. */
+#define BATCH_NS 200000000
+#define ALL_NS   5000000000
+
+/* What the first one changes, the others read when they have met it again. */
 struct team {
         struct player *player;
         unsigned n_steps;
+        bool is_over;
+        uint64_t start_ns;
         pthread_barrier_t barrier;
 };
 
@@ -23,7 +32,7 @@ struct mate {
         struct team *team;
         unsigned stream;
         pthread_t thread;
-        double rate; /* batches a nanosecond, of the first one only */
+        double rate; /* pairs of one a nanosecond; the first one's only */
         int r;
 };
 
@@ -43,21 +52,45 @@ static int end(void *argument, void *pointer)
         return player->allocator->free(player, mate->stream, pointer);
 }
 
+/* Until the slowest has done it. */
+static uint64_t run_batch(struct mate *mate)
+{
+        uint64_t start;
+
+        (void)pthread_barrier_wait(&mate->team->barrier);
+        start = now_ns();
+        if (!mate->r && !mate->team->is_over)
+                mate->r = pairs_steps(&mate->pairs, mate->team->n_steps, alloc, end, mate);
+        (void)pthread_barrier_wait(&mate->team->barrier);
+        return now_ns() - start;
+}
+
+static unsigned fitting_steps(const struct team *team, uint64_t batch_ns)
+{
+        double fit = (double)team->n_steps * BATCH_NS / (double)(batch_ns ? batch_ns : 1);
+        unsigned most = team->player->allocator->n_thread_steps;
+
+        if (fit >= most)
+                return most;
+        return fit > FIRST_STEPS ? (unsigned)fit : FIRST_STEPS;
+}
+
 /* One whose steps fail goes on meeting the others. */
 static void run_batches(struct mate *mate)
 {
         struct samples batches = {.n = 0};
+        struct team *team = mate->team;
 
         for (unsigned i = 0; i < N_WARM + N_BATCHES; i++) {
-                uint64_t start;
+                uint64_t ns = run_batch(mate);
 
-                (void)pthread_barrier_wait(&mate->team->barrier);
-                start = now_ns();
-                if (!mate->r)
-                        mate->r = pairs_steps(&mate->pairs, mate->team->n_steps, alloc, end, mate);
-                (void)pthread_barrier_wait(&mate->team->barrier);
+                if (mate->stream || team->is_over)
+                        continue;
                 if (i >= N_WARM)
-                        samples_add(&batches, 1 / (double)(now_ns() - start));
+                        samples_add(&batches, team->n_steps / (double)ns);
+                else
+                        team->n_steps = fitting_steps(team, ns);
+                team->is_over = batches.n && now_ns() - team->start_ns > ALL_NS;
         }
         mate->rate = samples_median(&batches);
 }
@@ -110,7 +143,7 @@ static int run_team(struct team *team, struct mate *mates, unsigned n_threads)
 
 int threads_measure(struct player *player, unsigned n_threads, double *ret_rate)
 {
-        struct team team = {.player = player, .n_steps = player->allocator->n_thread_steps};
+        struct team team = {.player = player, .n_steps = FIRST_STEPS, .start_ns = now_ns()};
         struct mate *mates;
         int r;
 
@@ -122,7 +155,7 @@ int threads_measure(struct player *player, unsigned n_threads, double *ret_rate)
         memset(mates, 0, n_threads * sizeof(*mates));
         (void)pthread_barrier_init(&team.barrier, NULL, n_threads);
         r = run_team(&team, mates, n_threads);
-        *ret_rate = mates[0].rate * n_threads * team.n_steps * 1e3;
+        *ret_rate = mates[0].rate * n_threads * 1e3;
         (void)pthread_barrier_destroy(&team.barrier);
         free(mates);
         return r;

@@ -4,5 +4,5 @@
 #include "bench/peers/player.h"
 
 /* Pairs a microsecond of n_threads together, up to STAGE_STREAMS: a batch lasts until the slowest has
- * done its part. */
+ * done its part. A few seconds, however slow it is. */
 int threads_measure(struct player *player, unsigned n_threads, double *ret_rate);

@@ -2,8 +2,10 @@
 """Compiles torch_rival.cpp against this machine's PyTorch, and becomes it.
 
     torch_cpp.py FOLDER    (where the program is put)
+    torch_cpp.py --compile FOLDER
 
-Says "none REASON" where that cannot be done: see rival.h.
+Says "none REASON" where that cannot be done: see rival.h. Where GPUMEM_TORCH_RIVAL names a folder, what was
+compiled into it before is taken, and nothing is compiled.
 """
 
 import importlib.util
@@ -76,8 +78,9 @@ def command(torch, target):
             '-Wl,--unresolved-symbols=ignore-in-shared-libs']
 
 
-def main():
-    target = pathlib.Path(sys.argv[1], PROGRAM)
+def compiled(folder):
+    """The program in that folder."""
+    target = pathlib.Path(folder, PROGRAM)
     unfinished = target.with_suffix('.new')
     torch = find_torch()
     try:
@@ -91,6 +94,19 @@ def main():
         give_up(f'it could not be compiled: {errors[0][-70:]}')
     # Nobody finds half a program.
     unfinished.rename(target)
+    return target
+
+
+def main():
+    if sys.argv[1] == '--compile':
+        compiled(sys.argv[2])
+        return
+    if folder := os.environ.get('GPUMEM_TORCH_RIVAL'):
+        target = pathlib.Path(folder, PROGRAM)
+        if not target.exists():
+            give_up('it could not be compiled, or not in time')
+    else:
+        target = compiled(sys.argv[1])
     os.execv(target, [str(target)])
 
 

@@ -30,7 +30,7 @@ using Numbers = std::vector<double>;
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
 constexpr unsigned n_steps = 1024, n_batches = 15;
-constexpr unsigned n_thread_steps = 8192, n_thread_batches = 9, n_thread_warm = 2;
+constexpr unsigned n_thread_steps = 2048, n_thread_batches = 7, n_thread_warm = 2;
 constexpr uint32_t n_live = 1000;
 constexpr size_t copy_bytes = size_t{2} << 20;
 constexpr size_t dropped_bytes = size_t{64} << 20;

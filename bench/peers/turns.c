@@ -63,13 +63,14 @@ static int take_turn(struct side *side, const struct comparing *comparing,
         return r;
 }
 
-/* A side that has failed is not asked again. */
+/* A side that has failed is not asked again. Turns that take long are fewer. */
 static void take_turns(struct side *sides, unsigned n_sides, const struct comparing *comparing,
                        const struct turns *turns)
 {
         unsigned n = comparing->options->effort == EFFORT_FULL ? turns->n_turns : 1;
+        uint64_t end_ns = now_ns() + (uint64_t)(turns->seconds * 1e9);
 
-        for (unsigned turn = 0; turn < n; turn++) {
+        for (unsigned turn = 0; turn < n && (!turn || now_ns() < end_ns); turn++) {
                 for (unsigned i = 0; i < n_sides; i++) {
                         if (!sides[i].r)
                                 sides[i].r = take_turn(&sides[i], comparing, turns);

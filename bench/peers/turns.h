@@ -22,7 +22,7 @@ struct turns {
                 TURNS_START, /* the same; the figure is the time from its start to the answer */
         } processes;
         unsigned n_turns;
-        double seconds; /* an answer may take */
+        double seconds; /* an answer may take; and no turn but the first begins after that */
         enum row_limit limit;
         unsigned n_against; /* up to TURNS_AGAINST_MAX */
         const struct against *against;

@@ -157,6 +157,23 @@ int server_open_hangup(struct server *server, const struct server_options *optio
         return uv_signal_start(&server->sighup, on_hangup, SIGHUP);
 }
 
+static void on_alive(uv_timer_t *timer)
+{
+        CONTAINER_OF(timer, struct server, alive)->on_alive();
+}
+
+int server_open_alive(struct server *server, const struct server_options *options)
+{
+        int r;
+
+        r = uv_timer_init(&server->loop, &server->alive);
+        server->on_alive = options->on_alive;
+        server->on_stop = options->on_stop;
+        if (r || !options->alive_ms)
+                return r;
+        return uv_timer_start(&server->alive, on_alive, options->alive_ms, options->alive_ms);
+}
+
 static void on_aside(uv_work_t *request)
 {
         struct server *server = CONTAINER_OF(request, struct server, aside.request);

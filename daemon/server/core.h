@@ -12,6 +12,7 @@
 #include "daemon/policy/allowance.h"
 #include "daemon/policy/pace.h"
 #include "daemon/policy/policy.h"
+#include "daemon/policy/standing.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -36,6 +37,13 @@ struct server_pool {
         unsigned n_jobs;    /* submitted and not yet taken back */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
+                struct standing standing;
+                struct job_queue unreleased; /* which the driver would not take back yet */
+                struct job trial;            /* see backing.h */
+                bool is_tried;               /* by that, now */
+                bool said_unreleased;        /* since one was last released */
+        } driver;
+        struct {
                 struct watch *watch; /* NULL in pinned pools */
                 struct nvml_report report;
                 struct job_queue held; /* creates that failed, see devices.h */
@@ -58,6 +66,8 @@ struct server {
         uv_async_t worker_wake;
         uv_async_t device_wake;
         uv_timer_t device_patience;
+        uv_timer_t driver_look; /* see standings.h */
+        unsigned n_driver_looks;
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sigterm;
@@ -65,6 +75,9 @@ struct server {
         uv_signal_t sighup;
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;
+        uv_timer_t alive;
+        void (*on_alive)(void);
+        void (*on_stop)(void);
         struct {
                 uv_work_t request;
                 bool busy;
@@ -98,6 +111,9 @@ int server_open_turns(struct server *server);
 
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);
+
+/* Work for a pool's worker; it comes back to server_take_done. */
+void server_submit(struct server *server, uint32_t pool, struct job *job);
 
 /* Tells the policy what became of a block that was to be made. */
 void server_created(struct server *server, struct backing_block *backing);
@@ -141,6 +157,7 @@ void server_check_pool_min(const struct server *server, uint32_t pool);
 /* Both, for every pool. */
 void server_set_pool_mins(struct server *server, const struct settings *settings);
 int server_open_hangup(struct server *server, const struct server_options *options);
+int server_open_alive(struct server *server, const struct server_options *options);
 
 /* Says in the log which rules have no effect on this machine. */
 void server_check_rules(const struct server *server, const struct settings *settings);

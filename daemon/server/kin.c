@@ -6,11 +6,11 @@
 /* Each of them may keep a charge, and a pidfd, until the process has ended. */
 #define SESSIONS_A_PROCESS 256
 
-/* Pid 0 is whoever the daemon's pid namespace cannot see. A pid that is used again is no matter: its
- * earlier process is over, and so is what that was charged. */
+/* Before Linux 6.9 the number is the pid. One that is used again is no matter: its earlier process is
+ * over, and so is what that was charged. */
 static bool is_of(const struct session *session, const struct peer *peer)
 {
-        return session->peer.pid > 0 && session->peer.pid == peer->pid &&
+        return peer->process && session->peer.process == peer->process &&
                session->peer.uid == peer->uid;
 }
 

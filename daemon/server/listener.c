@@ -10,6 +10,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/server/session.h"
+#include "gpumem.h"
 #include "daemon/server/socket_file.h"
 #include "proto/address.h"
 
@@ -39,7 +40,7 @@ static void turn_away(struct door *door)
         closep(&listener->spare_fd);
         fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-                session_turn_away(fd, "the daemon has no file descriptor left for a connection");
+                session_turn_away(fd, GPUMEM_E_TOO_MANY, SESSION_NO_FD);
         closep(&fd);
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (server_may_complain(listener->server))

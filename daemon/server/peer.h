@@ -1,12 +1,19 @@
-/* Who is at the other end of a connection, as the kernel knows it; never what it claims. */
+/* Who is at the other end of a connection, as the kernel knows it; never what it claims.
+ *
+ * The process is the one that called connect, whoever has the socket now. From Linux 6.5 on the kernel
+ * hands out a pidfd of it (SO_PEERPIDFD). Before, one is opened by its pid, which may have been
+ * used again meanwhile: it must be the same process before and after, and the connection must stand. */
 #pragma once
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct peer {
-        pid_t pid; /* for people; may name somebody else later */
+        pid_t pid; /* for people, who may find somebody else there later; 0: of a pid namespace that
+                    * the daemon's does not see */
         uid_t uid;
-        int pidfd; /* readable when the process has ended */
+        int pidfd;        /* readable when the process has ended */
+        uint64_t process; /* no other process has this number while the pidfd is open; 0: unknown */
 };
 
 #define PEER_NULL                     \
@@ -14,6 +21,10 @@ struct peer {
                 .pid = 0, .pidfd = -1 \
         }
 
-/* The process that connected. -ESRCH when it is gone already. */
+/* The process that connected. -ESRCH when it is gone already; -EREMOTE when it cannot be known by its
+ * pid, nor in another way; and what pidfd_open and reading of /proc come to. */
 int peer_init(struct peer *peer, int socket);
 void peer_deinit(struct peer *peer);
+
+/* Why peer_init failed, and what would help. */
+const char *peer_fault(int r);

@@ -11,6 +11,7 @@
 #include "daemon/server/devices.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
+#include "daemon/server/standings.h"
 
 static void on_worker_wake(uv_async_t *async)
 {
@@ -39,6 +40,8 @@ static void stop(struct server *server)
         if (server->stopping)
                 return;
         server->stopping = true;
+        if (server->on_stop)
+                server->on_stop();
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -48,6 +51,7 @@ static void stop(struct server *server)
         transport_give_up_slow(server);
         pools_cancel(server);
         devices_stop(server);
+        standings_stop(server);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
@@ -94,6 +98,8 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->reminder);
         if (!r)
+                r = uv_timer_init(&server->loop, &server->driver_look);
+        if (!r)
                 r = server_open_turns(server);
         return r ? r : open_signals(server);
 }
@@ -124,6 +130,8 @@ static int set_up(struct server *server, const struct server_options *options)
                 r = open_handles(server);
         if (!r)
                 r = server_open_hangup(server, options);
+        if (!r)
+                r = server_open_alive(server, options);
         if (!r)
                 r = pools_make(server, options);
         if (!r)
@@ -168,7 +176,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
 static bool jobs_left(const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (server->pools[i].n_jobs)
+                if (server->pools[i].n_jobs && !server->pools[i].driver.standing.hangs)
                         return true;
         }
         return false;
@@ -178,7 +186,7 @@ int server_run(struct server *server)
 {
         while (!server->stopping)
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
-        /* What was cached goes back to the driver before the daemon is gone. */
+        /* What was cached goes back to the driver before the daemon is gone, if the driver answers. */
         while (jobs_left(server))
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
         return 0;

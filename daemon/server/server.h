@@ -25,6 +25,10 @@ struct server_options {
         /* SIGHUP came; NULL: it is ignored. On the loop. */
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;
+        /* Called on the loop every `alive_ms`; 0: never. */
+        void (*on_alive)(void);
+        uint64_t alive_ms;
+        void (*on_stop)(void); /* a signal came: nobody new is served. May be NULL. On the loop. */
 };
 
 /* Makes the pools and the socket. Failures are logged with what to do about them. */

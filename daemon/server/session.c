@@ -277,11 +277,12 @@ static void start(struct session *session, int take_fd)
         (void)uv_poll_start(&session->pidfd_poll, UV_READABLE, on_pidfd);
 }
 
-void session_turn_away(int fd, const char *text)
+/* It is told, if it takes that at once. */
+void session_turn_away(int fd, int code, const char *text)
 {
         struct frame frame = FRAME_NULL;
 
-        frame.error.code = GPUMEM_E_TOO_MANY;
+        frame.error.code = (uint32_t)code;
         proto_put_text(frame.error.text, sizeof(frame.error.text), text);
         proto_seal(&frame, MESSAGE_ERROR, 0, 0);
         (void)wire_send(fd, &frame, NULL);
@@ -295,7 +296,17 @@ static void turn_away(struct server *server, const struct peer *peer, int fd, in
         if (server_may_complain(server))
                 log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
                             text);
-        session_turn_away(fd, text);
+        session_turn_away(fd, GPUMEM_E_TOO_MANY, text);
+}
+
+static void turn_stranger_away(struct server *server, int fd, int r)
+{
+        if (server_may_complain(server))
+                log_warning("a connection was refused: %s", peer_fault(r));
+        if (r == -EMFILE || r == -ENFILE)
+                session_turn_away(fd, GPUMEM_E_TOO_MANY, SESSION_NO_FD);
+        else
+                session_turn_away(fd, GPUMEM_E_DENIED, peer_fault(r));
 }
 
 /* An administrator gets in however many clients there are. */
@@ -347,12 +358,9 @@ void session_accept(struct server *server, int take_fd, enum session_way way)
         struct session *session;
         int r;
 
-        if (peer_init(&peer, fd)) {
-                if (server_may_complain(server))
-                        log_warning(
-                                "a connection was refused: its process could not be identified");
-                session_turn_away(fd, "the daemon cannot tell which process this is, or has no "
-                                      "file descriptor left");
+        r = peer_init(&peer, fd);
+        if (r) {
+                turn_stranger_away(server, fd, r);
                 return;
         }
         r = session_new(server, &peer, way, &session);

@@ -18,6 +18,9 @@ enum session_state {
         SESSION_N_STATES,
 };
 
+/* Why a connection may be turned away. */
+#define SESSION_NO_FD "the daemon has no file descriptor left for a connection"
+
 /* By which socket it came. */
 enum session_way { SESSION_AS_CLIENT, SESSION_AS_ADMIN, SESSION_N_WAYS };
 
@@ -50,7 +53,7 @@ struct session {
 void session_accept(struct server *server, int take_fd, enum session_way way);
 
 /* Tells a connection that cannot be taken in why, if it takes that at once. */
-void session_turn_away(int fd, const char *text);
+void session_turn_away(int fd, int code, const char *text);
 
 /* HELLO is agreed on: the session serves from now on. */
 void session_become_ready(struct session *session, struct client *client);

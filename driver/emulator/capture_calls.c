@@ -76,21 +76,11 @@ static CUresult status_get(const struct stream *stream, CUstreamCaptureStatus *r
         return CUDA_SUCCESS;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
-                                                  CUstreamCaptureStatus *ret_status)
+static CUresult find_status(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
-        struct identity identity;
         struct stream *stream;
-        CUresult r = emulator_enter_hot(__func__);
+        CUresult r = lookup_usable_stream(handle, &stream);
 
-        if (r == CUDA_SUCCESS && !ret_status)
-                r = CUDA_ERROR_INVALID_VALUE;
-        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity)) {
-                *ret_status = identity.status;
-                return context_failure(identity.context);
-        }
-        if (r == CUDA_SUCCESS)
-                r = lookup_usable_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
@@ -98,6 +88,33 @@ EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
         emulator_unlock();
         (void)stream_unref(stream);
         return r;
+}
+
+static NOINLINE CUresult get_status(const char *call, CUstream handle,
+                                    CUstreamCaptureStatus *ret_status)
+{
+        struct identity identity;
+        CUresult r = emulator_enter_hot(call);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!ret_status)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!lookup_identity(handle, &identity))
+                return find_status(handle, ret_status);
+        *ret_status = identity.status;
+        return context_failure(identity.context);
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
+                                                  CUstreamCaptureStatus *ret_status)
+{
+        struct identity identity;
+
+        if (!emulator_is_clear() || !ret_status || !identity_find((uintptr_t)handle, &identity))
+                return get_status(__func__, handle, ret_status);
+        *ret_status = identity.status;
+        return context_failure(identity.context);
 }
 
 /* Where the answers go; NULL for what was not asked. */

@@ -16,41 +16,24 @@
 #define THREAD_STACK_BYTES ((size_t)512 << 10)
 #define LOCK_POLL_US       100
 
-/* The kernel zeroes this page in a forked child, which so knows that it is one. */
-struct life {
-        uint32_t initialised;
-};
-
 static struct {
         pthread_mutex_t lock;
         pthread_mutex_t init_lock;
-        struct life *life; /* set once, by the first cuInit that ended */
         CUresult init_result;
         struct emulator emulator;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .init_lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local EMULATOR_HOT_TLS enum emulator_callback callback_state;
-
-static struct life *life_get(void)
-{
-        return __atomic_load_n(&process.life, __ATOMIC_ACQUIRE);
-}
-
-bool emulator_is_live(void)
-{
-        const struct life *life = life_get();
-
-        return life && life->initialised;
-}
+struct life *emulator_life;
+_Thread_local EMULATOR_HOT_TLS enum emulator_callback emulator_callback;
 
 static CUresult state_check(void)
 {
         if (!emulator_is_live())
                 return CUDA_ERROR_NOT_INITIALIZED;
-        return callback_state == EMULATOR_IN_CALLBACK ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+        return emulator_callback == EMULATOR_IN_CALLBACK ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
-CUresult emulator_enter_hot(const char *call)
+CUresult emulator_enter_hindered(const char *call)
 {
         CUresult r = state_check();
 
@@ -85,7 +68,7 @@ CUresult emulator_enter_unsafe(const char *call)
 
 void emulator_mark_callback(enum emulator_callback callback)
 {
-        callback_state = callback;
+        emulator_callback = callback;
 }
 
 struct emulator *emulator_get(void)
@@ -208,7 +191,7 @@ static CUresult init_locked(void)
 {
         struct life *life;
 
-        if (process.life)
+        if (emulator_life)
                 return process.init_result;
         if (life_new(&life))
                 return CUDA_ERROR_OPERATING_SYSTEM;
@@ -216,7 +199,7 @@ static CUresult init_locked(void)
         if (process.init_result == CUDA_SUCCESS)
                 process.init_result = afterlife_init();
         life->initialised = process.init_result == CUDA_SUCCESS;
-        __atomic_store_n(&process.life, life, __ATOMIC_RELEASE);
+        __atomic_store_n(&emulator_life, life, __ATOMIC_RELEASE);
         return process.init_result;
 }
 
@@ -229,7 +212,8 @@ EMULATOR_API CUresult CUDAAPI cuInit(unsigned int flags)
         if (emulator_is_live())
                 return CUDA_SUCCESS;
         /* The lock may have been held by a thread that a forked child does not have. */
-        if (life_get() && process.init_result == CUDA_SUCCESS)
+        if (__atomic_load_n(&emulator_life, __ATOMIC_ACQUIRE) &&
+            process.init_result == CUDA_SUCCESS)
                 return CUDA_ERROR_NOT_INITIALIZED;
         (void)pthread_mutex_lock(&process.init_lock);
         r = init_locked();

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "driver/emulator/config.h"
 #include "driver/emulator/directory.h"
+#include "driver/emulator/fault.h"
 
 /* The calls of the driver, and nothing else, can be seen from outside. */
 #define EMULATOR_API __attribute__((visibility("default")))
@@ -37,17 +38,44 @@ struct emulator {
 /* Every call but cuInit and the pure ones begins with one of these and its name; anything but
  * CUDA_SUCCESS is the call's result. Faults that were asked for come about here. */
 CUresult emulator_enter(const char *call);
-CUresult emulator_enter_hot(const char *call); /* takes no look at the file of faults */
 CUresult emulator_enter_delayed(const char *call);
 CUresult emulator_enter_unsafe(const char *call); /* what a capture does not see, and may forbid */
 
+/* The kernel zeroes this page in a forked child, which so knows that it is one. */
+struct life {
+        uint32_t initialised;
+};
+
+extern struct life *emulator_life; /* set once, by the first cuInit that ended; atomic */
+
 /* Whether this process may use the emulator: not before cuInit, not in a forked child. */
-bool emulator_is_live(void);
+static inline bool emulator_is_live(void)
+{
+        const struct life *life = __atomic_load_n(&emulator_life, __ATOMIC_ACQUIRE);
+
+        return life && life->initialised;
+}
 
 /* The calling thread runs a host function of a stream from now on, or no longer: no driver call
  * is allowed there. */
 enum emulator_callback { EMULATOR_NO_CALLBACK, EMULATOR_IN_CALLBACK };
+extern _Thread_local EMULATOR_HOT_TLS enum emulator_callback emulator_callback;
 void emulator_mark_callback(enum emulator_callback callback);
+
+/* The way in that takes no look at the file of faults. */
+CUresult emulator_enter_hindered(const char *call);
+
+/* Nothing is in the way. */
+static inline bool emulator_is_clear(void)
+{
+        return emulator_is_live() && emulator_callback == EMULATOR_NO_CALLBACK && !fault_is_armed();
+}
+
+static inline CUresult emulator_enter_hot(const char *call)
+{
+        return __builtin_expect(emulator_is_clear(), 1) ? CUDA_SUCCESS
+                                                        : emulator_enter_hindered(call);
+}
 
 /* Only after emulator_enter. */
 struct emulator *emulator_get(void);

@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A value is 0x1000 times (index + 1), and the kind: above CU_STREAM_LEGACY and its like. */
-#define HANDLE_STEP UINT64_C(0x1000)
-
 struct slot {
         void *object;   /* NULL: free */
         uint32_t below; /* index + 1 of the slot that was freed before this one */
@@ -45,15 +42,6 @@ int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle)
         table->slots[link - 1].object = object;
         *ret_handle = link * HANDLE_STEP + (unsigned)kind;
         return 0;
-}
-
-uint32_t handle_index(enum handle_kind kind, uintptr_t handle)
-{
-        uintptr_t link = handle / HANDLE_STEP;
-
-        if (handle % HANDLE_STEP != (unsigned)kind || !link || link > UINT32_MAX)
-                return UINT32_MAX;
-        return (uint32_t)(link - 1);
 }
 
 static struct slot *slot_find(enum handle_kind kind, uintptr_t handle)

@@ -24,7 +24,17 @@ int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle);
 /* NULL: no such handle of this kind. */
 void *handle_find(enum handle_kind kind, uintptr_t handle);
 
+/* A value is 0x1000 times (index + 1), and the kind: above CU_STREAM_LEGACY and its like. */
+#define HANDLE_STEP UINT64_C(0x1000)
+
 /* Which of its kind a handle is, from 0; UINT32_MAX for what cannot be one. Needs no lock. */
-uint32_t handle_index(enum handle_kind kind, uintptr_t handle);
+static inline uint32_t handle_index(enum handle_kind kind, uintptr_t handle)
+{
+        uintptr_t link = handle / HANDLE_STEP;
+
+        if (handle % HANDLE_STEP != (unsigned)kind || !link || link > UINT32_MAX)
+                return UINT32_MAX;
+        return (uint32_t)(link - 1);
+}
 
 void handle_free(enum handle_kind kind, uintptr_t handle);

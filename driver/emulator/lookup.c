@@ -96,12 +96,10 @@ static CUresult default_stream_get(CUstream handle, struct stream **ret_stream)
         return CUDA_SUCCESS;
 }
 
-bool lookup_identity(CUstream handle, struct identity *ret_identity)
+bool lookup_default_identity(CUstream handle, struct identity *ret_identity)
 {
         if (handle == CU_STREAM_PER_THREAD)
                 return false;
-        if (handle && handle != CU_STREAM_LEGACY)
-                return identity_find((uintptr_t)handle, ret_identity);
         if (context_current(&ret_identity->context) != CUDA_SUCCESS)
                 return false;
         ret_identity->id = __atomic_load_n(&ret_identity->context->legacy_id, __ATOMIC_ACQUIRE);

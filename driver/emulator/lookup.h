@@ -11,7 +11,14 @@ struct stream;
 
 /* Whose identity is asked for only, without a lock. False: lookup_stream knows, which may have
  * to make a default stream first. */
-bool lookup_identity(CUstream handle, struct identity *ret_identity);
+bool lookup_default_identity(CUstream handle, struct identity *ret_identity);
+
+static inline bool lookup_identity(CUstream handle, struct identity *ret_identity)
+{
+        if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+                return lookup_default_identity(handle, ret_identity);
+        return identity_find((uintptr_t)handle, ret_identity);
+}
 
 /* The caller gets a count. Invented and stale handles: CUDA_ERROR_INVALID_HANDLE. A spoilt
  * context does not hinder: whoever cares asks for its failure. */

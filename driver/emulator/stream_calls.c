@@ -158,21 +158,11 @@ EMULATOR_API CUresult CUDAAPI cuStreamQuery(CUstream handle)
         return r;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *ret_id)
+static CUresult find_id(CUstream handle, unsigned long long *ret_id)
 {
-        struct identity identity;
         struct stream *stream;
-        CUresult r = emulator_enter_hot(__func__);
+        CUresult r = lookup_stream(handle, &stream);
 
-        if (r == CUDA_SUCCESS && !ret_id)
-                r = CUDA_ERROR_INVALID_VALUE;
-        if (r == CUDA_SUCCESS && lookup_identity(handle, &identity) &&
-            identity.status == CU_STREAM_CAPTURE_STATUS_NONE) {
-                *ret_id = identity.id;
-                return CUDA_SUCCESS;
-        }
-        if (r == CUDA_SUCCESS)
-                r = lookup_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
@@ -183,6 +173,32 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long 
                 *ret_id = stream->id;
         (void)stream_unref(stream);
         return r;
+}
+
+static NOINLINE CUresult get_id(const char *call, CUstream handle, unsigned long long *ret_id)
+{
+        struct identity identity;
+        CUresult r = emulator_enter_hot(call);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!ret_id)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!lookup_identity(handle, &identity) || identity.status != CU_STREAM_CAPTURE_STATUS_NONE)
+                return find_id(handle, ret_id);
+        *ret_id = identity.id;
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *ret_id)
+{
+        struct identity identity;
+
+        if (!emulator_is_clear() || !ret_id || !identity_find((uintptr_t)handle, &identity) ||
+            identity.status != CU_STREAM_CAPTURE_STATUS_NONE)
+                return get_id(__func__, handle, ret_id);
+        *ret_id = identity.id;
+        return CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *ret_context)

@@ -180,8 +180,8 @@ static void await_socket(const struct daemon *daemon)
         ck_abort_msg("gpumemd does not serve");
 }
 
-void daemon_start_configured(struct daemon *daemon, const char *emulator,
-                             const char *const *options, const char *configuration)
+void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
+                   const char *configuration)
 {
         char setting[256];
 
@@ -196,6 +196,12 @@ void daemon_start_configured(struct daemon *daemon, const char *emulator,
          * default. */
         ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "0", 0), 0);
         run_daemon(daemon, NULL, options);
+}
+
+void daemon_start_configured(struct daemon *daemon, const char *emulator,
+                             const char *const *options, const char *configuration)
+{
+        daemon_launch(daemon, emulator, options, configuration);
         await_socket(daemon);
 }
 

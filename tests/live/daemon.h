@@ -29,6 +29,10 @@ void daemon_start(struct daemon *daemon, const char *emulator, const char *const
 void daemon_start_configured(struct daemon *daemon, const char *emulator,
                              const char *const *options, const char *configuration);
 
+/* The same, without waiting until this process is served: perhaps it is not to be. */
+void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
+                   const char *configuration);
+
 /* Another configuration, which it reads at once. */
 void daemon_configure(struct daemon *daemon, const char *configuration);
 

@@ -321,6 +321,25 @@ START_TEST(it_is_hard_a_twelfth_above_the_peak)
 }
 END_TEST
 
+/* Who holds nothing waits for one lease, or for some of 64 MiB; who holds something for up to eight. */
+START_TEST(what_comes_first_is_in_one_block)
+{
+        struct placement plan;
+
+        begin();
+        ck_assert_int_eq(space_plan(&space, &heaps[0], 20 * MIB, &plan), 0);
+        ck_assert_uint_eq(plan.n_parts, 1);
+        ck_assert_uint_eq(plan.n_bytes, 20 * MIB);
+        ck_assert_int_eq(space_plan(&space, &heaps[0], 160 * MIB, &plan), 0);
+        ck_assert_uint_eq(plan.n_parts, 3);
+        ck_assert_uint_eq(plan.parts[0].n_bytes, 64 * MIB);
+        space_count(&space, BLOCK);
+        ck_assert_int_eq(space_plan(&space, &heaps[0], 20 * MIB, &plan), 0);
+        ck_assert_uint_eq(plan.n_parts, 5);
+        end();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("space");
@@ -344,5 +363,6 @@ int main(void)
         tcase_add_test(tcase, another_goes_that_is_not_between_the_addresses);
         tcase_add_test(tcase, an_arena_has_room_for_heaps_far_apart);
         tcase_add_test(tcase, it_is_hard_a_twelfth_above_the_peak);
+        tcase_add_test(tcase, what_comes_first_is_in_one_block);
         return run_suite(suite);
 }

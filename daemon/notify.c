@@ -1,0 +1,47 @@
+#include "daemon/notify.h"
+
+#if HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+
+void notify_ready(const char *status)
+{
+        (void)sd_notifyf(0, "READY=1\nSTATUS=%s", status);
+}
+
+void notify_stopping(void)
+{
+        (void)sd_notify(0, "STOPPING=1\nSTATUS=giving memory back to the driver");
+}
+
+uint64_t notify_alive_ms(void)
+{
+        uint64_t period_us;
+
+        if (sd_watchdog_enabled(0, &period_us) <= 0)
+                return 0;
+        return period_us < 4000 ? 1 : period_us / 2000;
+}
+
+void notify_alive(void)
+{
+        (void)sd_notify(0, "WATCHDOG=1");
+}
+#else
+void notify_ready(const char *status)
+{
+        (void)status;
+}
+
+void notify_stopping(void)
+{
+}
+
+uint64_t notify_alive_ms(void)
+{
+        return 0;
+}
+
+void notify_alive(void)
+{
+}
+#endif

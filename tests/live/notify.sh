@@ -1,0 +1,76 @@
+#!/bin/bash
+# notify.sh BUILD: what gpumemd tells systemd, in systemd's place.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 1 1GiB
+python3 "$source_folder/tests/live/notified.py" "$place/notify" "$place/heard" &
+wait_until 20 test -e "$place/heard"
+
+heard() {
+        grep -qx "$1" "$place/heard" || { cat "$place/heard"; return 1; }
+}
+
+n_alive() {
+        grep -cx 'WATCHDOG=1' "$place/heard" || true
+}
+
+more_alive_than() {
+        [ "$(n_alive)" -gt "$1" ]
+}
+
+goes_on_telling() {
+        wait_until 20 more_alive_than $(($(n_alive) + 3))
+}
+
+served_at_once() {
+        wait_until 20 heard 'READY=1; STATUS=.*' && gpumemctl --timeout 1 stats >/dev/null
+}
+
+somebody_waits() {
+        gpumemctl clients --json | grep -q '"device_waiting_count": 1,'
+}
+
+export NOTIFY_SOCKET=$place/notify
+WATCHDOG_USEC=100000 gpumemd --config "$place/empty.conf" --log warning 2>"$place/gpumemd.log" &
+daemon=$!
+ok "it is ready when it serves" served_at_once
+ok "the watchdog hears that it is alive" goes_on_telling
+
+kill -STOP "$daemon"
+n_before=$(n_alive)
+sleep 1
+ok "it does not when the loop stands still" equal $(($(n_alive) - n_before > 1)) 0
+kill -CONT "$daemon"
+ok "and does when it goes on" goes_on_telling
+
+if is_emulated; then
+        printf 'pid=%s\nhang=cuMemCreate:1\n' "$daemon" >"$place/devices/faults.new"
+        mv "$place/devices/faults.new" "$place/devices/faults"
+        gpumem-replay --name hung --devices 1 "$source_folder/bench/traces/diffusion.trace.gz" \
+                >/dev/null 2>&1 &
+        hung=$!
+        wait_until 20 somebody_waits
+        ok "a driver that hangs is not the loop's end" goes_on_telling
+        kill -KILL "$hung"
+        wait "$hung" 2>/dev/null || true
+        rm "$place/devices/faults"
+fi
+
+status=0
+stop_daemon || status=$?
+ok "it ends in order" equal "$status" 0
+ok "its end is told" heard 'STOPPING=1; STATUS=.*'
+
+WATCHDOG_USEC=100000 WATCHDOG_PID=1 start_daemon
+n_before=$(n_alive)
+sleep 1
+ok "another process's watchdog is not its own" equal "$(n_alive)" "$n_before"
+stop_daemon
+done_testing

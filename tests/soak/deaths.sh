@@ -1,0 +1,45 @@
+#!/bin/bash
+# deaths.sh BUILD KILLS: so many clients are killed while at work, in a daemon whose memory they and one that
+# lives all share. It reads no wrong byte, and in the end every byte is back and nobody is charged.
+# GPUMEM_TEST_SEED sets what happens.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+n_kills=$2
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+seed=${GPUMEM_TEST_SEED:-20240229}
+echo "# GPUMEM_TEST_SEED=$seed"
+
+make_place 1 192MiB
+export PATH=$build/tests/soak:$PATH
+start_daemon --device-bytes 160MiB --pinned-bytes 64MiB
+do_first_work
+fds_before=$(quiet_fds)
+driver_before=$(driver_count)
+
+# Work is still to be done when its process is killed.
+status=0
+GPUMEM_EMULATOR=${GPUMEM_EMULATOR:-},copy_delay_us=1000 \
+        setsid --wait gpumem-kills "$n_kills" "$seed" "$place" 2>"$place/processes.log" || status=$?
+
+ok "of all only those killed did not end in order, without a wrong byte" equal "$status" 0
+ok "the processes complained of nothing" equal "$(cat "$place/processes.log")" ""
+ok "nobody is charged in the end" wait_until 20 nothing_charged
+ok "nothing is leased in the end" equal "$(figure leased_bytes)" 0
+gpumemctl free-all >/dev/null
+ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
+ok "the driver has every byte back" driver_comes_back "$driver_before"
+same_fds() {
+        equal "$(count_fds)" "$fds_before"
+}
+ok "the daemon has as many files open as at the start" wait_until 10 same_fds
+status=0
+stop_daemon || status=$?
+ok "the daemon ends in order" equal "$status" 0
+ok "the daemon complained of nothing" [ ! -s "$place/gpumemd.log" ]
+done_testing

@@ -1,0 +1,77 @@
+/* What /proc says of a process, whatever name that has given itself. */
+#include "daemon/policy/process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/suite.h"
+
+/* As Linux 6.1 writes it; what stands for the name is the first argument of the test's. */
+#define STAT(name)                                                                       \
+        "1234 (" name ") S 1 1234 1234 34816 1300 4194304 150 900 0 0 2 1 0 0 20 0 1 0 " \
+        "987654321012 5000000 300 18446744073709551615 1 1 0 0 0 0 0 0 65536 0 0 0 17 3 0 0\n"
+
+START_TEST(the_start_is_found_whatever_the_name)
+{
+        static const char *const stats[] = {
+                STAT("sh"),       STAT(""),        STAT("a b"),           STAT("a) R 1 2 3"),
+                STAT(") S 1 (("), STAT("\n1 (x)"), STAT("1 (a) S 1 1 1"),
+        };
+        uint64_t ticks;
+
+        for (unsigned i = 0; i < sizeof(stats) / sizeof(stats[0]); i++) {
+                ticks = 0;
+                ck_assert_int_eq(process_start(stats[i], &ticks), 0);
+                ck_assert_uint_eq(ticks, UINT64_C(987654321012));
+        }
+}
+END_TEST
+
+START_TEST(what_is_cut_is_no_start)
+{
+        const char whole[] = STAT("sh");
+        char text[sizeof(whole)];
+        uint64_t ticks = 7;
+
+        /* The number ends before the text does: what is cut within it is not taken for a whole one. */
+        for (size_t n = 0; n <= sizeof(whole); n++) {
+                int r;
+
+                (void)snprintf(text, sizeof(text), "%.*s", (int)n, whole);
+                ticks = 7;
+                r = process_start(text, &ticks);
+                ck_assert_int_eq(r ? -EPROTO : 0, r);
+                ck_assert_uint_eq(ticks, r ? 7 : UINT64_C(987654321012));
+        }
+        ck_assert_int_eq(process_start("1 (sh) S 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 -9 1", &ticks),
+                         -EPROTO);
+        ck_assert_int_eq(process_start("no parenthesis", &ticks), -EPROTO);
+}
+END_TEST
+
+START_TEST(this_process_has_one)
+{
+        char text[1024] = "";
+        FILE *file = fopen("/proc/self/stat", "re");
+        uint64_t ticks = 0;
+
+        ck_assert_ptr_nonnull(file);
+        ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, file), 0);
+        ck_assert_int_eq(fclose(file), 0);
+        ck_assert_int_eq(process_start(text, &ticks), 0);
+        ck_assert_uint_gt(ticks, 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("process");
+        TCase *tests = tcase_create("process");
+
+        tcase_add_test(tests, the_start_is_found_whatever_the_name);
+        tcase_add_test(tests, what_is_cut_is_no_start);
+        tcase_add_test(tests, this_process_has_one);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
