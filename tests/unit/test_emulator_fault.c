@@ -167,6 +167,26 @@ START_TEST(a_lost_device_stays_lost)
 }
 END_TEST
 
+START_TEST(calls_are_counted)
+{
+        char name[32], path[600], text[16] = "";
+        FILE *file;
+
+        machine_with("");
+        (void)contract_context();
+        file_write("count=cuMemCreate");
+        for (unsigned i = 0; i < 3; i++)
+                ck_ok(create());
+        (void)snprintf(name, sizeof(name), "calls.%d", (int)getpid());
+        file_path(name, path);
+        file = fopen(path, "re");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_ptr_nonnull(fgets(text, sizeof(text), file));
+        (void)fclose(file);
+        ck_assert_str_eq(text, "3\n");
+}
+END_TEST
+
 struct caller {
         pthread_t thread;
         CUresult result;
@@ -349,6 +369,7 @@ int main(void)
         tcase_add_test(tcase, the_driver_may_not_even_start);
         tcase_add_test(tcase, hot_calls_fail_too);
         tcase_add_test(tcase, calls_take_longer);
+        tcase_add_test(tcase, calls_are_counted);
         tcase_add_loop_test(tcase, a_lost_device_stays_lost, 0, ARRAY_SIZE(losses));
         tcase_add_test(tcase, a_hanging_call_holds_no_other_up);
         tcase_add_test(tcase, faults_come_and_go_while_the_driver_runs);
