@@ -12,6 +12,11 @@
 /* Runs `function(&variable)` when the variable goes out of scope. */
 #define CLEANUP(function) __attribute__((cleanup(function), unused))
 
+/* Kept out of the code, and of the stack frame, of a caller that mostly does without it; COLD: of all
+ * that run at all often. */
+#define NOINLINE __attribute__((noinline))
+#define COLD     __attribute__((cold, noinline))
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 #define PRINTF_LIKE(format_index, first_index) \

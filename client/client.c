@@ -196,10 +196,28 @@ static bool read_news(void *held)
 static const struct service_owner service_owner = {begin_thread, look_at_pools, listen_to_daemon,
                                                    stop_listening, read_news};
 
-static void take_notice(void *owner, uint32_t what)
+static void note_loss(struct gpumem_client *client, const struct message_notice *notice)
+{
+        const struct pool *pool;
+
+        if (notice->lease >= client->n_pools)
+                return;
+        pool = &client->pools[notice->lease];
+        events_note(&client->events,
+                    &(struct gpumem_event){.kind = notice->what == PROTO_NOTICE_LOST
+                                                           ? GPUMEM_EVENT_DEVICE_LOST
+                                                           : GPUMEM_EVENT_DEVICE_BACK,
+                                           .memory = pool->memory.kind,
+                                           .place = pool_place(pool)});
+}
+
+static void take_notice(void *owner, const struct message_notice *notice)
 {
         struct gpumem_client *client = owner;
+        uint32_t what = notice->what;
 
+        if (what == PROTO_NOTICE_LOST || what == PROTO_NOTICE_BACK)
+                note_loss(client, notice);
         if (what == PROTO_NOTICE_MARK)
                 atomic_store(&client->in_haste, true);
         for (uint32_t i = 0; what == PROTO_NOTICE_UNMAP && i < client->n_pools; i++)

@@ -13,7 +13,7 @@
 
 #include "gpumem.h"
 
-#define EVENTS_N_KINDS 6 /* from 1 */
+#define EVENTS_N_KINDS 8 /* from 1 */
 
 struct events_slot {
         bool told;      /* ever */

@@ -112,7 +112,7 @@ static void take_frame(struct link *link, int r, const struct frame *frame, stru
         else if (frame->kind != MESSAGE_NOTICE)
                 take_answer(link, frame, fds);
         else if (link->notice)
-                link->notice(link->owner, frame->notice.what);
+                link->notice(link->owner, &frame->notice);
 }
 
 /* 0 is not a request's: an ERROR of serial 0 is about the connection. The caller has the lock. */

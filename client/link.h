@@ -26,8 +26,8 @@ int link_new(const char *socket_path, const char *program, struct link **ret_lin
 /* The same for a client that spoke to a daemon before. */
 struct link_hello {
         const char *program;
-        /* A NOTICE came, one of PROTO_NOTICE_*; under a lock of the link's. Or NULL. */
-        void (*notice)(void *owner, uint32_t what);
+        /* A NOTICE came; under a lock of the link's. Or NULL. */
+        void (*notice)(void *owner, const struct message_notice *notice);
         void *owner;
         uint64_t incarnation;  /* of that daemon; 0: none */
         uint64_t n_held_bytes; /* of its blocks that are still mapped */

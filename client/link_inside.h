@@ -18,7 +18,7 @@ struct link {
         pthread_cond_t news;       /* an answer came, or the reader's place is free */
         LIST_HEAD(, waiter) waiters;
         uint32_t last_serial;
-        void (*notice)(void *owner, uint32_t what);
+        void (*notice)(void *owner, const struct message_notice *notice);
         void *owner;
         char refusal[LINK_REFUSAL_MAX];
         char last_words[LINK_REFUSAL_MAX]; /* why the daemon ended it, if it said so */

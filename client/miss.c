@@ -249,7 +249,7 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
 static bool is_refusal(int r)
 {
         return r == GPUMEM_E_REFUSED || r == GPUMEM_E_LIMIT || r == GPUMEM_E_TOO_LARGE ||
-               r == GPUMEM_E_DEVICE_FULL;
+               r == GPUMEM_E_DEVICE_FULL || r == GPUMEM_E_STALLED;
 }
 
 /* What was got for the request has gone to another one. */

@@ -45,6 +45,7 @@ bool refusal_is_one(int code)
         case GPUMEM_E_DISCONNECTED:
         case GPUMEM_E_SHUTTING_DOWN:
         case GPUMEM_E_DRIVER:
+        case GPUMEM_E_STALLED:
                 return true;
         default:
                 return false;

@@ -21,7 +21,7 @@ struct uplink_owner {
         /* The connection that was met is the present one: says what is held. */
         void (*declare)(void *owner);
         /* The daemon has news, one of PROTO_NOTICE_*. Under locks: nothing that waits. */
-        void (*notice)(void *owner, uint32_t what);
+        void (*notice)(void *owner, const struct message_notice *notice);
 };
 
 struct uplink {

@@ -236,6 +236,29 @@ static const char *device_state_text(uint64_t state)
         return state < ARRAY_SIZE(texts) ? texts[state] : "unknown";
 }
 
+static const char *driver_state_text(uint64_t state)
+{
+        static const char *const texts[] = {
+                [PROTO_DRIVER_ANSWERS] = "serving",
+                [PROTO_DRIVER_STALLED] = "stalled",
+                [PROTO_DRIVER_LOST] = "lost",
+        };
+
+        return state < ARRAY_SIZE(texts) ? texts[state] : "unknown";
+}
+
+/* "stalled, 12 s"; of a driver that has always answered nothing more is to be said. */
+static void format_driver(char *cell, const struct stats_row *stats)
+{
+        const char *text = driver_state_text(stats->driver);
+
+        if (stats->driver_for)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s, %" PRIu64 " s", text,
+                               stats->driver_for / 1000);
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", text);
+}
+
 static void fill_device_row(struct table_row *row, const struct pool_row *pool,
                             const struct stats_row *stats)
 {
@@ -250,6 +273,7 @@ static void fill_device_row(struct table_row *row, const struct pool_row *pool,
         format_known(row->cells[cell++], stats->device_mig, format_mode);
         format_known(row->cells[cell++], stats->device_uncorrected, format_count);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
+        format_driver(row->cells[cell++], stats);
 }
 
 static int print_devices_table(const struct figures *figures)
@@ -263,6 +287,7 @@ static int print_devices_table(const struct figures *figures)
         for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
                 table_add_column(&table, headings[i], TABLE_RIGHT);
         table_add_column(&table, "STATE", TABLE_LEFT);
+        table_add_column(&table, "DRIVER", TABLE_LEFT);
         for (uint32_t i = 0; i < figures->n; i++) {
                 struct table_row *row;
 

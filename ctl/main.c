@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
 #include "ctl/commands.h"
 #include "gpumem.h"
+#include "proto/address.h"
 
 #define WAIT_S_MAX 86400
 
@@ -40,7 +42,7 @@ static const char help_text[] =
         "  --json         for programs: sizes in bytes\n"
         "  --pool ID      free-all, blocks, reset-peaks: this pool only\n"
         "  --tenant       free-all, reset-peaks: the caller's own only; default: every\n"
-        "                 tenant's, which only root and the daemon's own user may do\n"
+        "                 tenant's, for root and who may open PATH.admin\n"
         "  --help, --version\n"
         "Exit status: 0 done, 1 refused or failed, 2 wrong option or command,\n"
         "3 no daemon, or none that answers.\n";
@@ -251,6 +253,18 @@ static uint64_t now_ms(void)
         return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
 }
 
+/* The admin socket where this user may open it; else that of clients, over which everything is told and
+ * less may be changed. */
+static const char *choose_socket(const char *named, struct sockaddr_un *admin)
+{
+        struct sockaddr_un client;
+
+        if (address_to_connect(named, &client) == 0 && address_of_admin(&client, admin) == 0 &&
+            access(admin->sun_path, W_OK) == 0)
+                return admin->sun_path;
+        return named;
+}
+
 /* Until somebody listens, or the time is over. */
 static int connect_patiently(const struct invocation *invocation, struct link **ret_link)
 {
@@ -264,8 +278,10 @@ static int connect_patiently(const struct invocation *invocation, struct link **
                 CLEANUP(fdset_deinit)
                 struct fdset fds = FDSET_NULL;
                 struct message_welcome welcome;
+                struct sockaddr_un admin;
 
-                r = link_open(invocation->socket_path, &hello, ret_link, &welcome, &fds);
+                r = link_open(choose_socket(invocation->socket_path, &admin), &hello, ret_link,
+                              &welcome, &fds);
                 if (r != GPUMEM_E_DISCONNECTED || now_ms() >= deadline_ms)
                         return r;
                 (void)nanosleep(&pause, NULL);

@@ -143,15 +143,16 @@ static void read_canary(struct reader *reader, const json_t *json, struct config
 
 static void read_all(struct reader *reader, const json_t *json, struct config *config)
 {
-        static const char *const keys[] = {"socket", "cuda_library", "nvml_library",
-                                           "canary", "log",          "user",
-                                           "pools",  "limits",       NULL};
+        static const char *const keys[] = {"socket", "group", "cuda_library", "nvml_library",
+                                           "canary", "log",   "user",         "pools",
+                                           "limits", NULL};
         const json_t *pools = json_object_get(json, "pools");
         const json_t *limits = json_object_get(json, "limits");
 
         if (!reader_object(reader, "", json, keys))
                 return;
         read_socket(reader, json_object_get(json, "socket"), config);
+        config_read_group(reader, json_object_get(json, "group"), &config->group);
         copy_text(reader, "cuda_library", json_object_get(json, "cuda_library"),
                   &config->cuda_library);
         copy_text(reader, "nvml_library", json_object_get(json, "nvml_library"),

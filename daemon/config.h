@@ -8,8 +8,12 @@
 
 #include "base/log.h"
 #include "daemon/server/settings.h"
+#include "daemon/server/socket_file.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/gpumemd/gpumemd.conf"
+
+/* A gid, or the name of a group; -EINVAL for anything else. */
+int group_parse(const char *text, gid_t *ret_group);
 
 /* Whether a try at the start is to show that the driver clears memory. */
 enum canary_wish { CANARY_NOT_SAID, CANARY_ON, CANARY_OFF };
@@ -21,15 +25,16 @@ struct config {
         char *socket_path;  /* owned; NULL: not said */
         char *cuda_library; /* the same */
         char *nvml_library; /* the same */
+        gid_t group;        /* SOCKET_FILE_OWN_GROUP: not said */
         enum canary_wish canary;
         bool says_log_level;
         enum log_level log_level;
         struct settings settings;
 };
 
-#define CONFIG_NULL             \
-        {                       \
-                .log_level = 0, \
+#define CONFIG_NULL                             \
+        {                                       \
+                .group = SOCKET_FILE_OWN_GROUP, \
         }
 
 void config_deinit(struct config *config);

@@ -47,4 +47,7 @@ bool config_read_uid(struct reader *reader, const char *path, const json_t *json
 /* config_pools.c, config_limits.c: the values of these two keys; what must fit other ones. */
 void config_read_pools(struct reader *reader, const json_t *json, struct settings *settings);
 void config_check_ipc(struct reader *reader, const struct settings *settings);
+/* config_sockets.c: "group". */
+void config_read_group(struct reader *reader, const json_t *json, gid_t *group);
+
 void config_read_limits(struct reader *reader, const json_t *json, struct settings *settings);

@@ -60,6 +60,7 @@ static int serve(struct start *start, const struct cuda *cuda)
         char nvml_room[NVML_LIBRARY_MAX];
         struct server_options server_options = {
                 .socket_path = start->options.socket_path,
+                .group = start->options.group,
                 .cuda = cuda,
                 .canaries = canaries,
                 .nvml_library = nvml_library_name(start->options.nvml_library,

@@ -18,9 +18,9 @@ static const char help_text[] =
         "                       options go before. See\n"
         "                       " DOC_DIR "/gpumemd.conf.example\n"
         "  --check-config FILE  only says what is wrong with it\n"
-        "  --socket PATH        where to listen; default: $GPUMEM_SOCKET, for root\n"
-        "                       /run/gpumemd/gpumemd.sock, else\n"
-        "                       $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --socket PATH        default: $GPUMEM_SOCKET, or gpumemd/gpumemd.sock in\n"
+        "                       /run for root, in $XDG_RUNTIME_DIR for others\n"
+        "  --group GROUP        may connect, besides the owner; default: gpumemd's own\n"
         "  --cuda-library FILE  CUDA driver; default: $GPUMEM_CUDA_LIBRARY, then\n"
         "                       libcuda.so.1. libcuda-emu.so is the emulated one.\n"
         "  --nvml-library FILE  NVML; default: $GPUMEM_NVML_LIBRARY, libnvidia-ml.so.1\n"
@@ -36,6 +36,7 @@ static const char help_text[] =
 
 enum option_id {
         OPTION_SOCKET = 1,
+        OPTION_GROUP,
         OPTION_CUDA_LIBRARY,
         OPTION_NVML_LIBRARY,
         OPTION_CANARY,
@@ -52,6 +53,7 @@ enum option_id {
 
 static const struct option long_options[] = {
         {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"group", required_argument, NULL, OPTION_GROUP},
         {"cuda-library", required_argument, NULL, OPTION_CUDA_LIBRARY},
         {"nvml-library", required_argument, NULL, OPTION_NVML_LIBRARY},
         {"canary", required_argument, NULL, OPTION_CANARY},
@@ -94,6 +96,18 @@ static int parse_level(const char *name, const char *text, enum log_level *ret_l
         return r;
 }
 
+static int parse_group(const char *text, gid_t *ret_group)
+{
+        int r = group_parse(text, ret_group);
+
+        if (r)
+                (void)fprintf(stderr,
+                              "gpumemd: --group: \"%s\" is no group; allowed are a gid, or the "
+                              "name of a group\n",
+                              text);
+        return r;
+}
+
 static int parse_backing(const char *text, enum pinned_backing *ret_backing)
 {
         int r = pinned_backing_parse(text, ret_backing);
@@ -124,6 +138,9 @@ static enum options_outcome take(int id, const char *value, struct options *opti
         switch (id) {
         case OPTION_SOCKET:
                 options->socket_path = value;
+                break;
+        case OPTION_GROUP:
+                r = parse_group(value, &options->group);
                 break;
         case OPTION_CUDA_LIBRARY:
                 options->cuda_library = value;
@@ -179,6 +196,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *ret_op
                 .config_path = CONFIG_DEFAULT_PATH,
                 .config_is_optional = true,
                 .canary_ordinal = -1,
+                .group = SOCKET_FILE_OWN_GROUP,
         };
         enum options_outcome outcome;
         int id;

@@ -7,11 +7,13 @@
 #include "base/log.h"
 #include "daemon/config.h"
 #include "daemon/server/settings.h"
+#include "daemon/server/socket_file.h"
 
 struct options {
         const char *socket_path;  /* NULL: default */
         const char *cuda_library; /* NULL: default */
         const char *nvml_library; /* NULL: default */
+        gid_t group;              /* SOCKET_FILE_OWN_GROUP: default */
         uint64_t n_device_bytes;  /* 0: the device's size */
         uint64_t n_pinned_bytes;  /* 0: default */
         enum pinned_backing pinned_backing;

@@ -27,6 +27,8 @@ static void complete(struct options *options, const struct config *config)
 {
         if (!options->socket_path && !secure_getenv("GPUMEM_SOCKET"))
                 options->socket_path = config->socket_path;
+        if (options->group == SOCKET_FILE_OWN_GROUP)
+                options->group = config->group;
         if (!options->cuda_library && !secure_getenv("GPUMEM_CUDA_LIBRARY"))
                 options->cuda_library = config->cuda_library;
         if (!options->nvml_library && !secure_getenv("GPUMEM_NVML_LIBRARY"))
@@ -89,6 +91,8 @@ static void say_what_cannot_change(const struct start *start, const struct confi
 {
         if (differ(start->config.socket_path, config->socket_path))
                 say_unchanged(start, "socket");
+        if (start->config.group != config->group)
+                say_unchanged(start, "group");
         if (differ(start->config.cuda_library, config->cuda_library))
                 say_unchanged(start, "cuda_library");
         if (differ(start->config.nvml_library, config->nvml_library))

@@ -1,6 +1,7 @@
 #include "driver/cuda.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,14 @@ static void keep_failure(const struct cuda *cuda, const char *call, CUresult res
         log_debug("%s", last_failure);
 }
 
+/* What a driver says whose device has gone, or has been taken from it. */
+static bool is_loss(CUresult result)
+{
+        return result == CUDA_ERROR_NO_DEVICE || result == CUDA_ERROR_DEVICE_UNAVAILABLE ||
+               result == CUDA_ERROR_ECC_UNCORRECTABLE ||
+               result == CUDA_ERROR_NVLINK_UNCORRECTABLE || result == CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
 int cuda_failed(const struct cuda *cuda, const char *call, CUresult result)
 {
         keep_failure(cuda, call, result);
@@ -110,6 +119,8 @@ int cuda_failed(const struct cuda *cuda, const char *call, CUresult result)
                 return -EBUSY;
         if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE)
                 return -EINVAL;
+        if (is_loss(result))
+                return -ENODEV;
         return -EIO;
 }
 

@@ -32,7 +32,7 @@ int cuda_load(const char *library, struct cuda *ret_cuda, char ret_reason[static
 const char *cuda_library_name(const char *library);
 
 /* What a driver call's result is to the rest of the project: 0, GPUMEM_E_DEVICE_FULL,
- * GPUMEM_E_NO_CONTEXT, GPUMEM_E_UNSUPPORTED, or a negative errno. A failure is kept for
+ * GPUMEM_E_NO_CONTEXT, GPUMEM_E_UNSUPPORTED, or a negative errno: -ENODEV where the device is lost. A failure is kept for
  * cuda_failure() with the call's name. */
 int cuda_failed(const struct cuda *cuda, const char *call, CUresult result);
 

@@ -40,18 +40,52 @@ int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes)
         return 0;
 }
 
-static int create_at(const struct cuda *cuda, CUmemLocation location, uint64_t n_bytes,
-                     uint64_t *ret_handle, int *ret_fd)
+static int allocate_at(const struct cuda *cuda, CUmemLocation location, uint64_t n_bytes,
+                       uint64_t *ret_handle)
 {
         CUmemAllocationProp properties = properties_at(location);
         CUmemGenericAllocationHandle handle;
-        int fd, r;
+        int r;
 
         r = CUDA_CALL(cuda, cuMemCreate, &handle, n_bytes, &properties, 0);
         if (r)
                 return r;
+        *ret_handle = handle;
+        return 0;
+}
+
+int vmm_allocate(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle)
+{
+        return allocate_at(cuda, device_at(ordinal), n_bytes, ret_handle);
+}
+
+int vmm_allocate_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle)
+{
+        return allocate_at(cuda, node_at(node), n_bytes, ret_handle);
+}
+
+int vmm_export(const struct cuda *cuda, uint64_t handle, int *ret_fd)
+{
+        int fd, r;
+
         r = CUDA_CALL(cuda, cuMemExportToShareableHandle, &fd, handle,
                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        if (r)
+                return r;
+        *ret_fd = fd;
+        return 0;
+}
+
+static int create_at(const struct cuda *cuda, CUmemLocation location, uint64_t n_bytes,
+                     uint64_t *ret_handle, int *ret_fd)
+{
+        uint64_t handle;
+        int fd, r;
+
+        r = allocate_at(cuda, location, n_bytes, &handle);
+        if (r)
+                return r;
+        r = vmm_export(cuda, handle, &fd);
         if (r) {
                 (void)vmm_release(cuda, handle);
                 return r;

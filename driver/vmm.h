@@ -12,6 +12,12 @@
 /* What block sizes and mappings are multiples of. */
 int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes);
 
+/* Makes a block: of a device's memory, of a NUMA node's; GPUMEM_E_DEVICE_FULL when there is no room. And
+ * exports it. */
+int vmm_allocate(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle);
+int vmm_allocate_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle);
+int vmm_export(const struct cuda *cuda, uint64_t handle, int *ret_fd);
+
 /* Makes a block and exports it. The memory lives as long as its handle, its fd or a mapping does,
  * in any process. GPUMEM_E_DEVICE_FULL when the device has no room. */
 int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,

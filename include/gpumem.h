@@ -366,6 +366,10 @@ enum gpumem_event_kind {
          * connects anew. */
         GPUMEM_EVENT_DAEMON_LOST = 4,
         GPUMEM_EVENT_DAEMON_BACK = 5,
+        /* The driver, or NVML, says to the daemon that the device of this pool is lost: nothing is served
+         * there until it is back, and what was there is not served again. memory, place. */
+        GPUMEM_EVENT_DEVICE_LOST = 6,
+        GPUMEM_EVENT_DEVICE_BACK = 7,
 };
 
 /* Fields that an event has no use for are 0. */
@@ -411,7 +415,7 @@ GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_by
 
 enum gpumem_scope {
         GPUMEM_SCOPE_TENANT = 1, /* blocks cached for the caller's tenant */
-        GPUMEM_SCOPE_NODE = 2,   /* every tenant's: for root and the daemon's own user */
+        GPUMEM_SCOPE_NODE = 2,   /* every tenant's: for root, or over the admin socket */
 };
 
 /* Gives every cached block in the scope back to the driver; returns when that has happened.

@@ -63,3 +63,8 @@ int address_to_connect(const char *named, struct sockaddr_un *ret_address)
                 return 0;
         return put("", SYSTEM_SOCKET, ret_address);
 }
+
+int address_of_admin(const struct sockaddr_un *client, struct sockaddr_un *ret_admin)
+{
+        return put(client->sun_path, ADDRESS_ADMIN_SUFFIX, ret_admin);
+}

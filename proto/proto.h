@@ -38,7 +38,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 /* Features: a bit of HELLO that WELCOME says too is in force. */
 #define PROTO_FEATURE_REFUSED UINT64_C(1) /* a LEASE is answered by REFUSED, not by ERROR */
 #define PROTO_FEATURE_LEGACY  UINT64_C(2) /* pools may be PROTO_POOL_LEGACY */
-#define PROTO_FEATURES        UINT64_C(3)
+#define PROTO_FEATURE_LOSS    UINT64_C(4) /* NOTICE tells of devices that are lost, and back */
+#define PROTO_FEATURES        UINT64_C(7)
 
 /* Why a LEASE was refused. */
 enum proto_refused {
@@ -75,6 +76,8 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 #define PROTO_NOTICE_SHUTTING_DOWN 1
 #define PROTO_NOTICE_UNMAP         2
 #define PROTO_NOTICE_MARK          3
+#define PROTO_NOTICE_LOST          4
+#define PROTO_NOTICE_BACK          5
 
 /* Whose a limit is. */
 #define PROTO_LIMIT_OF_CLIENT 1
@@ -167,6 +170,11 @@ static_assert(sizeof(struct pool_row) == 120, "wire sizes are frozen");
 #define PROTO_DEVICE_NEEDS_RESET  3
 #define PROTO_DEVICE_NEEDS_REBOOT 4
 #define PROTO_DEVICE_LOST         5
+
+/* And its driver's. */
+#define PROTO_DRIVER_ANSWERS 0
+#define PROTO_DRIVER_STALLED 1
+#define PROTO_DRIVER_LOST    2
 
 /* A row of STATS_REPLY. */
 struct stats_row {

@@ -1,5 +1,6 @@
 /* peers: gpumemd beside others that serve GPU memory, all as child processes, in one run. */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@
 
 /* For all of it, if nothing else is said. */
 #define SECONDS_MAX 250
+
+/* PyTorch's C++ may take. */
+#define SECONDS_COMPILE 120
 
 #define N_TURNS 15
 
@@ -152,13 +156,13 @@ static const struct {
         const char *name;
         int (*compare)(struct comparing *comparing);
 } comparisons[] = {
-        {"clients", compare_clients}, {"blocks", compare_blocks}, {"hot", compare_hot},
-        {"threads", compare_threads}, {"traces", compare_traces}, {"fleets", compare_fleets},
-        {"pinned", compare_pinned},   {"starts", compare_starts}, {"drop", compare_drop},
-        {"killed", compare_killed},   {"first", compare_first},
+        {"clients", compare_clients}, {"blocks", compare_blocks}, {"first", compare_first},
+        {"hot", compare_hot},         {"starts", compare_starts}, {"threads", compare_threads},
+        {"killed", compare_killed},   {"traces", compare_traces}, {"fleets", compare_fleets},
+        {"pinned", compare_pinned},   {"drop", compare_drop},
 };
 
-#define N_WITHOUT_TORCH 2
+#define N_WITHOUT_TORCH 3
 
 struct chosen {
         unsigned which[ARRAY_SIZE(comparisons)];
@@ -219,18 +223,33 @@ static int compare_one(struct comparing *comparing, unsigned i)
         return r ? r : rows_print_table(&found, stderr);
 }
 
+static bool needs_torch(const struct chosen *chosen)
+{
+        bool needs = false;
+
+        for (unsigned i = 0; i < chosen->n; i++)
+                needs = needs || chosen->which[i] >= N_WITHOUT_TORCH;
+        return needs;
+}
+
+/* If it is not there, those who ask for it hear why. */
+static void await_torch(struct rival *torch)
+{
+        if (torch->pid)
+                (void)rival_hear_ready(torch, SECONDS_COMPILE);
+        rival_end(torch);
+}
+
 static int compare_all(struct comparing *comparing, const struct chosen *chosen)
 {
         struct rival torch = RIVAL_NULL;
-        int r = 0, r_torch = rival_spawn(RIVAL_TORCH, &comparing->setup, &torch);
+        int r = 0;
 
+        if (needs_torch(chosen))
+                (void)rival_spawn(RIVAL_TORCH, &comparing->setup, &torch);
         for (unsigned i = 0; i < chosen->n && !r; i++) {
-                if (chosen->which[i] >= N_WITHOUT_TORCH && torch.pid) {
-                        /* If it is not there, those who ask for it hear why. */
-                        if (!r_torch)
-                                (void)rival_hear_ready(&torch, 120);
-                        rival_end(&torch);
-                }
+                if (chosen->which[i] >= N_WITHOUT_TORCH)
+                        await_torch(&torch);
                 r = compare_one(comparing, chosen->which[i]);
         }
         rival_end(&torch);

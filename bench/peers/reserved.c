@@ -1,18 +1,28 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "bench/commands.h"
 #include "bench/peers/blocks.h"
 #include "client/rows.h"
+#include "proto/address.h"
 
-/* A link of its own, which stays: to connect is not for nothing. */
+/* A link of its own, which stays: to connect is not for nothing. Over the admin socket, since everybody's
+ * peaks are reset. */
 static int get_link(struct player *player)
 {
+        struct options options = {.socket_path = NULL};
+        struct sockaddr_un client, admin;
         struct bare bare;
         int r;
 
         if (player->bare)
                 return 0;
-        r = blocks_link(player, &bare);
+        r = address_to_connect(player->socket_path, &client);
+        if (!r)
+                r = address_of_admin(&client, &admin);
+        options.socket_path = admin.sun_path;
+        if (!r)
+                r = bare_init(&options, &bare);
         if (r)
                 return r;
         player->bare = malloc(sizeof(bare));

@@ -4,8 +4,8 @@
     torch_cpp.py FOLDER    (where the program is put)
     torch_cpp.py --compile FOLDER
 
-Says "none REASON" where that cannot be done: see rival.h. What was compiled before into the folder that
-GPUMEM_TORCH_RIVAL names is not compiled again.
+Says "none REASON" where that cannot be done: see rival.h. Where GPUMEM_TORCH_RIVAL names a folder, what was
+compiled into it before is taken, and nothing is compiled.
 """
 
 import importlib.util
@@ -101,8 +101,12 @@ def main():
     if sys.argv[1] == '--compile':
         compiled(sys.argv[2])
         return
-    before = pathlib.Path(os.environ.get('GPUMEM_TORCH_RIVAL', '/'), PROGRAM)
-    target = before if os.access(before, os.X_OK) else compiled(sys.argv[1])
+    if folder := os.environ.get('GPUMEM_TORCH_RIVAL'):
+        target = pathlib.Path(folder, PROGRAM)
+        if not target.exists():
+            give_up('it could not be compiled, or not in time')
+    else:
+        target = compiled(sys.argv[1])
     os.execv(target, [str(target)])
 
 

@@ -22,17 +22,27 @@ struct backing {
          * -ECANCELED if the block was abandoned in time. */
         int (*create)(struct backing *backing, struct backing_block *block,
                       char ret_failure[static BACKING_FAILURE_MAX]);
-        /* Lets go of both. What a client still maps stays until it does not. */
-        void (*release)(struct backing *backing, struct backing_block *block);
+        /* Lets go of both. What a client still maps stays until it does not. A failure is the driver's, with
+         * the job's failure text: the block keeps the handle, and this may be called again. */
+        int (*release)(struct backing *backing, struct backing_block *block);
+        /* NULL, or: makes a call that a driver which works carries out. 0, GPUMEM_E_DEVICE_FULL or a
+         * fault; a lost device is -ENODEV here, and in `create`. */
+        int (*try)(struct backing *backing);
         struct backing *(*free)(struct backing *backing);
         /* NULL, or: a create that runs, and every later one, gives up soon. Any thread. */
         void (*cancel)(struct backing *backing);
         /* NULL, or: are all of the block's bytes still there, whatever its holder did to the fd? Makes
          * no driver call and does not block. Any thread. */
         enum backing_wholeness (*look)(const struct backing_block *block);
+        /* A job takes so long at most, if the driver answers; 0: there is none, or no such time. */
+        uint64_t call_ns;
+        uint64_t call_ns_per_gib; /* and so much more */
 };
 
-enum job_kind { JOB_CREATE, JOB_RELEASE };
+/* More than any driver call that ends has been seen to take, other processes' long ones before it. */
+#define BACKING_CALL_NS (UINT64_C(5) * 1000000000)
+
+enum job_kind { JOB_CREATE, JOB_RELEASE, JOB_TRY };
 
 /* Work for a pool's worker. Embedded in what it is about, so that letting go never needs memory. */
 struct job {
@@ -46,7 +56,8 @@ struct job {
 
 TAILQ_HEAD(job_queue, job);
 
-/* A block's substance. Owned by the server from before its creation until after its release. */
+/* A block's substance. One that could not be made may have a handle all the same, which the driver would
+ * not take back yet: it is to be released. Owned by the server from before its creation until after its release. */
 struct backing_block {
         LIST_ENTRY(backing_block) link; /* the submitter's */
         atomic_bool abandoned;          /* nobody wants it any more: making it may be given up */

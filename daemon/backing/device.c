@@ -1,13 +1,12 @@
 /* Blocks of device memory: one driver allocation each, exported as a fd. No CUDA context. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
-#include "base/log.h"
-#include "daemon/backing/backing.h"
+#include "base/size.h"
+#include "daemon/backing/handle.h"
 #include "driver/vmm.h"
+
+#define TRY_BYTES (2 * MIB)
 
 struct device_backing {
         struct backing backing;
@@ -21,20 +20,31 @@ static int device_create(struct backing *backing, struct backing_block *block,
         struct device_backing *self = CONTAINER_OF(backing, struct device_backing, backing);
         int r;
 
-        r = vmm_create(self->cuda, self->ordinal, block->n_bytes, &block->handle, &block->fd);
-        if (r)
-                (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "%s", cuda_failure());
+        r = vmm_allocate(self->cuda, self->ordinal, block->n_bytes, &block->handle);
+        if (!r)
+                r = vmm_export(self->cuda, block->handle, &block->fd);
+        if (r) {
+                handle_say_failure(ret_failure);
+                (void)handle_release(self->cuda, block, vmm_release);
+        }
         return r;
 }
 
-static void device_release(struct backing *backing, struct backing_block *block)
+static int device_release(struct backing *backing, struct backing_block *block)
 {
         struct device_backing *self = CONTAINER_OF(backing, struct device_backing, backing);
 
-        closep(&block->fd);
-        if (vmm_release(self->cuda, block->handle))
-                log_error("device %d: %s", self->ordinal, cuda_failure());
-        block->handle = 0;
+        return handle_release(self->cuda, block, vmm_release);
+}
+
+static int device_try(struct backing *backing)
+{
+        struct device_backing *self = CONTAINER_OF(backing, struct device_backing, backing);
+        uint64_t handle;
+        int r;
+
+        r = vmm_allocate(self->cuda, self->ordinal, TRY_BYTES, &handle);
+        return r ? r : vmm_release(self->cuda, handle);
 }
 
 static struct backing *device_free(struct backing *backing)
@@ -49,8 +59,11 @@ int backing_device_new(const struct cuda *cuda, int ordinal, struct backing **re
 
         if (!self)
                 return -ENOMEM;
-        self->backing = (struct backing){
-                .create = device_create, .release = device_release, .free = device_free};
+        self->backing = (struct backing){.create = device_create,
+                                         .release = device_release,
+                                         .try = device_try,
+                                         .free = device_free,
+                                         .call_ns = BACKING_CALL_NS};
         self->cuda = cuda;
         self->ordinal = ordinal;
         *ret_backing = &self->backing;

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
-#include "base/log.h"
 #include "base/memfd.h"
-#include "daemon/backing/backing.h"
+#include "base/size.h"
+#include "daemon/backing/handle.h"
 #include "driver/context.h"
 #include "driver/legacy.h"
+
+#define TRY_BYTES (2 * MIB)
 
 struct legacy_backing {
         struct backing backing;
@@ -46,19 +47,29 @@ static int legacy_backing_create(struct backing *backing, struct backing_block *
         r = memfd_new_constant("gpumem-handle", handle.bytes, sizeof(handle.bytes), &block->fd);
         if (r) {
                 (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "no memfd: %s", strerror(-r));
-                (void)legacy_free(self->cuda, block->handle);
+                (void)handle_release(self->cuda, block, legacy_free);
         }
         return r;
 }
 
-static void legacy_backing_release(struct backing *backing, struct backing_block *block)
+static int legacy_backing_release(struct backing *backing, struct backing_block *block)
 {
         struct legacy_backing *self = CONTAINER_OF(backing, struct legacy_backing, backing);
 
-        closep(&block->fd);
-        if (legacy_free(self->cuda, block->handle))
-                log_error("device %d: %s", self->ordinal, cuda_failure());
-        block->handle = 0;
+        return handle_release(self->cuda, block, legacy_free);
+}
+
+static int legacy_backing_try(struct backing *backing)
+{
+        struct legacy_backing *self = CONTAINER_OF(backing, struct legacy_backing, backing);
+        struct legacy_handle handle;
+        uint64_t address;
+        int r;
+
+        r = make_context(self);
+        if (!r)
+                r = legacy_create(self->cuda, TRY_BYTES, &address, &handle);
+        return r ? r : legacy_free(self->cuda, address);
 }
 
 static struct backing *legacy_backing_free(struct backing *backing)
@@ -75,7 +86,9 @@ int backing_device_legacy_new(const struct cuda *cuda, int ordinal, struct backi
                 return -ENOMEM;
         self->backing = (struct backing){.create = legacy_backing_create,
                                          .release = legacy_backing_release,
-                                         .free = legacy_backing_free};
+                                         .try = legacy_backing_try,
+                                         .free = legacy_backing_free,
+                                         .call_ns = BACKING_CALL_NS};
         self->cuda = cuda;
         self->ordinal = ordinal;
         *ret_backing = &self->backing;

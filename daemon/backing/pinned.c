@@ -128,10 +128,11 @@ static int pinned_create(struct backing *backing, struct backing_block *block,
         return r;
 }
 
-static void pinned_release(struct backing *backing, struct backing_block *block)
+static int pinned_release(struct backing *backing, struct backing_block *block)
 {
         (void)backing;
         closep(&block->fd);
+        return 0;
 }
 
 static struct backing *pinned_free(struct backing *backing)

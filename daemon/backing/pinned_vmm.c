@@ -5,11 +5,15 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
-#include "base/log.h"
-#include "daemon/backing/backing.h"
+#include "base/size.h"
+#include "daemon/backing/handle.h"
 #include "daemon/backing/headroom.h"
 #include "driver/vmm.h"
+
+#define TRY_BYTES (2 * MIB)
+
+/* Three times what pinning takes where pages are scattered. */
+#define PIN_NS_PER_GIB (UINT64_C(1000) * 1000 * 1000)
 
 struct pinned_vmm_backing {
         struct backing backing;
@@ -28,20 +32,31 @@ static int pinned_vmm_create(struct backing *backing, struct backing_block *bloc
                 (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "the node has no memory left");
                 return r;
         }
-        r = vmm_create_host(self->cuda, self->node, block->n_bytes, &block->handle, &block->fd);
-        if (r)
-                (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "%s", cuda_failure());
+        r = vmm_allocate_host(self->cuda, self->node, block->n_bytes, &block->handle);
+        if (!r)
+                r = vmm_export(self->cuda, block->handle, &block->fd);
+        if (r) {
+                handle_say_failure(ret_failure);
+                (void)handle_release(self->cuda, block, vmm_release);
+        }
         return r;
 }
 
-static void pinned_vmm_release(struct backing *backing, struct backing_block *block)
+static int pinned_vmm_release(struct backing *backing, struct backing_block *block)
 {
         struct pinned_vmm_backing *self = CONTAINER_OF(backing, struct pinned_vmm_backing, backing);
 
-        closep(&block->fd);
-        if (vmm_release(self->cuda, block->handle))
-                log_error("pinned memory of node %d: %s", self->node, cuda_failure());
-        block->handle = 0;
+        return handle_release(self->cuda, block, vmm_release);
+}
+
+static int pinned_vmm_try(struct backing *backing)
+{
+        struct pinned_vmm_backing *self = CONTAINER_OF(backing, struct pinned_vmm_backing, backing);
+        uint64_t handle;
+        int r;
+
+        r = vmm_allocate_host(self->cuda, self->node, TRY_BYTES, &handle);
+        return r ? r : vmm_release(self->cuda, handle);
 }
 
 static struct backing *pinned_vmm_free(struct backing *backing)
@@ -59,7 +74,10 @@ int backing_pinned_vmm_new(const struct cuda *cuda, int node, struct backing **r
         self->backing = (struct backing){
                 .create = pinned_vmm_create,
                 .release = pinned_vmm_release,
+                .try = pinned_vmm_try,
                 .free = pinned_vmm_free,
+                .call_ns = BACKING_CALL_NS,
+                .call_ns_per_gib = PIN_NS_PER_GIB,
         };
         self->cuda = cuda;
         self->node = node;

@@ -4,8 +4,14 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/err.h"
+#include "base/log.h"
+#include "base/size.h"
+
+#define NS_PER_S    UINT64_C(1000000000)
+#define END_STEP_NS 50000000
 
 struct worker {
         struct backing *backing;
@@ -17,7 +23,26 @@ struct worker {
         struct job_queue waiting;
         struct job_queue done;
         bool ending;
+        _Atomic uint64_t end_ns; /* when the job that runs ought to be done; 0: none runs */
 };
+
+static uint64_t in_ns(const struct timespec *time)
+{
+        return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+}
+
+static void set_end(struct worker *worker, const struct job *job)
+{
+        const struct backing *backing = worker->backing;
+        uint64_t n_bytes = job->block ? job->block->n_bytes : 0;
+        struct timespec now;
+
+        if (!backing->call_ns)
+                return;
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        atomic_store(&worker->end_ns, in_ns(&now) + backing->call_ns +
+                                              n_bytes / MIB * backing->call_ns_per_gib / 1024);
+}
 
 static void carry_out(struct worker *worker, struct job *job)
 {
@@ -26,7 +51,10 @@ static void carry_out(struct worker *worker, struct job *job)
                 job->result = worker->backing->create(worker->backing, job->block, job->failure);
                 break;
         case JOB_RELEASE:
-                worker->backing->release(worker->backing, job->block);
+                job->result = worker->backing->release(worker->backing, job->block);
+                break;
+        case JOB_TRY:
+                job->result = worker->backing->try ? worker->backing->try(worker->backing) : 0;
                 break;
         }
 }
@@ -51,7 +79,9 @@ static void *run(void *argument)
         struct job *job;
 
         while ((job = next_job(worker))) {
+                set_end(worker, job);
                 carry_out(worker, job);
+                atomic_store(&worker->end_ns, 0);
                 pthread_mutex_lock(&worker->lock);
                 TAILQ_INSERT_TAIL(&worker->done, job, link);
                 pthread_mutex_unlock(&worker->lock);
@@ -98,6 +128,26 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
         return 0;
 }
 
+/* False: it hangs in the driver. */
+static bool await_end(struct worker *worker)
+{
+        struct timespec until;
+        int r;
+
+        do {
+                (void)clock_gettime(CLOCK_MONOTONIC, &until);
+                if (worker_is_late(worker, in_ns(&until)))
+                        return false;
+                until.tv_nsec += END_STEP_NS;
+                if (until.tv_nsec >= (long)NS_PER_S) {
+                        until.tv_nsec -= (long)NS_PER_S;
+                        until.tv_sec++;
+                }
+                r = pthread_clockjoin_np(worker->thread, NULL, CLOCK_MONOTONIC, &until);
+        } while (r == ETIMEDOUT);
+        return true;
+}
+
 struct worker *worker_free(struct worker *worker)
 {
         if (!worker)
@@ -106,7 +156,11 @@ struct worker *worker_free(struct worker *worker)
         worker->ending = true;
         pthread_cond_signal(&worker->work_came);
         pthread_mutex_unlock(&worker->lock);
-        pthread_join(worker->thread, NULL);
+        if (!await_end(worker)) {
+                pthread_detach(worker->thread);
+                log_warning("the driver does not answer; it is left to the end of this process");
+                return NULL;
+        }
         worker->backing->free(worker->backing);
         pthread_cond_destroy(&worker->work_came);
         pthread_mutex_destroy(&worker->lock);
@@ -138,6 +192,18 @@ void worker_cancel(struct worker *worker)
 {
         if (worker->backing->cancel)
                 worker->backing->cancel(worker->backing);
+}
+
+bool worker_is_late(const struct worker *worker, uint64_t now_ns)
+{
+        uint64_t end_ns = atomic_load(&worker->end_ns);
+
+        return end_ns && now_ns >= end_ns;
+}
+
+bool worker_needs_driver(const struct worker *worker)
+{
+        return worker->backing->try != NULL;
 }
 
 enum backing_wholeness worker_look(const struct worker *worker, const struct backing_block *block)

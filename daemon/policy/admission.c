@@ -7,6 +7,7 @@
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/line.h"
+#include "daemon/policy/outage.h"
 #include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
 #include "daemon/policy/pool.h"
@@ -219,14 +220,28 @@ static bool is_within_limits(struct turn *turn, struct request *request)
         return false;
 }
 
+/* The driver makes nothing now. */
+static void wait_for_driver(const struct turn *turn, struct request *request)
+{
+        request->covered = false;
+        if (request->deadline_ns <= turn->now_ns)
+                request_refuse(request, outage_outcome(turn->pool));
+}
+
 static void serve_one(struct turn *turn, struct request *request)
 {
+        if (turn->pool->standing == STANDING_LOST) {
+                request_refuse(request, outage_outcome(turn->pool));
+                return;
+        }
         if (!is_within_limits(turn, request) || serve_from_what_there_is(turn, request))
                 return;
         if (request->only_known)
                 request_refuse(request, GPUMEM_E_REFUSED);
         else if (request->n_bytes > turn->pool->settings.max_bytes)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
+        else if (turn->pool->standing != STANDING_SERVES)
+                wait_for_driver(turn, request);
         else
                 serve_fresh(turn, request);
 }
@@ -259,6 +274,8 @@ static void walk(struct pool *pool, uint64_t now_ns)
         while ((request = line_next(&turn.walk))) {
                 if (request->state == REQUEST_WAITING)
                         serve_with_looks(&turn, request);
+                else if (pool->standing != STANDING_SERVES)
+                        wait_for_driver(&turn, request);
         }
         passing_end(&turn.passing);
 }
@@ -362,7 +379,8 @@ static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
         if (hold_end_ns > holding->pool->policy->now_ns && hold_end_ns < *earliest_ns)
                 *earliest_ns = hold_end_ns;
         TAILQ_FOREACH (request, &holding->waiting, line_link) {
-                if (request->state != REQUEST_WAITING || request->covered)
+                if (holding->pool->standing == STANDING_SERVES &&
+                    (request->state != REQUEST_WAITING || request->covered))
                         continue;
                 any = true;
                 if (request->deadline_ns < *earliest_ns)

@@ -78,7 +78,10 @@ void block_count(const struct block *block, struct totals *totals)
                 break;
         case BLOCK_RELEASING:
                 totals->lingering += n_bytes;
-                *(is_mapped ? &totals->mapped_lingering : &totals->incoming) += n_bytes;
+                if (is_mapped)
+                        totals->mapped_lingering += n_bytes;
+                else if (!block->stuck)
+                        totals->incoming += n_bytes;
                 totals->overdue += is_mapped && block->is_overdue ? n_bytes : 0;
                 break;
         case BLOCK_LINGERING:
@@ -330,6 +333,16 @@ void block_let_go(struct block *block)
         order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);
         TAILQ_FOREACH (lease, &block->leases, block_link)
                 lease_call_in(lease);
+}
+
+void block_set_stuck(struct block *block)
+{
+        struct totals before = {0};
+
+        assert(block->state == BLOCK_RELEASING && !order_is_queued(&block->order));
+        block_count(block, &before);
+        block->stuck = true;
+        recount(block, &before);
 }
 
 static void come_back(struct block *block)

@@ -65,6 +65,7 @@ struct block {
         TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
         bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
         bool spoiled;   /* never to be cached */
+        bool stuck;     /* let go, and the driver would not take it */
 };
 
 /* A block in CREATING, charged to the request's client, with its order given. -ENOMEM. */
@@ -93,6 +94,9 @@ void block_give_up(struct block *block);
 
 /* Its bytes go back to the driver; from LEASED, STOCKING (once made) or CACHED. */
 void block_let_go(struct block *block);
+
+/* The worker could not let go of it, and tries again: its bytes are no longer as good as back. */
+void block_set_stuck(struct block *block);
 
 /* The worker has let go of it. Frees it if nobody maps it. */
 void block_released(struct block *block);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/policy/limit_table.h"
+#include "daemon/policy/standing.h"
 
 #define POLICY_ALL_POOLS UINT32_MAX
 
@@ -171,7 +172,7 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
  * it; when that lease ends the next one is, and when the last one ends it is let go.
  * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_LIMIT for a client that
  * could not be charged now for the block and all else that it has attached, though it is not yet;
- * GPUMEM_E_TOO_MANY, also when the block has too many leases; -ENOMEM. */
+ * GPUMEM_E_DRIVER where the device is lost; GPUMEM_E_TOO_MANY, also when the block has too many leases; -ENOMEM. */
 int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
                   struct lease **ret_lease, uint64_t *ret_n_bytes);
 
@@ -186,6 +187,16 @@ void policy_created(struct policy *policy, struct block *block, int result, void
 
 /* ORDER_RELEASE is carried out. `block` is gone, unless a client still maps it. */
 void policy_released(struct policy *policy, struct block *block, uint64_t now_ns);
+
+/* It could not be carried out, and will be tried again: nobody counts on these bytes until then. */
+void policy_not_released(struct policy *policy, struct block *block, uint64_t now_ns);
+
+/* How the pool's driver stands from now on. Stalled: no order to make a block is given; a request that
+ * needs one waits until its deadline and is refused with GPUMEM_E_STALLED, also one whose block is being
+ * made. Lost: every request is refused with -ENODEV, and no block that there was is served again, also
+ * later. GPUMEM_E_NO_POOL. */
+int policy_set_standing(struct policy *policy, uint32_t pool, enum standing_state standing,
+                        uint64_t now_ns);
 
 /* The driver may have got memory back that nobody told of: requests that it had none for are tried
  * once more. */

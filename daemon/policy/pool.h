@@ -17,6 +17,7 @@ struct pool {
         uint32_t id;
         struct policy_pool settings;
         bool closing; /* what nobody leases is let go */
+        enum standing_state standing;
 
         struct totals totals;
         uint64_t charged;

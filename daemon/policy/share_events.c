@@ -5,6 +5,7 @@
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/pool.h"
 #include "daemon/policy/share.h"
 #include "gpumem.h"
 
@@ -44,6 +45,8 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
         if (!share || !share_is_for(share, client))
                 return GPUMEM_E_NO_TOKEN;
         block = share->block;
+        if (block_its_pool(block)->standing == STANDING_LOST)
+                return GPUMEM_E_DRIVER;
         if (attached_bars(client, block))
                 return GPUMEM_E_LIMIT;
         if (block->n_leases >= LEASES_PER_BLOCK_MAX)

@@ -10,6 +10,7 @@
 #include "daemon/backing/watch.h"
 #include "daemon/backing/worker.h"
 #include "daemon/policy/policy.h"
+#include "daemon/policy/standing.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -31,6 +32,13 @@ struct server_pool {
         uint64_t min_bytes; /* see settings_pool_min */
         unsigned n_jobs;    /* submitted and not yet taken back */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
+        struct {
+                struct standing standing;
+                struct job_queue unreleased; /* which the driver would not take back yet */
+                struct job trial;            /* see backing.h */
+                bool is_tried;               /* by that, now */
+                bool said_unreleased;        /* since one was last released */
+        } driver;
         struct {
                 struct watch *watch; /* NULL in pinned pools */
                 struct nvml_report report;
@@ -54,6 +62,8 @@ struct server {
         uv_async_t worker_wake;
         uv_async_t device_wake;
         uv_timer_t device_patience;
+        uv_timer_t driver_look; /* see standings.h */
+        unsigned n_driver_looks;
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sigterm;
@@ -96,6 +106,9 @@ int server_open_turns(struct server *server);
 
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);
+
+/* Work for a pool's worker; it comes back to server_take_done. */
+void server_submit(struct server *server, uint32_t pool, struct job *job);
 
 /* Tells the policy what became of a block that was to be made. */
 void server_created(struct server *server, struct backing_block *backing);

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "daemon/backing/text.h"
 #include "daemon/server/session.h"
+#include "daemon/server/standings.h"
 #include "gpumem.h"
 
 /* For so long a refusal waits for NVML. */
@@ -59,7 +60,8 @@ static void say_health(const struct server_pool *pool, enum nvml_health before)
 }
 
 /* An error lasts until NVML says otherwise: one that answers no more says nothing. */
-static void take_report(struct server_pool *pool, const struct nvml_report *report)
+static void take_report(struct server *server, struct server_pool *pool,
+                        const struct nvml_report *report)
 {
         enum nvml_health before = pool->device.report.health;
 
@@ -67,6 +69,7 @@ static void take_report(struct server_pool *pool, const struct nvml_report *repo
         if (report->health == NVML_HEALTH_UNKNOWN && nvml_health_is_error(before))
                 pool->device.report.health = before;
         say_health(pool, before);
+        standings_see_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
         if (report->mig == 1 && !pool->device.said_mig) {
                 pool->device.said_mig = true;
                 log_warning("pool %" PRIu32 ": %s is cut into instances (MIG); figures of NVML are "
@@ -86,7 +89,7 @@ static void on_report(uv_async_t *async)
                 if (!pool->device.watch)
                         continue;
                 watch_read(pool->device.watch, &report);
-                take_report(pool, &report.nvml);
+                take_report(server, pool, &report.nvml);
                 if (report.n_answered < pool->device.n_asked)
                         continue;
                 pool->device.is_late = false;

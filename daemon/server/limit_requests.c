@@ -257,9 +257,9 @@ void limits_take_set(struct session *session, const struct frame *frame)
         const char *fault = find_fault(session->server, set, text);
         int r;
 
-        if (!session_sees_all(session)) {
+        if (!session_may_rule(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "only root and the daemon's own user may set limits");
+                       "limits are set by root, or over the admin socket");
                 return;
         }
         if (fault) {

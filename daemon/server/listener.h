@@ -1,13 +1,15 @@
-/* The socket that clients connect to, and its file. One daemon a path: a lock file beside it says
- * whether a socket that is there is alive or left behind. */
+/* The sockets that the daemon listens on, one for clients and one for administrators, and their files.
+ * One daemon a path. On the loop. */
 #pragma once
 
 #include "daemon/server/core.h"
 
 struct listener;
 
-/* `named` as in proto/address.h. Failures are logged. */
-int listener_new(struct server *server, const char *named, struct listener **ret_listener);
+/* `named` as in proto/address.h; `group`, or SOCKET_FILE_OWN_GROUP, may connect as clients. Failures are
+ * logged. */
+int listener_new(struct server *server, const char *named, gid_t group,
+                 struct listener **ret_listener);
 
-/* Stops accepting and removes the file; the memory goes with the handle's close callback. */
+/* Takes the files away and ends with the loop's next turn. NULL is legal; returns NULL. */
 struct listener *listener_close(struct listener *listener);

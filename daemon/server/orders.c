@@ -9,6 +9,7 @@
 #include "daemon/server/devices.h"
 #include "daemon/server/refusal_text.h"
 #include "daemon/server/session.h"
+#include "daemon/server/standings.h"
 #include "gpumem.h"
 
 /* Between tries of a driver that had no memory. */
@@ -17,10 +18,11 @@
 /* Between looks for leases that became idle. */
 #define LOOK_MS 5
 
-static void submit(struct server *server, uint32_t pool, struct job *job)
+void server_submit(struct server *server, uint32_t pool, struct job *job)
 {
         server->pools[pool].n_jobs++;
         worker_submit(server->pools[pool].worker, job);
+        standings_watch(server);
 }
 
 static void create(struct server *server, struct block *block)
@@ -37,7 +39,7 @@ static void create(struct server *server, struct block *block)
         backing->fd = -1;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
         LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
-        submit(server, block_pool(block), &backing->job);
+        server_submit(server, block_pool(block), &backing->job);
 }
 
 static void release(struct server *server, struct block *block)
@@ -45,7 +47,7 @@ static void release(struct server *server, struct block *block)
         struct backing_block *backing = block_backing(block);
 
         backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
-        submit(server, block_pool(block), &backing->job);
+        server_submit(server, block_pool(block), &backing->job);
 }
 
 static void grant_known(const struct order *order)
@@ -255,31 +257,45 @@ static void note_full(struct server *server, uint32_t pool)
 void server_created(struct server *server, struct backing_block *backing)
 {
         struct block *block = backing->job.owner;
+        uint32_t pool = block_pool(block);
         int r = backing->job.result;
 
         LIST_REMOVE(backing, link);
         if (r == GPUMEM_E_DEVICE_FULL)
-                note_full(server, block_pool(block));
+                note_full(server, pool);
         else if (r && r != -ECANCELED)
-                log_warning("%s: no block of %" PRIu64 " bytes: %s",
-                            server->pools[block_pool(block)].row.name, backing->n_bytes,
-                            backing->job.failure);
+                log_warning("%s: no block of %" PRIu64 " bytes: %s", server->pools[pool].row.name,
+                            backing->n_bytes, backing->job.failure);
         policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
-        if (r)
+        if (r && backing->handle)
+                standings_keep(server, pool, &backing->job);
+        else if (r)
                 free(backing);
 }
 
-static void done(struct server *server, struct job *job)
+static void released(struct server *server, uint32_t pool, struct job *job)
 {
+        if (job->result && standings_keep(server, pool, job))
+                return;
+        server->pools[pool].driver.said_unreleased = job->result != 0;
+        if (job->owner)
+                policy_released(server->policy, job->owner, server_now_ns(server));
+        free(job->block);
+}
+
+static void done(struct server *server, uint32_t pool, struct job *job)
+{
+        standings_hear(server, pool, job);
         switch (job->kind) {
         case JOB_CREATE:
-                if (job->result != GPUMEM_E_DEVICE_FULL ||
-                    !devices_hold(server, block_pool(job->owner), job))
+                if (job->result != GPUMEM_E_DEVICE_FULL || !devices_hold(server, pool, job))
                         server_created(server, job->block);
                 break;
         case JOB_RELEASE:
-                policy_released(server->policy, job->owner, server_now_ns(server));
-                free(job->block);
+                released(server, pool, job);
+                break;
+        case JOB_TRY:
+                server->pools[pool].driver.is_tried = false;
                 break;
         }
 }
@@ -291,7 +307,7 @@ void server_take_done(struct server *server)
 
                 while ((job = worker_take_done(server->pools[i].worker))) {
                         server->pools[i].n_jobs--;
-                        done(server, job);
+                        done(server, i, job);
                 }
         }
         server_settle(server);

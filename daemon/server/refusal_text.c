@@ -13,6 +13,8 @@
 #include "daemon/server/limit_requests.h"
 #include "gpumem.h"
 
+#define NS_PER_S UINT64_C(1000000000)
+
 struct text {
         char *bytes;
         size_t n_bytes;
@@ -227,6 +229,30 @@ static enum proto_refused say_unknown(struct text *text)
         return PROTO_REFUSED_OTHERWISE;
 }
 
+/* Whether that is why. */
+static bool say_outage(struct text *text, const struct server *server, const struct order *order)
+{
+        const struct server_pool *pool = &server->pools[order->pool];
+        uint64_t since_ns = pool->driver.standing.since_ns, now_ns = server_now_ns(server);
+
+        if (order->outcome == GPUMEM_E_STALLED)
+                say(text,
+                    ": the driver does not answer, since %" PRIu64 " s. To do: try again later, or "
+                    "wait (wait_ms); what is cached is served",
+                    (now_ns - since_ns) / NS_PER_S);
+        else if (order->outcome == -ENODEV && devices_is_barred(pool))
+                say(text,
+                    ": the device is in error, NVML says: %s. Until it is well again no memory "
+                    "is taken there",
+                    nvml_health_text(pool->device.report.health));
+        else if (order->outcome == -ENODEV)
+                say(text, ": the device is lost, the driver says. Until it is back nothing is "
+                          "served there");
+        else
+                return false;
+        return true;
+}
+
 static enum proto_refused explain(struct server *server, const struct order *order,
                                   struct text *text)
 {
@@ -254,13 +280,8 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 say_figures(text, server, order, &figures, n_idle_bytes);
         }
         is_late = reason == PROTO_REFUSED_LINGERING && figures.late;
-        if (devices_is_barred(&server->pools[order->pool]) && order->outcome == -ENODEV) {
-                say(text,
-                    ": the device is in error, NVML says: %s. Until it is well again no memory "
-                    "is taken there",
-                    nvml_health_text(server->pools[order->pool].device.report.health));
+        if (say_outage(text, server, order))
                 return PROTO_REFUSED_OTHERWISE;
-        }
         if (is_beyond(order))
                 say(text, ", which is more than there may ever be. To do: ask for less, or have "
                           "the limit "

@@ -218,9 +218,9 @@ static void take_free_all(struct session *session, const struct frame *frame)
         enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
         int r;
 
-        if (scope == SCOPE_NODE && !session_sees_all(session)) {
+        if (scope == SCOPE_NODE && !session_may_rule(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "only root and the daemon's own user may free every tenant's blocks");
+                       "every tenant's blocks are freed by root, or over the admin socket");
                 return;
         }
         r = policy_free_all(session->server->policy, session->client, frame->serial, scope,
@@ -237,9 +237,9 @@ static void take_reset_peaks(struct session *session, const struct frame *frame)
         struct frame reply = FRAME_NULL;
         int r;
 
-        if (scope == SCOPE_NODE && !session_sees_all(session)) {
+        if (scope == SCOPE_NODE && !session_may_rule(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "only root and the daemon's own user may reset every tenant's peaks");
+                       "every tenant's peaks are reset by root, or over the admin socket");
                 return;
         }
         r = policy_reset_peaks(session->server->policy, session->client, scope,

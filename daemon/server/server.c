@@ -11,6 +11,7 @@
 #include "daemon/server/devices.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
+#include "daemon/server/standings.h"
 
 static void on_worker_wake(uv_async_t *async)
 {
@@ -50,6 +51,7 @@ static void stop(struct server *server)
         transport_give_up_slow(server);
         pools_cancel(server);
         devices_stop(server);
+        standings_stop(server);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
@@ -93,6 +95,8 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->patience);
         if (!r)
+                r = uv_timer_init(&server->loop, &server->driver_look);
+        if (!r)
                 r = server_open_turns(server);
         return r ? r : open_signals(server);
 }
@@ -135,7 +139,7 @@ static int set_up(struct server *server, const struct server_options *options)
                                   server_now_ns(server));
         }
         if (!r)
-                r = listener_new(server, options->socket_path, &server->listener);
+                r = listener_new(server, options->socket_path, options->group, &server->listener);
         return r;
 }
 
@@ -167,7 +171,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
 static bool jobs_left(const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (server->pools[i].n_jobs)
+                if (server->pools[i].n_jobs && !server->pools[i].driver.standing.hangs)
                         return true;
         }
         return false;
@@ -177,7 +181,7 @@ int server_run(struct server *server)
 {
         while (!server->stopping)
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
-        /* What was cached goes back to the driver before the daemon is gone. */
+        /* What was cached goes back to the driver before the daemon is gone, if the driver answers. */
         while (jobs_left(server))
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
         return 0;

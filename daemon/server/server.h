@@ -6,15 +6,18 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/backing/canary.h"
 #include "daemon/server/settings.h"
+#include "daemon/server/socket_file.h"
 #include "driver/cuda.h"
 
 struct server;
 
 struct server_options {
         const char *socket_path;             /* NULL: where proto/address.h says */
+        gid_t group;                         /* may connect; SOCKET_FILE_OWN_GROUP: the process's */
         const struct cuda *cuda;             /* outlives the server */
         const enum canary_outcome *canaries; /* of CANARY_DEVICES_MAX devices, by ordinal */
         const char *nvml_library;            /* NULL: devices are not watched */

@@ -219,6 +219,11 @@ bool session_sees_all(const struct session *session)
         return session->peer.uid == 0 || session->peer.uid == geteuid();
 }
 
+bool session_may_rule(const struct session *session)
+{
+        return session->peer.uid == 0 || session->way == SESSION_AS_ADMIN;
+}
+
 bool session_has_client(const struct session *session)
 {
         return session->state == SESSION_READY || session->state == SESSION_LEFT ||
@@ -254,7 +259,7 @@ static void start(struct session *session, int take_fd)
 }
 
 /* It is told, if it takes that at once. */
-static void tell_and_leave(int fd, int code, const char *text)
+void session_turn_away(int fd, int code, const char *text)
 {
         struct frame frame = FRAME_NULL;
 
@@ -266,22 +271,24 @@ static void tell_and_leave(int fd, int code, const char *text)
 
 static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
 {
-        static const char text[] = "too many connections of this process or user; close some";
+        const char *text = outcome < 0 ? "the daemon has no memory for a connection"
+                                       : "too many connections of this process or user; close some";
 
         if (server_may_complain(server))
                 log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
-                            outcome < 0 ? "the daemon has no memory" : text);
-        tell_and_leave(fd, GPUMEM_E_TOO_MANY, text);
+                            text);
+        session_turn_away(fd, GPUMEM_E_TOO_MANY, text);
 }
 
 static void turn_stranger_away(struct server *server, int fd, int r)
 {
         if (server_may_complain(server))
                 log_warning("a connection was refused: %s", peer_fault(r));
-        tell_and_leave(fd, GPUMEM_E_DENIED, peer_fault(r));
+        session_turn_away(fd, GPUMEM_E_DENIED, peer_fault(r));
 }
 
-static int session_new(struct server *server, const struct peer *peer, struct session **ret_session)
+static int session_new(struct server *server, const struct peer *peer, enum session_way way,
+                       struct session **ret_session)
 {
         struct session *session = calloc(1, sizeof(*session));
         int r;
@@ -297,6 +304,7 @@ static int session_new(struct server *server, const struct peer *peer, struct se
         }
         session->server = server;
         session->state = SESSION_HELLO;
+        session->way = way;
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
         (void)snprintf(session->program, sizeof(session->program), "?");
@@ -305,7 +313,7 @@ static int session_new(struct server *server, const struct peer *peer, struct se
         return 0;
 }
 
-void session_accept(struct server *server, int take_fd)
+void session_accept(struct server *server, int take_fd, enum session_way way)
 {
         CLEANUP(closep)
         int fd = take_fd;
@@ -318,7 +326,7 @@ void session_accept(struct server *server, int take_fd)
                 turn_stranger_away(server, fd, r);
                 return;
         }
-        r = session_new(server, &peer, &session);
+        r = session_new(server, &peer, way, &session);
         if (r) {
                 turn_away(server, &peer, fd, r);
                 peer_deinit(&peer);

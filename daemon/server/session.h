@@ -18,10 +18,14 @@ enum session_state {
         SESSION_N_STATES,
 };
 
+/* By which socket it came. */
+enum session_way { SESSION_AS_CLIENT, SESSION_AS_ADMIN, SESSION_N_WAYS };
+
 struct session {
         LIST_ENTRY(session) link;
         struct server *server;
         enum session_state state;
+        enum session_way way;
         struct transport transport;
         struct peer peer;
         struct user *user;
@@ -41,7 +45,10 @@ struct session {
 };
 
 /* Takes a connection in. Failures end the connection and are logged. */
-void session_accept(struct server *server, int take_fd);
+void session_accept(struct server *server, int take_fd, enum session_way way);
+
+/* Tells a connection that cannot be taken in why, if it takes that at once. */
+void session_turn_away(int fd, int code, const char *text);
 
 /* HELLO is agreed on: the session serves from now on. */
 void session_become_ready(struct session *session, struct client *client);
@@ -67,8 +74,11 @@ void session_drop(struct session *session);
 /* Not where the daemon serves one user, and this is another. */
 bool session_may_lease(const struct session *session);
 
-/* Root and the daemon's own user may see and do what concerns every tenant. */
+/* Root and the daemon's own user may see what concerns every tenant. */
 bool session_sees_all(const struct session *session);
+
+/* Root, and whoever may open the admin socket, may change what concerns every tenant. */
+bool session_may_rule(const struct session *session);
 
 /* It has a client in the policy, which may be charged. */
 bool session_has_client(const struct session *session);

@@ -5,6 +5,7 @@
 #include "base/memfd.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/standings.h"
 
 static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
 {
@@ -58,6 +59,7 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row)
                 .known_grants = figures.n_known_grants,
                 .notices = figures.n_notices,
         };
+        standings_fill(server, pool, row);
         devices_fill(&server->pools[pool], figures.reserved, row);
         add_clients(server, pool, row);
         return 0;

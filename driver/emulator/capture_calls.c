@@ -76,7 +76,7 @@ static CUresult status_get(const struct stream *stream, CUstreamCaptureStatus *r
         return CUDA_SUCCESS;
 }
 
-static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *ret_status)
+static CUresult find_status(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
         struct stream *stream;
         CUresult r = lookup_usable_stream(handle, &stream);
@@ -90,18 +90,29 @@ static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *ret_status)
         return r;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
-                                                  CUstreamCaptureStatus *ret_status)
+static NOINLINE CUresult get_status(const char *call, CUstream handle,
+                                    CUstreamCaptureStatus *ret_status)
 {
         struct identity identity;
-        CUresult r = emulator_enter_hot(__func__);
+        CUresult r = emulator_enter_hot(call);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!ret_status)
                 return CUDA_ERROR_INVALID_VALUE;
         if (!lookup_identity(handle, &identity))
-                return is_capturing(handle, ret_status);
+                return find_status(handle, ret_status);
+        *ret_status = identity.status;
+        return context_failure(identity.context);
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
+                                                  CUstreamCaptureStatus *ret_status)
+{
+        struct identity identity;
+
+        if (!emulator_is_clear() || !ret_status || !identity_find((uintptr_t)handle, &identity))
+                return get_status(__func__, handle, ret_status);
         *ret_status = identity.status;
         return context_failure(identity.context);
 }

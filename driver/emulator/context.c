@@ -14,6 +14,9 @@
 static struct context primaries[CONFIG_DEVICES_MAX];
 static uint64_t last_id; /* both under the emulator's lock */
 
+/* All that ever were, the last one first; they are added under the lock and read without. */
+static struct context *contexts;
+
 /* Retaining and releasing primary contexts, one at a time and whole; taken before any other. */
 static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -22,12 +25,22 @@ CUcontext context_handle(const struct context *context)
         return (CUcontext)(context ? context->handle : 0);
 }
 
-void context_fail(struct context *context, CUresult failure)
+static void fail_one(struct context *context, CUresult failure)
 {
         CUresult none = CUDA_SUCCESS;
 
         (void)__atomic_compare_exchange_n(&context->failure, &none, failure, false,
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* An address that is none is the whole process's fault: no context of it is of use any more. */
+void context_fail(struct context *context, CUresult failure)
+{
+        struct context *other = __atomic_load_n(&contexts, __ATOMIC_ACQUIRE);
+
+        fail_one(context, failure);
+        for (; other && failure == CUDA_ERROR_ILLEGAL_ADDRESS; other = other->next)
+                fail_one(other, failure);
 }
 
 CUresult context_current(struct context **ret_context)
@@ -103,6 +116,8 @@ static CUresult context_setup(struct context *context, enum context_kind kind, u
                 context->kind = kind;
                 context->device = device;
                 context->charge.fd = -1;
+                context->next = contexts;
+                __atomic_store_n(&contexts, context, __ATOMIC_RELEASE);
         }
         return CUDA_SUCCESS;
 }

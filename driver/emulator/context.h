@@ -33,6 +33,7 @@ struct context {
         struct stream *legacy; /* the default stream; NULL before its first use */
         TAILQ_HEAD(, stream) streams;
         struct store_hold charge; /* what it costs on the device; fd -1: nothing */
+        struct context *next;     /* of all */
 };
 
 /* The calling thread's context, if it has not ended. Needs no lock. */
@@ -41,7 +42,7 @@ CUresult context_current(struct context **ret_context);
 /* The same, if it can be used: a spoilt one gives its failure. */
 CUresult context_get(struct context **ret_context);
 
-/* Sticky: the first failure stays. */
+/* Sticky: the first failure stays. CUDA_ERROR_ILLEGAL_ADDRESS strikes every context of the process. */
 void context_fail(struct context *context, CUresult failure);
 
 static inline CUresult context_failure(const struct context *context)

@@ -65,12 +65,16 @@ void emulator_mark_callback(enum emulator_callback callback);
 /* The way in that takes no look at the file of faults. */
 CUresult emulator_enter_hindered(const char *call);
 
+/* Nothing is in the way. */
+static inline bool emulator_is_clear(void)
+{
+        return emulator_is_live() && emulator_callback == EMULATOR_NO_CALLBACK && !fault_is_armed();
+}
+
 static inline CUresult emulator_enter_hot(const char *call)
 {
-        bool is_clear = emulator_is_live() && emulator_callback == EMULATOR_NO_CALLBACK &&
-                        !fault_is_armed();
-
-        return __builtin_expect(is_clear, 1) ? CUDA_SUCCESS : emulator_enter_hindered(call);
+        return __builtin_expect(emulator_is_clear(), 1) ? CUDA_SUCCESS
+                                                        : emulator_enter_hindered(call);
 }
 
 /* Only after emulator_enter. */

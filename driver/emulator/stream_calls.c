@@ -158,7 +158,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamQuery(CUstream handle)
         return r;
 }
 
-static CUresult get_id(CUstream handle, unsigned long long *ret_id)
+static CUresult find_id(CUstream handle, unsigned long long *ret_id)
 {
         struct stream *stream;
         CUresult r = lookup_stream(handle, &stream);
@@ -175,17 +175,28 @@ static CUresult get_id(CUstream handle, unsigned long long *ret_id)
         return r;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *ret_id)
+static NOINLINE CUresult get_id(const char *call, CUstream handle, unsigned long long *ret_id)
 {
         struct identity identity;
-        CUresult r = emulator_enter_hot(__func__);
+        CUresult r = emulator_enter_hot(call);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!ret_id)
                 return CUDA_ERROR_INVALID_VALUE;
         if (!lookup_identity(handle, &identity) || identity.status != CU_STREAM_CAPTURE_STATUS_NONE)
-                return get_id(handle, ret_id);
+                return find_id(handle, ret_id);
+        *ret_id = identity.id;
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *ret_id)
+{
+        struct identity identity;
+
+        if (!emulator_is_clear() || !ret_id || !identity_find((uintptr_t)handle, &identity) ||
+            identity.status != CU_STREAM_CAPTURE_STATUS_NONE)
+                return get_id(__func__, handle, ret_id);
         *ret_id = identity.id;
         return CUDA_SUCCESS;
 }

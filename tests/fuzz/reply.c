@@ -271,10 +271,11 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         return put_datagram(message, &datagram, first);
 }
 
-static void on_notice(void *owner, uint32_t what)
+static void on_notice(void *owner, const struct message_notice *notice)
 {
         FUZZ_EXPECT(owner == &daemon_side);
-        FUZZ_EXPECT(what >= PROTO_NOTICE_SHUTTING_DOWN && what <= PROTO_NOTICE_MARK);
+        FUZZ_EXPECT(notice->what >= PROTO_NOTICE_SHUTTING_DOWN &&
+                    notice->what <= PROTO_NOTICE_BACK);
 }
 
 /* As those who ask for them do. */

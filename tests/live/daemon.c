@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "client/rows.h"
 #include "gpumem.h"
+#include "proto/address.h"
 
 #define OPTIONS_MAX 16
 #define PATIENCE_MS 20000
@@ -329,6 +330,16 @@ uint64_t daemon_device_bytes(void)
         return n_bytes;
 }
 
+const char *daemon_admin_socket(void)
+{
+        static struct sockaddr_un admin;
+        struct sockaddr_un client;
+
+        ck_assert_int_eq(address_to_connect(NULL, &client), 0);
+        ck_assert_int_eq(address_of_admin(&client, &admin), 0);
+        return admin.sun_path;
+}
+
 void daemon_free_all(void)
 {
         struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
@@ -338,7 +349,7 @@ void daemon_free_all(void)
 
         request.free_all_blocks.scope = PROTO_SCOPE_NODE;
         request.free_all_blocks.pool = PROTO_ALL_POOLS;
-        ck_assert_int_eq(link_new(NULL, "free-all", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(link_new(daemon_admin_socket(), "free-all", &link, &welcome, &fds), 0);
         ck_assert_int_eq(link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
                                    &reply_fds),
                          0);

@@ -55,6 +55,9 @@ void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
 /* Bytes that the first device has, the daemon says. */
 uint64_t daemon_device_bytes(void);
 
+/* Where what concerns every tenant may be changed: the path of the daemon that GPUMEM_SOCKET names. */
+const char *daemon_admin_socket(void);
+
 /* Gives every cached block back to the driver. */
 void daemon_free_all(void);
 

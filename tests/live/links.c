@@ -4,19 +4,31 @@
 
 #include "base/fdset.h"
 #include "client/rows.h"
+#include "tests/live/daemon.h"
 #include "tests/suite.h"
 
-struct link *open_link(const char *program, struct message_welcome *ret_welcome)
+static struct link *open_at(const char *socket, const char *program,
+                            struct message_welcome *ret_welcome)
 {
         struct fdset fds = FDSET_NULL;
         struct message_welcome welcome;
         struct link *link;
 
-        ck_assert_int_eq(link_new(NULL, program, &link, &welcome, &fds), 0);
+        ck_assert_int_eq(link_new(socket, program, &link, &welcome, &fds), 0);
         fdset_deinit(&fds);
         if (ret_welcome)
                 *ret_welcome = welcome;
         return link;
+}
+
+struct link *open_link(const char *program, struct message_welcome *ret_welcome)
+{
+        return open_at(NULL, program, ret_welcome);
+}
+
+struct link *open_admin_link(const char *program)
+{
+        return open_at(daemon_admin_socket(), program, NULL);
 }
 
 int lease_over(struct link *link, const struct message_lease *wanted,

@@ -9,6 +9,9 @@
 /* ret_welcome may be NULL; the fds that came with it are let go. */
 struct link *open_link(const char *program, struct message_welcome *ret_welcome);
 
+/* The same over the admin socket. */
+struct link *open_admin_link(const char *program);
+
 /* The block is not mapped: its fd is let go. The caller gives the lease back. */
 int lease_over(struct link *link, const struct message_lease *wanted,
                struct message_leased *ret_leased);

@@ -68,6 +68,23 @@ echo precious >"$place/file"
 ok "gpumemd: a file where the socket should be" said 1 "it is left alone" \
         gpumemd --socket "$place/file"
 ok "the file is left alone" equal "$(cat "$place/file")" precious
+mkdir -m 0777 "$place/open"
+ok "gpumemd: a folder that everybody may write to" said 1 "everybody may write to it" \
+        gpumemd --socket "$place/open/s"
+ok "gpumemd: no group" said 2 '"no such" is no group; allowed are a gid' gpumemd --group "no such"
+if [ "$(id -u)" -eq 0 ]; then
+        mkdir "$place/foreign"
+        chown 65534 "$place/foreign"
+        ok "gpumemd: another user's folder" said 1 "it belongs to another user" \
+                gpumemd --socket "$place/foreign/s"
+        mkdir -m 0775 "$place/shared"
+        chgrp 65534 "$place/shared"
+        ok "gpumemd: another group's folder" said 1 "another group may write to it" \
+                gpumemd --socket "$place/shared/s"
+else
+        skip "gpumemd: another user's folder" "for root only"
+        skip "gpumemd: another group's folder" "for root only"
+fi
 ok "gpumemd: an empty path" said 1 "the path is empty" gpumemd --socket ""
 other_listener() {
         python3 -c 'import socket, subprocess, sys
@@ -252,7 +269,7 @@ stop_daemon
 start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
 kill -STOP "$daemon"
 ok "a stopped daemon does not answer" \
-        said 3 "gpumemd (process $daemon) at $GPUMEM_SOCKET has not answered for 1 s: is it stopped" \
+        said 3 "gpumemd (process $daemon) at $GPUMEM_SOCKET.admin has not answered for 1 s: is it stopped" \
         gpumemctl --timeout 1 stats
 kill -CONT "$daemon"
 ok "and does when it goes on" gpumemctl stats
@@ -305,11 +322,12 @@ status=0
 stop_daemon || status=$?
 ok "SIGTERM ends the daemon in order" equal "$status" 0
 ok "its socket is gone" [ ! -e "$GPUMEM_SOCKET" ]
+ok "and the admin socket" [ ! -e "$GPUMEM_SOCKET.admin" ]
 
 start_daemon
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null || true
-ok "whose socket nobody serves" said 3 "$GPUMEM_SOCKET: Connection refused: is gpumemd running" \
+ok "whose socket nobody serves" said 3 "$GPUMEM_SOCKET.admin: Connection refused: is gpumemd running" \
         gpumemctl stats
 ok "SIGKILL leaves the socket's file" [ -e "$GPUMEM_SOCKET" ]
 start_daemon

@@ -49,7 +49,7 @@ static unsigned rows_of(struct link *link, uint32_t scope, uint32_t holder,
 
 START_TEST(a_pools_limit_is_whole_blocks)
 {
-        struct link *link = open_link("test", NULL);
+        struct link *link = open_admin_link("test");
         struct limit_row row;
         uint64_t whole;
 
@@ -100,7 +100,7 @@ static void check_minimum(struct link *link, uint64_t min)
 START_TEST(what_is_made_together_is_checked_together)
 {
         bool min_first = _i;
-        struct link *link = open_link("test", NULL);
+        struct link *link = open_admin_link("test");
 
         (void)set_limit(link, PROTO_LIMIT_OF_POOL, 0, PROTO_LIMIT_RESERVED_BYTES, 16 * MIB);
         ck_assert_int_eq(send_pair(link, 8 * MIB, 4 * MIB, min_first, 0), GPUMEM_E_BAD_REQUEST);
@@ -122,7 +122,7 @@ END_TEST
 
 START_TEST(one_that_is_refused_takes_those_before_it_along)
 {
-        struct link *link = open_link("test", NULL);
+        struct link *link = open_admin_link("test");
 
         ck_assert_int_eq(send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, PROTO_LIMIT_MORE), 0);
         ck_assert_int_eq(send_change(link, PROTO_LIMIT_LEASES, 1, PROTO_LIMIT_MORE),
@@ -137,7 +137,7 @@ START_TEST(one_that_is_refused_takes_those_before_it_along)
         /* What is not finished goes with its connection. */
         ck_assert_int_eq(send_change(link, PROTO_LIMIT_MIN_BYTES, 8 * MIB, PROTO_LIMIT_MORE), 0);
         link_free(link);
-        link = open_link("test", NULL);
+        link = open_admin_link("test");
         check_minimum(link, 0);
         link_free(link);
 }
@@ -155,7 +155,7 @@ static int look_as_stranger(void)
 
 START_TEST(an_absent_tenant_is_the_administrators_to_see)
 {
-        struct link *link = open_link("test", NULL);
+        struct link *link = open_admin_link("test");
         struct limit_row row;
         int status = -1;
         pid_t pid;

@@ -354,7 +354,7 @@ static uint64_t tenant_peak(enum gpumem_kind kind)
         return peak;
 }
 
-static int reset_peaks(uint32_t scope, uint32_t pool)
+static int reset_peaks(const char *socket, uint32_t scope, uint32_t pool)
 {
         struct fdset fds = FDSET_NULL, reply_fds = FDSET_NULL;
         struct frame request = FRAME_NULL, reply;
@@ -364,7 +364,7 @@ static int reset_peaks(uint32_t scope, uint32_t pool)
 
         request.reset_peaks.scope = scope;
         request.reset_peaks.pool = pool;
-        r = link_new(NULL, "reset", &link, &welcome, &fds);
+        r = link_new(socket, "reset", &link, &welcome, &fds);
         if (r)
                 return r;
         r = link_call(link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &reply_fds);
@@ -382,14 +382,15 @@ START_TEST(peaks_begin_anew)
         daemon_free_all();
         ck_assert_uint_eq(tenant_peak(GPUMEM_DEVICE), 22 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved_peak), 22 * MIB);
-        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_TENANT, 1), 0);
+        ck_assert_int_eq(reset_peaks(NULL, PROTO_SCOPE_TENANT, 1), 0);
         ck_assert_uint_eq(tenant_peak(GPUMEM_DEVICE), 22 * MIB);
-        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_TENANT, 0), 0);
+        ck_assert_int_eq(reset_peaks(NULL, PROTO_SCOPE_TENANT, 0), 0);
         ck_assert_uint_eq(tenant_peak(GPUMEM_DEVICE), 2 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved_peak), 22 * MIB);
-        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_NODE, PROTO_ALL_POOLS), 0);
+        ck_assert_int_eq(reset_peaks(daemon_admin_socket(), PROTO_SCOPE_NODE, PROTO_ALL_POOLS), 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved_peak), 2 * MIB);
-        ck_assert_int_eq(reset_peaks(PROTO_SCOPE_NODE, 99), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(reset_peaks(daemon_admin_socket(), PROTO_SCOPE_NODE, 99),
+                         GPUMEM_E_NO_POOL);
         must_free(small);
 }
 END_TEST
@@ -480,8 +481,8 @@ static int look_as_somebody_else(uint64_t n_device_bytes)
             tenants.tenants[tenants.n_pools].reserved != n_device_bytes ||
             tenants.tenants[tenants.n_pools].reserved_peak != LISTING_UNTOLD)
                 return 5;
-        if (reset_peaks(PROTO_SCOPE_NODE, PROTO_ALL_POOLS) != GPUMEM_E_DENIED ||
-            reset_peaks(PROTO_SCOPE_TENANT, PROTO_ALL_POOLS))
+        if (reset_peaks(NULL, PROTO_SCOPE_NODE, PROTO_ALL_POOLS) != GPUMEM_E_DENIED ||
+            reset_peaks(NULL, PROTO_SCOPE_TENANT, PROTO_ALL_POOLS))
                 return 6;
         return 0;
 }

@@ -14,7 +14,7 @@
 
 START_TEST(set_limits_changes_one)
 {
-        struct link *link = open_link("limited", NULL);
+        struct link *link = open_admin_link("limited");
         uint64_t held;
 
         ck_assert_int_eq(set_limit(link, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH,
@@ -53,7 +53,7 @@ static int only_check(struct link *link, uint32_t scope, uint32_t holder, uint32
 
 START_TEST(a_change_may_be_only_checked)
 {
-        struct link *link = open_link("limited", NULL);
+        struct link *link = open_admin_link("limited");
 
         ck_assert_int_eq(only_check(link, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH,
                                     PROTO_LIMIT_DEVICE_BYTES, 2 * MIB),
@@ -70,7 +70,7 @@ END_TEST
 
 START_TEST(an_exemption_is_listed)
 {
-        struct link *link = open_link("limited", NULL);
+        struct link *link = open_admin_link("limited");
         uint32_t uids[] = {getuid(), STRANGER};
 
         for (unsigned i = 0; i < ARRAY_SIZE(uids); i++) {
@@ -112,7 +112,7 @@ START_TEST(senseless_limits_are_refused)
                 {PROTO_LIMIT_OF_POOL, 77, PROTO_LIMIT_MIN_BYTES, MIB},
                 {PROTO_LIMIT_OF_TENANT, NOBODY, PROTO_LIMIT_MIN_BYTES, MIB},
         };
-        struct link *link = open_link("limited", NULL);
+        struct link *link = open_admin_link("limited");
 
         for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++)
                 ck_assert_int_eq(set_limit(link, wrong[i].scope, wrong[i].holder, wrong[i].kind,
@@ -148,7 +148,7 @@ static int as_stranger(void)
 /* Runs as root only: nobody else can become somebody. */
 START_TEST(strangers_set_nothing)
 {
-        struct link *link = open_link("limited", NULL);
+        struct link *link = open_admin_link("limited");
         int status;
         pid_t child;
 

@@ -14,9 +14,10 @@
 #include "tests/suite.h"
 
 #define TEXT_MAX 8192
-#define TOP_KEYS                                                                          \
-        "\"socket\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", \"user\", " \
-        "\"pools\", "                                                                     \
+#define TOP_KEYS                                                                           \
+        "\"socket\", \"group\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", " \
+        "\"user\", "                                                                       \
+        "\"pools\", "                                                                      \
         "\"limits\""
 #define POOL_KEYS                                                                               \
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\", " \
@@ -111,6 +112,10 @@ static const struct {
         {"{\"log\": \"a\x7f\"}", "@: log: \"a?\" is no level; allowed: \"error\", \"warning\", "
                                  "\"info\", \"debug\"\n"},
         {"{\"log\": \x01", "@:1:9: invalid token near '?'\n"},
+        {"{\"group\": \"no such\"}",
+         "@: group: \"no such\" is no group; allowed: a gid, or the name of a group\n"},
+        {"{\"group\": 4294967295}",
+         "@: group: 4294967295 is no group; allowed: a gid, or the name of a group\n"},
         {"{\"socket\": 7}",
          "@: socket: 7 is no text; allowed: a text in double quotes, not empty\n"},
         {"{\"cuda_library\": \"\"}",
@@ -220,6 +225,7 @@ START_TEST(everything_is_optional)
         struct config config = must_load("{}");
 
         ck_assert_ptr_null(config.socket_path);
+        ck_assert(config.group == SOCKET_FILE_OWN_GROUP);
         ck_assert_ptr_null(config.cuda_library);
         ck_assert(!config.says_log_level);
         ck_assert_uint_eq(config.settings.n_rules, 0);
@@ -230,11 +236,13 @@ END_TEST
 
 START_TEST(texts_are_taken)
 {
-        struct config config = must_load("{\"socket\": \"/s\", \"cuda_library\": \"l.so\","
-                                         " \"nvml_library\": \"n.so\", \"canary\": \"off\","
-                                         " \"log\": \"warning\", \"pools\": [], \"limits\": {}}");
+        struct config config = must_load(
+                "{\"socket\": \"/s\", \"group\": \"root\", \"cuda_library\": \"l.so\","
+                " \"nvml_library\": \"n.so\", \"canary\": \"off\","
+                " \"log\": \"warning\", \"pools\": [], \"limits\": {}}");
 
         ck_assert_str_eq(config.socket_path, "/s");
+        ck_assert_uint_eq(config.group, 0);
         ck_assert_str_eq(config.cuda_library, "l.so");
         ck_assert_str_eq(config.nvml_library, "n.so");
         ck_assert_int_eq(config.canary, CANARY_OFF);

@@ -124,7 +124,8 @@ static void tear_down(void)
 
 static struct options plain(void)
 {
-        return (struct options){.log_level = LOG_INFO, .config_path = path};
+        return (struct options){
+                .log_level = LOG_INFO, .config_path = path, .group = SOCKET_FILE_OWN_GROUP};
 }
 
 static struct start must_start(const struct options *options, const char *text)
@@ -304,6 +305,8 @@ START_TEST(what_cannot_change_is_said)
         reload(&start, "{\"socket\": \"/s\", \"nvml_library\": \"/n\", \"canary\": \"off\"}");
         ck_assert_ptr_nonnull(strstr(said, "\"nvml_library\" has changed"));
         ck_assert_ptr_nonnull(strstr(said, "\"canary\" has changed"));
+        reload(&start, "{\"socket\": \"/s\", \"group\": 7}");
+        ck_assert_ptr_nonnull(strstr(said, "\"group\" has changed"));
         reload(&start, "{}");
         ck_assert_ptr_nonnull(strstr(said, "\"socket\" has changed"));
         start_deinit(&start);

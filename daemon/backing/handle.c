@@ -1,0 +1,29 @@
+#include "daemon/backing/handle.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/fdset.h"
+#include "base/log.h"
+
+void handle_say_failure(char ret_failure[static BACKING_FAILURE_MAX])
+{
+        (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "%s", cuda_failure());
+}
+
+int handle_release(const struct cuda *cuda, struct backing_block *block,
+                   int (*let_go)(const struct cuda *cuda, uint64_t handle))
+{
+        int r;
+
+        closep(&block->fd);
+        r = block->handle ? let_go(cuda, block->handle) : 0;
+        if (r && r != -EINVAL) {
+                handle_say_failure(block->job.failure);
+                return r;
+        }
+        if (r)
+                log_error("a block that the driver does not know any more: %s", cuda_failure());
+        block->handle = 0;
+        return 0;
+}

@@ -1,0 +1,52 @@
+/* A pool whose driver does not answer, or has lost its device. */
+#include <errno.h>
+
+#include "daemon/policy/admission.h"
+#include "daemon/policy/block.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/outage.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/state.h"
+#include "gpumem.h"
+
+/* What was there is gone, whoever leases it: when the device comes back nobody is served it. */
+static void write_off(struct pool *pool)
+{
+        struct block *block, *next;
+
+        LIST_FOREACH (block, &pool->blocks, pool_link)
+                block->spoiled = true;
+        while (!TAILQ_EMPTY(&pool->cached))
+                block_let_go(TAILQ_FIRST(&pool->cached));
+        for (block = TAILQ_FIRST(&pool->leased); block; block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (lease_revoke(TAILQ_FIRST(&block->leases)))
+                        block_let_go(block);
+        }
+}
+
+int policy_set_standing(struct policy *policy, uint32_t id, enum standing_state standing,
+                        uint64_t now_ns)
+{
+        struct pool *pool;
+
+        if (id >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        pool = policy->pools[id];
+        pool->standing = standing;
+        if (standing == STANDING_LOST)
+                write_off(pool);
+        policy_expire(policy, now_ns);
+        return 0;
+}
+
+void policy_not_released(struct policy *policy, struct block *block, uint64_t now_ns)
+{
+        block_set_stuck(block);
+        policy_expire(policy, now_ns);
+}
+
+int outage_outcome(const struct pool *pool)
+{
+        return pool->standing == STANDING_LOST ? -ENODEV : GPUMEM_E_STALLED;
+}

@@ -1,0 +1,37 @@
+/* Whether a pool's driver answers: what signs there are of it, and what follows from them. Pure.
+ *
+ * A call that takes too long makes a pool stalled, until it returns. A call that says that the device is
+ * lost, or NVML, makes it lost, until a call succeeds and NVML says nothing of the kind; meanwhile the
+ * driver is tried at intervals. Lost goes before stalled. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define STANDING_TRY_NS UINT64_C(1000000000)
+
+enum standing_state {
+        STANDING_SERVES,
+        STANDING_STALLED, /* nothing that needs the driver: the cache is served */
+        STANDING_LOST,    /* nothing is served, and nothing that there was is served again */
+};
+
+struct standing {
+        enum standing_state state;
+        uint64_t since_ns;
+        bool hangs;
+        bool is_lost_by_call;
+        bool is_lost_by_nvml;
+        uint64_t try_ns; /* when the driver is tried next; while a call says lost */
+};
+
+/* What is known now. Each returns whether the state has changed by it. */
+bool standing_see_call(struct standing *standing, bool hangs, uint64_t now_ns);
+bool standing_see_nvml(struct standing *standing, bool says_lost, uint64_t now_ns);
+
+/* What a job's driver calls came to: 0, GPUMEM_E_DEVICE_FULL, -ENODEV for a lost device, or another
+ * failure, which says nothing of it. */
+bool standing_hear(struct standing *standing, int result, uint64_t now_ns);
+
+/* Whether the driver is to be tried now; the next time is an interval later. */
+bool standing_take_try(struct standing *standing, uint64_t now_ns);

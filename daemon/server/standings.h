@@ -1,0 +1,28 @@
+/* Which pools' drivers answer (daemon/policy/standing.h): the server's ears and its watch. On the loop.
+ *
+ * While a worker has something to do, or a device is lost, or the driver has not taken a block back, the
+ * loop looks from time to time: whether a call hangs, whether to try again. Each change of a pool's
+ * standing is logged once, told to the policy and to every client. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/server/core.h"
+
+/* There may be something to watch. */
+void standings_watch(struct server *server);
+
+/* What a job that has come back says of the driver. */
+void standings_hear(struct server *server, uint32_t pool, const struct job *job);
+void standings_see_nvml(struct server *server, uint32_t pool, bool says_lost);
+
+/* Keeps a block that the driver would not take back, to be tried again as a release; its job's owner is
+ * the policy's block, if there is one. False: it is not kept, for a daemon that ends. */
+bool standings_keep(struct server *server, uint32_t pool, struct job *job);
+
+/* The figures of a pool's driver. */
+void standings_fill(const struct server *server, uint32_t pool, struct stats_row *row);
+
+/* The daemon ends: nothing is tried again. */
+void standings_stop(struct server *server);

@@ -1,0 +1,28 @@
+/* What tests of two devices share: 0 and 1, and granules of memory there. */
+#pragma once
+
+#include "tests/contract/contract.h"
+
+#define DEVICES_BOTH CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+
+/* Both primary contexts are made. */
+void devices_open(void);
+
+/* The device's primary context is current; it is made if need be. */
+void devices_use(int device);
+
+/* A granule, exportable; and one at a fresh address that nobody has access to yet. */
+CUmemGenericAllocationHandle devices_create(int device);
+CUdeviceptr devices_place(CUmemGenericAllocationHandle handle);
+
+void devices_allow(CUdeviceptr address, int device, CUmemAccess_flags flags);
+void devices_allow_both(CUdeviceptr address);
+
+/* A granule, by the device whose context is current; waited for. */
+CUresult devices_fill(CUdeviceptr address, unsigned char byte);
+
+/* There is one device only to try on: GPUMEM_TEST_DEVICES. */
+int devices_is_one(void);
+
+/* What one device cannot try is left out, and said so. */
+void devices_add(TCase *tcase, const TTest *test, const char *name);

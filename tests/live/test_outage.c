@@ -1,0 +1,300 @@
+/* A driver that hangs in a call of the daemon's, or has lost its device: what goes on, who is told what,
+ * and that all is well when the driver is. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "proto/proto.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define PIECE  (64 * MIB)
+#define SECOND 1000
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct gpumem_client *client;
+static atomic_uint events[8];
+
+static void on_event(const struct gpumem_event *event, void *argument)
+{
+        (void)argument;
+        atomic_fetch_add(&events[event->kind], 1);
+}
+
+static void start(void)
+{
+        daemon_start(&gpumemd, "devices=2,bytes=1GiB,reclaim_ms=50", NULL);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(gpumem_set_event_callback(client, on_event, NULL), 0);
+}
+
+static void end(void)
+{
+        gpumem_disconnect(client);
+        gpu_free(gpu);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+        daemon_stop(&gpumemd);
+}
+
+static int alloc_on(int32_t device, uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer)
+{
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = GPUMEM_DEVICE,
+                                               .place = device,
+                                               .n_bytes = n_bytes,
+                                               .wait_ms = wait_ms};
+
+        return gpumem_alloc(client, &request, ret_pointer);
+}
+
+static int alloc(uint64_t n_bytes, void **ret_pointer)
+{
+        return alloc_on(0, n_bytes, 0, ret_pointer);
+}
+
+/* A block that the daemon has cached then. */
+static void cache_one(uint64_t n_bytes)
+{
+        void *pointer;
+
+        ck_assert_int_eq(alloc(n_bytes, &pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        daemon_await(FIGURE_cached, n_bytes);
+}
+
+static void must_say(const char *part)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        ck_assert_msg(strstr(refusal.text, part), "\"%s\" is not in: %s", part, refusal.text);
+}
+
+static void faults(const char *lines)
+{
+        daemon_fault(&gpumemd, gpumemd.pid, lines);
+}
+
+static uint64_t now_ms(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+struct asker {
+        pthread_t thread;
+        uint32_t wait_ms;
+        int result;
+        atomic_bool is_done;
+};
+
+static void *ask(void *argument)
+{
+        struct asker *asker = argument;
+        void *pointer;
+
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        asker->result = alloc_on(0, 2 * PIECE, asker->wait_ms, &pointer);
+        if (!asker->result)
+                (void)gpumem_free_sync(client, pointer);
+        atomic_store(&asker->is_done, true);
+        return NULL;
+}
+
+static void asker_start(struct asker *asker, uint32_t wait_ms)
+{
+        *asker = (struct asker){.wait_ms = wait_ms};
+        ck_assert_int_eq(pthread_create(&asker->thread, NULL, ask, asker), 0);
+        while (!daemon_figure(FIGURE_waiting))
+                sleep_ms(1);
+}
+
+static int asker_end(struct asker *asker)
+{
+        ck_assert_int_eq(pthread_join(asker->thread, NULL), 0);
+        return asker->result;
+}
+
+static void use_other_device(void)
+{
+        struct gpu *other;
+        void *pointer;
+
+        ck_assert_int_eq(gpu_new(1, &other), 0);
+        ck_assert_int_eq(gpu_use(other), 0);
+        ck_assert_int_eq(alloc_on(1, PIECE, 0, &pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        gpu_free(other);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+}
+
+/* For 2 s; a call that takes so long is none that hangs, yet. */
+START_TEST(while_a_call_hangs_the_cache_and_the_figures_are_served)
+{
+        struct asker asker;
+        uint64_t until_ms;
+        void *pointer;
+
+        start();
+        cache_one(PIECE);
+        faults("hang=cuMemCreate:1");
+        asker_start(&asker, 0);
+        for (until_ms = now_ms() + 2 * SECOND; now_ms() < until_ms; sleep_ms(20)) {
+                ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+                ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+                ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+                ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_ANSWERS);
+        }
+        use_other_device();
+        ck_assert(!atomic_load(&asker.is_done));
+        faults("");
+        ck_assert_int_eq(asker_end(&asker), 0);
+        end();
+}
+END_TEST
+
+START_TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
+{
+        struct asker asker, patient;
+        void *pointer, *other;
+
+        start();
+        cache_one(PIECE);
+        faults("hang=cuMemCreate:1");
+        asker_start(&asker, 0);
+        asker_start(&patient, 60 * SECOND);
+        ck_assert_int_eq(asker_end(&asker), GPUMEM_E_STALLED);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_STALLED);
+        ck_assert_int_eq(alloc(2 * PIECE, &other), GPUMEM_E_STALLED);
+        must_say("the driver does not answer, since ");
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        ck_assert(!atomic_load(&patient.is_done));
+        faults("");
+        ck_assert_int_eq(asker_end(&patient), 0);
+        daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
+        ck_assert_int_eq(alloc(2 * PIECE, &other), 0);
+        end();
+}
+END_TEST
+
+START_TEST(a_lost_device_serves_nothing_until_it_is_back)
+{
+        void *held, *pointer;
+
+        start();
+        ck_assert_int_eq(alloc(PIECE, &held), 0);
+        cache_one(PIECE);
+        faults("lost=cuMemCreate:1");
+        /* What is cached is no part of so small a one. */
+        ck_assert_int_eq(alloc(MIB, &pointer), GPUMEM_E_DRIVER);
+        must_say("the device is lost, the driver says");
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_LOST);
+        /* Not from the cache either, and what was there is not back at the driver. */
+        ck_assert_int_eq(alloc(PIECE, &pointer), GPUMEM_E_DRIVER);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_cached), 0);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_lingering), PIECE);
+        ck_assert_uint_eq(atomic_load(&events[GPUMEM_EVENT_DEVICE_LOST]), 1);
+        faults("");
+        daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        ck_assert_uint_eq(atomic_load(&events[GPUMEM_EVENT_DEVICE_BACK]), 1);
+        daemon_await(FIGURE_lingering, 0);
+        /* What was held at the loss is never another's. */
+        ck_assert_int_eq(gpumem_free_sync(client, held), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        daemon_await(FIGURE_leased, PIECE);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_cached), 0);
+        end();
+}
+END_TEST
+
+START_TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
+{
+        void *pointer;
+
+        start();
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        daemon_await(FIGURE_cached, PIECE);
+        faults("fail=cuMemRelease:*:999");
+        /* The room is needed; it does not come. */
+        ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_lingering), PIECE);
+        faults("");
+        daemon_await(FIGURE_lingering, 0);
+        ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), 0);
+        end();
+}
+END_TEST
+
+/* Its fd was never made, and the handle cannot be released either. */
+START_TEST(a_block_that_cannot_be_unmade_is_let_go_later)
+{
+        void *pointer;
+
+        start();
+        faults("fail=cuMemExportToShareableHandle:1:999\nfail=cuMemRelease:1:999");
+        ck_assert_int_eq(alloc(GIB, &pointer), GPUMEM_E_DRIVER);
+        faults("");
+        ck_assert_int_eq(alloc_on(0, GIB, 10 * SECOND, &pointer), 0);
+        end();
+}
+END_TEST
+
+START_TEST(a_daemon_whose_driver_hangs_ends_all_the_same)
+{
+        struct asker asker;
+        int status;
+
+        start();
+        cache_one(PIECE);
+        faults("hang=cuMemCreate:1");
+        asker_start(&asker, 0);
+        ck_assert_int_eq(kill(gpumemd.pid, SIGTERM), 0);
+        ck_assert_int_eq(waitpid(gpumemd.pid, &status, 0), gpumemd.pid);
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        ck_assert_int_eq(asker_end(&asker), GPUMEM_E_DISCONNECTED);
+        gpumem_disconnect(client);
+        gpu_free(gpu);
+        daemon_clear(&gpumemd);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("outage");
+        TCase *tests = tcase_create("outage");
+
+        if (!machine_is_emulated()) {
+                (void)puts("1..0 # SKIP needs faults of the emulated driver");
+                return 0;
+        }
+        tcase_set_timeout(tests, 60);
+        tcase_add_test(tests, while_a_call_hangs_the_cache_and_the_figures_are_served);
+        tcase_add_test(tests, a_stalled_device_refuses_what_needs_its_driver_and_recovers);
+        tcase_add_test(tests, a_lost_device_serves_nothing_until_it_is_back);
+        tcase_add_test(tests, what_the_driver_does_not_take_back_lingers_until_it_does);
+        tcase_add_test(tests, a_block_that_cannot_be_unmade_is_let_go_later);
+        tcase_add_test(tests, a_daemon_whose_driver_hangs_ends_all_the_same);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

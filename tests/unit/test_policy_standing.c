@@ -1,0 +1,224 @@
+/* A driver that does not answer, and one that has lost its device: what is served all the same, who is
+ * refused and when, and that nothing of before is served after a loss. */
+#include <errno.h>
+
+#include "base/err.h"
+#include "tests/unit/policy_world.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static void stand(struct world *world, enum standing_state standing)
+{
+        ck_assert_int_eq(policy_set_standing(world->policy, 0, standing, world->now_ns), 0);
+        policy_check(world->policy);
+}
+
+static void expire(struct world *world, uint64_t now_ns)
+{
+        world->now_ns = now_ns;
+        policy_expire(world->policy, now_ns);
+        policy_check(world->policy);
+}
+
+START_TEST(a_stalled_pool_serves_its_cache)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
+        const struct lease *lease;
+
+        stand(&world, STANDING_STALLED);
+        ask(&world, client, 7, 4 * MIB, 0);
+        lease = expect_grant(&world, client, 7);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        ask(&world, client, 8, 8 * MIB, 0);
+        expect_refusal(&world, client, 8, GPUMEM_E_STALLED);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(who_may_wait_waits_until_its_deadline)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+
+        stand(&world, STANDING_STALLED);
+        ask(&world, client, 1, 4 * MIB, 5000);
+        ask(&world, client, 2, 4 * MIB, 9000);
+        expect_idle(&world);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        expire(&world, 5000);
+        expect_refusal(&world, client, 1, GPUMEM_E_STALLED);
+        stand(&world, STANDING_SERVES);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, client, 2);
+        world_free(&world);
+}
+END_TEST
+
+/* Its block is made all the same, some time: for the cache. */
+START_TEST(one_whose_block_hangs_is_refused_at_its_deadline)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct block *blocks[2];
+
+        ask(&world, client, 1, 4 * MIB, 0);
+        blocks[0] = take(&world, ORDER_CREATE).block;
+        ask(&world, client, 2, 4 * MIB, 5000);
+        blocks[1] = take(&world, ORDER_CREATE).block;
+        expire(&world, 4000);
+        expect_idle(&world);
+        stand(&world, STANDING_STALLED);
+        expect_refusal(&world, client, 1, GPUMEM_E_STALLED);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        expire(&world, 5000);
+        expect_refusal(&world, client, 2, GPUMEM_E_STALLED);
+        expect_totals(&world, 0, 8 * MIB, 0);
+        stand(&world, STANDING_SERVES);
+        created(&world, blocks[0], 0);
+        created(&world, blocks[1], 0);
+        expect_totals(&world, 0, 8 * MIB, 0);
+        ask(&world, client, 3, 4 * MIB, 0);
+        (void)expect_grant(&world, client, 3);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(a_lost_pool_refuses_everybody)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
+
+        stand(&world, STANDING_LOST);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        ask(&world, client, 1, 4 * MIB, 9 * SECOND);
+        expect_refusal(&world, client, 1, -ENODEV);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        stand(&world, STANDING_SERVES);
+        ask(&world, client, 2, 4 * MIB, 0);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, client, 2);
+        released(&world, held.block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_was_leased_before_a_loss_is_not_cached_after_it)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held busy = hold(&world, client, 4 * MIB), idle = hold(&world, client, 8 * MIB);
+
+        mark_idle(&world, client, idle.lease);
+        stand(&world, STANDING_LOST);
+        ck_assert(was_revoked(&world, client, idle.lease));
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, idle.block);
+        expect_notice(&world, client, idle.lease);
+        released(&world, idle.block);
+        unmap(&world, client, idle.id);
+        stand(&world, STANDING_SERVES);
+        give_back(&world, client, busy.lease, RETURN_UNMAPPED);
+        expect_release(&world, busy.block);
+        world_free(&world);
+}
+END_TEST
+
+/* Nobody is promised bytes that the driver has not taken. */
+START_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 8 * MIB, RETURN_UNMAPPED);
+
+        ask(&world, client, 1, 4 * MIB, 5000);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        policy_not_released(world.policy, held.block, world.now_ns);
+        policy_check(world.policy);
+        expect_totals(&world, 0, 0, 8 * MIB);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        expire(&world, 5000);
+        expect_refusal(&world, client, 1, GPUMEM_E_TIMED_OUT);
+        released(&world, held.block);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(an_unknown_pool_has_no_standing)
+{
+        struct world world = world_new(8 * MIB);
+
+        ck_assert_int_eq(policy_set_standing(world.policy, 2, STANDING_LOST, 0), GPUMEM_E_NO_POOL);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(a_call_that_takes_too_long_stalls_until_it_returns)
+{
+        struct standing standing = {.state = STANDING_SERVES};
+
+        ck_assert(!standing_see_call(&standing, false, 1));
+        ck_assert(standing_see_call(&standing, true, 2));
+        ck_assert_int_eq(standing.state, STANDING_STALLED);
+        ck_assert_uint_eq(standing.since_ns, 2);
+        ck_assert(!standing_see_call(&standing, true, 3));
+        ck_assert(standing_see_call(&standing, false, 4));
+        ck_assert_int_eq(standing.state, STANDING_SERVES);
+        ck_assert_uint_eq(standing.since_ns, 4);
+}
+END_TEST
+
+START_TEST(a_loss_lasts_until_a_call_succeeds)
+{
+        struct standing standing = {.state = STANDING_SERVES};
+
+        ck_assert(!standing_hear(&standing, -EIO, 1));
+        ck_assert(!standing_take_try(&standing, 9 * SECOND));
+        ck_assert(standing_hear(&standing, -ENODEV, 1));
+        ck_assert_int_eq(standing.state, STANDING_LOST);
+        ck_assert(!standing_hear(&standing, -EIO, 2));
+        ck_assert(!standing_see_call(&standing, true, 3));
+        ck_assert(!standing_see_call(&standing, false, 4));
+        ck_assert(!standing_take_try(&standing, SECOND));
+        ck_assert(standing_take_try(&standing, SECOND + 1));
+        ck_assert(!standing_take_try(&standing, SECOND + 2));
+        ck_assert(!standing_hear(&standing, -ENODEV, SECOND + 3));
+        ck_assert(standing_take_try(&standing, 2 * SECOND + 1));
+        ck_assert(standing_hear(&standing, GPUMEM_E_DEVICE_FULL, 3 * SECOND));
+        ck_assert_int_eq(standing.state, STANDING_SERVES);
+}
+END_TEST
+
+START_TEST(both_signs_of_a_loss_must_go)
+{
+        struct standing standing = {.state = STANDING_SERVES};
+
+        ck_assert(standing_see_nvml(&standing, true, 1));
+        ck_assert(!standing_take_try(&standing, 9 * SECOND));
+        ck_assert(!standing_hear(&standing, -ENODEV, 2));
+        ck_assert(!standing_see_nvml(&standing, false, 3));
+        ck_assert(standing_hear(&standing, 0, 4));
+        ck_assert_int_eq(standing.state, STANDING_SERVES);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                a_stalled_pool_serves_its_cache,
+                who_may_wait_waits_until_its_deadline,
+                one_whose_block_hangs_is_refused_at_its_deadline,
+                a_lost_pool_refuses_everybody,
+                what_was_leased_before_a_loss_is_not_cached_after_it,
+                a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it,
+                an_unknown_pool_has_no_standing,
+                a_call_that_takes_too_long_stalls_until_it_returns,
+                a_loss_lasts_until_a_call_succeeds,
+                both_signs_of_a_loss_must_go,
+        };
+
+        return run_tests("policy: standing", tests, ARRAY_SIZE(tests));
+}
