@@ -175,7 +175,7 @@ static void choose(const struct session *asker, const struct table *table,
                         continue;
                 if (listing_shows(asker, client_tenant(session->client)))
                         row_buffer_add(chosen, &rows[session->row]);
-                else
+                else if (rows)
                         add_row(&others, &rows[session->row]);
         }
         hide(&others);

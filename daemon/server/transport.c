@@ -291,7 +291,7 @@ int transport_init(struct transport *transport, struct server *server, struct us
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind)
 {
-        struct outgoing *outgoing;
+        struct outgoing *outgoing = NULL;
         int r = -EAGAIN;
 
         if (transport->closing)

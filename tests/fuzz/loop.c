@@ -84,11 +84,11 @@ int uv_timer_init(uv_loop_t *uv, uv_timer_t *timer)
 
 int uv_timer_start(uv_timer_t *timer, uv_timer_cb call, uint64_t timeout, uint64_t repeat)
 {
-        FUZZ_EXPECT(repeat == 0);
         if (timer->flags & IS_CLOSING)
                 return UV_EINVAL;
         timer->timer_cb = call;
         timer->timeout = loop.now_ms + timeout;
+        timer->repeat = repeat;
         start(timer);
         return 0;
 }
@@ -218,6 +218,8 @@ static bool call_timer(uv_handle_t *handle)
         if (timer->timeout > loop.now_ms)
                 return false;
         stop(timer);
+        if (timer->repeat)
+                (void)uv_timer_start(timer, timer->timer_cb, timer->repeat, timer->repeat);
         timer->timer_cb(timer);
         return true;
 }

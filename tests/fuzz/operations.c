@@ -25,11 +25,14 @@ const char fuzz_name[] = "operations";
 #define N_TURNS_A_CHECK 4
 
 /* Nobody knocks: connections are taken in when the input says so. */
-int __wrap_listener_new(struct server *server, const char *named, struct listener **ret_listener);
-int __wrap_listener_new(struct server *server, const char *named, struct listener **ret_listener)
+int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+                        struct listener **ret_listener);
+int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+                        struct listener **ret_listener)
 {
         (void)server;
         (void)named;
+        (void)group;
         *ret_listener = NULL;
         return 0;
 }
