@@ -9,7 +9,7 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test fuzz model soak kills flood faults demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test check fuzz model soak kills flood faults demo bench gpu-bundle format protocol clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -28,7 +28,10 @@ install: setup ## install what is built: prefix=/usr/local DESTDIR=
 test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
 	@.ci/test
 
-fuzz: setup ## run the decoders and the daemon on made-up input for MINUTES=30; counts add up
+check: setup ## cppcheck, clang-tidy, gcc -fanalyzer and valgrind; counts findings
+	@.ci/check
+
+fuzz: setup ## libFuzzer on decoders and daemon for MINUTES=30; counts add up
 	@.ci/fuzz $(MINUTES)
 
 model: build ## play the model tests, STEPS=25000 each of SEEDS=1000; counts add up
@@ -67,7 +70,7 @@ protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
 	@python3 tests/style/protocol.py --write build/proto/protocol-tables proto/PROTOCOL.md
 
 clean: ## remove the build folders
-	rm -rf build build-asan build-fuzz build-clang build-tsan build-release build-bundle gpu-bundle
+	rm -rf build build-asan build-fuzz build-coverage build-analyzer build-clang build-tsan build-release build-bundle gpu-bundle
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile

@@ -32,9 +32,9 @@
 /* For a call that left errno set: never 0, so that a fault is never taken for success. */
 static inline int err_errno(void)
 {
-        int number = errno;
+        int r = -errno;
 
-        return number > 0 ? -number : -EIO;
+        return r < 0 ? r : -EIO;
 }
 
 /* An outcome that the caller did not expect from this call is a bug; make a fault of it. */

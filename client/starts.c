@@ -31,6 +31,7 @@ static uint32_t place_of(const struct starts *starts, uint32_t unit)
  * larger one fewer lines to fetch are worth more. */
 static uint32_t n_entries_max(unsigned n_bits)
 {
+        assert(n_bits >= FIRST_BITS);
         return (n_bits < LARGE_BITS ? UINT32_C(1) : UINT32_C(3)) << (n_bits - 2);
 }
 

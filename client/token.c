@@ -7,7 +7,7 @@ const char *gpumem_token_format(const struct gpumem_token *token, char *text)
 {
         static const char digits[] = "0123456789abcdef";
 
-        for (unsigned i = 0; i < GPUMEM_TOKEN_BYTES; i++) {
+        for (size_t i = 0; i < GPUMEM_TOKEN_BYTES; i++) {
                 text[2 * i] = digits[token->bytes[i] >> 4];
                 text[2 * i + 1] = digits[token->bytes[i] & 15];
         }
@@ -32,7 +32,7 @@ int gpumem_token_parse(const char *text, struct gpumem_token *ret_token)
 
         if (strnlen(text, GPUMEM_TOKEN_TEXT_BYTES) != GPUMEM_TOKEN_TEXT_BYTES - 1)
                 return GPUMEM_E_BAD_REQUEST;
-        for (unsigned i = 0; i < GPUMEM_TOKEN_BYTES; i++) {
+        for (size_t i = 0; i < GPUMEM_TOKEN_BYTES; i++) {
                 int high = digit_value(text[2 * i]), low = digit_value(text[2 * i + 1]);
 
                 if (high < 0 || low < 0)

@@ -37,7 +37,8 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
 
         if (!n_slots)
                 return -EINVAL;
-        client = calloc(1, sizeof(*client) + 2 * policy->n_pools * sizeof(client->charged[0]));
+        client = calloc(1,
+                        sizeof(*client) + (size_t)policy->n_pools * 2 * sizeof(client->charged[0]));
         if (!client)
                 return -ENOMEM;
         client->late = client->charged + policy->n_pools;

@@ -1,4 +1,6 @@
 /* CLIENTS: a row for each connection, and for each process that may still map what it had. */
+#include <assert.h>
+
 #include "base/err.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/listing.h"
@@ -111,11 +113,13 @@ struct table {
 static void add_block(const struct block_listing *block, void *argument)
 {
         struct table *table = argument;
+        struct client_row *rows = (struct client_row *)(void *)table->buffer.rows;
         struct half half = {.leased = 0};
         struct session *session;
 
         if (!block->charged)
                 return;
+        assert(rows);
         session = client_owner(block->charged);
         if (block->state == BLOCK_IS_LEASED)
                 half.leased = block->n_bytes;
@@ -125,8 +129,7 @@ static void add_block(const struct block_listing *block, void *argument)
                 half.lingering = block->n_bytes;
         if (block->state == BLOCK_IS_CACHED)
                 half.kept = block->n_bytes;
-        add_half((struct client_row *)(void *)table->buffer.rows + session->row,
-                 table->server->pools[block->pool].row.kind, &half);
+        add_half(rows + session->row, table->server->pools[block->pool].row.kind, &half);
 }
 
 static void list_everybody(struct table *table)
@@ -173,7 +176,7 @@ static void choose(const struct session *asker, const struct table *table,
                         continue;
                 if (listing_shows(asker, client_tenant(session->client)))
                         row_buffer_add(chosen, &rows[session->row]);
-                else
+                else if (rows)
                         add_row(&others, &rows[session->row]);
         }
         hide(&others);

@@ -107,8 +107,7 @@ static void join(struct world *world)
                                     .is_dead = how == 255,
                                     .reads = how % 4 != 0};
         peers.next = process;
-        session_accept(world->server, process->fd,
-                       how % 8 == 7 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT);
+        session_accept(world->server, process->fd, how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT);
         if (how < 240)
                 say_hello(world, process);
 }

@@ -217,10 +217,9 @@ static bool call_timer(uv_handle_t *handle)
 
         if (timer->timeout > loop.now_ms)
                 return false;
+        stop(timer);
         if (timer->repeat)
-                timer->timeout = loop.now_ms + timer->repeat;
-        else
-                stop(timer);
+                (void)uv_timer_start(timer, timer->timer_cb, timer->repeat, timer->repeat);
         timer->timer_cb(timer);
         return true;
 }

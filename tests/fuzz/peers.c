@@ -84,7 +84,10 @@ int __wrap_peer_init(struct peer *peer, int socket)
         if (process->is_dead)
                 return -ESRCH;
         process->pidfd = machine_file();
-        *peer = (struct peer){.pid = process->pid, .uid = process->uid, .pidfd = process->pidfd};
+        *peer = (struct peer){.pid = process->pid,
+                              .uid = process->uid,
+                              .pidfd = process->pidfd,
+                              .process = (uint64_t)process->pid};
         return 0;
 }
 
