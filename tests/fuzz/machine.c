@@ -24,6 +24,7 @@ struct worker {
         struct job_queue done;
         uint64_t n_bytes; /* in use, or others' */
         bool is_holed;
+        bool is_late;
 };
 
 static struct {
@@ -81,6 +82,12 @@ void machine_punch(unsigned pool)
 {
         if (pool < machine.n_workers)
                 machine.workers[pool].is_holed = !machine.workers[pool].is_holed;
+}
+
+void machine_hang(unsigned pool)
+{
+        if (pool < machine.n_workers)
+                machine.workers[pool].is_late = true;
 }
 
 /* Sentences are made whoever hears them; nobody does. */
@@ -223,6 +230,21 @@ void __wrap_worker_cancel(struct worker *worker)
         (void)worker;
 }
 
+bool __wrap_worker_is_late(const struct worker *worker, uint64_t now_ns);
+bool __wrap_worker_is_late(const struct worker *worker, uint64_t now_ns)
+{
+        (void)now_ns;
+        return worker->is_late && !TAILQ_EMPTY(&worker->waiting);
+}
+
+/* Nobody asks it whether a lost device is back. */
+bool __wrap_worker_needs_driver(const struct worker *worker);
+bool __wrap_worker_needs_driver(const struct worker *worker)
+{
+        (void)worker;
+        return false;
+}
+
 enum backing_wholeness __wrap_worker_look(const struct worker *worker,
                                           const struct backing_block *block);
 enum backing_wholeness __wrap_worker_look(const struct worker *worker,
@@ -267,6 +289,7 @@ void machine_work(unsigned pool, enum machine_work how)
         if (pool >= machine.n_workers || !(job = TAILQ_FIRST(&worker->waiting)))
                 return;
         TAILQ_REMOVE(&worker->waiting, job, link);
+        worker->is_late = false;
         if (job->kind == JOB_CREATE) {
                 job->result = create(worker, job->block, how, job->failure);
         } else {

@@ -22,6 +22,9 @@ void machine_set_strangers(unsigned pool, uint64_t n_bytes);
 /* Blocks of the pool look whole, or holed. */
 void machine_punch(unsigned pool);
 
+/* The driver does not answer, until the next job is done. */
+void machine_hang(unsigned pool);
+
 /* Another file that is nothing: the number is the caller's to close. */
 int machine_file(void);
 

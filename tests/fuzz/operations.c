@@ -68,7 +68,10 @@ static void trouble(struct world *world)
                 machine_set_strangers(pool, deeds_any_bytes(world) % (64 * MIB));
                 break;
         case 1:
-                machine_punch(pool);
+                if (how & 0x40)
+                        machine_hang(pool);
+                else
+                        machine_punch(pool);
                 break;
         case 2:
                 peers.send_fails = how / 16;
