@@ -16,6 +16,8 @@
 /* Looks of contract_pause while nothing may come about. */
 #define N_IN_VAIN 100
 
+#define N_AT_REST 50
+
 /* As one of many that use the machine, so with room for what others do meanwhile. */
 #define LITTLE (16 * MIB)
 #define MUCH   (64 * MIB)
@@ -100,6 +102,7 @@ END_TEST
 
 /* In a memfd that the killed process had registered. */
 struct words {
+        uint64_t started;
         uint64_t go;
         uint64_t done;
 };
@@ -110,6 +113,18 @@ static struct words *words_map(int fd)
 
         ck_assert_ptr_ne(bytes, MAP_FAILED);
         return bytes;
+}
+
+/* And then a little: what a thread of the emulated driver has locked at a fork, a sanitizer's allocator
+ * too, stays locked in the child. */
+static void await_start(struct words *words)
+{
+        int n_looks = 0;
+
+        while (!__atomic_load_n(&words->started, __ATOMIC_ACQUIRE))
+                contract_pause(&n_looks);
+        for (unsigned i = 0; i < N_AT_REST; i++)
+                contract_pause(&n_looks);
 }
 
 /* Enqueues work that waits for a word, and what says that it is done. */
@@ -124,10 +139,12 @@ static void enqueue(int socket)
         block = contract_map(contract_create(2 * MIB, FD), 2 * MIB);
         ck_ok(cu.cuMemHostRegister(words, PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
         ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ck_ok(cu.cuStreamWriteValue64(stream, address + offsetof(struct words, started), 1, 0));
         ck_ok(cu.cuStreamWaitValue64(stream, address + offsetof(struct words, go), 1,
                                      CU_STREAM_WAIT_VALUE_GEQ));
         ck_ok(cu.cuMemsetD8Async(block.address, 0x5C, 2 * MIB, stream));
         ck_ok(cu.cuStreamWriteValue64(stream, address + offsetof(struct words, done), 1, 0));
+        await_start(words);
         contract_send(socket, 'q', contract_export(block.handle));
 }
 

@@ -22,6 +22,7 @@
 #include "tests/suite.h"
 
 #define PATIENCE_MS   20000
+#define NVML_MS       2000
 #define N_NEVER       50
 #define N_FLOOD       500
 #define SO_PASSRIGHTS 83
@@ -31,6 +32,9 @@ static void start_with(const char *configuration)
         static const char *const options[] = {"--device-bytes", "256MiB", NULL};
 
         daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", options, configuration);
+        /* A thread of its own loads NVML, where there is one, and keeps files of it open. */
+        for (unsigned ms = 0; ms < NVML_MS && !daemon_figure(FIGURE_device); ms++)
+                sleep_ms(1);
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
 

@@ -182,9 +182,10 @@ static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes
 
         for (unsigned i = 0; i < plan->n_parts; i++) {
                 blocks[i] = unused[--n_unused];
-                *blocks[i] = (struct heap_block){.at = plan->parts[i],
-                                                 .lease = ++n_leases,
-                                                 .word = &words[blocks[i] - records]};
+                /* Of a record that is used again, as the client does: others may look at its heap still. */
+                blocks[i]->at = plan->parts[i];
+                blocks[i]->lease = ++n_leases;
+                blocks[i]->word = &words[blocks[i] - records];
                 words[blocks[i] - records] = board_word(n_leases, BOARD_BUSY);
                 expect(arena_put(arena, &blocks[i]->at) == 0);
                 space_count(&space, plan->parts[i].n_bytes);
