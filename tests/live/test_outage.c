@@ -274,7 +274,7 @@ START_TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
         faults("fail=cuMemRelease:*:999");
         /* The room is needed; it does not come. */
         ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), GPUMEM_E_REFUSED);
-        ck_assert_uint_eq(daemon_first_figure(FIGURE_lingering), PIECE);
+        daemon_await(FIGURE_lingering, PIECE);
         faults("");
         daemon_await(FIGURE_lingering, 0);
         ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), 0);
