@@ -133,6 +133,7 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER,
  * _DENIED (gpumemd serves one tenant only there), _DRIVER (it failed, or the device is in error, or lost),
  * _STALLED (the driver does not answer gpumemd at present, and this needs it),
+ * _TOO_MANY (blocks or leases: gpumem_last_refusal says which),
  * _NO_CONTEXT, _WRONG_STREAM, _UNSUPPORTED (flags; a stream that captures: shareable
  * memory, or a capture that is lost), _BAD_REQUEST (n_bytes
  * 0, unknown kind), _DISCONNECTED, _FORKED, -EINVAL (struct_size; no such stream, if the driver

@@ -4,6 +4,7 @@
 #include "daemon/policy/block.h"
 #include "daemon/policy/choice.h"
 #include "daemon/policy/client.h"
+#include "daemon/policy/files.h"
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/line.h"
@@ -143,6 +144,14 @@ static bool serve_from_own(struct turn *turn, struct request *request)
         return serve_by(turn, request, choice_find_charged(request, CHOICE_OWN, &turn->looks));
 }
 
+/* What there is serves it at its deadline, also what would be left alone before. */
+static void serve_late(struct turn *turn, struct request *request, int outcome)
+{
+        turn->looks.back_too = true;
+        if (!serve_from_what_there_is(turn, request))
+                request_refuse(request, outcome);
+}
+
 static void serve_fresh(struct turn *turn, struct request *request)
 {
         uint64_t n_bytes = request->n_bytes;
@@ -158,9 +167,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
         } else if (request->deadline_ns <= turn->now_ns) {
-                turn->looks.back_too = true;
-                if (!serve_from_what_there_is(turn, request))
-                        request_refuse(request, timeout_outcome(request));
+                serve_late(turn, request, timeout_outcome(request));
         } else {
                 passing_wait(&turn->passing, request, turn->now_ns);
         }
@@ -228,6 +235,16 @@ static void wait_for_driver(const struct turn *turn, struct request *request)
                 request_refuse(request, outage_outcome(turn->pool));
 }
 
+/* It passes nobody, and holds nobody up: others may have what it may not. */
+static void wait_for_file(struct turn *turn, struct request *request)
+{
+        turn->pool->policy->wants_file = true;
+        request->covered = files_call_in(request, &turn->looks);
+        request->refusal.of_blocks = !request->covered && request->deadline_ns <= turn->now_ns;
+        if (request->refusal.of_blocks)
+                serve_late(turn, request, GPUMEM_E_TOO_MANY);
+}
+
 static void serve_one(struct turn *turn, struct request *request)
 {
         if (turn->pool->standing == STANDING_LOST) {
@@ -242,6 +259,8 @@ static void serve_one(struct turn *turn, struct request *request)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
         else if (turn->pool->standing != STANDING_SERVES)
                 wait_for_driver(turn, request);
+        else if (!files_have_room(request->client->tenant))
+                wait_for_file(turn, request);
         else
                 serve_fresh(turn, request);
 }
@@ -280,6 +299,12 @@ static void walk(struct pool *pool, uint64_t now_ns)
         passing_end(&turn.passing);
 }
 
+/* Whether what happens in one pool may serve who waits in another. */
+static bool spans_pools(const struct policy *policy)
+{
+        return policy->limits || policy->wants_file;
+}
+
 /* What is charged in one pool may end the wait for a limit in another, or begin one that others
  * need not wait behind; what was revoked for one may serve another: the queues are walked until
  * nothing of this happens any more. */
@@ -287,6 +312,7 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
 {
         uint64_t n_charges, n_revocations;
 
+        policy->wants_file = false;
         do {
                 n_charges = policy->n_charges;
                 n_revocations = policy->n_revocations;
@@ -299,7 +325,7 @@ void admission_serve(struct pool *pool, uint64_t now_ns)
 {
         if (pool->policy->in_turns)
                 pool->unserved = true;
-        else if (pool->policy->limits)
+        else if (spans_pools(pool->policy))
                 serve_all(pool->policy, now_ns);
         else
                 walk(pool, now_ns);
@@ -316,10 +342,10 @@ void admission_take_turn(struct policy *policy, uint64_t now_ns)
                         continue;
                 pool->unserved = false;
                 any = true;
-                if (!policy->limits)
+                if (!spans_pools(policy))
                         walk(pool, now_ns);
         }
-        if (any && policy->limits)
+        if (any && spans_pools(policy))
                 serve_all(policy, now_ns);
 }
 

@@ -91,6 +91,8 @@ void block_count(const struct block *block, struct totals *totals)
                 break;
         }
         totals->n_blocks++;
+        totals->n_open += block->state != BLOCK_LINGERING;
+        totals->n_closing += block->state == BLOCK_RELEASING && !block->stuck;
 }
 
 /* The block that a caller of block_count() counted as `before` counts as `after` now. */
@@ -106,6 +108,8 @@ static void replace(struct totals *totals, const struct totals *before, const st
         totals->overdue += after->overdue - before->overdue;
         totals->incoming += after->incoming - before->incoming;
         totals->n_blocks += after->n_blocks - before->n_blocks;
+        totals->n_open += after->n_open - before->n_open;
+        totals->n_closing += after->n_closing - before->n_closing;
 }
 
 /* To be called after every change of what block_count() looks at, with its count from before. */

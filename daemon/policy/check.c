@@ -299,6 +299,7 @@ void check_orders(const struct policy *policy)
 
 void policy_check(const struct policy *policy)
 {
+        assert(policy_open_blocks(policy) <= policy->max_blocks);
         check_pools(policy);
         check_tenants(policy);
         check_clients(policy);

@@ -84,6 +84,7 @@ static struct order of_refusal(struct order_node *node)
                 .outcome = refusal->outcome,
                 .n_bytes = refusal->n_bytes,
                 .limit = refusal->hit,
+                .of_blocks = refusal->of_blocks,
         };
 
         request_free(refusal->request);

@@ -22,6 +22,7 @@ int policy_new(struct policy **ret_policy)
         if (!policy)
                 return -ENOMEM;
         order_queue_init(&policy->orders);
+        policy->max_blocks = UINT64_MAX;
         LIST_INIT(&policy->clients);
         *ret_policy = policy;
         return 0;

@@ -78,6 +78,7 @@ struct order {
         int outcome;
         uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
         uint64_t n_blocks;
+        bool of_blocks; /* REFUSE with GPUMEM_E_TOO_MANY: not of requests that wait, but of blocks */
         struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };
 
@@ -95,6 +96,11 @@ struct tenant_key {
         uint32_t uid;
         char realm[POLICY_REALM_MAX];
 };
+
+/* For so many blocks at a time, in all pools together, the daemon has files; before that there is no such
+ * limit. Of these a tenant may have a share (files.h), and who wants more is refused GPUMEM_E_TOO_MANY. */
+void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks);
+uint64_t policy_open_blocks(const struct policy *policy);
 
 /* A client with up to n_slots leases at a time. `words`: one a slot, as board.h says, which the
  * client may write at any time; they stay there until the client is freed. NULL: no lease of it is

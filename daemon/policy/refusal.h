@@ -1,6 +1,7 @@
 /* "No", as an order: the answer to one request, kept until the server takes it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/policy/limit_table.h"
@@ -16,5 +17,6 @@ struct refusal {
         int outcome;
         uint64_t n_bytes; /* as it was asked for */
         struct limit_hit hit;
+        bool of_blocks;          /* too many of these */
         struct request *request; /* ends when the order is taken; NULL when there is none */
 };

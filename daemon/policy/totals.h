@@ -18,6 +18,8 @@ struct totals {
                                     * for the cache */
 
         uint64_t n_blocks;
+        uint64_t n_open;    /* of these, for which the daemon has a file open, or will */
+        uint64_t n_closing; /* of these, which are being let go */
 };
 
 static inline uint64_t totals_reserved(const struct totals *totals)

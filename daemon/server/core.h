@@ -136,6 +136,9 @@ void server_created(struct server *server, struct backing_block *backing);
 
 /* user.c: what all sessions together may have, and what those of each user. */
 void server_share_out(struct server *server);
+
+/* For so many blocks there are files. */
+uint64_t server_max_blocks(void);
 void server_limit_users(struct server *server, const struct user_rule *rule);
 
 /* Adds a pool for each device and one of pinned memory. */

@@ -231,6 +231,21 @@ static enum proto_refused say_unknown(struct text *text)
 }
 
 /* Whether that is why. */
+static bool say_blocks(struct text *text, const struct server *server, const struct order *order)
+{
+        if (!order->of_blocks)
+                return false;
+        say(text,
+            ": a block more would be too many, of %" PRIu64
+            " in all pools; the daemon has files for %" PRIu64
+            ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE (ulimit "
+            "-n) "
+            "of gpumemd",
+            policy_open_blocks(server->policy), server_max_blocks());
+        return true;
+}
+
+/* Whether that is why. */
 static bool say_outage(struct text *text, const struct server *server, const struct order *order)
 {
         const struct server_pool *pool = &server->pools[order->pool];
@@ -281,7 +296,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 say_figures(text, server, order, &figures, n_idle_bytes);
         }
         is_late = reason == PROTO_REFUSED_LINGERING && figures.late;
-        if (say_outage(text, server, order))
+        if (say_blocks(text, server, order) || say_outage(text, server, order))
                 return PROTO_REFUSED_OTHERWISE;
         if (is_beyond(order))
                 say(text, ", which is more than there may ever be. To do: ask for less, or have "

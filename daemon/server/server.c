@@ -130,6 +130,8 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = policy_new(&server->policy);
         if (!r)
+                policy_set_max_blocks(server->policy, server_max_blocks());
+        if (!r)
                 r = open_handles(server);
         if (!r)
                 r = server_open_hangup(server, options);

@@ -24,8 +24,9 @@ static unsigned max_fds(void)
         return (unsigned)limit.rlim_cur;
 }
 
-/* Half of the fds are for sessions, the other half for blocks and answers. What is in flight the kernel
- * counts beside them, up to the same number. */
+/* Half of the fds are for sessions, a quarter for answers that wait, most of the rest for blocks: so
+ * there is always one for what the daemon itself opens. What is in flight the kernel counts beside them,
+ * up to the same number. */
 void server_share_out(struct server *server)
 {
         struct allowances *all = &server->allowances;
@@ -37,6 +38,11 @@ void server_share_out(struct server *server)
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
                 all->max_each[kind] = UINT64_MAX;
         all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
+}
+
+uint64_t server_max_blocks(void)
+{
+        return (uint64_t)max_fds() * 3 / 16;
 }
 
 void server_limit_users(struct server *server, const struct user_rule *rule)

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include "gpumem.h"
 #include "proto/wire.h"
 #include "tests/live/daemon.h"
+#include "tests/live/links.h"
 #include "tests/suite.h"
 
 /* Somebody who is neither root nor who runs the daemon. */
@@ -95,24 +97,81 @@ START_TEST(a_process_leaves_so_many_charges_and_no_more)
 }
 END_TEST
 
-/* Of 256 fds a half is for connections; one user may have half of that. */
-START_TEST(a_user_leaves_connections_for_others)
+/* As a stranger may connect, too. */
+static void restart_with_few_files(void)
 {
         const struct rlimit few = {256, 256};
-        unsigned n = 0;
 
-        if (geteuid() != 0)
-                return;
         daemon_kill(&gpumemd);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
         daemon_restart(&gpumemd, NULL, NULL);
         ck_assert_int_eq(chmod(gpumemd.place, 0755), 0);
         ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+}
+
+/* Of 256 fds a half is for connections; one user may have half of that. */
+START_TEST(a_user_leaves_connections_for_others)
+{
+        unsigned n = 0;
+
+        if (geteuid() != 0)
+                return;
+        restart_with_few_files();
         while (n < 64 && connect_and_leave() == 0)
                 n++;
         ck_assert_uint_eq(n, 32);
         ck_assert(!another_connects(getuid()));
         ck_assert(another_connects(STRANGER));
+}
+END_TEST
+
+static int lease_block(struct link *link, uint64_t n_bytes, uint64_t *ret_lease)
+{
+        const struct message_lease wanted = {.n_bytes = n_bytes};
+        struct message_leased leased;
+        int r = lease_over(link, &wanted, &leased);
+
+        if (!r)
+                *ret_lease = leased.lease;
+        return r;
+}
+
+/* In another process, of a stranger: whether it can lease a block. */
+static bool another_leases(void)
+{
+        uint64_t lease;
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                _exit(setuid(STRANGER) || lease_block(must_connect(), 2 * MIB, &lease) ? 1 : 0);
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        return status == 0;
+}
+
+/* Of 256 fds three sixteenths are for blocks; of these one tenant alone may have four fifths. */
+START_TEST(blocks_leave_files_for_others)
+{
+        char text[LINK_REFUSAL_MAX];
+        uint64_t lease = 0;
+        struct link *link;
+        unsigned n = 0;
+
+        if (geteuid() != 0)
+                return;
+        restart_with_few_files();
+        link = must_connect();
+        while (n < 48 && !lease_block(link, 2 * MIB, &lease))
+                n++;
+        ck_assert_uint_eq(n, 39);
+        ck_assert_int_eq(lease_block(link, 4 * MIB, &lease), GPUMEM_E_TOO_MANY);
+        link_refusal(link, text);
+        ck_assert_msg(strstr(text, "of 39 in all pools; the daemon has files for 48"), "%s", text);
+        ck_assert(another_leases());
+        /* What is cached goes for it. */
+        return_over(link, lease, PROTO_RETURN_UNMAPPED);
+        ck_assert_int_eq(lease_block(link, 4 * MIB, &lease), 0);
+        link_free(link);
 }
 END_TEST
 
@@ -193,6 +252,7 @@ int main(void)
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, a_process_leaves_so_many_charges_and_no_more);
         tcase_add_test(tests, a_user_leaves_connections_for_others);
+        tcase_add_test(tests, blocks_leave_files_for_others);
         tcase_add_test(tests, who_does_not_read_has_few_fds_in_flight);
         tcase_add_test(tests, fds_in_flight_are_accounted_for_after_the_end);
         suite_add_tcase(suite, tests);

@@ -1,0 +1,21 @@
+/* How many blocks there may be: the daemon keeps a file open for each until it is back at the driver.
+ *
+ * A tenant may have another block as long as it has fewer than FILES_SHARE times what is left for others:
+ * one alone gets four fifths, two get four ninths each, and somebody who comes later finds something. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FILES_SHARE 4
+
+struct policy;
+struct request;
+struct tenant;
+struct looks;
+
+bool files_have_room(const struct tenant *tenant);
+
+/* One comes back for certain: it is let go already, or is let go now: one that is cached, of the tenant's
+ * or of others, else one that the tenant does not use. */
+bool files_call_in(const struct request *request, struct looks *looks);

@@ -1,0 +1,207 @@
+/* A daemon with few files: how many blocks a tenant may have, and what is let go for another one. */
+#include "base/err.h"
+#include "tests/unit/policy_world.h"
+
+#define MANY_BYTES (1024 * MIB)
+#define N_MAX      10
+
+/* Of so many one tenant alone has these. */
+#define N_ALONE 8
+
+static struct world few_files(void)
+{
+        struct world world = world_new(MANY_BYTES);
+
+        policy_set_max_blocks(world.policy, N_MAX);
+        return world;
+}
+
+static void fill(struct world *world, struct client *client, unsigned n, struct held *ret_held)
+{
+        for (unsigned i = 0; i < n; i++)
+                ret_held[i] = hold(world, client, 4 * MIB);
+}
+
+static void expect_too_many(struct world *world, const struct client *client, uint32_t serial)
+{
+        struct order order = take(world, ORDER_REFUSE);
+
+        ck_assert_ptr_eq(order.client, client);
+        ck_assert_uint_eq(order.serial, serial);
+        ck_assert_int_eq(order.outcome, GPUMEM_E_TOO_MANY);
+        ck_assert(order.of_blocks);
+}
+
+static void expect_granted_after(struct world *world, struct client *client, uint32_t serial,
+                                 const struct block *let_go)
+{
+        expect_release(world, let_go);
+        created(world, take(world, ORDER_CREATE).block, 0);
+        (void)expect_grant(world, client, serial);
+        expect_idle(world);
+}
+
+START_TEST(one_alone_leaves_some_for_others)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1), *kin = join(&world, 1), *b = join(&world, 2);
+        struct held held[N_MAX];
+
+        fill(&world, a, N_ALONE / 2, held);
+        fill(&world, kin, N_ALONE / 2, held);
+        ask(&world, a, 1, 8 * MIB, 0);
+        expect_too_many(&world, a, 1);
+        ask(&world, kin, 1, 8 * MIB, 0);
+        expect_too_many(&world, kin, 1);
+        fill(&world, b, N_MAX - N_ALONE, held);
+        ck_assert_uint_eq(policy_open_blocks(world.policy), N_MAX);
+        ask(&world, b, 1, 8 * MIB, 0);
+        expect_too_many(&world, b, 1);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(a_cached_block_goes_for_another)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1);
+        struct held held[N_ALONE];
+
+        fill(&world, a, N_ALONE, held);
+        give_back(&world, a, held[0].lease, RETURN_UNMAPPED);
+        expect_idle(&world);
+        ask(&world, a, 1, 8 * MIB, 0);
+        expect_granted_after(&world, a, 1, held[0].block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(so_does_one_of_another_pool)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1);
+        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
+        struct held held[N_ALONE];
+        struct lease *lease;
+        struct block *block;
+
+        fill(&world, a, N_ALONE - 1, held);
+        ask_with(&world, a, &pinned);
+        block = take(&world, ORDER_CREATE).block;
+        created(&world, block, 0);
+        lease = expect_grant(&world, a, 1);
+        give_back(&world, a, lease, RETURN_UNMAPPED);
+        ask(&world, a, 2, 8 * MIB, 0);
+        expect_granted_after(&world, a, 2, block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(so_does_one_that_is_still_mapped)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1);
+        struct held held[N_ALONE];
+
+        fill(&world, a, N_ALONE, held);
+        give_back(&world, a, held[0].lease, RETURN_MAPPED);
+        ask(&world, a, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[0].block);
+        /* Its file is closed then, though the client maps it still. */
+        released(&world, held[0].block);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 1);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(so_does_one_that_is_not_used)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1);
+        struct held held[N_ALONE];
+
+        fill(&world, a, N_ALONE, held);
+        mark_idle(&world, a, held[3].lease);
+        ask(&world, a, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[3].block);
+        ck_assert(was_revoked(&world, a, held[3].lease));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(one_goes_for_one)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1);
+        struct held held[N_ALONE];
+
+        fill(&world, a, N_ALONE, held);
+        for (unsigned i = 0; i < 3; i++)
+                give_back(&world, a, held[i].lease, RETURN_UNMAPPED);
+        ask(&world, a, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[0].block);
+        policy_expire(world.policy, world.now_ns);
+        expect_idle(&world);
+        released(&world, held[0].block);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 1);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(who_waits_is_served_when_a_file_is_closed)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held[N_ALONE], other[N_MAX - N_ALONE];
+
+        fill(&world, a, N_ALONE, held);
+        fill(&world, b, N_MAX - N_ALONE, other);
+        ask(&world, b, 1, 8 * MIB, 5000);
+        expect_idle(&world);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        give_back(&world, a, held[0].lease, RETURN_UNMAPPED);
+        expect_granted_after(&world, b, 1, held[0].block);
+        ask(&world, b, 2, 8 * MIB, 6000);
+        expect_idle(&world);
+        policy_expire(world.policy, 6000);
+        expect_too_many(&world, b, 2);
+        world_free(&world);
+}
+END_TEST
+
+/* What the driver does not take back closes no file. */
+START_TEST(nobody_waits_for_what_does_not_go)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1);
+        struct held held[N_ALONE];
+
+        fill(&world, a, N_ALONE, held);
+        give_back(&world, a, held[0].lease, RETURN_UNMAPPED);
+        ask(&world, a, 1, 8 * MIB, 0);
+        policy_not_released(world.policy, take(&world, ORDER_RELEASE).block, world.now_ns);
+        expect_too_many(&world, a, 1);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *const tests[] = {
+                one_alone_leaves_some_for_others,
+                a_cached_block_goes_for_another,
+                so_does_one_of_another_pool,
+                so_does_one_that_is_still_mapped,
+                so_does_one_that_is_not_used,
+                one_goes_for_one,
+                who_waits_is_served_when_a_file_is_closed,
+                nobody_waits_for_what_does_not_go,
+        };
+
+        return run_tests("policy: files", tests, ARRAY_SIZE(tests));
+}
