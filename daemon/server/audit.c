@@ -25,6 +25,6 @@ void audit_act(const struct session *session, const char *format, ...)
 
 void audit_refusal(struct session *session, const char *text)
 {
-        if (log_may(&session->user->refusals, LOG_INFO, server_now_ns(session->server)))
+        if (log_may(&session->account->refusals, LOG_INFO, server_now_ns(session->server)))
                 audit_act(session, "refused: %s", text);
 }

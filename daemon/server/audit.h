@@ -1,6 +1,6 @@
 /* Who did what, and what came of it: a line of the log for each act of an administrator's, each grant to another
  * user, and each refusal, at level info. "audit: uid 0, process 12 (gpumemctl), admin socket: WHAT". Of what
- * one user is refused, as often as it likes, so many lines a second as base/log.h says. On the loop. */
+ * one tenant is refused, as often as it likes, so many lines a second as base/log.h says. On the loop. */
 #pragma once
 
 #include "daemon/server/session.h"

@@ -5,7 +5,7 @@
 
 #include "gpumem.h"
 
-/* What a frame of a client's costs of its user's pace. */
+/* What a frame of a client's costs of its tenant's pace. */
 enum price {
         PRICE_NONE,   /* it gives something back, or ends something; if that is there */
         PRICE_MEMORY, /* it asks for memory: that is put off, and never refused for the pace */
@@ -39,31 +39,30 @@ static void refuse_pace(struct session *session, const struct frame *frame)
 
         (void)snprintf(text, sizeof(text),
                        "more than %" PRIu64 " requests a second of uid %u; ask again later",
-                       NS_PER_S / session->server->pace.step_ns, (unsigned)session->peer.uid);
+                       NS_PER_S / session->server->accounts.pace.step_ns,
+                       (unsigned)session->peer.uid);
         session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY, text);
 }
 
 uint64_t paying_hold_until(struct transport *transport)
 {
-        const struct pace_rule *rule = &transport->server->pace;
-        const struct pace *pace = &transport->user->pace;
         uint64_t now_ns = server_now_ns(transport->server);
+        uint64_t ready_ns = account_ready_ns(transport->account, now_ns);
 
-        return pace_may(pace, rule, now_ns) ? 0 : pace_ready_ns(pace, rule, now_ns);
+        return ready_ns == now_ns ? 0 : ready_ns;
 }
 
-/* Who asks for more than the pace of its user allows is not read from until that has room again. Returns
+/* Who asks for more than the pace of its tenant allows is not read from until that has room again. Returns
  * whether it has. */
 static bool pay(struct session *session)
 {
-        struct server *server = session->server;
-        struct pace *pace = &session->user->pace;
-        uint64_t now_ns = server_now_ns(server);
-        bool may = pace_may(pace, &server->pace, now_ns);
+        struct account *account = session->account;
+        uint64_t now_ns = server_now_ns(session->server);
+        bool may = account_ready_ns(account, now_ns) == now_ns;
 
-        pace_take(pace, &server->pace, now_ns);
+        account_pay(account, now_ns);
         if (!may)
-                transport_hold(&session->transport, pace_ready_ns(pace, &server->pace, now_ns));
+                transport_hold(&session->transport, account_ready_ns(account, now_ns));
         return may;
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/paying.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
 #define BIT(state) (1u << (state))
@@ -44,7 +45,7 @@ static void session_free(struct session *session)
         peer_deinit(&session->peer);
         free(session->draft);
         due_end(&session->connection);
-        session->user = user_unref(session->user);
+        session->account = account_unref(session->account);
         LIST_REMOVE(session, link);
         free(session);
 }
@@ -253,7 +254,7 @@ static void start(struct session *session, int take_fd)
         session->transport.find_block_fd = find_block_fd;
         session->transport.hold_until = paying_hold_until;
         session->transport.on_closed = on_transport_closed;
-        if (transport_init(&session->transport, server, session->user, take_fd)) {
+        if (transport_init(&session->transport, server, session->account, take_fd)) {
                 session_free(session);
                 return;
         }
@@ -280,8 +281,9 @@ void session_turn_away(int fd, int code, const char *text)
 
 static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
 {
-        const char *text = outcome < 0 ? "the daemon has no memory for a connection"
-                                       : "too many connections of this process or user; close some";
+        const char *text =
+                outcome < 0 ? "the daemon has no memory for a connection"
+                            : "too many connections of this process, tenant or user; close some";
 
         if (server_may_complain(server))
                 log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
@@ -307,8 +309,8 @@ static int charge_connection(struct session *session)
                 return 0;
         r = session_may_join(session->server, &session->peer);
         return r ? r
-                 : due_begin(&session->connection, &session->user->allowance, ALLOWANCE_CONNECTIONS,
-                             1);
+                 : due_begin(&session->connection, session->account->allowance,
+                             ALLOWANCE_CONNECTIONS, 1);
 }
 
 static int session_new(struct server *server, const struct peer *peer, enum session_way way,
@@ -322,16 +324,17 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         session->server = server;
         session->way = way;
         session->peer = *peer;
-        r = user_ref(server, peer->uid, &session->user);
+        session->since_ns = server_now_ns(server);
+        r = account_ref(&server->accounts, peer->uid, tenancy_realm(peer), session->since_ns,
+                        &session->account);
         if (!r)
                 r = charge_connection(session);
         if (r) {
-                (void)user_unref(session->user);
+                (void)account_unref(session->account);
                 free(session);
                 return r;
         }
         session->state = SESSION_HELLO;
-        session->since_ns = server_now_ns(server);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
         deadlines_watch(server);

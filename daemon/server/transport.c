@@ -107,7 +107,7 @@ static bool is_all_received(struct transport *transport)
 
 static bool may_send(struct transport *transport, unsigned n_fds)
 {
-        const struct allowance *allowance = &transport->user->allowance;
+        const struct allowance *allowance = transport->account->allowance;
 
         if (!n_fds)
                 return true;
@@ -212,7 +212,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         watch(transport);
 }
 
-int transport_init(struct transport *transport, struct server *server, struct user *user,
+int transport_init(struct transport *transport, struct server *server, struct account *account,
                    int take_fd)
 {
         int r;
@@ -223,14 +223,14 @@ int transport_init(struct transport *transport, struct server *server, struct us
                 return r;
         }
         transport->server = server;
-        transport->user = user;
+        transport->account = account;
         transport->fd = take_fd;
         transport->closing = transport->slow = false;
         transport->held_until_ns = 0;
         transport->fault = NULL;
-        transport->in_flight = (struct due){.allowance = &user->allowance,
+        transport->in_flight = (struct due){.allowance = account->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
-        queue_init(&transport->queue, &user->allowance);
+        queue_init(&transport->queue, account->allowance);
         watch(transport);
         return 0;
 }
@@ -244,9 +244,9 @@ static bool put_off(struct transport *transport, const struct frame *frame, cons
         int r = queue_put(&transport->queue, frame, fds, kind);
 
         if (r) {
-                transport
-                        ->fault = r > 0 ? "more answers wait for it, or for its user, than may wait"
-                                        : "the daemon lacks memory or fds for an answer";
+                transport->fault =
+                        r > 0 ? "more answers wait for it, or for its tenant or user, than may wait"
+                              : "the daemon lacks memory or fds for an answer";
                 return false;
         }
         if (is_first)

@@ -4,20 +4,20 @@
  * the transport in any of them. Frames that the socket does not take at once are queued; while many
  * are, or one with fds of its own, nothing more is read, so that a peer who does not listen cannot
  * make the queue grow. Of fds that were sent and not received a peer has a few at most, and a share
- * of what all may have: then its frames wait until it has taken them. What is queued is on the user's
- * account too; where that has no room the connection ends. */
+ * of what all may have: then its frames wait until it has taken them. What is queued is on the
+ * account of its tenant and user too; where that has no room the connection ends. */
 #pragma once
 
 #include <stdbool.h>
 #include <uv.h>
 
+#include "daemon/server/core.h"
 #include "daemon/server/queue.h"
-#include "daemon/server/user.h"
 #include "proto/wire.h"
 
 struct transport {
         struct server *server;
-        struct user *user;
+        struct account *account;
         TAILQ_ENTRY(transport) slow_link;
         bool slow;              /* is looked at from time to time: the loop does not tell */
         struct due in_flight;   /* fds sent since the peer was seen to have taken all */
@@ -40,8 +40,8 @@ struct transport {
         void (*on_closed)(struct transport *transport);
 };
 
-/* Starts to read, on account of `user`. The transport owns `take_fd`, also on failure. */
-int transport_init(struct transport *transport, struct server *server, struct user *user,
+/* Starts to read, on that account. The transport owns `take_fd`, also on failure. */
+int transport_init(struct transport *transport, struct server *server, struct account *account,
                    int take_fd);
 
 /* Sends a sealed frame, now or when the socket takes it. Failures reach on_end by way of the
