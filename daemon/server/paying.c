@@ -8,6 +8,7 @@
 /* What a frame of a client's costs of its tenant's pace. */
 enum price {
         PRICE_NONE,   /* it gives something back, or ends something; if that is there */
+        PRICE_SAID,   /* it says who somebody is, or what he holds: that is never refused */
         PRICE_MEMORY, /* it asks for memory: that is put off, and never refused for the pace */
         PRICE_ANSWER, /* it asks for an answer */
 };
@@ -17,9 +18,11 @@ static enum price price_of(const struct session *session, const struct frame *fr
         if (session->way == SESSION_AS_ADMIN)
                 return PRICE_NONE;
         switch (frame->kind) {
+        case MESSAGE_HELLO:
+        case MESSAGE_HELD:
+                return PRICE_SAID;
         case MESSAGE_LEASE:
         case MESSAGE_ATTACH:
-        case MESSAGE_HELD:
                 return PRICE_MEMORY;
         case MESSAGE_RETURN:
         case MESSAGE_UNMAPPED:
@@ -66,18 +69,37 @@ static bool pay(struct session *session)
         return may;
 }
 
+/* Who hung up while he was held waits for no answer. */
 bool paying_may_serve(struct session *session, const struct frame *frame)
 {
         enum price price = price_of(session, frame);
 
-        if (price == PRICE_NONE || pay(session) || price == PRICE_MEMORY)
+        if (price == PRICE_NONE)
+                return true;
+        if (session->transport.hung_up && price != PRICE_SAID)
+                return false;
+        if (pay(session) || price != PRICE_ANSWER)
                 return true;
         refuse_pace(session, frame);
         return false;
 }
 
-void paying_note_error(struct session *session, const struct frame *frame)
+void paying_begin(struct session *session)
 {
-        if (session->way == SESSION_AS_CLIENT && price_of(session, frame) == PRICE_NONE)
+        uint64_t until_ns = paying_hold_until(&session->transport);
+
+        if (until_ns && session->way == SESSION_AS_CLIENT)
+                transport_hold(&session->transport, until_ns);
+}
+
+void paying_take(struct session *session)
+{
+        if (session->way == SESSION_AS_CLIENT)
                 (void)pay(session);
+}
+
+void paying_note_vain(struct session *session, const struct frame *frame)
+{
+        if (price_of(session, frame) == PRICE_NONE)
+                paying_take(session);
 }

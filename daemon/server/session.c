@@ -258,6 +258,7 @@ static void start(struct session *session, int take_fd)
                 session_free(session);
                 return;
         }
+        paying_begin(session);
         session->n_open_handles = 1;
         if (uv_poll_init(&server->loop, &session->pidfd_poll, session->peer.pidfd)) {
                 set_state(session, SESSION_CLOSING);

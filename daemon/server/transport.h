@@ -23,6 +23,7 @@ struct transport {
         struct due in_flight;   /* fds sent since the peer was seen to have taken all */
         struct stall stall;     /* while there is a queue */
         uint64_t held_until_ns; /* nothing is read before */
+        bool hung_up;           /* the peer, while it was held, or when that was asked */
         const char *fault;      /* for which the daemon has ended it; NULL: none */
         uv_poll_t poll;
         int fd;
@@ -55,7 +56,7 @@ bool transport_is_stalled(struct transport *transport, uint64_t patience_ns);
 /* Takes some of what has come, now and not when the loop comes to it. */
 void transport_take(struct transport *transport);
 
-/* Nothing is read before that time. */
+/* Nothing is read before that time, unless the peer hangs up: what it has sent is all that comes. */
 void transport_hold(struct transport *transport, uint64_t until_ns);
 
 /* Whether the peer has taken all that was sent. */
