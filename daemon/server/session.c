@@ -280,23 +280,17 @@ void session_turn_away(int fd, int code, const char *text)
         (void)wire_send(fd, &frame, NULL);
 }
 
-static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
+static const char *why_turned_away(int outcome)
 {
-        const char *text =
-                outcome < 0 ? "the daemon has no memory for a connection"
-                            : "too many connections of this process, tenant or user; close some";
-
-        if (server_may_complain(server))
-                log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
-                            text);
-        session_turn_away(fd, GPUMEM_E_TOO_MANY, text);
+        return outcome < 0 ? "the daemon has no memory for a connection"
+                           : "too many connections of this process, tenant or user; close some";
 }
 
 static void turn_stranger_away(struct server *server, int fd, int r)
 {
         /* Who connects and ends is no matter. */
-        if (r != -ESRCH && server_may_complain(server))
-                log_warning("a connection was refused: %s", peer_fault(r));
+        if (r != -ESRCH)
+                audit_stranger(server, peer_fault(r));
         session_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
                           peer_fault(r));
 }
@@ -320,8 +314,10 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         struct session *session = calloc(1, sizeof(*session));
         int r;
 
-        if (!session)
+        if (!session) {
+                audit_turned_away(server, NULL, peer, why_turned_away(-ENOMEM));
                 return -ENOMEM;
+        }
         session->server = server;
         session->way = way;
         session->peer = *peer;
@@ -331,6 +327,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         if (!r)
                 r = charge_connection(session);
         if (r) {
+                audit_turned_away(server, session->account, peer, why_turned_away(r));
                 (void)account_unref(session->account);
                 free(session);
                 return r;
@@ -358,7 +355,7 @@ void session_accept(struct server *server, int take_fd, enum session_way way)
         }
         r = session_new(server, &peer, way, &session);
         if (r) {
-                turn_away(server, &peer, fd, r);
+                session_turn_away(fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
                 peer_deinit(&peer);
                 return;
         }
