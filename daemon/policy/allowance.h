@@ -1,8 +1,10 @@
-/* What one user takes of what the daemon has for all: connections, and what waits to be sent or received.
+/* What one user takes of what the daemon has for all: connections, and what waits to be sent or received; and
+ * what one tenant takes of its user's.
  *
  * A user may have more as long as it has less than what is left for others: one alone gets half, two get a
- * third each, and somebody who comes later finds something. There is a most for each user, too. What is
- * taken stands as a due in the object that causes it; ending that gives it back. Pure. */
+ * third each, and somebody who comes later finds something. So may a tenant, of what its user may have. There
+ * is a most for each, too. What is taken stands as a due in the object that causes it; ending that gives
+ * it back. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,15 +18,17 @@ enum allowance_kind {
         ALLOWANCE_N_KINDS,
 };
 
-/* Of all users together; they differ in nothing but what they have. */
+/* Of all users together; they differ in nothing but what they have. A user with tenants is no `each`. */
 struct allowances {
         uint64_t n[ALLOWANCE_N_KINDS];
         uint64_t max[ALLOWANCE_N_KINDS];
         uint64_t max_each[ALLOWANCE_N_KINDS];
+        uint64_t max_user[ALLOWANCE_N_KINDS]; /* of a user's tenants together */
 };
 
 struct allowance {
         struct allowances *all;
+        struct allowance *user; /* whose tenant this is; NULL: a user, who has no tenants */
         uint64_t n[ALLOWANCE_N_KINDS];
 };
 

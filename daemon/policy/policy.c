@@ -138,7 +138,7 @@ void policy_lease(struct policy *policy, struct client *client, const struct pol
         admission_ask(client, ask, now_ns);
 }
 
-void policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns)
+bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns)
 {
         struct request *request;
 
@@ -146,9 +146,10 @@ void policy_cancel(struct policy *policy, struct client *client, uint32_t serial
         note_time(policy, now_ns);
         request = request_find(client, serial);
         if (!request)
-                return;
+                return false;
         request_refuse(request, GPUMEM_E_CANCELLED);
         admission_serve(request->pool, now_ns);
+        return true;
 }
 
 int policy_return(struct policy *policy, struct client *client, uint64_t lease_id,

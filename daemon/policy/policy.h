@@ -132,8 +132,8 @@ void policy_lease(struct policy *policy, struct client *client, const struct pol
                   uint64_t now_ns);
 
 /* Withdraws a waiting request: it is refused with GPUMEM_E_CANCELLED. One that has been answered,
- * or never was, is passed over in silence: the answer is on its way. */
-void policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns);
+ * or never was, is passed over in silence: the answer is on its way. Returns whether it waited. */
+bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns);
 
 /* Gives a lease back. RETURN_MAPPED: the client still maps the block, keeps the slot, and says
  * policy_unmapped later. GPUMEM_E_NO_LEASE for an id that is not a lease of this client. */

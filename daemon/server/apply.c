@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "daemon/server/audit.h"
 #include "daemon/server/core.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
@@ -129,6 +130,7 @@ int server_apply(struct server *server, struct settings *settings)
         server_set_pool_mins(server, settings);
         server_limit_users(server, &settings->each_user);
         server->limits_revision++;
+        audit_signal("SIGHUP", "the configuration was read again");
         limits_say_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_settle(server);

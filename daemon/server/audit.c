@@ -23,8 +23,28 @@ void audit_act(const struct session *session, const char *format, ...)
         write_line(session, what);
 }
 
+void audit_signal(const char *signal, const char *what)
+{
+        log_info("audit: %s: %s", signal, what);
+}
+
 void audit_refusal(struct session *session, const char *text)
 {
-        if (log_may(&session->user->refusals, LOG_INFO, server_now_ns(session->server)))
+        if (log_may(&session->account->refusals, LOG_INFO, server_now_ns(session->server)))
                 audit_act(session, "refused: %s", text);
+}
+
+void audit_turned_away(struct server *server, struct account *account, const struct peer *peer,
+                       const char *text)
+{
+        if (account ? log_may(&account->refusals, LOG_WARNING, server_now_ns(server))
+                    : server_may_complain(server))
+                log_warning("audit: uid %u, process %d (?): refused: %s", (unsigned)peer->uid,
+                            (int)peer->pid, text);
+}
+
+void audit_stranger(struct server *server, const char *text)
+{
+        if (server_may_complain(server))
+                log_warning("audit: uid ?, process ?: refused: %s", text);
 }

@@ -9,10 +9,9 @@
 #include "base/log.h"
 #include "daemon/backing/watch.h"
 #include "daemon/backing/worker.h"
-#include "daemon/policy/allowance.h"
+#include "daemon/policy/account.h"
 #include "daemon/policy/container.h"
 #include "daemon/policy/device_file.h"
-#include "daemon/policy/pace.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
 #include "daemon/server/settings.h"
@@ -28,7 +27,6 @@ struct session;
 LIST_HEAD(session_list, session);
 struct transport;
 TAILQ_HEAD(transport_list, transport);
-struct user;
 struct user_rule;
 
 /* A file in /dev as it was when it was last looked at. */
@@ -98,18 +96,16 @@ struct server {
         } aside;
         struct listener *listener;
         struct session_list sessions;
-        struct user *users;              /* table by uid */
         struct watched_file driver_file; /* see driver_files.h */
         enum tenancy tenancy;
         uint64_t n_limit_lists;                 /* that were asked for */
         uint64_t n_alone;                       /* tenants of one client that there were */
         char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;
-        uint32_t served_uid;          /* that one */
-        uint64_t limits_revision;     /* how often limits have been set, by whatever way */
-        struct allowances allowances; /* of all users */
-        struct pace_rule pace;        /* of each user */
-        struct transport_list slow;   /* whose peers are waited for, or are held */
+        uint32_t served_uid;        /* that one */
+        uint64_t limits_revision;   /* how often limits have been set, by whatever way */
+        struct accounts accounts;   /* of who is counted together */
+        struct transport_list slow; /* whose peers are waited for, or are held */
         unsigned n_slow;
         uv_timer_t patience;         /* of that */
         uv_timer_t reminder;         /* of who has not said HELLO, or does not read */
@@ -134,7 +130,7 @@ void server_submit(struct server *server, uint32_t pool, struct job *job);
 /* Tells the policy what became of a block that was to be made. */
 void server_created(struct server *server, struct backing_block *backing);
 
-/* user.c: what all sessions together may have, and what those of each user. */
+/* user.c: what all sessions together may have, and what those of each tenant and user. */
 void server_share_out(struct server *server);
 
 /* For so many blocks there are files. */

@@ -7,12 +7,14 @@
 /* Between looks at those who are watched. */
 #define LOOK_MS 250
 
-/* What it has sent may have come while the daemon was stopped: then it was in time. */
+/* What it has sent may have come while the daemon was stopped: then it was in time. And while it is held,
+ * it is not read. */
 static void demand_hello(struct session *session)
 {
         uint64_t now_ns = server_now_ns(session->server);
 
-        if (now_ns - session->since_ns < DEADLINE_MS * NS_PER_MS)
+        if (now_ns - session->since_ns < DEADLINE_MS * NS_PER_MS ||
+            session->transport.held_until_ns)
                 return;
         transport_take(&session->transport);
         if (session->state == SESSION_HELLO)

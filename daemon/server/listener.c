@@ -45,9 +45,9 @@ static void turn_away(struct door *door)
         closep(&fd);
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (server_may_complain(listener->server))
-                log_error("a connection was turned away: the daemon has no file descriptor left; "
-                          "raise "
-                          "LimitNOFILE or ulimit -n");
+                log_error(
+                        "audit: uid ?, process ?: refused: the daemon has no file descriptor left "
+                        "for a connection; raise LimitNOFILE or ulimit -n");
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)

@@ -5,9 +5,10 @@
 
 #include "gpumem.h"
 
-/* What a frame of a client's costs of its user's pace. */
+/* What a frame of a client's costs of its tenant's pace. */
 enum price {
         PRICE_NONE,   /* it gives something back, or ends something; if that is there */
+        PRICE_SAID,   /* it says who somebody is, or what he holds: that is never refused */
         PRICE_MEMORY, /* it asks for memory: that is put off, and never refused for the pace */
         PRICE_ANSWER, /* it asks for an answer */
 };
@@ -17,9 +18,11 @@ static enum price price_of(const struct session *session, const struct frame *fr
         if (session->way == SESSION_AS_ADMIN)
                 return PRICE_NONE;
         switch (frame->kind) {
+        case MESSAGE_HELLO:
+        case MESSAGE_HELD:
+                return PRICE_SAID;
         case MESSAGE_LEASE:
         case MESSAGE_ATTACH:
-        case MESSAGE_HELD:
                 return PRICE_MEMORY;
         case MESSAGE_RETURN:
         case MESSAGE_UNMAPPED:
@@ -39,46 +42,64 @@ static void refuse_pace(struct session *session, const struct frame *frame)
 
         (void)snprintf(text, sizeof(text),
                        "more than %" PRIu64 " requests a second of uid %u; ask again later",
-                       NS_PER_S / session->server->pace.step_ns, (unsigned)session->peer.uid);
+                       NS_PER_S / session->server->accounts.pace.step_ns,
+                       (unsigned)session->peer.uid);
         session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY, text);
 }
 
 uint64_t paying_hold_until(struct transport *transport)
 {
-        const struct pace_rule *rule = &transport->server->pace;
-        const struct pace *pace = &transport->user->pace;
         uint64_t now_ns = server_now_ns(transport->server);
+        uint64_t ready_ns = account_ready_ns(transport->account, now_ns);
 
-        return pace_may(pace, rule, now_ns) ? 0 : pace_ready_ns(pace, rule, now_ns);
+        return ready_ns == now_ns ? 0 : ready_ns;
 }
 
-/* Who asks for more than the pace of its user allows is not read from until that has room again. Returns
+/* Who asks for more than the pace of its tenant allows is not read from until that has room again. Returns
  * whether it has. */
 static bool pay(struct session *session)
 {
-        struct server *server = session->server;
-        struct pace *pace = &session->user->pace;
-        uint64_t now_ns = server_now_ns(server);
-        bool may = pace_may(pace, &server->pace, now_ns);
+        struct account *account = session->account;
+        uint64_t now_ns = server_now_ns(session->server);
+        bool may = account_ready_ns(account, now_ns) == now_ns;
 
-        pace_take(pace, &server->pace, now_ns);
+        account_pay(account, now_ns);
         if (!may)
-                transport_hold(&session->transport, pace_ready_ns(pace, &server->pace, now_ns));
+                transport_hold(&session->transport, account_ready_ns(account, now_ns));
         return may;
 }
 
+/* Who hung up while he was held waits for no answer. */
 bool paying_may_serve(struct session *session, const struct frame *frame)
 {
         enum price price = price_of(session, frame);
 
-        if (price == PRICE_NONE || pay(session) || price == PRICE_MEMORY)
+        if (price == PRICE_NONE)
+                return true;
+        if (session->transport.hung_up && price != PRICE_SAID)
+                return false;
+        if (pay(session) || price != PRICE_ANSWER)
                 return true;
         refuse_pace(session, frame);
         return false;
 }
 
-void paying_note_error(struct session *session, const struct frame *frame)
+void paying_begin(struct session *session)
 {
-        if (session->way == SESSION_AS_CLIENT && price_of(session, frame) == PRICE_NONE)
+        uint64_t until_ns = paying_hold_until(&session->transport);
+
+        if (until_ns && session->way == SESSION_AS_CLIENT)
+                transport_hold(&session->transport, until_ns);
+}
+
+void paying_take(struct session *session)
+{
+        if (session->way == SESSION_AS_CLIENT)
                 (void)pay(session);
+}
+
+void paying_note_vain(struct session *session, const struct frame *frame)
+{
+        if (price_of(session, frame) == PRICE_NONE)
+                paying_take(session);
 }

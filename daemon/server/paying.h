@@ -1,13 +1,19 @@
-/* What requests cost of their user's pace (daemon/policy/pace.h). On the loop. */
+/* What requests cost of their tenant's pace (daemon/policy/account.h). On the loop. */
 #pragma once
 
 #include "daemon/server/session.h"
 
-/* Whether a request may be served now; if not it has been refused. */
+/* The connection is there: its HELLO waits, too, until its tenant may ask. */
+void paying_begin(struct session *session);
+
+/* Whether a request may be served now; if not it has been refused, or nobody is left to answer. */
 bool paying_may_serve(struct session *session, const struct frame *frame);
 
-/* For the session's transport: 0 when its user may ask again, else when that may be. */
+/* For the session's transport: 0 when its tenant may ask again, else when that may be. */
 uint64_t paying_hold_until(struct transport *transport);
 
-/* It was answered by an error: what gives something back that is not there costs as much as a request. */
-void paying_note_error(struct session *session, const struct frame *frame);
+/* What gives something back, or ends something, that is not there costs as much as a request. */
+void paying_note_vain(struct session *session, const struct frame *frame);
+
+/* For a frame that is no request. It is served, and what follows it waits. */
+void paying_take(struct session *session);

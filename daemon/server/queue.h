@@ -1,5 +1,5 @@
 /* Frames that wait to be sent over one connection, with copies of their fds where they have some of their
- * own. They are on the user's account while they wait. On the loop. */
+ * own. They are on its tenant's and user's account while they wait. On the loop. */
 #pragma once
 
 #include <sys/queue.h>
@@ -31,7 +31,7 @@ struct queue {
 
 void queue_init(struct queue *queue, struct allowance *allowance);
 
-/* GPUMEM_E_TOO_MANY when so much may not wait, for the peer or for its user; -ENOMEM, or another -errno of
+/* GPUMEM_E_TOO_MANY when so much may not wait, for the peer, its tenant or its user; -ENOMEM, or another -errno of
  * copying the fds. */
 int queue_put(struct queue *queue, const struct frame *frame, const int *fds,
               enum transport_fds kind);

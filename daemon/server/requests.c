@@ -283,8 +283,9 @@ static void take_bye(struct session *session, const struct frame *frame)
 
 static void take_cancel(struct session *session, const struct frame *frame)
 {
-        policy_cancel(session->server->policy, session->client, frame->cancel.request,
-                      server_now_ns(session->server));
+        if (!policy_cancel(session->server->policy, session->client, frame->cancel.request,
+                           server_now_ns(session->server)))
+                paying_note_vain(session, frame);
 }
 
 static void refuse_hello(struct session *session, const struct frame *frame)
@@ -327,7 +328,7 @@ static void take_request(struct session *session, const struct frame *frame)
         assert(frame->kind < ARRAY_SIZE(takers) && takers[frame->kind]);
         takers[frame->kind](session, frame);
         if (session->n_errors != n_errors)
-                paying_note_error(session, frame);
+                paying_note_vain(session, frame);
 }
 
 void session_take_frame(struct session *session, int r, const struct frame *frame)
@@ -337,6 +338,7 @@ void session_take_frame(struct session *session, int r, const struct frame *fram
         log_debug("client %d (%s): %s %u", (int)session->peer.pid, session->program,
                   proto_name(frame->kind), frame->serial);
         if (session->state == SESSION_HELLO) {
+                paying_take(session);
                 if (r == 0 && frame->kind == MESSAGE_HELLO) {
                         take_hello(session, frame);
                 } else {
@@ -344,6 +346,7 @@ void session_take_frame(struct session *session, int r, const struct frame *fram
                         session_end_connection(session);
                 }
         } else if (r) {
+                paying_take(session);
                 refuse(session, frame, GPUMEM_E_UNKNOWN_KIND, NULL);
         } else {
                 take_request(session, frame);

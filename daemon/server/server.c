@@ -123,6 +123,7 @@ static int set_up(struct server *server, const struct server_options *options)
         int r;
 
         server->tenancy = options->settings->tenancy;
+        server->accounts.one_a_user = server->tenancy == TENANCY_OF_USERS;
         (void)peer_find_container(getpid(), server->own_container);
         server->serves_one_user = options->settings->says_user;
         server->served_uid = options->settings->user;
@@ -219,6 +220,7 @@ struct server *server_free(struct server *server)
                 return NULL;
         policy_free(server->policy);
         (void)uv_loop_close(&server->loop);
+        accounts_deinit(&server->accounts);
         free(server);
         return NULL;
 }

@@ -12,6 +12,7 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/paying.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
 #define BIT(state) (1u << (state))
@@ -44,7 +45,7 @@ static void session_free(struct session *session)
         peer_deinit(&session->peer);
         free(session->draft);
         due_end(&session->connection);
-        session->user = user_unref(session->user);
+        session->account = account_unref(session->account);
         LIST_REMOVE(session, link);
         free(session);
 }
@@ -253,10 +254,11 @@ static void start(struct session *session, int take_fd)
         session->transport.find_block_fd = find_block_fd;
         session->transport.hold_until = paying_hold_until;
         session->transport.on_closed = on_transport_closed;
-        if (transport_init(&session->transport, server, session->user, take_fd)) {
+        if (transport_init(&session->transport, server, session->account, take_fd)) {
                 session_free(session);
                 return;
         }
+        paying_begin(session);
         session->n_open_handles = 1;
         if (uv_poll_init(&server->loop, &session->pidfd_poll, session->peer.pidfd)) {
                 set_state(session, SESSION_CLOSING);
@@ -278,22 +280,17 @@ void session_turn_away(int fd, int code, const char *text)
         (void)wire_send(fd, &frame, NULL);
 }
 
-static void turn_away(struct server *server, const struct peer *peer, int fd, int outcome)
+static const char *why_turned_away(int outcome)
 {
-        const char *text = outcome < 0 ? "the daemon has no memory for a connection"
-                                       : "too many connections of this process or user; close some";
-
-        if (server_may_complain(server))
-                log_warning("client %d of user %u was turned away: %s", (int)peer->pid, peer->uid,
-                            text);
-        session_turn_away(fd, GPUMEM_E_TOO_MANY, text);
+        return outcome < 0 ? "the daemon has no memory for a connection"
+                           : "too many connections of this process, tenant or user; close some";
 }
 
 static void turn_stranger_away(struct server *server, int fd, int r)
 {
         /* Who connects and ends is no matter. */
-        if (r != -ESRCH && server_may_complain(server))
-                log_warning("a connection was refused: %s", peer_fault(r));
+        if (r != -ESRCH)
+                audit_stranger(server, peer_fault(r));
         session_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
                           peer_fault(r));
 }
@@ -307,8 +304,8 @@ static int charge_connection(struct session *session)
                 return 0;
         r = session_may_join(session->server, &session->peer);
         return r ? r
-                 : due_begin(&session->connection, &session->user->allowance, ALLOWANCE_CONNECTIONS,
-                             1);
+                 : due_begin(&session->connection, session->account->allowance,
+                             ALLOWANCE_CONNECTIONS, 1);
 }
 
 static int session_new(struct server *server, const struct peer *peer, enum session_way way,
@@ -317,21 +314,25 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         struct session *session = calloc(1, sizeof(*session));
         int r;
 
-        if (!session)
+        if (!session) {
+                audit_turned_away(server, NULL, peer, why_turned_away(-ENOMEM));
                 return -ENOMEM;
+        }
         session->server = server;
         session->way = way;
         session->peer = *peer;
-        r = user_ref(server, peer->uid, &session->user);
+        session->since_ns = server_now_ns(server);
+        r = account_ref(&server->accounts, peer->uid, tenancy_realm(peer), session->since_ns,
+                        &session->account);
         if (!r)
                 r = charge_connection(session);
         if (r) {
-                (void)user_unref(session->user);
+                audit_turned_away(server, session->account, peer, why_turned_away(r));
+                (void)account_unref(session->account);
                 free(session);
                 return r;
         }
         session->state = SESSION_HELLO;
-        session->since_ns = server_now_ns(server);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
         deadlines_watch(server);
@@ -354,7 +355,7 @@ void session_accept(struct server *server, int take_fd, enum session_way way)
         }
         r = session_new(server, &peer, way, &session);
         if (r) {
-                turn_away(server, &peer, fd, r);
+                session_turn_away(fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
                 peer_deinit(&peer);
                 return;
         }

@@ -7,7 +7,6 @@
 
 #include "daemon/server/peer.h"
 #include "daemon/server/transport.h"
-#include "daemon/server/user.h"
 
 enum session_state {
         SESSION_HELLO,    /* connected; nothing was agreed on */
@@ -28,7 +27,7 @@ struct session {
         enum session_way way;
         struct transport transport;
         struct peer peer;
-        struct user *user;
+        struct account *account; /* the same for who is counted together */
         struct due connection;
         uv_poll_t pidfd_poll;
         unsigned n_open_handles;

@@ -27,13 +27,36 @@ static void say_alone(struct session *session)
 
 static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX, "a container is a realm");
 
+const char *tenancy_realm(const struct peer *peer)
+{
+        return peer->container_fault ? ACCOUNT_UNREADABLE : peer->container;
+}
+
+/* As many as have an account, and of those whose container cannot be read as many again. */
+static bool is_one_of_more(const struct session *session)
+{
+        return account_is_of_more(session->account) ||
+               (session->peer.container_fault && session->account->n_refs > ACCOUNTS_A_USER);
+}
+
+static void be_of_more(struct session *session, struct tenant_key *key)
+{
+        memcpy(key->realm, ACCOUNT_MORE, sizeof(ACCOUNT_MORE));
+        if (server_may_complain(session->server))
+                log_warning("client %d of user %u shares a tenant with others: that user has as "
+                            "many containers as it may, %u",
+                            (int)session->peer.pid, session->peer.uid, ACCOUNTS_A_USER);
+}
+
 void tenancy_find_key(struct session *session, struct tenant_key *ret_key)
 {
         struct tenant_key key = {.uid = session->peer.uid};
 
         switch (session->server->tenancy) {
         case TENANCY_OF_CONTAINERS:
-                if (session->peer.container_fault) {
+                if (is_one_of_more(session)) {
+                        be_of_more(session, &key);
+                } else if (session->peer.container_fault) {
                         be_alone(session, &key);
                         say_alone(session);
                 } else {

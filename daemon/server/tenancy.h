@@ -6,8 +6,12 @@
 
 #include "daemon/server/session.h"
 
+/* By what a user's clients are told apart when they connect. */
+const char *tenancy_realm(const struct peer *peer);
+
 /* What a tenant's clients have in common besides the uid. One whose container cannot be read is a tenant of
- * its own: nobody else is known to be in the same. */
+ * its own: nobody else is known to be in the same. But of such, and of containers, a user has so many, and
+ * what comes later is one tenant. */
 void tenancy_find_key(struct session *session, struct tenant_key *ret_key);
 
 /* Is the process of the asker's tenant, or may the asker know of all? */

@@ -42,6 +42,8 @@ static void watch(struct transport *transport)
                 return;
         if (may_read(transport))
                 events |= UV_READABLE;
+        else if (transport->held_until_ns)
+                events |= UV_DISCONNECT;
         if (transport->queue.n && !transport->slow)
                 events |= UV_WRITABLE;
         (void)uv_poll_start(&transport->poll, events, on_poll);
@@ -107,7 +109,7 @@ static bool is_all_received(struct transport *transport)
 
 static bool may_send(struct transport *transport, unsigned n_fds)
 {
-        const struct allowance *allowance = &transport->user->allowance;
+        const struct allowance *allowance = transport->account->allowance;
 
         if (!n_fds)
                 return true;
@@ -197,6 +199,13 @@ static bool receive(struct transport *transport)
         return !transport->closing;
 }
 
+/* It is held no more: its process may have ended, and others wait for what it had. */
+static void note_end(struct transport *transport)
+{
+        transport->hung_up = true;
+        transport->held_until_ns = 0;
+}
+
 /* An error status means that the peer hung up with bytes unread on its side: nobody is left to send
  * to, but what it sent before is still there to be read. */
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -207,12 +216,14 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 queue_drop_all(&transport->queue);
         else if (events & UV_WRITABLE)
                 flush(transport);
-        if (status < 0 || events & UV_READABLE)
+        if (transport->held_until_ns && (status < 0 || events & UV_DISCONNECT))
+                note_end(transport);
+        if (status < 0 || events & (UV_READABLE | UV_DISCONNECT))
                 (void)receive(transport);
         watch(transport);
 }
 
-int transport_init(struct transport *transport, struct server *server, struct user *user,
+int transport_init(struct transport *transport, struct server *server, struct account *account,
                    int take_fd)
 {
         int r;
@@ -223,14 +234,14 @@ int transport_init(struct transport *transport, struct server *server, struct us
                 return r;
         }
         transport->server = server;
-        transport->user = user;
+        transport->account = account;
         transport->fd = take_fd;
-        transport->closing = transport->slow = false;
+        transport->closing = transport->slow = transport->hung_up = false;
         transport->held_until_ns = 0;
         transport->fault = NULL;
-        transport->in_flight = (struct due){.allowance = &user->allowance,
+        transport->in_flight = (struct due){.allowance = account->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
-        queue_init(&transport->queue, &user->allowance);
+        queue_init(&transport->queue, account->allowance);
         watch(transport);
         return 0;
 }
@@ -244,9 +255,9 @@ static bool put_off(struct transport *transport, const struct frame *frame, cons
         int r = queue_put(&transport->queue, frame, fds, kind);
 
         if (r) {
-                transport
-                        ->fault = r > 0 ? "more answers wait for it, or for its user, than may wait"
-                                        : "the daemon lacks memory or fds for an answer";
+                transport->fault =
+                        r > 0 ? "more answers wait for it, or for its tenant or user, than may wait"
+                              : "the daemon lacks memory or fds for an answer";
                 return false;
         }
         if (is_first)
@@ -282,7 +293,7 @@ bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
 
 void transport_hold(struct transport *transport, uint64_t until_ns)
 {
-        if (transport->closing)
+        if (transport->closing || transport->hung_up)
                 return;
         transport->held_until_ns = until_ns;
         slow_down(transport);
@@ -302,7 +313,7 @@ void transport_catch_up(struct transport *transport)
         if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
                 return;
         queue_drop_all(&transport->queue);
-        transport->held_until_ns = 0;
+        note_end(transport);
         while (receive(transport))
                 continue;
 }

@@ -4,25 +4,26 @@
  * the transport in any of them. Frames that the socket does not take at once are queued; while many
  * are, or one with fds of its own, nothing more is read, so that a peer who does not listen cannot
  * make the queue grow. Of fds that were sent and not received a peer has a few at most, and a share
- * of what all may have: then its frames wait until it has taken them. What is queued is on the user's
- * account too; where that has no room the connection ends. */
+ * of what all may have: then its frames wait until it has taken them. What is queued is on the
+ * account of its tenant and user too; where that has no room the connection ends. */
 #pragma once
 
 #include <stdbool.h>
 #include <uv.h>
 
+#include "daemon/server/core.h"
 #include "daemon/server/queue.h"
-#include "daemon/server/user.h"
 #include "proto/wire.h"
 
 struct transport {
         struct server *server;
-        struct user *user;
+        struct account *account;
         TAILQ_ENTRY(transport) slow_link;
         bool slow;              /* is looked at from time to time: the loop does not tell */
         struct due in_flight;   /* fds sent since the peer was seen to have taken all */
         struct stall stall;     /* while there is a queue */
         uint64_t held_until_ns; /* nothing is read before */
+        bool hung_up;           /* the peer, while it was held, or when that was asked */
         const char *fault;      /* for which the daemon has ended it; NULL: none */
         uv_poll_t poll;
         int fd;
@@ -40,8 +41,8 @@ struct transport {
         void (*on_closed)(struct transport *transport);
 };
 
-/* Starts to read, on account of `user`. The transport owns `take_fd`, also on failure. */
-int transport_init(struct transport *transport, struct server *server, struct user *user,
+/* Starts to read, on that account. The transport owns `take_fd`, also on failure. */
+int transport_init(struct transport *transport, struct server *server, struct account *account,
                    int take_fd);
 
 /* Sends a sealed frame, now or when the socket takes it. Failures reach on_end by way of the
@@ -55,7 +56,7 @@ bool transport_is_stalled(struct transport *transport, uint64_t patience_ns);
 /* Takes some of what has come, now and not when the loop comes to it. */
 void transport_take(struct transport *transport);
 
-/* Nothing is read before that time. */
+/* Nothing is read before that time, unless the peer hangs up: what it has sent is all that comes. */
 void transport_hold(struct transport *transport, uint64_t until_ns);
 
 /* Whether the peer has taken all that was sent. */

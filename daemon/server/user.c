@@ -1,13 +1,11 @@
-#include "daemon/server/user.h"
-
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
+/* What all users have together, and what each has of it (daemon/policy/account.h). */
 #include <sys/resource.h>
 
 #include "base/size.h"
-#include "base/table.h"
-#include "daemon/server/settings.h"
+#include "daemon/server/core.h"
+
+/* A socket and a pidfd. */
+#define SESSION_N_FDS 2
 
 /* Where the system sets no limit. */
 #define FDS_AT_MOST 1000000
@@ -29,15 +27,16 @@ static unsigned max_fds(void)
  * up to the same number. */
 void server_share_out(struct server *server)
 {
-        struct allowances *all = &server->allowances;
+        struct allowances *all = &server->accounts.allowances;
 
         all->max[ALLOWANCE_CONNECTIONS] = max_fds() / 2 / SESSION_N_FDS;
         all->max[ALLOWANCE_IN_FLIGHT] = max_fds() / 2;
         all->max[ALLOWANCE_QUEUED_FDS] = max_fds() / 4;
         all->max[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_ALL;
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
-                all->max_each[kind] = UINT64_MAX;
+                all->max_each[kind] = all->max_user[kind] = UINT64_MAX;
         all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
+        all->max_user[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }
 
 uint64_t server_max_blocks(void)
@@ -47,49 +46,9 @@ uint64_t server_max_blocks(void)
 
 void server_limit_users(struct server *server, const struct user_rule *rule)
 {
-        server->allowances.max_each[ALLOWANCE_CONNECTIONS] = rule->n_connections;
-        server->pace = pace_rule_of(rule->n_requests_a_second);
-}
+        struct accounts *accounts = &server->accounts;
 
-static int user_new(struct server *server, uint32_t uid, struct user **ret_user)
-{
-        struct user *user = calloc(1, sizeof(*user));
-
-        if (!user)
-                return -ENOMEM;
-        user->server = server;
-        user->uid = uid;
-        user->allowance.all = &server->allowances;
-        HASH_ADD(hh, server->users, uid, sizeof(user->uid), user);
-        if (!user->hh.tbl) {
-                free(user);
-                return -ENOMEM;
-        }
-        *ret_user = user;
-        return 0;
-}
-
-int user_ref(struct server *server, uint32_t uid, struct user **ret_user)
-{
-        struct user *user;
-        int r = 0;
-
-        HASH_FIND(hh, server->users, &uid, sizeof(uid), user);
-        if (!user)
-                r = user_new(server, uid, &user);
-        if (r)
-                return r;
-        user->n_refs++;
-        *ret_user = user;
-        return 0;
-}
-
-struct user *user_unref(struct user *user)
-{
-        if (!user || --user->n_refs)
-                return NULL;
-        assert(allowance_is_unused(&user->allowance));
-        HASH_DEL(user->server->users, user);
-        free(user);
-        return NULL;
+        accounts->allowances.max_each[ALLOWANCE_CONNECTIONS] = rule->n_connections;
+        accounts->allowances.max_user[ALLOWANCE_CONNECTIONS] = USER_TIMES * rule->n_connections;
+        accounts->pace = pace_rule_of(rule->n_requests_a_second);
 }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* Which files are ready: UV_READABLE, UV_WRITABLE, of those that are asked for. */
+/* Which files are ready: UV_READABLE, UV_WRITABLE, UV_DISCONNECT, of those that are asked for. */
 void loop_begin(int (*ready)(int fd, int events));
 
 /* Timers that are due, what comes before the loop waits, what is ready, what was closed. */

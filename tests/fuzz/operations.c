@@ -181,9 +181,9 @@ static void end_all(struct world *world)
         }
         settle(world);
         policy_check(server->policy);
-        FUZZ_EXPECT(LIST_EMPTY(&server->sessions) && !server->users);
+        FUZZ_EXPECT(LIST_EMPTY(&server->sessions) && accounts_are_unused(&server->accounts));
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
-                FUZZ_EXPECT(server->allowances.n[kind] == 0);
+                FUZZ_EXPECT(server->accounts.allowances.n[kind] == 0);
         expect_nothing_charged(server);
 }
 

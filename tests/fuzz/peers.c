@@ -60,6 +60,8 @@ int peers_ready(int fd, int events)
                 return 0;
         if (process->n_said || !process->is_open || process->is_cut)
                 ready |= UV_READABLE;
+        if (!process->is_open || process->is_cut)
+                ready |= UV_DISCONNECT;
         if (process->n_unread < N_UNREAD_MAX || !process->is_open)
                 ready |= UV_WRITABLE;
         /* The peer has gone with bytes unread. */

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 
-#define N_CONTAINERS   4
+#define N_CONTAINERS   160
 #define CGROUP2_MAGIC  0x63677270
 #define CGROUP_MAGIC   0x27e0eb
 #define PATH_BYTES     160

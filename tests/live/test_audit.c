@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/size.h"
 #include "client/link.h"
 #include "gpumem.h"
@@ -14,6 +15,7 @@
 
 #define LOG_BYTES_MAX 65536
 #define SOMEBODY      4711
+#define PATIENCE_MS   20000
 
 /* Where the daemon's stderr goes, as it is this process's. */
 static int log_fd;
@@ -32,21 +34,27 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-/* How many lines have the text behind the name of this process. */
-static unsigned count_lines(const char *program, const char *way, const char *what)
+static unsigned count_text(const char *text)
 {
         static char log[LOG_BYTES_MAX];
-        char wanted[512];
         unsigned n = 0;
         ssize_t n_bytes = pread(log_fd, log, sizeof(log) - 1, 0);
 
         ck_assert_int_ge(n_bytes, 0);
         log[n_bytes] = '\0';
-        (void)snprintf(wanted, sizeof(wanted), "audit: uid %u, process %d (%s)%s: %s",
-                       (unsigned)getuid(), (int)getpid(), program, way, what);
-        for (const char *at = log; (at = strstr(at, wanted)); at++)
+        for (const char *at = log; (at = strstr(at, text)); at++)
                 n++;
         return n;
+}
+
+/* How many lines have the text behind the name of this process. */
+static unsigned count_lines(const char *program, const char *way, const char *what)
+{
+        char wanted[512];
+
+        (void)snprintf(wanted, sizeof(wanted), "audit: uid %u, process %d (%s)%s: %s",
+                       (unsigned)getuid(), (int)getpid(), program, way, what);
+        return count_text(wanted);
 }
 
 START_TEST(what_an_administrator_does_is_logged)
@@ -119,6 +127,38 @@ START_TEST(what_is_refused_is_logged)
 }
 END_TEST
 
+/* The one that the daemon was found with may still count: then two are refused. */
+START_TEST(who_is_turned_away_is_logged)
+{
+        static const char *const options[] = {"--log", "info", NULL};
+        static const char what[] = "refused: too many connections";
+        int fds[4];
+
+        daemon_stop(&gpumemd);
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", options,
+                                "{\"each_user\": {\"connections\": 3}}");
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                fds[i] = connect_raw();
+        for (unsigned ms = 0; ms < PATIENCE_MS && !count_lines("?", "", what); ms++)
+                sleep_ms(1);
+        ck_assert_uint_ge(count_lines("?", "", what), 1);
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                (void)close(fds[i]);
+}
+END_TEST
+
+START_TEST(a_configuration_that_is_read_again_is_logged)
+{
+        static const char line[] = "audit: SIGHUP: the configuration was read again\n";
+
+        ck_assert_uint_eq(count_text(line), 0);
+        daemon_configure(&gpumemd, "{}");
+        for (unsigned ms = 0; ms < PATIENCE_MS && !count_text(line); ms++)
+                sleep_ms(1);
+        ck_assert_uint_eq(count_text(line), 1);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("audit");
@@ -129,6 +169,8 @@ int main(void)
         tcase_add_test(tests, what_an_administrator_does_is_logged);
         tcase_add_test(tests, a_grant_to_another_user_is_logged);
         tcase_add_test(tests, what_is_refused_is_logged);
+        tcase_add_test(tests, who_is_turned_away_is_logged);
+        tcase_add_test(tests, a_configuration_that_is_read_again_is_logged);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

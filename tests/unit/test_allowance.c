@@ -54,6 +54,34 @@ START_TEST(there_is_a_most_for_each)
 }
 END_TEST
 
+/* Two tenants of one user, and another user. */
+START_TEST(a_tenant_leaves_something_for_its_users_others)
+{
+        struct allowances all = all_of(60, 30);
+        struct allowance user = {.all = &all}, other = {.all = &all};
+        struct allowance one = {.all = &all, .user = &user}, two = {.all = &all, .user = &user};
+        struct due dues[3][60] = {{DUE_NULL}}, much = DUE_NULL;
+
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
+                all.max_user[kind] = 24;
+        ck_assert_uint_eq(take_all(&one, dues[0], 60), 12);
+        ck_assert_uint_eq(take_all(&two, dues[1], 60), 6);
+        ck_assert_uint_eq(user.n[KIND], 18);
+        ck_assert_uint_eq(take_all(&other, dues[2], 60), 21);
+        due_end(&dues[0][0]);
+        ck_assert_uint_eq(user.n[KIND], 17);
+        /* The rest of all is little, and the user has more than that. */
+        ck_assert_int_eq(due_begin(&much, &two, ALLOWANCE_IN_FLIGHT, 25), GPUMEM_E_TOO_MANY);
+        ck_assert(!allowance_fits(&two, KIND, 6));
+        for (unsigned i = 0; i < 3; i++) {
+                for (unsigned k = 0; k < 60; k++)
+                        due_end(&dues[i][k]);
+        }
+        ck_assert_uint_eq(all.n[KIND], 0);
+        ck_assert(allowance_is_unused(&user));
+}
+END_TEST
+
 /* As when the configuration is read again. What is held stays, and no number runs over. */
 START_TEST(less_than_is_held_may_be_allowed)
 {
@@ -118,6 +146,7 @@ int main(void)
 
         tcase_add_test(tests, who_comes_later_finds_something);
         tcase_add_test(tests, there_is_a_most_for_each);
+        tcase_add_test(tests, a_tenant_leaves_something_for_its_users_others);
         tcase_add_test(tests, less_than_is_held_may_be_allowed);
         tcase_add_test(tests, every_due_is_given_back);
         suite_add_tcase(suite, tests);

@@ -1,0 +1,199 @@
+/* Who is counted together: a user's processes in one container take nothing from the user's others. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "daemon/policy/account.h"
+#include "gpumem.h"
+#include "tests/live/containers.h"
+#include "tests/live/daemon.h"
+#include "tests/live/frames_world.h"
+#include "tests/suite.h"
+
+#define N_ASKED 100
+
+static enum cgroup_tree tree;
+
+static void start(const char *configuration)
+{
+        static const char *const options[] = {"--device-bytes", "64MiB", NULL};
+
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", options, configuration);
+}
+
+static void end(void)
+{
+        daemon_stop(&gpumemd);
+        containers_remove(tree);
+}
+
+/* Out of the n-th container. The daemon looks where this process is before it answers. */
+static int ready_in(unsigned n)
+{
+        int fd;
+
+        container_enter(tree, n);
+        fd = connect_ready();
+        container_leave(tree);
+        return fd;
+}
+
+static void must_be_refused_in(unsigned n)
+{
+        int fd;
+
+        container_enter(tree, n);
+        fd = connect_raw();
+        expect_error(fd, 0, GPUMEM_E_TOO_MANY);
+        expect_end(fd);
+        container_leave(tree);
+        closep(&fd);
+}
+
+START_TEST(a_container_leaves_connections_for_the_others)
+{
+        int greedy[4], quiet[4], fd;
+
+        start("{\"each_user\": {\"connections\": 4}}");
+        for (unsigned i = 0; i < 4; i++)
+                greedy[i] = ready_in(0);
+        must_be_refused_in(0);
+        for (unsigned i = 0; i < 4; i++)
+                quiet[i] = ready_in(1);
+        fd = connect_ready();
+        closep(&fd);
+        for (unsigned i = 0; i < 4; i++) {
+                closep(&greedy[i]);
+                closep(&quiet[i]);
+        }
+        end();
+}
+END_TEST
+
+/* Of so many figures, how many were refused. */
+static unsigned count_refused(int fd, unsigned n)
+{
+        struct frame frame = FRAME_NULL;
+        unsigned n_refused = 0;
+
+        for (unsigned i = 0; i < n; i++) {
+                struct fdset fds = FDSET_NULL;
+                struct frame reply;
+
+                send_frame(fd, &frame, MESSAGE_STATS, 1000 + i);
+                ck_assert_int_eq(receive(fd, &reply, &fds), 0);
+                fdset_deinit(&fds);
+                n_refused += reply.kind == MESSAGE_ERROR;
+        }
+        return n_refused;
+}
+
+START_TEST(a_container_leaves_requests_for_the_others)
+{
+        int greedy, quiet;
+
+        start("{\"each_user\": {\"requests_per_second\": 10}}");
+        greedy = ready_in(0);
+        ck_assert_uint_ge(count_refused(greedy, N_ASKED), 20);
+        quiet = ready_in(1);
+        ck_assert_uint_eq(count_refused(quiet, 10), 0);
+        closep(&greedy);
+        closep(&quiet);
+        end();
+}
+END_TEST
+
+/* What it sent before has been taken. */
+static void must_serve(int fd)
+{
+        struct frame frame = FRAME_NULL;
+
+        send_frame(fd, &frame, MESSAGE_STATS, 77);
+        (void)expect(fd, MESSAGE_STATS_REPLY);
+}
+
+static uint64_t lease_and_return(int fd)
+{
+        struct frame frame = lease_frame(0, 2 * MIB, 0);
+        struct message_leased leased;
+
+        send_frame(fd, &frame, MESSAGE_LEASE, 2);
+        leased = expect(fd, MESSAGE_LEASED).leased;
+        give_back(fd, leased.lease, PROTO_RETURN_UNMAPPED, 3);
+        must_serve(fd);
+        return leased.block;
+}
+
+#define N_OF_CHILD (ACCOUNTS_A_USER / 2)
+
+/* A process has not enough connections for as many. Its containers are others: its pid is in their names. */
+static void hold_half(int ready, int until)
+{
+        char byte = 0;
+
+        for (unsigned i = 0; i < N_OF_CHILD; i++)
+                (void)ready_in(i);
+        ck_assert_int_eq(write(ready, &byte, 1), 1);
+        (void)!read(until, &byte, 1);
+        containers_remove(tree);
+        _exit(0);
+}
+
+START_TEST(a_user_has_so_many_containers_and_one_for_the_rest)
+{
+        static int fds[ACCOUNTS_A_USER - N_OF_CHILD];
+        int one, other, ready[2], until[2], status;
+        uint64_t first, more;
+        char byte;
+        pid_t child;
+
+        start("{}");
+        ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+        ck_assert_int_eq(pipe2(until, O_CLOEXEC), 0);
+        child = fork();
+        if (child == 0) {
+                closep(&until[1]);
+                hold_half(ready[1], until[0]);
+        }
+        closep(&ready[1]);
+        ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                fds[i] = ready_in(i);
+        one = ready_in(ARRAY_SIZE(fds));
+        other = ready_in(ARRAY_SIZE(fds) + 1);
+        first = lease_and_return(fds[0]);
+        more = lease_and_return(one);
+        ck_assert_uint_ne(more, first);
+        ck_assert_uint_eq(lease_and_return(other), more);
+        ck_assert_uint_eq(lease_and_return(fds[0]), first);
+        ck_assert_uint_ne(lease_and_return(fds[1]), first);
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                closep(&fds[i]);
+        closep(&one);
+        closep(&other);
+        closep(&until[1]);
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("accounts");
+        TCase *tests = tcase_create("accounts");
+
+        tcase_set_timeout(tests, 60);
+        if (geteuid() == 0 && containers_find_tree(&tree)) {
+                tcase_add_test(tests, a_container_leaves_connections_for_the_others);
+                tcase_add_test(tests, a_container_leaves_requests_for_the_others);
+                tcase_add_test(tests, a_user_has_so_many_containers_and_one_for_the_rest);
+        } else {
+                (void)puts("# left out: all: they need root and cgroups that may be written to");
+        }
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

@@ -1,0 +1,219 @@
+/* Who asks faster than the pace of its tenant is not read from: every frame counts, and the end of the
+ * connection or of the process is seen all the same. The pace is one request a second, of which two come at
+ * once: what is held is held for as long as a test looks. */
+#include <signal.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "client/rows.h"
+#include "tests/live/daemon.h"
+#include "tests/live/frames_world.h"
+#include "tests/live/links.h"
+#include "tests/suite.h"
+
+/* In so many turns the daemon takes what it will. */
+#define N_TURNS     20
+#define N_HASTY     90
+#define N_NEWCOMERS 40
+#define PATIENCE_MS 20000
+#define NO_KIND     0x7001
+
+static struct link *admin;
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "64MiB", NULL};
+
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", options,
+                                "{\"each_user\": {\"requests_per_second\": 1}}");
+        admin = open_admin_link("admin");
+}
+
+static void stop(void)
+{
+        link_free(admin);
+        daemon_stop(&gpumemd);
+}
+
+/* Of the first pool, by the way that has no pace. */
+static uint64_t charged_bytes(void)
+{
+        struct frame request = FRAME_NULL, reply;
+        struct fdset fds = FDSET_NULL;
+        uint64_t n_bytes;
+        void *rows;
+
+        ck_assert_int_eq(
+                link_call(admin, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &fds), 0);
+        ck_assert_int_eq(rows_read(fds.fds[0], reply.stats_reply.n_rows,
+                                   reply.stats_reply.n_row_bytes, sizeof(struct stats_row), &rows),
+                         0);
+        n_bytes = ((const struct stats_row *)rows)->charged;
+        free(rows);
+        fdset_deinit(&fds);
+        return n_bytes;
+}
+
+static void await_charged(uint64_t n_bytes)
+{
+        for (unsigned ms = 0; ms < PATIENCE_MS && charged_bytes() != n_bytes; ms++)
+                sleep_ms(1);
+        ck_assert_uint_eq(charged_bytes(), n_bytes);
+}
+
+static bool is_read(int fd)
+{
+        int n_bytes = 0;
+
+        ck_assert_int_eq(ioctl(fd, SIOCOUTQ, &n_bytes), 0);
+        return n_bytes == 0;
+}
+
+static void let_it_read(void)
+{
+        for (unsigned i = 0; i < N_TURNS; i++)
+                (void)charged_bytes();
+}
+
+static void cancel_nothing(int fd)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.cancel.request = 4711;
+        for (unsigned i = 0; i < N_HASTY; i++)
+                send_frame(fd, &frame, MESSAGE_CANCEL, 100 + i);
+}
+
+START_TEST(a_cancel_of_nothing_counts)
+{
+        int fd = connect_ready();
+
+        cancel_nothing(fd);
+        let_it_read();
+        ck_assert(!is_read(fd));
+        closep(&fd);
+}
+END_TEST
+
+START_TEST(a_frame_of_no_kind_counts)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready();
+
+        for (unsigned i = 0; i < N_HASTY; i++) {
+                proto_seal(&frame, MESSAGE_STATS, 100 + i, 0);
+                frame.kind = NO_KIND;
+                send_bytes(fd, &frame, frame.n_bytes);
+        }
+        let_it_read();
+        ck_assert(!is_read(fd));
+        expect_error(fd, 100, GPUMEM_E_UNKNOWN_KIND);
+        closep(&fd);
+}
+END_TEST
+
+START_TEST(a_hello_counts)
+{
+        struct frame hello = hello_frame();
+        int fds[N_NEWCOMERS];
+        unsigned n_held = 0;
+
+        for (unsigned i = 0; i < N_NEWCOMERS; i++) {
+                fds[i] = connect_raw();
+                send_frame(fds[i], &hello, MESSAGE_HELLO, 1);
+        }
+        /* One is taken in at a turn. */
+        for (unsigned i = 0; i < N_NEWCOMERS; i += N_TURNS / 2)
+                let_it_read();
+        for (unsigned i = 0; i < N_NEWCOMERS; i++)
+                n_held += !is_read(fds[i]);
+        ck_assert_uint_ge(n_held, 1);
+        for (unsigned i = 0; i < N_NEWCOMERS; i++)
+                closep(&fds[i]);
+}
+END_TEST
+
+/* Who waits for its HELLO to be read is not one who does not say it. */
+START_TEST(a_hello_that_is_held_is_in_time)
+{
+        struct frame hello = hello_frame();
+        int fds[8];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
+                fds[i] = connect_raw();
+                send_frame(fds[i], &hello, MESSAGE_HELLO, 1);
+        }
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                (void)expect(fds[i], MESSAGE_WELCOME);
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                closep(&fds[i]);
+}
+END_TEST
+
+/* What it gave back before is taken, too; it lives, so that nothing else would bring it back. */
+START_TEST(who_hangs_up_while_it_is_held_has_gone)
+{
+        int fd = connect_ready();
+        uint64_t lease = take_lease(fd, 2 * MIB);
+
+        cancel_nothing(fd);
+        give_back(fd, lease, PROTO_RETURN_UNMAPPED, 3);
+        let_it_read();
+        ck_assert_uint_eq(charged_bytes(), 2 * MIB);
+        closep(&fd);
+        await_charged(0);
+}
+END_TEST
+
+START_TEST(who_dies_while_it_is_held_leaves_nothing)
+{
+        int ready[2], status;
+        char byte = 0;
+        pid_t child;
+
+        ck_assert_int_eq(pipe(ready), 0);
+        child = fork();
+        if (child == 0) {
+                int fd = connect_ready();
+
+                (void)take_lease(fd, 2 * MIB);
+                cancel_nothing(fd);
+                ck_assert_int_eq(write(ready[1], &byte, 1), 1);
+                for (;;)
+                        (void)pause();
+        }
+        ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+        let_it_read();
+        ck_assert_uint_eq(charged_bytes(), 2 * MIB);
+        ck_assert_int_eq(kill(child, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        await_charged(0);
+        closep(&ready[0]);
+        closep(&ready[1]);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("hasty");
+        TCase *tests = tcase_create("hasty");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, a_cancel_of_nothing_counts);
+        tcase_add_test(tests, a_frame_of_no_kind_counts);
+        tcase_add_test(tests, a_hello_counts);
+        tcase_add_test(tests, a_hello_that_is_held_is_in_time);
+        tcase_add_test(tests, who_hangs_up_while_it_is_held_has_gone);
+        tcase_add_test(tests, who_dies_while_it_is_held_leaves_nothing);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
