@@ -58,7 +58,8 @@ static void keep_record(struct pool *pool, struct leased *leased)
         leased->is_revoked = false;
         leased->mapping = MAPPING_PLAIN;
         leased->shared = NULL;
-        leased->is_attached = false;
+        leased->is_attached = leased->is_over = false;
+        leased->handle = 0;
         leased->context = 0;
         leased->n_opens = 0;
         LIST_INSERT_HEAD(&pool->spare_leased, leased, link);
@@ -114,6 +115,7 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
 {
         CLEANUP(closep)
         int fd = take_fd;
+        struct memory_left left = {.handle = 0};
         int r;
 
         if (opened_is_way(pool))
@@ -121,14 +123,28 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         leased->context = registration_context(pool);
         peers_hold(&pool->peers);
         r = memory_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
-                       leased_bytes(leased), steal_fd(&fd), &leased->mapping);
-        leased->is_mapped = !r;
+                       leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
+        leased->is_mapped = !r || left.is_mapped;
+        leased->handle = left.handle;
         peers_let_go(&pool->peers);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
         if (!r && !registration_is_settled(pool, leased))
                 leased->block.word = NULL;
         return r;
+}
+
+static void stick(struct pool *pool, struct leased *leased)
+{
+        pthread_mutex_lock(&pool->lock);
+        LIST_INSERT_HEAD(&pool->stuck_leased, leased, link);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Of a block that could not be mapped. */
+static bool is_left(const struct leased *leased)
+{
+        return leased->is_mapped || leased->handle;
 }
 
 static int obtain(struct pool *pool, struct leased *leased, const struct wanted *wanted)
@@ -146,6 +162,10 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
         if (!r) {
                 limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
                 r = map(pool, leased, fd);
+                if (r && is_left(leased)) {
+                        stick(pool, leased);
+                        return r;
+                }
                 if (r)
                         over_say(pool, leased);
         }
@@ -203,6 +223,11 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
                 if (r)
                         (void)bind_unmapped(pool, connection, over_bytes(leased));
         }
+        if (r && is_left(leased)) {
+                leased->is_over = true;
+                stick(pool, leased);
+                return r;
+        }
         if (r) {
                 leased_cancel(pool, leased);
                 return r;
@@ -249,14 +274,20 @@ static int unmap(struct pool *pool, struct leased *leased)
         if (opened_is_way(pool))
                 return opened_unmap(pool, leased);
         peers_hold(&pool->peers);
-        r = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
-                         leased->mapping);
+        r = leased->is_mapped ? memory_unmap(&pool->memory, leased_address(leased),
+                                             leased_bytes(leased), leased->mapping)
+                              : 0;
         leased->is_mapped = r != 0;
         peers_let_go(&pool->peers);
+        if (!r && leased->handle)
+                r = memory_let_go(&pool->memory, leased->handle);
+        if (!r)
+                leased->handle = 0;
         return r;
 }
 
-void leased_free(struct pool *pool, struct leased *leased)
+/* Returns whether it is gone. */
+static bool let_go(struct pool *pool, struct leased *leased)
 {
         int r = registration_undo(pool, leased);
 
@@ -265,14 +296,56 @@ void leased_free(struct pool *pool, struct leased *leased)
         if (r) {
                 log_debug("a block of %llu bytes could not be unmapped and stays leased: %d",
                           (unsigned long long)leased_bytes(leased), r);
-                pthread_mutex_lock(&pool->lock);
-                LIST_INSERT_HEAD(&pool->stuck_leased, leased, link);
-                pthread_mutex_unlock(&pool->lock);
-                return;
+                stick(pool, leased);
+                return false;
         }
-        over_say(pool, leased);
+        if (!leased->is_over)
+                over_say(pool, leased);
         /* What another process leased, or has by now, is within that one's limit. */
         if (!leased->is_attached && !leased->is_revoked)
                 limit_give(pool, leased_bytes(leased));
         leased_cancel(pool, leased);
+        return true;
+}
+
+/* The one that has been there for longest: it comes to every one in turn. What was opened has no address any
+ * more by which it could be tried again. */
+static struct leased *take_stuck(struct pool *pool)
+{
+        struct leased *leased, *last = NULL;
+
+        if (opened_is_way(pool))
+                return NULL;
+        pthread_mutex_lock(&pool->lock);
+        LIST_FOREACH (leased, &pool->stuck_leased, link)
+                last = leased;
+        if (last)
+                LIST_REMOVE(last, link);
+        pthread_mutex_unlock(&pool->lock);
+        return last;
+}
+
+void leased_free(struct pool *pool, struct leased *leased)
+{
+        struct leased *stuck = let_go(pool, leased) ? take_stuck(pool) : NULL;
+
+        if (stuck)
+                (void)let_go(pool, stuck);
+}
+
+void leased_free_stuck(struct pool *pool)
+{
+        const struct leased *leased;
+        unsigned n = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        LIST_FOREACH (leased, &pool->stuck_leased, link)
+                n++;
+        pthread_mutex_unlock(&pool->lock);
+        for (; n; n--) {
+                struct leased *stuck = take_stuck(pool);
+
+                if (stuck)
+                        (void)let_go(pool, stuck);
+        }
 }

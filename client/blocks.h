@@ -13,6 +13,8 @@ struct leased {
         enum mapping mapping;
         struct shared *shared;    /* that allocation */
         bool is_mapped;           /* by memory_map; the pool's peers are held to change it */
+        bool is_over;             /* of what is stuck: the daemon has been told */
+        uint64_t handle;          /* which the driver would not take back; 0: none */
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
         uint64_t kept_at_us;      /* see kept.h; 0: it is not */
@@ -63,7 +65,7 @@ void leased_shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes);
 void leased_cancel(struct pool *pool, struct leased *leased);
 
 /* Maps the block of an ATTACH's answer on this connection. On failure the lease is still the
- * caller's to give back. The fd is consumed. */
+ * caller's to give back; the fd is consumed. */
 int leased_attach(struct pool *pool, uint64_t connection, const struct message_attached *answer,
                   int take_fd, struct leased **ret_leased);
 
@@ -76,5 +78,9 @@ void leased_describe(const struct pool *pool, const struct leased *leased,
                      struct gpumem_info *info);
 
 /* Unmaps it and gives it back. A mapping that the driver does not take away keeps its lease: a block
- * that is still reachable must not be anybody else's. */
+ * that is still reachable must not be anybody else's. It is stuck, and is tried again when another block has
+ * been unmapped. */
 void leased_free(struct pool *pool, struct leased *leased);
+
+/* All that is stuck is tried once more. */
+void leased_free_stuck(struct pool *pool);

@@ -96,8 +96,8 @@ static int map_device(const struct memory *memory, uint64_t peers, uint64_t addr
         if (r || !peers)
                 return r;
         r = vmm_allow(memory->cuda, peers, address, n_bytes);
-        if (r)
-                (void)vmm_unmap(memory->cuda, address, n_bytes);
+        if (r && vmm_unmap(memory->cuda, address, n_bytes))
+                return -ENOTRECOVERABLE;
         return r;
 }
 
@@ -114,7 +114,7 @@ static int check_drivers(int fd)
 
 /* The mapping keeps the memory: neither fd nor handle is needed any more. */
 static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t address,
-                       uint64_t n_bytes, int fd)
+                       uint64_t n_bytes, int fd, struct memory_left *left)
 {
         uint64_t handle;
         int r;
@@ -128,7 +128,12 @@ static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t add
                 r = map_device(memory, peers, address, n_bytes, handle);
         else
                 r = vmm_map_host(memory->cuda, memory->node, address, n_bytes, handle);
-        (void)vmm_release(memory->cuda, handle);
+        if (vmm_release(memory->cuda, handle))
+                left->handle = handle;
+        if (r == -ENOTRECOVERABLE) {
+                left->is_mapped = true;
+                return -EIO;
+        }
         /* The driver's own mapping need not be a child's; where it is, the child is to lose it. */
         if (!r && memory->kind == GPUMEM_PINNED &&
             madvise(pointer_to(address), n_bytes, MADV_DONTFORK))
@@ -186,7 +191,7 @@ static int map_host(const struct memory *memory, uint64_t address, uint64_t n_by
 }
 
 int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
-               int take_fd, enum mapping *ret_mapping)
+               int take_fd, enum mapping *ret_mapping, struct memory_left *left)
 {
         CLEANUP(closep)
         int fd = take_fd;
@@ -194,7 +199,7 @@ int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, ui
 
         if (!is_drivers(memory))
                 return map_host(memory, address, n_bytes, fd, ret_mapping);
-        r = map_drivers(memory, peers, address, n_bytes, fd);
+        r = map_drivers(memory, peers, address, n_bytes, fd, left);
         if (!r)
                 *ret_mapping = MAPPING_PLAIN;
         return r;
@@ -213,4 +218,9 @@ int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes
                         return r;
         }
         return unmap_host(address, n_bytes);
+}
+
+int memory_let_go(const struct memory *memory, uint64_t handle)
+{
+        return vmm_release(memory->cuda, handle);
 }

@@ -35,11 +35,21 @@ void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_
 /* What unmapping must undo. */
 enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED, MAPPING_OPENED };
 
+/* What a driver that fails may leave behind of a block. */
+struct memory_left {
+        bool is_mapped;  /* to be unmapped, though mapping it has failed */
+        uint64_t handle; /* to be let go of; 0: none */
+};
+
 /* Puts the block behind a fd at reserved addresses. The fd is consumed. Device memory can be reached from
  * these other devices too (driver/vmm.h). Pinned memory is registered
- * when a context is current in the calling thread. On failure nothing is mapped. */
+ * when a context is current in the calling thread. On failure nothing is mapped, but for what is `left`,
+ * which is to be all zero before; something may be left after a success too. */
 int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
-               int take_fd, enum mapping *ret_mapping);
+               int take_fd, enum mapping *ret_mapping, struct memory_left *left);
+
+/* Such a handle. */
+int memory_let_go(const struct memory *memory, uint64_t handle);
 
 /* Takes it away again; the addresses stay reserved. Work that uses it must be over. */
 int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,

@@ -12,7 +12,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/backing/canary.h"
-#include "daemon/backing/worker.h"
+#include "daemon/backing/left.h"
 #include "daemon/notify.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
@@ -88,7 +88,7 @@ static int serve(struct start *start, const struct cuda *cuda)
         r = server_run(server);
         server_free(server);
         /* The driver has handlers of its own at the end, which would wait for what hangs. */
-        if (worker_any_left())
+        if (left_any())
                 _exit(r ? EXIT_FAILURE : EXIT_SUCCESS);
         return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -8,23 +8,27 @@
 
 static_assert(sizeof(struct legacy_handle) == sizeof(CUipcMemHandle), "they are the same bytes");
 
-int legacy_create(const struct cuda *cuda, uint64_t n_bytes, uint64_t *ret_address,
-                  struct legacy_handle *ret_handle)
+int legacy_allocate(const struct cuda *cuda, uint64_t n_bytes, uint64_t *ret_address)
 {
-        CUipcMemHandle handle;
         CUdeviceptr address;
         int r;
 
         r = CUDA_CALL(cuda, cuMemAlloc, &address, n_bytes);
         if (r)
                 return r;
-        r = CUDA_CALL(cuda, cuIpcGetMemHandle, &handle, address);
-        if (r) {
-                (void)legacy_free(cuda, address);
-                return r;
-        }
-        memcpy(ret_handle->bytes, &handle, sizeof(handle));
         *ret_address = address;
+        return 0;
+}
+
+int legacy_export(const struct cuda *cuda, uint64_t address, struct legacy_handle *ret_handle)
+{
+        CUipcMemHandle handle;
+        int r;
+
+        r = CUDA_CALL(cuda, cuIpcGetMemHandle, &handle, address);
+        if (r)
+                return r;
+        memcpy(ret_handle->bytes, &handle, sizeof(handle));
         return 0;
 }
 

@@ -16,9 +16,9 @@ struct legacy_handle {
         uint8_t bytes[LEGACY_HANDLE_BYTES];
 };
 
-/* Makes a block, in the current context. GPUMEM_E_DEVICE_FULL when the device has no room. */
-int legacy_create(const struct cuda *cuda, uint64_t n_bytes, uint64_t *ret_address,
-                  struct legacy_handle *ret_handle);
+/* Makes a block, in the current context. GPUMEM_E_DEVICE_FULL when the device has no room. And its handle. */
+int legacy_allocate(const struct cuda *cuda, uint64_t n_bytes, uint64_t *ret_address);
+int legacy_export(const struct cuda *cuda, uint64_t address, struct legacy_handle *ret_handle);
 int legacy_free(const struct cuda *cuda, uint64_t address);
 
 /* Opens a block of n_bytes in the current context. Where that has been done before it is at the same

@@ -151,8 +151,8 @@ static int map_for(const struct cuda *cuda, uint64_t address, uint64_t n_bytes, 
         if (r)
                 return r;
         r = CUDA_CALL(cuda, cuMemSetAccess, address, n_bytes, access, n_access);
-        if (r)
-                (void)vmm_unmap(cuda, address, n_bytes);
+        if (r && vmm_unmap(cuda, address, n_bytes))
+                return -ENOTRECOVERABLE;
         return r;
 }
 

@@ -36,7 +36,7 @@ int vmm_reserve(const struct cuda *cuda, uint64_t n_bytes, uint64_t *ret_address
 int vmm_unreserve(const struct cuda *cuda, uint64_t address, uint64_t n_bytes);
 
 /* Maps a whole block into reserved addresses, readable and writable by the device. On failure
- * nothing is mapped. The mapping keeps the memory; the handle may be released. */
+ * nothing is mapped, but with -ENOTRECOVERABLE: then nobody can reach it, and vmm_unmap has failed. The mapping keeps the memory; the handle may be released. */
 int vmm_map(const struct cuda *cuda, int ordinal, uint64_t address, uint64_t n_bytes,
             uint64_t handle);
 

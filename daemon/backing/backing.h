@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -25,9 +26,10 @@ struct backing {
         /* Lets go of both. What a client still maps stays until it does not. A failure is the driver's, with
          * the job's failure text: the block keeps the handle, and this may be called again. */
         int (*release)(struct backing *backing, struct backing_block *block);
-        /* NULL, or: makes a call that a driver which works carries out. 0, GPUMEM_E_DEVICE_FULL or a
-         * fault; a lost device is -ENODEV here, and in `create`. */
-        int (*try)(struct backing *backing);
+        /* NULL, or: makes the block's memory and lets go of it, which a driver that works carries out. 0,
+         * GPUMEM_E_DEVICE_FULL or a fault; a lost device is -ENODEV here, and in `create`. What could not
+         * be let go has its handle in the block, which is to be released. */
+        int (*try)(struct backing *backing, struct backing_block *block);
         struct backing *(*free)(struct backing *backing);
         /* NULL, or: a create that runs, and every later one, gives up soon. Any thread. */
         void (*cancel)(struct backing *backing);
@@ -41,6 +43,9 @@ struct backing {
 
 /* More than any driver call that ends has been seen to take, other processes' long ones before it. */
 #define BACKING_CALL_NS (UINT64_C(5) * 1000000000)
+
+/* What a trial makes. */
+#define BACKING_TRY_BYTES (UINT64_C(2) << 20)
 
 enum job_kind { JOB_CREATE, JOB_RELEASE, JOB_TRY };
 
@@ -62,9 +67,15 @@ struct backing_block {
         LIST_ENTRY(backing_block) link; /* the submitter's */
         atomic_bool abandoned;          /* nobody wants it any more: making it may be given up */
         uint64_t n_bytes;
-        uint64_t handle;    /* device: the driver's; pinned: 0 */
-        int fd;             /* what clients are given; -1: none */
-        unsigned n_unknown; /* times that the driver said that it does not know the handle */
+        uint64_t handle;           /* device: the driver's; pinned: 0 */
+        int fd;                    /* what clients are given; -1: none */
+        unsigned n_unknown;        /* times that the driver said that it does not know the handle */
+        struct {                   /* the submitter's */
+                uint64_t n_losses; /* of the device, before this was ordered */
+                unsigned n_failures; /* of releasing it */
+                uint64_t retry_ns;   /* when that is tried again */
+                bool is_trial;
+        } life;
         struct job job;
 };
 

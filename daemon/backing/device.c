@@ -2,11 +2,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/size.h"
 #include "daemon/backing/handle.h"
 #include "driver/vmm.h"
-
-#define TRY_BYTES (2 * MIB)
 
 struct device_backing {
         struct backing backing;
@@ -37,14 +34,13 @@ static int device_release(struct backing *backing, struct backing_block *block)
         return handle_release(self->cuda, block, vmm_release);
 }
 
-static int device_try(struct backing *backing)
+static int device_try(struct backing *backing, struct backing_block *block)
 {
         struct device_backing *self = CONTAINER_OF(backing, struct device_backing, backing);
-        uint64_t handle;
         int r;
 
-        r = vmm_allocate(self->cuda, self->ordinal, TRY_BYTES, &handle);
-        return r ? r : vmm_release(self->cuda, handle);
+        r = vmm_allocate(self->cuda, self->ordinal, block->n_bytes, &block->handle);
+        return r ? r : handle_release(self->cuda, block, vmm_release);
 }
 
 static struct backing *device_free(struct backing *backing)

@@ -8,12 +8,9 @@
 
 #include "base/err.h"
 #include "base/memfd.h"
-#include "base/size.h"
 #include "daemon/backing/handle.h"
 #include "driver/context.h"
 #include "driver/legacy.h"
-
-#define TRY_BYTES (2 * MIB)
 
 struct legacy_backing {
         struct backing backing;
@@ -30,6 +27,17 @@ static int make_context(struct legacy_backing *self)
         return r;
 }
 
+static int make_memory(struct legacy_backing *self, struct backing_block *block,
+                       struct legacy_handle *ret_handle)
+{
+        int r;
+
+        r = make_context(self);
+        if (!r)
+                r = legacy_allocate(self->cuda, block->n_bytes, &block->handle);
+        return r ? r : legacy_export(self->cuda, block->handle, ret_handle);
+}
+
 static int legacy_backing_create(struct backing *backing, struct backing_block *block,
                                  char ret_failure[static BACKING_FAILURE_MAX])
 {
@@ -37,18 +45,18 @@ static int legacy_backing_create(struct backing *backing, struct backing_block *
         struct legacy_handle handle;
         int r;
 
-        r = make_context(self);
-        if (!r)
-                r = legacy_create(self->cuda, block->n_bytes, &block->handle, &handle);
+        r = make_memory(self, block, &handle);
         if (r) {
                 (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "%s", cuda_failure());
-                return r;
+        } else {
+                r = memfd_new_constant("gpumem-handle", handle.bytes, sizeof(handle.bytes),
+                                       &block->fd);
+                if (r)
+                        (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "no memfd: %s",
+                                       strerror(-r));
         }
-        r = memfd_new_constant("gpumem-handle", handle.bytes, sizeof(handle.bytes), &block->fd);
-        if (r) {
-                (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "no memfd: %s", strerror(-r));
+        if (r)
                 (void)handle_release(self->cuda, block, legacy_free);
-        }
         return r;
 }
 
@@ -59,17 +67,14 @@ static int legacy_backing_release(struct backing *backing, struct backing_block 
         return handle_release(self->cuda, block, legacy_free);
 }
 
-static int legacy_backing_try(struct backing *backing)
+static int legacy_backing_try(struct backing *backing, struct backing_block *block)
 {
         struct legacy_backing *self = CONTAINER_OF(backing, struct legacy_backing, backing);
         struct legacy_handle handle;
-        uint64_t address;
-        int r;
+        int r = make_memory(self, block, &handle);
+        int released = handle_release(self->cuda, block, legacy_free);
 
-        r = make_context(self);
-        if (!r)
-                r = legacy_create(self->cuda, TRY_BYTES, &address, &handle);
-        return r ? r : legacy_free(self->cuda, address);
+        return r ? r : released;
 }
 
 static struct backing *legacy_backing_free(struct backing *backing)

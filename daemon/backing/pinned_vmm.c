@@ -5,12 +5,9 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/size.h"
 #include "daemon/backing/handle.h"
 #include "daemon/backing/headroom.h"
 #include "driver/vmm.h"
-
-#define TRY_BYTES (2 * MIB)
 
 /* Three times what pinning takes where pages are scattered. */
 #define PIN_NS_PER_GIB (UINT64_C(1000) * 1000 * 1000)
@@ -49,14 +46,13 @@ static int pinned_vmm_release(struct backing *backing, struct backing_block *blo
         return handle_release(self->cuda, block, vmm_release);
 }
 
-static int pinned_vmm_try(struct backing *backing)
+static int pinned_vmm_try(struct backing *backing, struct backing_block *block)
 {
         struct pinned_vmm_backing *self = CONTAINER_OF(backing, struct pinned_vmm_backing, backing);
-        uint64_t handle;
         int r;
 
-        r = vmm_allocate_host(self->cuda, self->node, TRY_BYTES, &handle);
-        return r ? r : vmm_release(self->cuda, handle);
+        r = vmm_allocate_host(self->cuda, self->node, block->n_bytes, &block->handle);
+        return r ? r : handle_release(self->cuda, block, vmm_release);
 }
 
 static struct backing *pinned_vmm_free(struct backing *backing)

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "daemon/backing/left.h"
 #include "gpumem.h"
 
 /* How long an end waits for a thread that may hang. */
@@ -237,6 +238,7 @@ struct watch *watch_free(struct watch *watch)
                 watch_discard(watch);
         } else {
                 pthread_detach(watch->thread);
+                left_note();
                 log_warning("NVML does not answer; it is left to the end of this process");
         }
         return NULL;

@@ -9,11 +9,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "daemon/backing/left.h"
 
 #define NS_PER_S    UINT64_C(1000000000)
 #define END_STEP_NS 50000000
-
-static atomic_bool any_left;
 
 struct worker {
         struct backing *backing;
@@ -58,7 +57,7 @@ static void carry_out(struct worker *worker, struct job *job)
                 job->result = worker->backing->release(worker->backing, job->block);
                 break;
         case JOB_TRY:
-                job->result = worker->backing->try ? worker->backing->try(worker->backing) : 0;
+                job->result = worker->backing->try(worker->backing, job->block);
                 break;
         }
 }
@@ -179,7 +178,7 @@ struct worker *worker_free(struct worker *worker)
         if (!await_end(worker)) {
                 pthread_detach(worker->thread);
                 log_warning("the driver does not answer; it is left to the end of this process");
-                atomic_store(&any_left, true);
+                left_note();
                 return NULL;
         }
         pthread_join(worker->thread, NULL);
@@ -215,11 +214,6 @@ void worker_cancel(struct worker *worker)
 {
         if (worker->backing->cancel)
                 worker->backing->cancel(worker->backing);
-}
-
-bool worker_any_left(void)
-{
-        return atomic_load(&any_left);
 }
 
 bool worker_is_late(const struct worker *worker, uint64_t now_ns)

@@ -221,7 +221,7 @@ uint64_t check_declared(const struct pool *pool, const struct tenant *tenant)
 
 static void check_pool(const struct pool *pool)
 {
-        struct totals totals = {0};
+        struct totals totals = {.lingering = pool->stranded};
         const struct block *block;
         uint64_t n_charged_bytes = 0, n_leases = 0;
 

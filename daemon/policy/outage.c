@@ -46,6 +46,23 @@ void policy_not_released(struct policy *policy, struct block *block, uint64_t no
         policy_expire(policy, now_ns);
 }
 
+int policy_set_stranded(struct policy *policy, uint32_t id, uint64_t n_bytes, uint64_t now_ns)
+{
+        struct pool *pool;
+
+        if (id >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        pool = policy->pools[id];
+        if (n_bytes < pool->stranded)
+                pool->n_backs++;
+        pool->totals.lingering += n_bytes - pool->stranded;
+        pool->stranded = n_bytes;
+        if (totals_reserved(&pool->totals) > pool->reserved_peak)
+                pool->reserved_peak = totals_reserved(&pool->totals);
+        policy_expire(policy, now_ns);
+        return 0;
+}
+
 int outage_outcome(const struct pool *pool)
 {
         return pool->standing == STANDING_LOST ? -ENODEV : GPUMEM_E_STALLED;

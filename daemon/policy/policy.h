@@ -205,6 +205,10 @@ void policy_released(struct policy *policy, struct block *block, uint64_t now_ns
 /* It could not be carried out, and will be tried again: nobody counts on these bytes until then. */
 void policy_not_released(struct policy *policy, struct block *block, uint64_t now_ns);
 
+/* So much is no block's, and the driver does not take it back: what was left of a block that could not be
+ * made, or of a trial of the driver. It lingers in the pool, and is no tenant's. GPUMEM_E_NO_POOL. */
+int policy_set_stranded(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns);
+
 /* How the pool's driver stands from now on. Stalled: no order to make a block is given; a request that
  * needs one waits until its deadline and is refused with GPUMEM_E_STALLED, also one whose block is being
  * made. Lost: every request is refused with -ENODEV, and no block that there was is served again, also

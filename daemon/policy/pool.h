@@ -20,6 +20,7 @@ struct pool {
         enum standing_state standing;
 
         struct totals totals;
+        uint64_t stranded; /* part of what lingers: no block's, see policy_set_stranded */
         uint64_t charged;
         uint64_t declared; /* part of charged */
         uint64_t reserved_peak;

@@ -10,6 +10,11 @@
 
 #define STANDING_TRY_NS UINT64_C(1000000000)
 
+/* The longest that memory waits which the driver does not take back, until it is tried again; and what was
+ * made before the device was lost, which the driver may never take back. */
+#define STANDING_RETRY_NS     (4 * STANDING_TRY_NS)
+#define STANDING_RETRY_OLD_NS (64 * STANDING_TRY_NS)
+
 enum standing_state {
         STANDING_SERVES,
         STANDING_STALLED, /* nothing that needs the driver: the cache is served */
@@ -22,7 +27,8 @@ struct standing {
         bool hangs;
         bool is_lost_by_call;
         bool is_lost_by_nvml;
-        uint64_t try_ns; /* when the driver is tried next; while a call says lost */
+        uint64_t try_ns;   /* when the driver is tried next; while a call says lost */
+        uint64_t n_losses; /* times that the device became lost */
 };
 
 /* What is known now. Each returns whether the state has changed by it. */
@@ -33,5 +39,16 @@ bool standing_see_nvml(struct standing *standing, bool says_lost, uint64_t now_n
  * failure, which says nothing of it. */
 bool standing_hear(struct standing *standing, int result, uint64_t now_ns);
 
-/* Whether the driver is to be tried now; the next time is an interval later. */
-bool standing_take_try(struct standing *standing, uint64_t now_ns);
+/* The same for the release of memory that was ordered after so many losses. Of what there was before the
+ * last one a driver may say forever that its device is lost, so that this says nothing. */
+bool standing_hear_release(struct standing *standing, uint64_t n_losses, int result,
+                           uint64_t now_ns);
+
+/* When such memory is to be released once more, which has failed so many times, the last time now. The
+ * times between double, up to what is said above. */
+uint64_t standing_next_release(const struct standing *standing, uint64_t n_losses,
+                               unsigned n_failures, uint64_t now_ns);
+
+/* Whether the driver is to be tried now; the next time is an interval later. It is twice as long for each
+ * trial whose memory the driver has not taken back. */
+bool standing_take_try(struct standing *standing, unsigned n_kept, uint64_t now_ns);

@@ -45,9 +45,10 @@ struct server_pool {
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
                 struct standing standing;
-                struct job_queue unreleased; /* which the driver would not take back yet */
-                struct job trial;            /* see backing.h */
-                bool is_tried;               /* by that, now */
+                struct job_queue unreleased; /* see unreleased.h */
+                unsigned n_trials_kept;      /* of these */
+                uint64_t stranded;           /* of these, bytes that are no block's of the policy */
+                bool is_tried;               /* by a trial, now */
                 bool said_unreleased;        /* since one was last released */
         } driver;
         struct {
@@ -76,7 +77,6 @@ struct server {
         uv_async_t device_wake;
         uv_timer_t device_patience;
         uv_timer_t driver_look; /* see standings.h */
-        unsigned n_driver_looks;
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sigterm;

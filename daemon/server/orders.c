@@ -10,6 +10,7 @@
 #include "daemon/server/refusal_text.h"
 #include "daemon/server/session.h"
 #include "daemon/server/standings.h"
+#include "daemon/server/unreleased.h"
 #include "gpumem.h"
 
 /* Between tries of a driver that had no memory. */
@@ -37,6 +38,7 @@ static void create(struct server *server, struct block *block)
         }
         backing->n_bytes = block_bytes(block);
         backing->fd = -1;
+        backing->life.n_losses = server->pools[block_pool(block)].driver.standing.n_losses;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
         LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
         server_submit(server, block_pool(block), &backing->job);
@@ -259,6 +261,7 @@ void server_created(struct server *server, struct backing_block *backing)
         struct block *block = backing->job.owner;
         uint32_t pool = block_pool(block);
         int r = backing->job.result;
+        bool is_kept;
 
         LIST_REMOVE(backing, link);
         if (r == GPUMEM_E_DEVICE_FULL)
@@ -266,18 +269,19 @@ void server_created(struct server *server, struct backing_block *backing)
         else if (r && r != -ECANCELED)
                 log_warning("%s: no block of %" PRIu64 " bytes: %s", server->pools[pool].row.name,
                             backing->n_bytes, backing->job.failure);
+        /* Before the room that it takes is given to another. */
+        is_kept = r && backing->handle && unreleased_keep(server, pool, &backing->job);
         policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
-        if (r && backing->handle)
-                standings_keep(server, pool, &backing->job);
-        else if (r)
+        if (r && !is_kept)
                 free(backing);
 }
 
 static void released(struct server *server, uint32_t pool, struct job *job)
 {
-        if (job->result && standings_keep(server, pool, job))
+        if (job->result && unreleased_keep(server, pool, job))
                 return;
         server->pools[pool].driver.said_unreleased = job->result != 0;
+        unreleased_forget(server, pool, job);
         if (job->owner)
                 policy_released(server->policy, job->owner, server_now_ns(server));
         free(job->block);
@@ -295,7 +299,7 @@ static void done(struct server *server, uint32_t pool, struct job *job)
                 released(server, pool, job);
                 break;
         case JOB_TRY:
-                server->pools[pool].driver.is_tried = false;
+                standings_tried(server, pool, job);
                 break;
         }
 }

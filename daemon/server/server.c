@@ -9,10 +9,11 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "daemon/backing/left.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
-#include "daemon/server/standings.h"
+#include "daemon/server/unreleased.h"
 
 static void on_worker_wake(uv_async_t *async)
 {
@@ -52,7 +53,8 @@ static void stop(struct server *server)
         transport_give_up_slow(server);
         pools_cancel(server);
         devices_stop(server);
-        standings_stop(server);
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                unreleased_try_all(server, i);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
@@ -216,7 +218,7 @@ struct server *server_free(struct server *server)
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
         /* What hangs in the driver may come back to what it knows. */
-        if (worker_any_left())
+        if (left_any())
                 return NULL;
         policy_free(server->policy);
         (void)uv_loop_close(&server->loop);

@@ -1,14 +1,13 @@
 #include "daemon/server/standings.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "daemon/server/session.h"
+#include "daemon/server/unreleased.h"
 
 #define LOOK_MS 250
-
-/* Between tries of a driver that would not take a block back. */
-#define RETRY_LOOKS 4
 
 static void say(const struct server_pool *pool, const struct standing *before, uint64_t now_ns)
 {
@@ -55,22 +54,30 @@ static void change(struct server *server, uint32_t id, const struct standing *be
         say(pool, before, now_ns);
         if (!server->stopping)
                 (void)policy_set_standing(server->policy, id, pool->driver.standing.state, now_ns);
-        if (before->state == STANDING_LOST)
+        if (before->state == STANDING_LOST) {
+                unreleased_try_all(server, id);
                 tell(server, id, PROTO_NOTICE_BACK);
-        else if (pool->driver.standing.state == STANDING_LOST)
+        } else if (pool->driver.standing.state == STANDING_LOST)
                 tell(server, id, PROTO_NOTICE_LOST);
         server_settle(server);
+}
+
+/* What was kept once says nothing that was not known then. */
+static bool hear(struct server *server, struct standing *standing, const struct job *job)
+{
+        const struct backing_block *block = job->block;
+
+        if (job->kind != JOB_RELEASE)
+                return standing_hear(standing, job->result, server_now_ns(server));
+        return !block->life.n_failures && standing_hear_release(standing, block->life.n_losses,
+                                                                job->result, server_now_ns(server));
 }
 
 void standings_hear(struct server *server, uint32_t id, const struct job *job)
 {
         struct standing *standing = &server->pools[id].driver.standing, before = *standing;
 
-        /* To let go of something is no sign of a device that works. */
-        if (!worker_needs_driver(server->pools[id].worker) ||
-            (job->kind == JOB_RELEASE && !job->result))
-                return;
-        if (standing_hear(standing, job->result, server_now_ns(server)))
+        if (worker_needs_driver(server->pools[id].worker) && hear(server, standing, job))
                 change(server, id, &before);
 }
 
@@ -82,49 +89,30 @@ void standings_see_nvml(struct server *server, uint32_t id, bool says_lost)
                 change(server, id, &before);
 }
 
-/* Said once for each time that the driver begins to refuse. */
-bool standings_keep(struct server *server, uint32_t id, struct job *job)
-{
-        struct server_pool *pool = &server->pools[id];
-
-        if (server->stopping)
-                return false;
-        if (!pool->driver.said_unreleased)
-                log_error("pool %" PRIu32 ": %s: %" PRIu64 " bytes do not go back to the driver, "
-                          "which is tried again: %s",
-                          id, pool->row.name, job->block->n_bytes, job->failure);
-        pool->driver.said_unreleased = true;
-        if (job->kind == JOB_CREATE)
-                job->owner = NULL;
-        job->kind = JOB_RELEASE;
-        TAILQ_INSERT_TAIL(&pool->driver.unreleased, job, link);
-        if (job->owner)
-                policy_not_released(server->policy, job->owner, server_now_ns(server));
-        standings_watch(server);
-        return true;
-}
-
-static void release_again(struct server *server, uint32_t id)
-{
-        struct job_queue *jobs = &server->pools[id].driver.unreleased;
-        struct job *job;
-
-        while ((job = TAILQ_FIRST(jobs))) {
-                TAILQ_REMOVE(jobs, job, link);
-                server_submit(server, id, job);
-        }
-}
-
 static void try_again(struct server *server, uint32_t id)
 {
         struct server_pool *pool = &server->pools[id];
+        struct backing_block *block;
 
-        if (!standing_take_try(&pool->driver.standing, server_now_ns(server)) ||
-            pool->driver.is_tried)
+        if (pool->driver.is_tried ||
+            !standing_take_try(&pool->driver.standing, pool->driver.n_trials_kept,
+                               server_now_ns(server)))
+                return;
+        block = calloc(1, sizeof(*block));
+        if (!block)
                 return;
         pool->driver.is_tried = true;
-        pool->driver.trial = (struct job){.kind = JOB_TRY};
-        server_submit(server, id, &pool->driver.trial);
+        block->n_bytes = BACKING_TRY_BYTES;
+        block->fd = -1;
+        block->job = (struct job){.kind = JOB_TRY, .block = block};
+        server_submit(server, id, &block->job);
+}
+
+void standings_tried(struct server *server, uint32_t id, struct job *job)
+{
+        server->pools[id].driver.is_tried = false;
+        if (!job->block->handle || !unreleased_keep(server, id, job))
+                free(job->block);
 }
 
 /* Returns whether there is more to watch. */
@@ -147,10 +135,8 @@ static void on_look(uv_timer_t *timer)
         struct server *server = CONTAINER_OF(timer, struct server, driver_look);
         bool goes_on = false;
 
-        server->n_driver_looks++;
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (server->n_driver_looks % RETRY_LOOKS == 0)
-                        release_again(server, i);
+                unreleased_try(server, i);
                 goes_on = look(server, i) || goes_on;
         }
         if (!goes_on)
@@ -176,10 +162,4 @@ void standings_fill(const struct server *server, uint32_t id, struct stats_row *
         row->driver_for = standing->since_ns
                                   ? (server_now_ns(server) - standing->since_ns) / NS_PER_MS
                                   : 0;
-}
-
-void standings_stop(struct server *server)
-{
-        for (uint32_t i = 0; i < server->n_pools; i++)
-                release_again(server, i);
 }

@@ -13,16 +13,12 @@
 /* There may be something to watch. */
 void standings_watch(struct server *server);
 
-/* What a job that has come back says of the driver. */
+/* What a job that has come back says of the driver; before what it has left is kept, or gone. */
 void standings_hear(struct server *server, uint32_t pool, const struct job *job);
 void standings_see_nvml(struct server *server, uint32_t pool, bool says_lost);
 
-/* Keeps a block that the driver would not take back, to be tried again as a release; its job's owner is
- * the policy's block, if there is one. False: it is not kept, for a daemon that ends. */
-bool standings_keep(struct server *server, uint32_t pool, struct job *job);
+/* A trial of the driver, that it is, is over. Its block goes. */
+void standings_tried(struct server *server, uint32_t pool, struct job *job);
 
 /* The figures of a pool's driver. */
 void standings_fill(const struct server *server, uint32_t pool, struct stats_row *row);
-
-/* The daemon ends: nothing is tried again. */
-void standings_stop(struct server *server);

@@ -44,6 +44,7 @@ static const struct option options[] = {
         {"delay", OPTION_FAULT, 0, 0, 0, FAULT_DELAY_ALLOWED},
         {"hang", OPTION_FAULT, 0, 0, 0, FAULT_HANG_ALLOWED},
         {"lost", OPTION_FAULT, 0, 0, 0, FAULT_LOST_ALLOWED},
+        {"seed", OPTION_FAULT, 0, 0, 0, FAULT_SEED_ALLOWED},
 };
 
 int config_refuse(char reason[CONFIG_REASON_MAX], const char *format, ...)

@@ -197,6 +197,8 @@ static void rule_apply(const struct fault_rule *rule, uint64_t n, struct fate *f
         case FAULT_COUNT:
                 count_write(n);
                 break;
+        case FAULT_SEED:
+                break;
         }
 }
 
@@ -211,7 +213,7 @@ static struct fate fate_of(const char *call)
                 if (!fault_rule_names(rule, call))
                         continue;
                 state.n_calls[i]++;
-                if (!rule->nth || rule->nth == state.n_calls[i])
+                if (fault_rule_strikes(&state.rules, i, state.n_calls[i]))
                         rule_apply(rule, state.n_calls[i], &fate);
         }
         if (state.lost != CUDA_SUCCESS)

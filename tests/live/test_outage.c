@@ -262,6 +262,49 @@ START_TEST(a_lost_device_serves_nothing_until_it_is_back)
 }
 END_TEST
 
+/* It fails as the device was lost, and is; blocks made since work. The release is tried before the block
+ * is made that follows. */
+START_TEST(a_device_that_is_back_is_not_lost_again_for_what_was_there_before)
+{
+        void *held, *pointer;
+
+        start();
+        ck_assert_int_eq(alloc(PIECE, &held), 0);
+        faults("lost=cuMemCreate:1");
+        ck_assert_int_eq(alloc(SMALL, &pointer), GPUMEM_E_DRIVER);
+        faults("");
+        daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
+        faults("fail=cuMemRelease:*:46");
+        ck_assert_int_eq(gpumem_free_sync(client, held), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        daemon_await(FIGURE_lingering, PIECE);
+        ck_assert_int_eq(alloc(SMALL, &pointer), 0);
+        ck_assert_int_eq(alloc(2 * SMALL, &pointer), 0);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_ANSWERS);
+        ck_assert_uint_eq(atomic_load(&events[GPUMEM_EVENT_DEVICE_LOST]), 1);
+        faults("");
+        end();
+}
+END_TEST
+
+START_TEST(what_a_trial_of_the_driver_leaves_is_not_forgotten)
+{
+        void *pointer;
+
+        start();
+        faults("lost=cuMemCreate:1");
+        ck_assert_int_eq(alloc(SMALL, &pointer), GPUMEM_E_DRIVER);
+        faults("fail=cuMemRelease:*:999");
+        daemon_await_first(FIGURE_lingering, SMALL, GIB);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_LOST);
+        faults("");
+        daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_int_eq(alloc(GIB, &pointer), 0);
+        end();
+}
+END_TEST
+
 START_TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
 {
         void *pointer;
@@ -288,8 +331,9 @@ START_TEST(a_block_that_cannot_be_unmade_is_let_go_later)
         void *pointer;
 
         start();
-        faults("fail=cuMemExportToShareableHandle:1:999\nfail=cuMemRelease:1:999");
+        faults("fail=cuMemExportToShareableHandle:1:999\nfail=cuMemRelease:*:999");
         ck_assert_int_eq(alloc(GIB, &pointer), GPUMEM_E_DRIVER);
+        ck_assert_uint_ge(daemon_first_figure(FIGURE_lingering), PIECE);
         faults("");
         ck_assert_int_eq(alloc_on(0, GIB, 10 * SECOND, &pointer), 0);
         end();
@@ -328,6 +372,8 @@ int main(void)
         tcase_add_test(tests, while_a_call_hangs_the_cache_and_the_figures_are_served);
         tcase_add_test(tests, a_stalled_device_refuses_what_needs_its_driver_and_recovers);
         tcase_add_test(tests, a_lost_device_serves_nothing_until_it_is_back);
+        tcase_add_test(tests, a_device_that_is_back_is_not_lost_again_for_what_was_there_before);
+        tcase_add_test(tests, what_a_trial_of_the_driver_leaves_is_not_forgotten);
         tcase_add_test(tests, what_the_driver_does_not_take_back_lingers_until_it_does);
         tcase_add_test(tests, a_block_that_cannot_be_unmade_is_let_go_later);
         tcase_add_test(tests, a_daemon_whose_driver_hangs_ends_all_the_same);

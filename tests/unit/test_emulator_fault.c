@@ -1,6 +1,7 @@
 /* Faults that the emulated driver is asked for: by its environment variable, and by a file in the
  * machine's directory while it runs. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,50 @@ START_TEST(every_call_may_fail)
         ck_cuda(FULL, create());
         ck_cuda(UNKNOWN, create());
         ck_ok(create());
+}
+END_TEST
+
+#define N_TRIALS 2000
+
+/* Which of so many calls fail. */
+static unsigned fail_by_chance(const char *faults, bool ret_failed[static N_TRIALS])
+{
+        unsigned n_failed = 0;
+
+        file_write(faults);
+        for (unsigned i = 0; i < N_TRIALS; i++) {
+                ret_failed[i] = create() == FULL;
+                n_failed += ret_failed[i];
+        }
+        return n_failed;
+}
+
+START_TEST(some_calls_fail_by_chance)
+{
+        static bool failed[N_TRIALS], again[N_TRIALS], others[N_TRIALS];
+        unsigned n_failed;
+
+        machine_with("");
+        contract_init();
+        n_failed = fail_by_chance("fail=cuMemCreate:10%:2\n", failed);
+        ck_assert_uint_ge(n_failed, N_TRIALS / 10 - N_TRIALS / 40);
+        ck_assert_uint_le(n_failed, N_TRIALS / 10 + N_TRIALS / 40);
+        ck_assert_uint_eq(fail_by_chance("seed=0\nfail=cuMemCreate:10%:2\n", again), n_failed);
+        ck_assert_mem_eq(failed, again, sizeof(failed));
+        (void)fail_by_chance("seed=1\nfail=cuMemCreate:10%:2\n", others);
+        ck_assert_mem_ne(failed, others, sizeof(failed));
+        ck_assert_uint_eq(fail_by_chance("fail=cuMemCreate:100%:2\n", again), N_TRIALS);
+        n_failed = fail_by_chance("fail=cuMemMap:100%:2\nfail=cuMemCreate:1%:2\n", again);
+        ck_assert_uint_ge(n_failed, N_TRIALS / 400);
+        ck_assert_uint_le(n_failed, N_TRIALS / 40);
+}
+END_TEST
+
+START_TEST(the_variable_may_say_a_rate)
+{
+        machine_with("fail=cuMemCreate:100%:2,seed=3");
+        contract_init();
+        ck_cuda(FULL, create());
 }
 END_TEST
 
@@ -365,6 +410,8 @@ int main(void)
 
         tcase_add_test(tcase, the_nth_call_fails_and_no_other);
         tcase_add_test(tcase, every_call_may_fail);
+        tcase_add_test(tcase, some_calls_fail_by_chance);
+        tcase_add_test(tcase, the_variable_may_say_a_rate);
         tcase_add_test(tcase, a_name_is_not_the_start_of_another);
         tcase_add_test(tcase, the_driver_may_not_even_start);
         tcase_add_test(tcase, hot_calls_fail_too);

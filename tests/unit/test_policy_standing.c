@@ -176,17 +176,17 @@ START_TEST(a_loss_lasts_until_a_call_succeeds)
         struct standing standing = {.state = STANDING_SERVES};
 
         ck_assert(!standing_hear(&standing, -EIO, 1));
-        ck_assert(!standing_take_try(&standing, 9 * SECOND));
+        ck_assert(!standing_take_try(&standing, 0, 9 * SECOND));
         ck_assert(standing_hear(&standing, -ENODEV, 1));
         ck_assert_int_eq(standing.state, STANDING_LOST);
         ck_assert(!standing_hear(&standing, -EIO, 2));
         ck_assert(!standing_see_call(&standing, true, 3));
         ck_assert(!standing_see_call(&standing, false, 4));
-        ck_assert(!standing_take_try(&standing, SECOND));
-        ck_assert(standing_take_try(&standing, SECOND + 1));
-        ck_assert(!standing_take_try(&standing, SECOND + 2));
+        ck_assert(!standing_take_try(&standing, 0, SECOND));
+        ck_assert(standing_take_try(&standing, 0, SECOND + 1));
+        ck_assert(!standing_take_try(&standing, 0, SECOND + 2));
         ck_assert(!standing_hear(&standing, -ENODEV, SECOND + 3));
-        ck_assert(standing_take_try(&standing, 2 * SECOND + 1));
+        ck_assert(standing_take_try(&standing, 0, 2 * SECOND + 1));
         ck_assert(standing_hear(&standing, GPUMEM_E_DEVICE_FULL, 3 * SECOND));
         ck_assert_int_eq(standing.state, STANDING_SERVES);
 }
@@ -197,11 +197,90 @@ START_TEST(both_signs_of_a_loss_must_go)
         struct standing standing = {.state = STANDING_SERVES};
 
         ck_assert(standing_see_nvml(&standing, true, 1));
-        ck_assert(!standing_take_try(&standing, 9 * SECOND));
+        ck_assert(!standing_take_try(&standing, 0, 9 * SECOND));
         ck_assert(!standing_hear(&standing, -ENODEV, 2));
         ck_assert(!standing_see_nvml(&standing, false, 3));
         ck_assert(standing_hear(&standing, 0, 4));
         ck_assert_int_eq(standing.state, STANDING_SERVES);
+}
+END_TEST
+
+START_TEST(a_release_of_memory_from_before_a_loss_says_nothing)
+{
+        struct standing standing = {.state = STANDING_SERVES};
+
+        ck_assert(standing_hear(&standing, -ENODEV, 1));
+        ck_assert_uint_eq(standing.n_losses, 1);
+        ck_assert(standing_hear(&standing, 0, 2));
+        ck_assert(!standing_hear_release(&standing, 0, -ENODEV, 3));
+        ck_assert_int_eq(standing.state, STANDING_SERVES);
+        ck_assert(!standing_hear_release(&standing, 1, -EIO, 4));
+        ck_assert(standing_hear_release(&standing, 1, -ENODEV, 5));
+        ck_assert_int_eq(standing.state, STANDING_LOST);
+        ck_assert_uint_eq(standing.n_losses, 2);
+        ck_assert(!standing_hear_release(&standing, 2, 0, 6));
+        ck_assert(!standing_hear_release(&standing, 2, GPUMEM_E_DEVICE_FULL, 7));
+        ck_assert_int_eq(standing.state, STANDING_LOST);
+}
+END_TEST
+
+START_TEST(what_is_not_taken_back_is_tried_less_and_less)
+{
+        struct standing standing = {.state = STANDING_SERVES, .n_losses = 1};
+        static const uint64_t waits[] = {1, 2, 4, 4, 4}, old_waits[] = {1, 2, 4, 8, 16, 32, 64, 64};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(waits); i++)
+                ck_assert_uint_eq(standing_next_release(&standing, 1, i + 1, 7),
+                                  7 + waits[i] * SECOND);
+        for (unsigned i = 0; i < ARRAY_SIZE(old_waits); i++)
+                ck_assert_uint_eq(standing_next_release(&standing, 0, i + 1, 7),
+                                  7 + old_waits[i] * SECOND);
+        ck_assert_uint_eq(standing_next_release(&standing, 1, UINT32_MAX, 0), 4 * SECOND);
+        ck_assert_uint_eq(standing_next_release(&standing, 0, UINT32_MAX, 0), 64 * SECOND);
+}
+END_TEST
+
+START_TEST(trials_that_leave_memory_behind_become_rare)
+{
+        struct standing standing = {.state = STANDING_SERVES};
+
+        ck_assert(standing_hear(&standing, -ENODEV, 0));
+        ck_assert(standing_take_try(&standing, 2, SECOND));
+        ck_assert(!standing_take_try(&standing, 2, 5 * SECOND - 1));
+        ck_assert(standing_take_try(&standing, 100, 5 * SECOND));
+        ck_assert(!standing_take_try(&standing, 0, 69 * SECOND - 1));
+        ck_assert(standing_take_try(&standing, 0, 69 * SECOND));
+        ck_assert(standing_take_try(&standing, 0, 70 * SECOND));
+}
+END_TEST
+
+static void strand(struct world *world, uint64_t n_bytes)
+{
+        ck_assert_int_eq(policy_set_stranded(world->policy, 0, n_bytes, world->now_ns), 0);
+        policy_check(world->policy);
+}
+
+/* It takes room as any block does, and nobody is charged for it. */
+START_TEST(what_is_no_block_lingers_too)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *client = join(&world, 1);
+
+        ask(&world, client, 1, 8 * MIB, 5000);
+        strand(&world, 8 * MIB);
+        created(&world, take(&world, ORDER_CREATE).block, -EIO);
+        expect_refusal(&world, client, 1, -EIO);
+        expect_totals(&world, 0, 0, 8 * MIB);
+        ck_assert_uint_eq(client_charged(client, 0), 0);
+        ask(&world, client, 2, 4 * MIB, 5000);
+        expect_idle(&world);
+        strand(&world, 4 * MIB);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, client, 2);
+        expect_totals(&world, 4 * MIB, 0, 4 * MIB);
+        strand(&world, 0);
+        ck_assert_int_eq(policy_set_stranded(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
+        world_free(&world);
 }
 END_TEST
 
@@ -218,6 +297,10 @@ int main(void)
                 a_call_that_takes_too_long_stalls_until_it_returns,
                 a_loss_lasts_until_a_call_succeeds,
                 both_signs_of_a_loss_must_go,
+                a_release_of_memory_from_before_a_loss_says_nothing,
+                what_is_not_taken_back_is_tried_less_and_less,
+                trials_that_leave_memory_behind_become_rare,
+                what_is_no_block_lingers_too,
         };
 
         return run_tests("policy: standing", tests, ARRAY_SIZE(tests));

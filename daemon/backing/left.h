@@ -1,0 +1,10 @@
+/* Threads that hang in the driver or in NVML at the daemon's end, and are left behind. Any thread. */
+#pragma once
+
+#include <stdbool.h>
+
+/* One is. */
+void left_note(void);
+
+/* Whether any was: what they know must stay, and the driver may be in the way of an orderly exit(). */
+bool left_any(void);

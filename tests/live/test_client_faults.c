@@ -1,0 +1,136 @@
+/* A client whose driver fails now and then: what it could not map or unmap is not forgotten, and is tried
+ * again. */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/daemon.h"
+#include "tests/suite.h"
+
+#define PIECE (64 * MIB)
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct gpumem_client *client;
+
+static void start(void)
+{
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB,reclaim_ms=50", NULL);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void faults(const char *lines)
+{
+        daemon_fault(&gpumemd, getpid(), lines);
+}
+
+static int alloc(uint64_t n_bytes, void **ret_pointer)
+{
+        const struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = n_bytes};
+
+        return gpumem_alloc(client, &request, ret_pointer);
+}
+
+/* The driver has every byte again that the daemon says it has: there is room for all. */
+static void end(void)
+{
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_int_eq(alloc(256 * MIB, &pointer), 0);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 1, 256 * MIB), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        gpumem_disconnect(client);
+        gpu_free(gpu);
+        daemon_await(FIGURE_charged, 0);
+        daemon_stop(&gpumemd);
+}
+
+/* Its addresses are not another block's before it has gone. */
+START_TEST(a_block_that_is_half_mapped_is_unmapped_later)
+{
+        void *pointer;
+
+        start();
+        faults("fail=cuMemSetAccess:1:999\nfail=cuMemUnmap:*:999");
+        ck_assert_int_eq(alloc(PIECE, &pointer), -EIO);
+        ck_assert_uint_ne(daemon_figure(FIGURE_charged), 0);
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 1, PIECE), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        faults("");
+        end();
+}
+END_TEST
+
+START_TEST(a_handle_that_is_not_taken_back_is_let_go_with_its_block)
+{
+        void *pointer;
+
+        start();
+        faults("fail=cuMemRelease:1:999");
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        faults("");
+        end();
+}
+END_TEST
+
+START_TEST(a_block_that_is_not_unmapped_stays_leased_and_is_tried_again)
+{
+        void *pointer;
+
+        start();
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        faults("fail=cuMemUnmap:*:999");
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_ge(daemon_figure(FIGURE_charged), PIECE);
+        faults("");
+        end();
+}
+END_TEST
+
+/* At the latest when it leaves; what it could not unmap even then is its own until the process ends. */
+START_TEST(who_leaves_unmaps_what_it_can)
+{
+        void *pointer;
+
+        start();
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        faults("fail=cuMemUnmap:1:999");
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        gpumem_disconnect(client);
+        faults("");
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("client_faults");
+        TCase *tests = tcase_create("client_faults");
+
+        if (!machine_is_emulated()) {
+                (void)puts("1..0 # SKIP needs faults of the emulated driver");
+                return 0;
+        }
+        tcase_set_timeout(tests, 120);
+        tcase_add_test(tests, a_block_that_is_half_mapped_is_unmapped_later);
+        tcase_add_test(tests, a_handle_that_is_not_taken_back_is_let_go_with_its_block);
+        tcase_add_test(tests, a_block_that_is_not_unmapped_stays_leased_and_is_tried_again);
+        tcase_add_test(tests, who_leaves_unmaps_what_it_can);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

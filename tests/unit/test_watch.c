@@ -1,0 +1,78 @@
+/* The thread that asks NVML, over the emulated one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/backing/left.h"
+#include "daemon/backing/watch.h"
+#include "tests/contract/contract.h"
+
+static void on_report(void *argument)
+{
+        (void)argument;
+}
+
+static void start(const char *nvml_lines, struct watch **ret_watch)
+{
+        struct watched watched = {.wake = on_report};
+        char room[NVML_LIBRARY_MAX], path[600];
+        const char *directory;
+        CUuuid uuid;
+        FILE *file;
+
+        contract_configure(CONTRACT_OPTIONS);
+        contract_init();
+        directory = strstr(getenv("GPUMEM_EMULATOR"), "dir=");
+        ck_assert_ptr_nonnull(directory);
+        (void)snprintf(path, sizeof(path), "%s/nvml", directory + strlen("dir="));
+        file = fopen(path, "we");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_ge(fputs(nvml_lines, file), 0);
+        ck_assert_int_eq(fclose(file), 0);
+        ck_ok(cu.cuDeviceGetUuid(&uuid, 0));
+        memcpy(watched.uuid, uuid.bytes, sizeof(watched.uuid));
+        ck_assert_int_eq(watch_new(nvml_library_name(NULL, getenv("GPUMEM_CUDA_LIBRARY"), room),
+                                   &watched, ret_watch),
+                         0);
+}
+
+START_TEST(one_that_answers_is_not_left_behind)
+{
+        struct watch_report report = {.n_answered = 0};
+        struct watch *watch;
+        uint64_t number;
+        int n_looks = 0;
+
+        start("", &watch);
+        number = watch_ask(watch);
+        while (report.n_answered < number) {
+                contract_pause(&n_looks);
+                watch_read(watch, &report);
+        }
+        ck_assert_int_eq(report.nvml.health, NVML_WELL);
+        (void)watch_free(watch);
+        ck_assert(!left_any());
+}
+END_TEST
+
+START_TEST(one_that_hangs_is_left_behind_and_that_is_known)
+{
+        struct watch *watch;
+
+        start("hang=0:1\n", &watch);
+        ck_assert(!left_any());
+        (void)watch_free(watch);
+        ck_assert(left_any());
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("watch");
+        TCase *tcase = contract_case(suite, "watch");
+
+        tcase_add_test(tcase, one_that_answers_is_not_left_behind);
+        tcase_add_test(tcase, one_that_hangs_is_left_behind_and_that_is_known);
+        return contract_main(suite);
+}
