@@ -86,7 +86,8 @@ void client_unpark(struct gpumem_client *client, bool wait);
 bool client_has_parked(struct gpumem_client *client, const void *pointer);
 
 /* Frees an allocation of a heap: after all that is in the stream now, which is another one than the
- * memory's own; or once all of its work is over but in streams that were recorded. */
+ * memory's own; or once all of its work is over but in streams that were recorded. 0 too if it is none any
+ * more: a program may have freed it twice at once. */
 int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
                         const struct stream_key *key);
 int client_free_over(struct gpumem_client *client, const void *pointer);

@@ -138,16 +138,21 @@ static int wait_for_context(struct gpumem_client *client, uint64_t context)
 int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
                         const struct stream_key *key)
 {
-        int r = uses_add(&client->uses, pointer, stream, key);
+        struct stream_heap *heap = heap_of(client, pointer);
+        int r;
 
-        return r ? r : free_or_park(client, heap_of(client, pointer), pointer, NULL);
+        if (!heap)
+                return 0;
+        r = uses_add(&client->uses, pointer, stream, key);
+        return r ? r : free_or_park(client, heap, pointer, NULL);
 }
 
 int client_free_over(struct gpumem_client *client, const void *pointer)
 {
         int r = uses_wait(&client->uses, &client->cuda, pointer);
+        struct stream_heap *heap = heap_of(client, pointer);
 
-        return r ? r : free_in(heap_of(client, pointer), pointer, NULL);
+        return r || !heap ? r : free_in(heap, pointer, NULL);
 }
 
 /* The order of a stream that captures cannot be known now. */

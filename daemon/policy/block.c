@@ -296,6 +296,7 @@ void block_pass_on(struct block *block)
                 if (lease->state == LEASE_BUSY)
                         break;
         }
+        assert(lease);
         payer_set(block, lease->client, CHARGE_HELD);
         attached_count(block);
 }

@@ -103,7 +103,7 @@ static CUresult copy_piece(const struct copy *copy, uint64_t offset, unsigned de
 static CUresult copy_run(struct operation *operation, struct context *context)
 {
         const struct copy *copy = (struct copy *)operation;
-        uint64_t n_done, offset = 0;
+        uint64_t n_done = 0, offset = 0;
         CUresult r = CUDA_SUCCESS;
 
         for (; r == CUDA_SUCCESS && offset < copy->n_bytes; offset += n_done)

@@ -44,23 +44,29 @@ struct plan *plan_ref(struct plan *plan)
         return plan;
 }
 
-struct plan *plan_unref(struct plan *plan)
+static void free_nodes(struct nodes *nodes)
 {
-        if (__atomic_sub_fetch(&plan->refs, 1, __ATOMIC_ACQ_REL))
-                return NULL;
-        if (plan->origin) {
-                (void)plan_unref(plan->origin);
-                plan->nodes.n = 0;
-        }
-        for (unsigned i = 0; i < plan->nodes.n; i++) {
-                struct node *node = plan->nodes.items[i];
+        for (unsigned i = 0; i < nodes->n; i++) {
+                struct node *node = nodes->items[i];
 
                 operation_free(node->operation);
                 nodes_clear(&node->before);
                 free(node);
         }
-        nodes_clear(&plan->nodes);
-        free(plan);
+}
+
+/* The nodes are those of the first of its origins. */
+struct plan *plan_unref(struct plan *plan)
+{
+        while (plan && !__atomic_sub_fetch(&plan->refs, 1, __ATOMIC_ACQ_REL)) {
+                struct plan *origin = plan->origin;
+
+                if (!origin)
+                        free_nodes(&plan->nodes);
+                nodes_clear(&plan->nodes);
+                free(plan);
+                plan = origin;
+        }
         return NULL;
 }
 

@@ -12,7 +12,7 @@ static struct handle_table {
         struct slot *slots;
         uint32_t n;
         uint32_t last_freed; /* index + 1 */
-} tables[_HANDLE_N];
+} tables[HANDLE_N_KINDS];
 
 static int table_grow(struct handle_table *table)
 {

@@ -15,7 +15,7 @@ enum handle_kind {
         HANDLE_GRAPH,
         HANDLE_EXECUTABLE,
         HANDLE_USER,
-        _HANDLE_N
+        HANDLE_N_KINDS
 };
 
 /* -ENOMEM. */

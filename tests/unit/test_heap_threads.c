@@ -447,6 +447,9 @@ START_TEST(nothing_is_handed_out_twice)
                 pthread_join(workers[i].thread, NULL);
         end();
         ck_assert_uint_eq(n_wrong, 0);
+        /* A short run may be poor in something. */
+        if (n_steps < N_STEPS)
+                return;
         ck_assert_uint_gt(n_taken, 0);
         ck_assert_uint_gt(n_adopted, 0);
         ck_assert_uint_gt(n_shelved, 0);
