@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/policy/block.h"
 #include "daemon/policy/line.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
@@ -40,6 +41,46 @@ static int tenant_new(struct policy *policy, const struct tenant_key *key,
         return 0;
 }
 
+static bool has_clients(const struct tenant *tenant)
+{
+        uint64_t n_blocks = 0;
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++)
+                n_blocks += tenant->holdings[i].totals.n_blocks;
+        return tenant->n_refs > n_blocks;
+}
+
+/* Returns whether anything was. */
+static bool drop_cached(struct tenant *tenant)
+{
+        struct block *block;
+        bool was_any = false;
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                while ((block = TAILQ_FIRST(&tenant->holdings[i].cached))) {
+                        block_let_go(block);
+                        was_any = true;
+                }
+        }
+        return was_any;
+}
+
+/* The one that came first is looked at first. */
+static void make_room(struct policy *policy, uint32_t uid)
+{
+        struct tenant *tenant;
+        unsigned n = 0;
+
+        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next)
+                n += tenant->key.uid == uid;
+        if (n < TENANTS_A_USER)
+                return;
+        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
+                if (tenant->key.uid == uid && !has_clients(tenant) && drop_cached(tenant))
+                        return;
+        }
+}
+
 int tenant_get(struct policy *policy, const struct tenant_key *key, struct tenant **ret_tenant)
 {
         struct tenant *tenant;
@@ -47,6 +88,7 @@ int tenant_get(struct policy *policy, const struct tenant_key *key, struct tenan
 
         HASH_FIND(hh, policy->tenants, key, sizeof(*key), tenant);
         if (!tenant) {
+                make_room(policy, key->uid);
                 r = tenant_new(policy, key, &tenant);
                 if (r)
                         return r;

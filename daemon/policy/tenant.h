@@ -49,6 +49,10 @@ struct holding {
 /* What waits in a queue is looked at whenever the queue is served. */
 #define TENANT_MAX_WAITING 1024
 
+/* Of one user. When there are as many, one of whom nothing but cached blocks is left makes room for the next:
+ * these go back to the driver. Those who have clients stay; of them account.h lets a user have fewer. */
+#define TENANTS_A_USER 1024
+
 struct tenant {
         struct policy *policy;
         struct tenant_key key;
