@@ -48,6 +48,25 @@ static int machine_init(void)
         return r;
 }
 
+static nvmlReturn_t state_check(void)
+{
+        return __atomic_load_n(&machine.init, __ATOMIC_ACQUIRE) == INIT_DONE
+                       ? NVML_SUCCESS
+                       : NVML_ERROR_UNINITIALIZED;
+}
+
+/* Every call for no device begins so. */
+static nvmlReturn_t call_enter(void)
+{
+        struct nvml_state state;
+        nvmlReturn_t result = state_check();
+
+        if (result != NVML_SUCCESS)
+                return result;
+        nvml_state_read_apart(machine.directory.fd, &state);
+        return (nvmlReturn_t)state.result;
+}
+
 NVML_API nvmlReturn_t nvmlInit_v2(void)
 {
         nvmlReturn_t result;
@@ -58,7 +77,7 @@ NVML_API nvmlReturn_t nvmlInit_v2(void)
                                  __ATOMIC_RELEASE);
         result = machine.init == INIT_DONE ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
         (void)pthread_mutex_unlock(&machine.mutex);
-        return result;
+        return result == NVML_SUCCESS ? call_enter() : result;
 }
 
 NVML_API const char *nvmlErrorString(nvmlReturn_t result)
@@ -87,13 +106,6 @@ NVML_API const char *nvmlErrorString(nvmlReturn_t result)
         }
 }
 
-static nvmlReturn_t state_check(void)
-{
-        return __atomic_load_n(&machine.init, __ATOMIC_ACQUIRE) == INIT_DONE
-                       ? NVML_SUCCESS
-                       : NVML_ERROR_UNINITIALIZED;
-}
-
 /* Of one device. */
 struct nvmlEventSet_st {
         nvmlDevice_t device; /* NULL: none has been registered */
@@ -117,7 +129,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *
 {
         char text[VISIBLE_UUID_TEXT_MAX];
         uint8_t bytes[VISIBLE_UUID_BYTES];
-        nvmlReturn_t result = state_check();
+        nvmlReturn_t result = call_enter();
 
         if (result != NVML_SUCCESS)
                 return result;
@@ -271,7 +283,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCo
 
 NVML_API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
-        nvmlReturn_t result = state_check();
+        nvmlReturn_t result = call_enter();
 
         if (result != NVML_SUCCESS)
                 return result;
@@ -312,6 +324,8 @@ NVML_API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *d
         if (!set->device)
                 return NVML_ERROR_TIMEOUT;
         nvml_state_read(machine.directory.fd, set->device->index, &state);
+        if (state.nth && state.result)
+                return (nvmlReturn_t)state.result;
         if (state.xid == set->seen)
                 return NVML_ERROR_TIMEOUT;
         set->seen = state.xid;

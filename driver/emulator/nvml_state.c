@@ -1,6 +1,7 @@
 #include "driver/emulator/nvml_state.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "driver/emulator/config.h"
 
 #define FILE_NAME "nvml"
 #define FILE_MAX  4096
@@ -26,6 +28,7 @@ static const struct {
         {"result", offsetof(struct nvml_state, result)},
         {"xid", offsetof(struct nvml_state, xid)},
         {"hang", offsetof(struct nvml_state, hang)},
+        {"nth", offsetof(struct nvml_state, nth)},
 };
 
 static void line_read(char *line, unsigned device, struct nvml_state *state)
@@ -68,15 +71,49 @@ static ino_t file_inode(int directory_fd)
         return fstatat(directory_fd, FILE_NAME, &st, 0) == 0 ? st.st_ino : 0;
 }
 
+/* The number of a call for the device under that file. */
+static uint64_t count_call(ino_t inode, unsigned device)
+{
+        static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+        static struct {
+                ino_t inode;
+                uint64_t n;
+        } calls[CONFIG_DEVICES_MAX];
+        uint64_t n;
+
+        (void)pthread_mutex_lock(&mutex);
+        if (calls[device].inode != inode)
+                calls[device].n = 0;
+        calls[device].inode = inode;
+        n = ++calls[device].n;
+        (void)pthread_mutex_unlock(&mutex);
+        return n;
+}
+
+enum whose { OF_THE_DEVICE, OF_NONE };
+
 /* Who hangs touches no fd: a process may end around it. */
-void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_state)
+static void state_read(int directory_fd, unsigned device, enum whose whose,
+                       struct nvml_state *ret_state)
 {
         ino_t inode;
 
         do {
                 inode = file_inode(directory_fd);
                 file_read(directory_fd, device, ret_state);
+                if (ret_state->nth ? count_call(inode, device) != ret_state->nth : whose == OF_NONE)
+                        ret_state->result = ret_state->hang = 0;
                 while (ret_state->hang && file_inode(directory_fd) == inode)
                         (void)usleep(POLL_US);
         } while (ret_state->hang);
+}
+
+void nvml_state_read(int directory_fd, unsigned device, struct nvml_state *ret_state)
+{
+        state_read(directory_fd, device, OF_THE_DEVICE, ret_state);
+}
+
+void nvml_state_read_apart(int directory_fd, struct nvml_state *ret_state)
+{
+        state_read(directory_fd, 0, OF_NONE, ret_state);
 }

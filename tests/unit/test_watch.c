@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "daemon/backing/left.h"
 #include "daemon/backing/watch.h"
 #include "tests/contract/contract.h"
@@ -37,22 +38,55 @@ static void start(const char *nvml_lines, struct watch **ret_watch)
                          0);
 }
 
-START_TEST(one_that_answers_is_not_left_behind)
+static struct watch_report look(struct watch *watch)
 {
         struct watch_report report = {.n_answered = 0};
-        struct watch *watch;
-        uint64_t number;
+        uint64_t number = watch_ask(watch);
         int n_looks = 0;
 
-        start("", &watch);
-        number = watch_ask(watch);
         while (report.n_answered < number) {
                 contract_pause(&n_looks);
                 watch_read(watch, &report);
         }
+        return report;
+}
+
+START_TEST(one_that_answers_is_not_left_behind)
+{
+        struct watch_report report;
+        struct watch *watch;
+
+        start("", &watch);
+        report = look(watch);
         ck_assert_int_eq(report.nvml.health, NVML_WELL);
         (void)watch_free(watch);
         ck_assert(!left_any());
+}
+END_TEST
+
+static const struct {
+        const char *nvml_lines;
+        enum nvml_health health;
+        bool knows_xids;
+} failures[] = {
+        {"nth=0:1\nresult=0:999\n", NVML_HEALTH_UNKNOWN, false},
+        {"nth=0:2\nresult=0:999\n", NVML_HEALTH_UNKNOWN, false},
+        {"nth=0:3\nresult=0:999\n", NVML_WELL, false},
+        {"nth=0:4\nresult=0:999\n", NVML_WELL, false},
+        {"nth=0:100\nresult=0:999\n", NVML_WELL, true},
+};
+
+/* Library, device, set of events, its device. */
+START_TEST(what_fails_at_the_start_is_not_known)
+{
+        struct watch_report report;
+        struct watch *watch;
+
+        start(failures[_i].nvml_lines, &watch);
+        report = look(watch);
+        ck_assert_int_eq(report.nvml.health, failures[_i].health);
+        ck_assert_int_eq(report.nvml.n_xids != NVML_UNKNOWN, failures[_i].knows_xids);
+        (void)watch_free(watch);
 }
 END_TEST
 
@@ -73,6 +107,7 @@ int main(void)
         TCase *tcase = contract_case(suite, "watch");
 
         tcase_add_test(tcase, one_that_answers_is_not_left_behind);
+        tcase_add_loop_test(tcase, what_fails_at_the_start_is_not_known, 0, ARRAY_SIZE(failures));
         tcase_add_test(tcase, one_that_hangs_is_left_behind_and_that_is_known);
         return contract_main(suite);
 }
