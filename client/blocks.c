@@ -110,6 +110,20 @@ void leased_shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
         pthread_mutex_unlock(&pool->lock);
 }
 
+/* What is registered can be unregistered only where that was done. */
+static int find_context(struct pool *pool, struct leased *leased)
+{
+        if (leased->mapping != MAPPING_REGISTERED || leased->context)
+                return 0;
+        leased->context = registration_context(pool);
+        if (leased->context)
+                return 0;
+        (void)memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
+                           leased->mapping);
+        leased->mapping = MAPPING_PLAIN;
+        return -EIO;
+}
+
 static int map(struct pool *pool, struct leased *leased, int take_fd)
 {
         CLEANUP(closep)
@@ -121,7 +135,9 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         leased->context = registration_context(pool);
         peers_hold(&pool->peers);
         r = memory_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
-                       leased_bytes(leased), steal_fd(&fd), &leased->mapping);
+                       leased_bytes(leased), steal_fd(&fd), &leased->mapping, &leased->handle);
+        if (!r)
+                r = find_context(pool, leased);
         leased->is_mapped = !r;
         peers_let_go(&pool->peers);
         if (!r && leased->mapping != MAPPING_REGISTERED)
@@ -248,6 +264,10 @@ static int unmap(struct pool *pool, struct leased *leased)
 
         if (opened_is_way(pool))
                 return opened_unmap(pool, leased);
+        r = leased->handle ? memory_let_go(&pool->memory, leased->handle) : 0;
+        if (r)
+                return r;
+        leased->handle = 0;
         peers_hold(&pool->peers);
         r = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
                          leased->mapping);
@@ -275,4 +295,21 @@ void leased_free(struct pool *pool, struct leased *leased)
         if (!leased->is_attached && !leased->is_revoked)
                 limit_give(pool, leased_bytes(leased));
         leased_cancel(pool, leased);
+}
+
+void leased_free_stuck(struct pool *pool)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        struct leased *leased;
+
+        pthread_mutex_lock(&pool->lock);
+        while ((leased = LIST_FIRST(&pool->stuck_leased))) {
+                LIST_REMOVE(leased, link);
+                LIST_INSERT_HEAD(&list, leased, link);
+        }
+        pthread_mutex_unlock(&pool->lock);
+        while ((leased = LIST_FIRST(&list))) {
+                LIST_REMOVE(leased, link);
+                leased_free(pool, leased);
+        }
 }

@@ -11,6 +11,7 @@ struct leased {
         uint64_t number;         /* as the daemon names the block */
         uint64_t connection;     /* serial of the one that it was leased on */
         enum mapping mapping;
+        uint64_t handle; /* what the driver has not taken back: an import, or an address; or 0 */
         struct shared *shared;    /* that allocation */
         bool is_mapped;           /* by memory_map; the pool's peers are held to change it */
         bool is_attached;         /* another client's lease came first */
@@ -78,3 +79,6 @@ void leased_describe(const struct pool *pool, const struct leased *leased,
 /* Unmaps it and gives it back. A mapping that the driver does not take away keeps its lease: a block
  * that is still reachable must not be anybody else's. */
 void leased_free(struct pool *pool, struct leased *leased);
+
+/* Tries it again with those that were not taken away. */
+void leased_free_stuck(struct pool *pool);

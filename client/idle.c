@@ -316,6 +316,7 @@ uint64_t idle_flush(struct pool *pool)
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);
         idle_return(pool, &list);
+        leased_free_stuck(pool);
         return n_bytes;
 }
 

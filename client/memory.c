@@ -112,9 +112,14 @@ static int check_drivers(int fd)
         return S_ISCHR(st.st_mode) || S_ISREG(st.st_mode) ? 0 : -EPROTO;
 }
 
+int memory_let_go(const struct memory *memory, uint64_t handle)
+{
+        return vmm_release(memory->cuda, handle);
+}
+
 /* The mapping keeps the memory: neither fd nor handle is needed any more. */
 static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t address,
-                       uint64_t n_bytes, int fd)
+                       uint64_t n_bytes, int fd, uint64_t *ret_handle)
 {
         uint64_t handle;
         int r;
@@ -128,7 +133,12 @@ static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t add
                 r = map_device(memory, peers, address, n_bytes, handle);
         else
                 r = vmm_map_host(memory->cuda, memory->node, address, n_bytes, handle);
-        (void)vmm_release(memory->cuda, handle);
+        if (vmm_release(memory->cuda, handle) == 0)
+                handle = 0;
+        if (r && handle && vmm_release(memory->cuda, handle))
+                log_debug("a block that could not be mapped stays imported");
+        if (!r)
+                *ret_handle = handle;
         /* The driver's own mapping need not be a child's; where it is, the child is to lose it. */
         if (!r && memory->kind == GPUMEM_PINNED &&
             madvise(pointer_to(address), n_bytes, MADV_DONTFORK))
@@ -186,15 +196,16 @@ static int map_host(const struct memory *memory, uint64_t address, uint64_t n_by
 }
 
 int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
-               int take_fd, enum mapping *ret_mapping)
+               int take_fd, enum mapping *ret_mapping, uint64_t *ret_handle)
 {
         CLEANUP(closep)
         int fd = take_fd;
         int r;
 
+        *ret_handle = 0;
         if (!is_drivers(memory))
                 return map_host(memory, address, n_bytes, fd, ret_mapping);
-        r = map_drivers(memory, peers, address, n_bytes, fd);
+        r = map_drivers(memory, peers, address, n_bytes, fd, ret_handle);
         if (!r)
                 *ret_mapping = MAPPING_PLAIN;
         return r;

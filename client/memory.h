@@ -37,9 +37,12 @@ enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED, MAPPING_OPENED };
 
 /* Puts the block behind a fd at reserved addresses. The fd is consumed. Device memory can be reached from
  * these other devices too (driver/vmm.h). Pinned memory is registered
- * when a context is current in the calling thread. On failure nothing is mapped. */
+ * when a context is current in the calling thread. On failure nothing is mapped. A handle that the driver
+ * would not take back holds the memory as the mapping does: it comes home, else 0, and goes by
+ * memory_let_go. */
 int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
-               int take_fd, enum mapping *ret_mapping);
+               int take_fd, enum mapping *ret_mapping, uint64_t *ret_handle);
+int memory_let_go(const struct memory *memory, uint64_t handle);
 
 /* Takes it away again; the addresses stay reserved. Work that uses it must be over. */
 int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,

@@ -71,7 +71,7 @@ struct pool {
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;
-        struct leased_list stuck_leased; /* that could not be unmapped: for good */
+        struct leased_list stuck_leased; /* that could not be unmapped, until a flush can */
         uint64_t n_reserved_bytes;       /* in heaps and shared */
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
