@@ -111,6 +111,21 @@ void leased_shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
         pthread_mutex_unlock(&pool->lock);
 }
 
+/* What is registered can be unregistered only where that was done. */
+static int find_context(struct pool *pool, struct leased *leased, struct memory_left *left)
+{
+        if (leased->mapping != MAPPING_REGISTERED || leased->context)
+                return 0;
+        leased->context = registration_context(pool);
+        if (leased->context)
+                return 0;
+        left->is_mapped = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
+                                       leased->mapping) != 0;
+        if (!left->is_mapped)
+                leased->mapping = MAPPING_PLAIN;
+        return -EIO;
+}
+
 static int map(struct pool *pool, struct leased *leased, int take_fd)
 {
         CLEANUP(closep)
@@ -124,6 +139,8 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         peers_hold(&pool->peers);
         r = memory_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
                        leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
+        if (!r)
+                r = find_context(pool, leased, &left);
         leased->is_mapped = !r || left.is_mapped;
         leased->handle = left.handle;
         peers_let_go(&pool->peers);
@@ -308,14 +325,11 @@ static bool let_go(struct pool *pool, struct leased *leased)
         return true;
 }
 
-/* The one that has been there for longest: it comes to every one in turn. What was opened has no address any
- * more by which it could be tried again. */
+/* The one that has been there for longest: it comes to every one in turn. */
 static struct leased *take_stuck(struct pool *pool)
 {
         struct leased *leased, *last = NULL;
 
-        if (opened_is_way(pool))
-                return NULL;
         pthread_mutex_lock(&pool->lock);
         LIST_FOREACH (leased, &pool->stuck_leased, link)
                 last = leased;

@@ -14,7 +14,7 @@ struct leased {
         struct shared *shared;    /* that allocation */
         bool is_mapped;           /* by memory_map; the pool's peers are held to change it */
         bool is_over;             /* of what is stuck: the daemon has been told */
-        uint64_t handle;          /* which the driver would not take back; 0: none */
+        uint64_t handle;          /* or address, that the driver would not take back; 0: none */
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
         uint64_t kept_at_us;      /* see kept.h; 0: it is not */

@@ -145,13 +145,19 @@ int opened_map(struct pool *pool, struct leased *leased, int fd)
 /* A context that has been destroyed took what it had opened with it. */
 int opened_unmap(struct pool *pool, struct leased *leased)
 {
-        uint64_t address = leased_address(leased);
         int r;
 
-        pthread_mutex_lock(&pool->lock);
-        arena_take_out(pool->arena, &leased->block.at);
-        leased->block.at.start = 0;
-        pthread_mutex_unlock(&pool->lock);
-        r = legacy_close_in(pool->memory.cuda, leased->context, address, leased->n_opens);
-        return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
+        /* Not the second time. */
+        if (leased_address(leased)) {
+                leased->handle = leased_address(leased);
+                pthread_mutex_lock(&pool->lock);
+                arena_take_out(pool->arena, &leased->block.at);
+                leased->block.at.start = 0;
+                pthread_mutex_unlock(&pool->lock);
+        }
+        r = legacy_close_in(pool->memory.cuda, leased->context, leased->handle, leased->n_opens);
+        if (r && r != GPUMEM_E_NO_CONTEXT)
+                return r;
+        leased->handle = 0;
+        return 0;
 }

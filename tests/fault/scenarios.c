@@ -214,7 +214,7 @@ static int end_capture(CUstream stream)
                 return -EIO;
         if (!graph)
                 return -EIO;
-        return destroy(graph) ? -EIO : 0;
+        return destroy(graph) && destroy(graph) ? -EIO : 0;
 }
 
 static int run_capture(struct gpu *gpu)

@@ -33,9 +33,11 @@ static const unsigned results[] = {2, 1, 800, 214, 46, 999, 0};
 
 /* What a child has to tell. */
 struct told {
+        _Atomic unsigned is_armed;
         int result, again;
         int64_t n_live;
         unsigned n_fds;
+        unsigned n_maps; /* of devices and of memfds */
 };
 
 static struct daemon gpumemd;
@@ -47,6 +49,7 @@ static unsigned daemon_n_fds;
 static unsigned n_bad;
 static uint32_t n_calls[FAULT_N_ROLES][FAULT_N_CALLS + 1];
 static struct test_random randomness;
+
 static void arm_driver(const struct fault *fault, pid_t client)
 {
         char line[64];
@@ -78,11 +81,28 @@ static uint32_t driver_calls(pid_t pid)
         return n;
 }
 
+static unsigned own_maps(void)
+{
+        char *line = NULL;
+        size_t n_line = 0;
+        unsigned n = 0;
+        FILE *file = fopen("/proc/self/maps", "re");
+
+        ck_assert_ptr_nonnull(file);
+        while (getline(&line, &n_line, file) >= 0)
+                n += strstr(line, gpumemd.place) || strstr(line, "/memfd:");
+        free(line);
+        (void)fclose(file);
+        return n;
+}
+
 /* With the fault, and then without. A device that the daemon has lost is back within seconds. */
 static void run_child(const struct fault *fault)
 {
         struct gpu *gpu;
 
+        /* Check's own handler would kill all of this test, and not say why. */
+        (void)signal(SIGALRM, SIG_DFL);
         (void)alarm(CHILD_S);
         if (scenario->cache_size)
                 (void)setenv("GPUMEM_CACHE_SIZE", scenario->cache_size, 1);
@@ -95,13 +115,17 @@ static void run_child(const struct fault *fault)
                 arm_driver(fault, getpid());
         else if (fault)
                 rig_arm(fault);
+        atomic_store(&told->is_armed, 1);
         told->result = scenario->run(gpu);
         rig_disarm();
-        told->again = fault && fault->call != RIG_DRIVER && fault->role == FAULT_CLIENT
-                              ? scenario->run(gpu)
-                              : 0;
+        /* What hangs is let go by the parent. */
+        if (fault && fault->call == RIG_DRIVER && fault->nth && fault->result)
+                daemon_fault(&gpumemd, 0, "");
+        if (fault && fault->role == FAULT_CLIENT && (fault->call != RIG_DRIVER || fault->nth))
+                told->again = scenario->run(gpu);
         told->n_live = atomic_load(&rig_page->n_live[FAULT_CLIENT]);
         told->n_fds = own_fds();
+        told->n_maps = own_maps();
         _exit(EXIT_SUCCESS);
 }
 
@@ -122,20 +146,30 @@ static void abort_for(const struct fault *fault, const char *what, long long n, 
         ck_abort_msg("the daemon has not come through");
 }
 
+static void complain_end(const struct fault *fault, int status)
+{
+        if (WIFSIGNALED(status))
+                (void)printf("# the client was ended by SIG%s%s\n", sigabbrev_np(WTERMSIG(status)),
+                             WTERMSIG(status) == SIGALRM ? ": it took longer than a minute" : "");
+        complain(fault, "the client's status", status, 0);
+}
+
 /* Until it has ended; what hangs in the driver goes on after a while. */
 static void await_child(const struct fault *fault, pid_t child)
 {
         bool hangs = fault && fault->call == RIG_DRIVER && fault->nth && !fault->result;
         int status = -1;
 
-        for (unsigned ms = 0; hangs && ms < HANG_MS && waitpid(child, &status, WNOHANG) == 0; ms++)
+        /* Not before it is told to hang: that would be for ever. */
+        for (unsigned ms = 0; hangs && ms < HANG_MS && waitpid(child, &status, WNOHANG) == 0;
+             ms += atomic_load(&told->is_armed))
                 sleep_ms(1);
         if (hangs)
                 daemon_fault(&gpumemd, 0, "");
         if (status == -1)
                 ck_assert_int_eq(waitpid(child, &status, 0), child);
         if (status)
-                complain(fault, "the client's status", status, 0);
+                complain_end(fault, status);
         if (fault && fault->call == RIG_DRIVER && !fault->nth)
                 n_calls[fault->role][RIG_DRIVER] = driver_calls(
                         fault->role == FAULT_DAEMON ? gpumemd.pid : child);
@@ -205,11 +239,13 @@ static bool may_wait(const struct fault *fault)
 static void try(const struct fault *fault)
 {
         run(fault);
-        if (fault->role == FAULT_CLIENT && fault->call != RIG_DRIVER) {
+        if (fault->role == FAULT_CLIENT) {
                 if (told->again && !may_wait(fault))
                         complain(fault, "the same again", told->again, 0);
                 if (told->n_fds != clean.n_fds)
                         complain(fault, "the client's fds", told->n_fds, clean.n_fds);
+                if (told->n_maps != clean.n_maps)
+                        complain(fault, "the client's mappings", told->n_maps, clean.n_maps);
                 if (told->n_live != clean.n_live)
                         complain(fault, "the client's pieces of memory", told->n_live,
                                  clean.n_live);
