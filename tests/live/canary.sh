@@ -24,7 +24,9 @@ starts_and_says() {
         for _ in {1..5}; do
                 start_daemon "$@" || status=1
                 stop_daemon || status=1
-                [ "$pattern" != "could not be tried" ] && is_late || break
+                if [ "$pattern" = "could not be tried" ] || ! is_late; then
+                        break
+                fi
         done
         [ -z "$before" ] || export GPUMEM_EMULATOR=$before
         if [ -n "$pattern" ]; then
