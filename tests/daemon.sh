@@ -123,7 +123,7 @@ count_fds() {
 
 # Each thread of it waits for something: it is not only that it gets no processor.
 daemon_sleeps() {
-        ! cat "/proc/$daemon"/task/*/stat | sed 's/^.*) //' | grep -qv '^S'
+        [ -z "$(cat "/proc/$daemon"/task/*/stat 2>/dev/null | sed 's/^.*) //' | grep -v '^S')" ]
 }
 
 # The same, once the connections that ended are closed.
