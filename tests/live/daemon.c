@@ -19,6 +19,7 @@
 #include "client/rows.h"
 #include "gpumem.h"
 #include "proto/address.h"
+#include "tests/live/asleep.h"
 
 #define OPTIONS_MAX 16
 #define PATIENCE_MS 20000
@@ -78,9 +79,13 @@ unsigned daemon_quiet_fds(const struct daemon *daemon)
 
         for (unsigned ms = 0, quiet_ms = 0; ms < PATIENCE_MS && quiet_ms < QUIET_MS;
              ms += POLL_MS) {
+                bool sleeps = process_sleeps(daemon->pid);
                 unsigned now = daemon_count_fds(daemon);
 
-                quiet_ms = now == n ? quiet_ms + POLL_MS : 0;
+                if (now != n)
+                        quiet_ms = 0;
+                else if (sleeps)
+                        quiet_ms += POLL_MS;
                 n = now;
                 sleep_ms(POLL_MS);
         }
@@ -253,6 +258,20 @@ void daemon_kill(struct daemon *daemon)
 {
         ck_assert_int_eq(kill(daemon->pid, SIGKILL), 0);
         ck_assert_int_eq(waitpid(daemon->pid, NULL, 0), daemon->pid);
+}
+
+void daemon_suspend(const struct daemon *daemon)
+{
+        int status;
+
+        ck_assert_int_eq(kill(daemon->pid, SIGSTOP), 0);
+        ck_assert_int_eq(waitpid(daemon->pid, &status, WUNTRACED), daemon->pid);
+        ck_assert(WIFSTOPPED(status));
+}
+
+void daemon_resume(const struct daemon *daemon)
+{
+        ck_assert_int_eq(kill(daemon->pid, SIGCONT), 0);
 }
 
 /* In its place by a rename. */

@@ -46,9 +46,14 @@ void daemon_kill(struct daemon *daemon);
 void daemon_restart(struct daemon *daemon, const char *visible, const char *const *options);
 void daemon_clear(struct daemon *daemon);
 
+/* SIGSTOP, and it stands; SIGCONT. */
+void daemon_suspend(const struct daemon *daemon);
+void daemon_resume(const struct daemon *daemon);
+
 unsigned daemon_count_fds(const struct daemon *daemon);
 
-/* The same, once it has not changed for a while: connections that ended are closed by then. */
+/* The same, once it has not changed for a while in which the process had nothing to do: connections that ended
+ * are closed by then. */
 unsigned daemon_quiet_fds(const struct daemon *daemon);
 
 /* The emulated driver of that process has these faults, one a line, from now on, and no other process has

@@ -266,7 +266,7 @@ ok "legacy CUDA IPC: what is lost is said" \
         grep -q '"ipc" is "legacy": any user who learns a handle can open' "$place/gpumemd.log"
 stop_daemon
 
-start_daemon --device-bytes 512MiB --pinned-bytes 64MiB
+start_daemon --device-bytes 512MiB --pinned-bytes 64MiB --canary off
 kill -STOP "$daemon"
 ok "a stopped daemon does not answer" \
         said 3 "gpumemd (process $daemon) at $GPUMEM_SOCKET.admin has not answered for 1 s: is it stopped" \

@@ -167,7 +167,7 @@ START_TEST(a_stopped_process_holds_nothing_up)
         start_both();
         ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
         holder_free_all(&one);
-        for (unsigned i = 0; r && i < 200; i++) {
+        for (unsigned ms = 0; r && ms < LONG_MS; ms += 10) {
                 holder_stop(&one);
                 r = holder_alloc(&other, MOST, 0);
                 if (r) {

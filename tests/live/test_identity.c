@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/size.h"
+#include "proto/address.h"
 #include "tests/live/daemon.h"
 #include "tests/live/frames_world.h"
 #include "tests/live/links.h"
@@ -206,12 +209,25 @@ START_TEST(who_cannot_be_placed_is_a_tenant_of_its_own)
 }
 END_TEST
 
+/* The socket's file is there before anybody may connect. */
+static bool is_listened_to(void)
+{
+        struct sockaddr_un address;
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
+
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(address_to_connect(gpumemd.socket, &address), 0);
+        r = connect(fd, (struct sockaddr *)&address, sizeof(address));
+        (void)close(fd);
+        return r == 0;
+}
+
 /* It has nobody whom it serves, so nobody can say when it does. */
 static void launch(unsigned hidden)
 {
         old_kernel_hide(hidden);
         daemon_launch(&gpumemd, "devices=1,bytes=256MiB", NULL, "{}\n");
-        for (unsigned ms = 0; access(gpumemd.socket, F_OK) && ms < 20000; ms += 5)
+        for (unsigned ms = 0; !is_listened_to() && ms < 20000; ms += 5)
                 sleep_ms(5);
 }
 
@@ -360,12 +376,12 @@ START_TEST(who_has_ended_is_not_taken_in)
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
         n_fds = daemon_quiet_fds(&gpumemd);
         ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
-        ck_assert_int_eq(kill(gpumemd.pid, SIGSTOP), 0);
+        daemon_suspend(&gpumemd);
         pid = fork();
         if (pid == 0)
                 knock_and_end(told[1]);
         ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-        ck_assert_int_eq(kill(gpumemd.pid, SIGCONT), 0);
+        daemon_resume(&gpumemd);
         ck_assert_int_eq(read(told[0], &word, 1), 1);
         ck_assert_int_eq(word, 'd');
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
