@@ -121,22 +121,25 @@ count_fds() {
         find "/proc/$daemon/fd" -mindepth 1 -maxdepth 1 | wc -l
 }
 
-# Each thread of it waits for something: it is not only that it gets no processor.
-daemon_sleeps() {
-        [ -z "$(cat "/proc/$daemon"/task/*/stat 2>/dev/null | sed 's/^.*) //' | grep -v '^S')" ]
+# threads_are STATE: all of the daemon's, as ps says it: S waits for something, T is stopped.
+threads_are() {
+        [ -z "$(sed 's/.*) \(.\).*/\1/' "/proc/$daemon/task/"*/stat 2>/dev/null | sed "/^$1\$/d")" ]
 }
 
-# The same, once the connections that ended are closed.
+# The same, once the connections that ended are closed: one that is not let run has yet to do so.
 quiet_fds() {
-        local before now
+        local before now n_quiet=0
         now=$(count_fds)
-        for _ in {1..100}; do
+        for _ in {1..400}; do
                 before=$now
-                sleep 0.1
-                now=$(count_fds)
-                if [ "$now" -eq "$before" ] && daemon_sleeps; then
-                        break
+                sleep 0.05
+                if ! threads_are S; then
+                        n_quiet=0
+                        continue
                 fi
+                now=$(count_fds)
+                n_quiet=$((now == before ? n_quiet + 1 : 0))
+                [ "$n_quiet" -lt 2 ] || break
         done
         echo "$now"
 }

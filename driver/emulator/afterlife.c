@@ -10,7 +10,7 @@
 #define POLL_US 1000
 
 /* Longer than the tables are ever held; a thread that forks may have locks that others wait for. */
-#define PATIENCE_US 100000
+#define PATIENCE_US 2000000
 
 /* Whether the calling thread, which forks, holds the emulator's lock; then nobody else does. */
 static _Thread_local enum { TABLES_UNSETTLED, TABLES_HELD } tables;

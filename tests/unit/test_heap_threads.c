@@ -30,6 +30,9 @@
 #define N_EMPTY_MAX (32 * MIB)
 #define YIELD_STEPS 50
 
+/* So many times the steps, where the shelver or the daemon had no turn meanwhile. */
+#define MOST_TIMES 100
+
 struct live {
         uint64_t address, n_bytes, n_requested_bytes;
 };
@@ -292,11 +295,22 @@ static void look_up(struct worker *worker)
         lock_drop(&heap->lock);
 }
 
+static bool has_all_happened(void)
+{
+        bool has;
+
+        pthread_mutex_lock(&slow);
+        has = n_taken && n_adopted && n_shelved && n_unshelved && n_revoked;
+        pthread_mutex_unlock(&slow);
+        return has;
+}
+
 static void *work(void *argument)
 {
         struct worker *worker = argument;
 
-        for (uint64_t step = 0; step < n_steps; step++) {
+        for (uint64_t step = 0;
+             step < n_steps || (step < MOST_TIMES * n_steps && !has_all_happened()); step++) {
                 uint64_t choice = test_random_below(&worker->random, 100);
 
                 /* Where there are few processors the others get their turns, too. */
