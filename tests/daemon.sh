@@ -185,5 +185,5 @@ clear_place() {
         [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
         wait 2>/dev/null || true
         # Processes of a script that was ended may still be making files for a moment.
-        rm -rf "$place" 2>/dev/null || { sleep 1 && rm -rf "$place"; }
+        wait_until 20 rm -rf "$place" || rm -rf "$place"
 }
