@@ -116,6 +116,11 @@ stop_daemon() {
         wait "$daemon"
 }
 
+# What it has complained of, but that NVML's end is not waited for: that is a busy machine's.
+complaints() {
+        grep -v "NVML does not answer; it is left" "$place/gpumemd.log"
+}
+
 # The daemon's open fds.
 count_fds() {
         find "/proc/$daemon/fd" -mindepth 1 -maxdepth 1 | wc -l
