@@ -116,30 +116,25 @@ stop_daemon() {
         wait "$daemon"
 }
 
+# What it has complained of, but that NVML's end is not waited for: that is a busy machine's.
+complaints() {
+        grep -v "NVML does not answer; it is left" "$place/gpumemd.log"
+}
+
 # The daemon's open fds.
 count_fds() {
         find "/proc/$daemon/fd" -mindepth 1 -maxdepth 1 | wc -l
 }
 
-# threads_are STATE: all of the daemon's, as ps says it: S waits for something, T is stopped.
-threads_are() {
-        [ -z "$(sed 's/.*) \(.\).*/\1/' "/proc/$daemon/task/"*/stat 2>/dev/null | sed "/^$1\$/d")" ]
-}
-
-# The same, once the connections that ended are closed: one that is not let run has yet to do so.
+# The same, once the connections that ended are closed.
 quiet_fds() {
-        local before now n_quiet=0
+        local before now
         now=$(count_fds)
-        for _ in {1..400}; do
+        for _ in {1..100}; do
                 before=$now
-                sleep 0.05
-                if ! threads_are S; then
-                        n_quiet=0
-                        continue
-                fi
+                sleep 0.1
                 now=$(count_fds)
-                n_quiet=$((now == before ? n_quiet + 1 : 0))
-                [ "$n_quiet" -lt 2 ] || break
+                [ "$now" -ne "$before" ] || break
         done
         echo "$now"
 }
@@ -185,5 +180,5 @@ clear_place() {
         [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
         wait 2>/dev/null || true
         # Processes of a script that was ended may still be making files for a moment.
-        rm -rf "$place" 2>/dev/null || { sleep 1 && rm -rf "$place"; }
+        wait_until 20 rm -rf "$place" || rm -rf "$place"
 }

@@ -64,8 +64,11 @@ gpumemctl stats
 kept_bytes() {
         gpumemctl clients --json | sed -n 's/^ *"pinned_kept_bytes": \([0-9]*\),*$/\1/p' | add_up
 }
-check "leased and kept is what clients are charged" \
+# Asked one after the other, while both may be giving back what they do not use.
+leased_and_kept_is_charged() {
         equal "$(($(figure leased_bytes) + $(kept_bytes)))" "$(figure charged_bytes)"
+}
+check "leased and kept is what clients are charged" wait_until 20 leased_and_kept_is_charged
 check "the driver counts more than at the start" \
         [ "$(driver_count | add_up)" -gt "$(add_up <<<"$driver_before")" ]
 touch "$place/meeting.go"
@@ -146,8 +149,7 @@ check "gpumemd has as many open files as at the start ($fds_before)" wait_until 
 status=0
 stop_daemon || status=$?
 check "gpumemd ends in order" [ "$status" -eq 0 ]
-check "gpumemd had nothing to complain of" [ ! -s "$place/gpumemd.log" ]
-[ ! -s "$place/gpumemd.log" ] || cat "$place/gpumemd.log"
+check "gpumemd had nothing to complain of" equal "$(complaints)" ""
 
 if [ "$failed" -gt 0 ]; then
         say "$failed checks failed."
