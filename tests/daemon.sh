@@ -126,6 +126,11 @@ count_fds() {
         find "/proc/$daemon/fd" -mindepth 1 -maxdepth 1 | wc -l
 }
 
+# Each thread of it waits for something: it is not only that it gets no processor.
+daemon_sleeps() {
+        [ -z "$(cat "/proc/$daemon"/task/*/stat 2>/dev/null | sed 's/^.*) //' | grep -v '^S')" ]
+}
+
 # The same, once the connections that ended are closed.
 quiet_fds() {
         local before now
@@ -134,7 +139,9 @@ quiet_fds() {
                 before=$now
                 sleep 0.1
                 now=$(count_fds)
-                [ "$now" -ne "$before" ] || break
+                if [ "$now" -eq "$before" ] && daemon_sleeps; then
+                        break
+                fi
         done
         echo "$now"
 }
