@@ -37,8 +37,9 @@ fuzz: setup ## libFuzzer on decoders and daemon for MINUTES=30; counts add up
 model: build ## play the model tests, STEPS=25000 each of SEEDS=1000; counts add up
 	@python3 tests/model/long.py build $(SEEDS) $(STEPS) $(JOBS)
 
-soak: build ## disturbed processes for SOAK_MINUTES=30: no wrong byte, nothing grows
-	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 60))
+soak: build ## disturbed processes for SOAK_MINUTES=30, half with faults: nothing grows
+	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 30))
+	@tests/soak/soak.sh build $$(($(SOAK_MINUTES) * 30)) faults
 
 faults: build ## every call fails in its turn: C library, kernel, driver; counts them
 	@tests/fault/sweep.sh build

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAULT_RULES_MAX 16
+#define FAULT_RULES_MAX 32
 #define FAULT_CALL_MAX  64
 
 #define FAULT_FAIL_ALLOWED \

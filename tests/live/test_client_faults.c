@@ -2,6 +2,7 @@
  * again. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -17,12 +18,17 @@ static struct daemon gpumemd;
 static struct gpu *gpu;
 static struct gpumem_client *client;
 
-static void start(void)
+static void start_on(const char *machine)
 {
-        daemon_start(&gpumemd, "devices=1,bytes=256MiB,reclaim_ms=50", NULL);
+        daemon_start(&gpumemd, machine, NULL);
         ck_assert_int_eq(gpu_new(0, &gpu), 0);
         ck_assert_int_eq(gpu_use(gpu), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_on("devices=1,bytes=256MiB,reclaim_ms=50");
 }
 
 static void faults(const char *lines)
@@ -30,12 +36,19 @@ static void faults(const char *lines)
         daemon_fault(&gpumemd, getpid(), lines);
 }
 
-static int alloc(uint64_t n_bytes, void **ret_pointer)
+static int alloc_in(void *stream, uint64_t n_bytes, void **ret_pointer)
 {
-        const struct gpumem_request request = {
-                .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = n_bytes};
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = GPUMEM_DEVICE,
+                                               .stream = stream,
+                                               .n_bytes = n_bytes};
 
         return gpumem_alloc(client, &request, ret_pointer);
+}
+
+static int alloc(uint64_t n_bytes, void **ret_pointer)
+{
+        return alloc_in(NULL, n_bytes, ret_pointer);
 }
 
 /* The driver has every byte again that the daemon says it has: there is room for all. */
@@ -117,6 +130,29 @@ START_TEST(who_leaves_unmaps_what_it_can)
 }
 END_TEST
 
+/* The work that has yet to be done finds its memory: a wait that fails is none. */
+START_TEST(who_leaves_waits_for_work_though_the_driver_fails_once)
+{
+        void *pointer;
+
+        start_on("devices=1,bytes=256MiB,reclaim_ms=50,copy_delay_us=300000");
+        /* Without a cache the free would wait. */
+        gpumem_disconnect(client);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(alloc_in(gpu_stream(gpu), PIECE, &pointer), 0);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 1, PIECE), 0);
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+        faults("fail=cuMemHostRegister:1:999");
+        gpumem_disconnect(client);
+        faults("");
+        ck_assert_int_eq(gpu_synchronize(gpu), 0);
+        gpu_free(gpu);
+        daemon_await(FIGURE_charged, 0);
+        daemon_stop(&gpumemd);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("client_faults");
@@ -131,6 +167,7 @@ int main(void)
         tcase_add_test(tests, a_handle_that_is_not_taken_back_is_let_go_with_its_block);
         tcase_add_test(tests, a_block_that_is_not_unmapped_stays_leased_and_is_tried_again);
         tcase_add_test(tests, who_leaves_unmaps_what_it_can);
+        tcase_add_test(tests, who_leaves_waits_for_work_though_the_driver_fails_once);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -13,6 +13,7 @@
 #include "tests/demo/gpu.h"
 #include "tests/demo/pattern.h"
 #include "tests/live/crowd.h"
+#include "tests/soak/faulty.h"
 #include "tests/soak/graphs.h"
 
 #define N_LANES 3
@@ -92,10 +93,10 @@ static void write_counts(const struct soak *soak)
         char line[320];
         int n = snprintf(line, sizeof(line),
                          "%20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64
-                         " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 "\n",
+                         " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 " %20" PRIu64 "\n",
                          counts->allocations, counts->checked, counts->checked_bytes, soak->n_read,
                          soak->n_refused + soak->graphs.n_refused, soak->n_flushes, soak->n_pauses,
-                         soak->graphs.n_captures, soak->graphs.n_replays);
+                         soak->graphs.n_captures, soak->graphs.n_replays, faulty_count());
 
         if (pwrite(soak->counts_fd, line, (size_t)n, 0) != n)
                 crowd_fail(&soak->crowd, "the counts cannot be written: %s", strerror(errno));
@@ -291,8 +292,12 @@ static void alloc_scratch(struct soak *soak, struct crowd_memory *ret_scratch)
         struct crowd *crowd = &soak->crowd;
 
         for (unsigned i = 0; i < crowd->n_lanes; i++) {
-                crowd_alloc(crowd, CROWD_DEVICE, &crowd->lanes[i], CROWD_SCRATCH_BYTES, 0,
-                            &ret_scratch[i]);
+                int r = GPUMEM_E_DEVICE_FULL;
+
+                while (r == GPUMEM_E_DEVICE_FULL)
+                        r = crowd_try_alloc(crowd, CROWD_DEVICE, &crowd->lanes[i],
+                                            CROWD_SCRATCH_BYTES, CROWD_WAIT_MS, &ret_scratch[i]);
+                crowd_must(crowd, r, "gpumem_alloc");
                 crowd_fill(crowd, &ret_scratch[i], CROWD_SET, 0);
                 crowd->lanes[i].scratch = ret_scratch[i].bytes;
         }
