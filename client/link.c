@@ -13,6 +13,11 @@
 #include "gpumem.h"
 #include "proto/wire.h"
 
+/* Frames that are taken at a time where none is waited for. */
+#define DRAIN_MAX 1024
+
+#define CHATTER_STEP_MS 1000
+
 /* Somebody who waits for an answer. Lives on that caller's stack. */
 struct waiter {
         LIST_ENTRY(waiter) link;
@@ -196,7 +201,10 @@ static bool read_for_all(struct link *link)
         pthread_mutex_lock(&link->lock);
         link->reading = false;
         if (r != -EAGAIN) {
-                link->is_asked = false;
+                if (r || frame.kind != MESSAGE_NOTICE) {
+                        link->is_asked = false;
+                        link->n_heard++;
+                }
                 take_frame(link, r, &frame, &fds);
         }
         pthread_cond_broadcast(&link->news);
@@ -217,24 +225,64 @@ static int enlist(struct link *link, struct waiter *waiter)
         return dead ? GPUMEM_E_DISCONNECTED : 0;
 }
 
+/* A daemon may say this and that all the time and answer nothing: how long one waiter has heard that. */
+struct chatter {
+        uint64_t n_heard; /* answers */
+        uint64_t last_ms;
+        uint64_t n_ms;
+        bool asked;
+};
+
+/* What this process stood still itself is little of that time. The caller has the lock, which may be given
+ * up meanwhile. */
+static void note_chatter(struct link *link, struct chatter *chatter)
+{
+        uint64_t ms = now_ms(), n_ms = ms - chatter->last_ms;
+
+        chatter->last_ms = ms;
+        if (chatter->n_heard != link->n_heard) {
+                *chatter = (struct chatter){.n_heard = link->n_heard, .last_ms = ms};
+                return;
+        }
+        chatter->n_ms += n_ms < CHATTER_STEP_MS ? n_ms : CHATTER_STEP_MS;
+        if (chatter->n_ms < link->answer_ms / 2 || link->dead)
+                return;
+        if (!chatter->asked) {
+                chatter->asked = true;
+                chatter->n_ms = 0;
+                if (!link->is_asked)
+                        ask_whether_there(link);
+                return;
+        }
+        link->is_silent = true;
+        end_link(link);
+        pthread_cond_broadcast(&link->news);
+}
+
 static int await(struct link *link, struct waiter *waiter)
 {
+        struct chatter chatter = {.last_ms = now_ms()};
+
         pthread_mutex_lock(&link->lock);
+        chatter.n_heard = link->n_heard;
         while (!waiter->answered) {
                 if (link->reading)
                         pthread_cond_wait(&link->news, &link->lock);
                 else if (!read_for_all(link))
                         note_silence(link);
+                if (!waiter->answered)
+                        note_chatter(link, &chatter);
         }
         pthread_mutex_unlock(&link->lock);
         return waiter->result;
 }
 
-/* Takes what has come and waits for nothing, unless somebody reads anyway. */
+/* Takes what has come and waits for nothing, unless somebody reads anyway; not for ever, though more
+ * comes for ever. */
 static void drain(struct link *link)
 {
         pthread_mutex_lock(&link->lock);
-        while (!link->reading && !link->dead && has_news(link))
+        for (unsigned n = 0; n < DRAIN_MAX && !link->reading && !link->dead && has_news(link); n++)
                 (void)read_for_all(link);
         pthread_mutex_unlock(&link->lock);
 }

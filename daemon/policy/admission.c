@@ -227,11 +227,11 @@ static bool is_within_limits(struct turn *turn, struct request *request)
         return false;
 }
 
-/* The driver makes nothing now. */
+/* The driver makes nothing now; of a lost device nothing is waited for. */
 static void wait_for_driver(const struct turn *turn, struct request *request)
 {
         request->covered = false;
-        if (request->deadline_ns <= turn->now_ns)
+        if (turn->pool->standing == STANDING_LOST || request->deadline_ns <= turn->now_ns)
                 request_refuse(request, outage_outcome(turn->pool));
 }
 
@@ -248,7 +248,7 @@ static void wait_for_file(struct turn *turn, struct request *request)
 static void serve_one(struct turn *turn, struct request *request)
 {
         if (turn->pool->standing == STANDING_LOST) {
-                request_refuse(request, outage_outcome(turn->pool));
+                wait_for_driver(turn, request);
                 return;
         }
         if (!is_within_limits(turn, request) || serve_from_what_there_is(turn, request))

@@ -17,6 +17,7 @@
 #define LAST_FD  256
 
 int scenario_daemon;
+unsigned scenario_wait_ms;
 
 static int alloc(struct gpumem_client *client, const struct gpu *gpu, uint64_t n_bytes,
                  uint32_t flags, void **ret_pointer)
@@ -26,7 +27,7 @@ static int alloc(struct gpumem_client *client, const struct gpu *gpu, uint64_t n
                                          .stream = gpu_stream(gpu),
                                          .n_bytes = n_bytes,
                                          .flags = flags,
-                                         .wait_ms = 500};
+                                         .wait_ms = scenario_wait_ms};
 
         return gpumem_alloc(client, &request, ret_pointer);
 }

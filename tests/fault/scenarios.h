@@ -16,5 +16,8 @@ struct scenario {
 extern const struct scenario scenarios[];
 extern const unsigned n_scenarios;
 
+/* How long a scenario waits for memory. */
+extern unsigned scenario_wait_ms;
+
 /* The process that a scenario sends signals to. */
 extern int scenario_daemon;

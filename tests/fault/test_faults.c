@@ -25,6 +25,7 @@
 
 #define N_SAMPLES   8
 #define PATIENCE_MS 10000
+#define WAIT_MS     500
 #define CHILD_S     60
 #define HANG_MS     30
 
@@ -81,6 +82,12 @@ static uint32_t driver_calls(pid_t pid)
         return n;
 }
 
+/* A client whose connection broke cannot say what it has unmapped: it lingers until its process ends. */
+static bool may_linger(const struct fault *fault)
+{
+        return fault->call == FAULT_sendmsg || fault->call == FAULT_recvmsg;
+}
+
 static unsigned own_maps(void)
 {
         char *line = NULL;
@@ -116,8 +123,10 @@ static void run_child(const struct fault *fault)
         else if (fault)
                 rig_arm(fault);
         atomic_store(&told->is_armed, 1);
+        scenario_wait_ms = fault ? WAIT_MS : PATIENCE_MS;
         told->result = scenario->run(gpu);
         rig_disarm();
+        scenario_wait_ms = fault && may_linger(fault) ? WAIT_MS : PATIENCE_MS;
         /* What hangs is let go by the parent. */
         if (fault && fault->call == RIG_DRIVER && fault->nth && fault->result)
                 daemon_fault(&gpumemd, 0, "");
@@ -229,18 +238,11 @@ static void await_return(const struct fault *fault)
         daemon_n_live = n_live;
 }
 
-/* A client whose connection broke cannot say what it has unmapped: it lingers until its process ends. */
-static bool may_wait(const struct fault *fault)
-{
-        return told->again == GPUMEM_E_TIMED_OUT &&
-               (fault->call == FAULT_sendmsg || fault->call == FAULT_recvmsg);
-}
-
 static void try(const struct fault *fault)
 {
         run(fault);
         if (fault->role == FAULT_CLIENT) {
-                if (told->again && !may_wait(fault))
+                if (told->again && !(told->again == GPUMEM_E_TIMED_OUT && may_linger(fault)))
                         complain(fault, "the same again", told->again, 0);
                 if (told->n_fds != clean.n_fds)
                         complain(fault, "the client's fds", told->n_fds, clean.n_fds);

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +280,53 @@ static void send_more(int socket, const struct frame *leased, const int *fds)
         }
 }
 
+/* Until nobody hears it any more. */
+static void send_notices(int socket)
+{
+        struct frame frame = FRAME_NULL;
+        struct pollfd end = {.fd = socket};
+
+        for (uint32_t what = PROTO_NOTICE_UNMAP; !poll(&end, 1, 0);
+             what = what == PROTO_NOTICE_BACK ? PROTO_NOTICE_UNMAP : what + 1) {
+                frame.notice = (struct message_notice){.what = what, .lease = 0};
+                proto_seal(&frame, MESSAGE_NOTICE, 0, 0);
+                send_frame(socket, &frame, NULL, 0);
+        }
+}
+
+/* Beside the answers. */
+static void begin_notices(int socket)
+{
+        if (lie != LIE_NOTICES_FOR_EVER || fork())
+                return;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        send_notices(socket);
+        _exit(EXIT_SUCCESS);
+}
+
+/* The token says which pool; the block is as long as what is in it. */
+static void attach(int socket, const struct frame *request)
+{
+        struct message_lease block = {.n_bytes = LIAR_SHARED_BYTES,
+                                      .pool = (uint32_t)request->attach.token_low};
+        struct frame frame = FRAME_NULL;
+        int fds[MANY_FDS];
+
+        frame.attached = (struct message_attached){
+                .lease = LEASE_ID,
+                .block = 1,
+                .n_block_bytes = leased_bytes(block.n_bytes),
+                .n_bytes = LIAR_SHARED_BYTES,
+                .pool = block.pool,
+        };
+        proto_seal(&frame, MESSAGE_ATTACHED, request->serial, 1);
+        for (unsigned i = 0; i < MANY_FDS; i++)
+                fds[i] = STDERR_FILENO;
+        fds[0] = block_fd(&block);
+        send_leased(socket, &frame, fds);
+        (void)close(fds[0]);
+}
+
 static void lease(int socket, const struct frame *request)
 {
         struct frame frame = FRAME_NULL;
@@ -309,10 +357,16 @@ static void serve(int socket)
         struct frame frame;
 
         while (wire_receive(socket, FROM_CLIENT, &frame, &fds, &reason) == 0) {
-                if (frame.kind == MESSAGE_HELLO)
+                if (frame.kind == MESSAGE_HELLO) {
                         welcome(socket, &frame);
-                else if (frame.kind == MESSAGE_LEASE)
+                        begin_notices(socket);
+                } else if (frame.kind == MESSAGE_LEASE && lie == LIE_NOTICES_AND_NO_ANSWER) {
+                        send_notices(socket);
+                } else if (frame.kind == MESSAGE_LEASE) {
                         lease(socket, &frame);
+                } else if (frame.kind == MESSAGE_ATTACH) {
+                        attach(socket, &frame);
+                }
                 if (lie == LIE_WELCOME_IS_AN_END)
                         break;
         }

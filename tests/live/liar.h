@@ -2,6 +2,7 @@
  * runs in a process of its own, made by fork before this one has used the driver. Failures end the test. */
 #pragma once
 
+#include <stdint.h>
 #include <sys/types.h>
 
 enum lie {
@@ -28,7 +29,7 @@ enum lie {
         LIE_WELCOME_IS_NOISE,
         LIE_WELCOME_IS_EMPTY,
         LIE_WELCOME_IS_AN_END,
-        /* in LEASED */
+        /* in LEASED, and in ATTACHED */
         LIE_BLOCK_IS_PIPE,
         LIE_BLOCK_IS_SOCKET,
         LIE_BLOCK_IS_FOLDER,
@@ -50,8 +51,14 @@ enum lie {
         LIE_ANSWER_TWICE,
         LIE_ERROR_TO_NOBODY,
         LIE_NOTICE_OF_NOTHING,
+        LIE_NOTICES_FOR_EVER,
+        /* instead of LEASED */
+        LIE_NOTICES_AND_NO_ANSWER,
         LIE_N,
 };
+
+/* Of what there is to attach: the token's first byte says from which pool. */
+#define LIAR_SHARED_BYTES (UINT64_C(4) << 20)
 
 struct liar {
         char place[64];

@@ -11,7 +11,8 @@
 #include "tests/live/liar.h"
 #include "tests/suite.h"
 
-#define PIECE (8 * MIB)
+#define PIECE           (8 * MIB)
+#define MOST_MORE_PAGES 4096
 
 static struct liar liar;
 static struct gpu *gpu;
@@ -107,6 +108,83 @@ START_TEST(what_was_not_asked_for_does_no_harm)
 }
 END_TEST
 
+static void attach_in_vain(enum lie lie, unsigned char pool)
+{
+        const struct gpumem_token token = {.bytes = {pool}};
+        struct gpumem_client *client;
+        uint64_t n_bytes;
+        void *pointer = NULL;
+
+        start(lie);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_ne(gpumem_attach(client, &token, &pointer, &n_bytes), 0);
+        ck_assert_ptr_null(pointer);
+        gpumem_disconnect(client);
+        end();
+}
+
+START_TEST(a_wrong_attached_is_none)
+{
+        /* It has no use for a slot. */
+        if (_i != LIE_LEASE_HAS_NO_SLOT)
+                attach_in_vain((enum lie)_i, 0);
+}
+END_TEST
+
+START_TEST(a_wrong_attached_of_pinned_memory_is_none)
+{
+        if (_i != LIE_LEASE_HAS_NO_SLOT)
+                attach_in_vain((enum lie)_i, 1);
+}
+END_TEST
+
+START_TEST(a_daemon_that_does_not_lie_is_attached_from)
+{
+        const struct gpumem_token token = {.bytes = {(unsigned char)_i}};
+        struct gpumem_client *client;
+        uint64_t n_bytes;
+        void *pointer;
+
+        start(LIE_NONE);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(gpumem_attach(client, &token, &pointer, &n_bytes), 0);
+        ck_assert_uint_eq(n_bytes, LIAR_SHARED_BYTES);
+        if (_i == 1)
+                memset(pointer, 1, n_bytes);
+        ck_assert_int_eq(gpumem_detach(client, pointer, gpu_stream(gpu)), 0);
+        gpumem_disconnect(client);
+        end();
+}
+END_TEST
+
+/* As much as it has in memory now, in pages. */
+static long own_pages(void)
+{
+        long n_all, n = 0;
+        FILE *file = fopen("/proc/self/statm", "re");
+
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_eq(fscanf(file, "%ld %ld", &n_all, &n), 2);
+        (void)fclose(file);
+        return n;
+}
+
+START_TEST(talk_is_no_answer)
+{
+        struct gpumem_client *client;
+        void *pointer = NULL;
+        long n_pages;
+
+        start(LIE_NOTICES_AND_NO_ANSWER);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        n_pages = own_pages();
+        ck_assert_int_eq(alloc(client, GPUMEM_DEVICE, &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_lt(own_pages(), n_pages + MOST_MORE_PAGES);
+        gpumem_disconnect(client);
+        end();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("liar");
@@ -124,7 +202,13 @@ int main(void)
         tcase_add_loop_test(tests, a_wrong_lease_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
                             LIE_ANSWER_TO_NOBODY);
         tcase_add_loop_test(tests, what_was_not_asked_for_does_no_harm, LIE_ANSWER_TO_NOBODY,
-                            LIE_N);
+                            LIE_NOTICES_AND_NO_ANSWER);
+        tcase_add_loop_test(tests, a_daemon_that_does_not_lie_is_attached_from, 0, 2);
+        tcase_add_loop_test(tests, a_wrong_attached_is_none, LIE_BLOCK_IS_PIPE,
+                            LIE_ANSWER_TO_NOBODY);
+        tcase_add_loop_test(tests, a_wrong_attached_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
+                            LIE_ANSWER_TO_NOBODY);
+        tcase_add_test(tests, talk_is_no_answer);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

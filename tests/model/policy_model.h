@@ -52,6 +52,7 @@ struct model_block {
         bool release_ordered;
         bool evicted; /* since the last comparison, for room */
         bool spoiled;
+        bool stuck;                            /* the driver would not take it */
         const struct model_client *lost_by;    /* the lease that was revoked last */
         const struct model_client *taken_from; /* the same, when it was granted to another last */
         uint64_t taken_ns;
@@ -91,7 +92,7 @@ struct model_request {
         unsigned n_passed; /* times for certain; it may have been more */
         bool device_full;
         uint64_t n_backs;
-        int failure; /* of the driver, which it must be refused with */
+        int failure; /* the driver's or its standing, which it must be refused with */
         struct model_block *block;
         TAILQ_ENTRY(model_request) link;
 };
@@ -132,6 +133,7 @@ struct model_rest {
 };
 
 struct model_pool {
+        enum standing_state standing;
         uint64_t n_device_bytes; /* what the driver has */
         uint64_t max_bytes;
         uint64_t max_since;     /* highest limit since the last comparison */
@@ -183,6 +185,9 @@ struct model {
         uint64_t n_overdue; /* comparisons in which something was */
         uint64_t n_known;
         uint64_t n_taken_back;
+        uint64_t n_stalled; /* requests that were refused for it */
+        uint64_t n_lost;
+        uint64_t n_stuck;
 };
 
 void model_init(struct model *model, enum model_kind kind);
@@ -213,6 +218,9 @@ void model_free_all(struct model *model, struct model_client *client, enum polic
 void model_spoil(struct model *model, struct model_lease *lease);
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
+void model_not_released(struct model *model, struct model_block *block);
+/* For a policy that has settled. */
+void model_set_standing(struct model *model, uint32_t pool, enum standing_state standing);
 void model_expire(struct model *model);
 void model_share(struct model *model, struct model_lease *lease, const struct policy_share *terms);
 void model_attach(struct model *model, struct model_client *client,

@@ -210,6 +210,11 @@ static uint64_t next_overdue(const struct model *model, uint32_t pool)
         return earliest_ns;
 }
 
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+        return a_ns < b_ns ? a_ns : b_ns;
+}
+
 static void check_waiting(struct model *model)
 {
         uint64_t earliest_ns = policy_next_deadline(model->policy), expected_ns = UINT64_MAX;
@@ -228,17 +233,22 @@ static void check_waiting(struct model *model)
 
                 must(model, !request->cancelled && !request->failure);
                 must(model, !request->predicted || !request->outcome);
-                if (request->block)
+                must(model, model->pools[pool].standing != STANDING_LOST);
+                if (request->block && model->pools[pool].standing == STANDING_SERVES)
                         continue;
+                if (request->block) {
+                        must(model, request->ask.deadline_ns > model->now_ns);
+                        expected_ns = earlier(expected_ns, request->ask.deadline_ns);
+                        expected_ns = earlier(expected_ns, overdue_ns[pool]);
+                        continue;
+                }
                 /* A charge may have shifted a wait from the tenant's limit to one client's. */
                 if (!model->unserved && !model_held(model, request))
                         check_cache_is_used(model, request);
                 if (!model->unserved)
                         check_own_is_used(model, request);
-                if (request->ask.deadline_ns < expected_ns)
-                        expected_ns = request->ask.deadline_ns;
-                if (overdue_ns[pool] < expected_ns)
-                        expected_ns = overdue_ns[pool];
+                expected_ns = earlier(expected_ns, request->ask.deadline_ns);
+                expected_ns = earlier(expected_ns, overdue_ns[pool]);
                 if (model->pools[pool].n_jobs)
                         continue;
                 must(model, request->ask.deadline_ns > model->now_ns);
@@ -246,7 +256,7 @@ static void check_waiting(struct model *model)
                 if (model_held(model, request))
                         continue;
                 must(model, request->ask.n_bytes <= model->pools[pool].max_bytes);
-                if (request == first[pool])
+                if (request == first[pool] && model->pools[pool].standing == STANDING_SERVES)
                         check_first_must_wait(model, request);
         }
         /* Where somebody waits, others may be held up for so long at most, and be looked at then. */

@@ -1,4 +1,5 @@
 /* What happens to the policy, and what it must lead to. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -186,7 +187,8 @@ static bool room_is_there(const struct model *model, const struct policy_ask *as
 {
         uint64_t n_bytes;
 
-        if (ask->pool >= MODEL_N_POOLS || model_n_queued(model, ask->pool) > 0)
+        if (ask->pool >= MODEL_N_POOLS || model_n_queued(model, ask->pool) > 0 ||
+            model->pools[ask->pool].standing != STANDING_SERVES)
                 return false;
         n_bytes = model->pools[ask->pool].max_bytes + model_evictable(model, ask->pool) +
                   model_incoming(model, ask->pool);
@@ -223,6 +225,8 @@ void model_ask(struct model *model, struct model_client *client, const struct po
                 .number = ++model->n_asked,
                 .room_was_there = model->kind == MODEL_EXACT && room_is_there(model, ask),
         };
+        if (ask->pool < MODEL_N_POOLS && model->pools[ask->pool].standing == STANDING_LOST)
+                request->failure = -ENODEV;
         if (!request->outcome)
                 begin_to_wait(model, request);
         if (!request->outcome && !model->pools[ask->pool].rests[client->uid].asked_ns)
@@ -375,9 +379,66 @@ void model_released(struct model *model, struct model_block *block)
         happened_and_served(model);
 }
 
+void model_not_released(struct model *model, struct model_block *block)
+{
+        block->stuck = true;
+        model->n_stuck++;
+        policy_not_released(model->policy, block->block, model->now_ns);
+        happened_and_served(model);
+}
+
+/* Whoever has no more time for a block that is being made, where the driver does not answer. */
+static void give_up_on_driver(struct model *model)
+{
+        struct model_request *request;
+
+        TAILQ_FOREACH (request, &model->requests, link) {
+                if (request->block && request->block->state == MODEL_MAKING &&
+                    !request->cancelled && request->ask.deadline_ns <= model->now_ns &&
+                    model->pools[request->ask.pool].standing == STANDING_STALLED) {
+                        request->failure = GPUMEM_E_STALLED;
+                        model_make_for_nobody(model, request);
+                }
+        }
+}
+
 void model_expire(struct model *model)
 {
+        give_up_on_driver(model);
         policy_expire(model->policy, model->now_ns);
+        happened_and_served(model);
+}
+
+/* Nobody has anything of it any more, nor will: but who uses it still. */
+static void lose(struct model *model, uint32_t pool)
+{
+        struct model_request *request;
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool != pool)
+                        continue;
+                block->spoiled = true;
+                if (block->state == MODEL_CACHED)
+                        model_let_go(model, block);
+        }
+        TAILQ_FOREACH (request, &model->requests, link) {
+                if (request->ask.pool != pool)
+                        continue;
+                request->failure = -ENODEV;
+                model_make_for_nobody(model, request);
+        }
+        model->pools[pool].was_trimmed = true;
+}
+
+void model_set_standing(struct model *model, uint32_t pool, enum standing_state standing)
+{
+        must(model, model->settled);
+        model->pools[pool].standing = standing;
+        if (standing == STANDING_LOST)
+                lose(model, pool);
+        give_up_on_driver(model);
+        must(model, policy_set_standing(model->policy, pool, standing, model->now_ns) == 0);
         happened_and_served(model);
 }
 

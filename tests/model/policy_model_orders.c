@@ -1,4 +1,5 @@
 /* Each order that is taken, against what may be ordered. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -154,6 +155,7 @@ static struct model_block *take_create(struct model *model, const struct order *
 
         must(model, block && !request->block && !request->cancelled && !request->failure);
         must(model, !request->ask.only_known);
+        must(model, model->pools[request->ask.pool].standing == STANDING_SERVES);
         must(model, block_id(order->block) > model->last_block_id);
         must(model, block_bytes(order->block) == request->ask.n_bytes);
         must(model, block_properties(order->block) == request->ask.properties);
@@ -311,7 +313,7 @@ static void take_grant(struct model *model, const struct order *order)
 
         must(model, block->uid == request->client->uid);
         must(model, model_serves(block, request));
-        must(model, !request->failure);
+        must(model, !request->failure && !block->spoiled);
         must(model, model->kind == MODEL_LAZY || !request->cancelled);
         must(model, block_backing(order->block) == block);
         must(model, order->known == (request->ask.known_will_do && maps(request->client, block)));
@@ -377,6 +379,14 @@ static void check_late(const struct model *model, const struct model_request *re
                             outcome != GPUMEM_E_REFUSED);
 }
 
+/* Who wants a block that the driver would have to make, where it does not answer. */
+static void check_stalled(const struct model *model, const struct model_request *request)
+{
+        must(model, request->ask.deadline_ns <= model->now_ns);
+        must(model, model->kind == MODEL_LAZY ||
+                            model->pools[request->ask.pool].standing == STANDING_STALLED);
+}
+
 /* Nothing that is cached would have done. */
 static void check_not_known(const struct model *model, const struct model_request *request)
 {
@@ -422,9 +432,16 @@ static void take_refusal(struct model *model, const struct order *order)
                         model->n_limit_refusals++;
                 } else if (request->ask.only_known && outcome == GPUMEM_E_REFUSED) {
                         check_not_known(model, request);
+                } else if (outcome == GPUMEM_E_STALLED) {
+                        check_stalled(model, request);
                 } else {
+                        must(model,
+                             model->kind == MODEL_LAZY ||
+                                     model->pools[request->ask.pool].standing == STANDING_SERVES);
                         check_late(model, request, outcome);
                 }
+                model->n_stalled += outcome == GPUMEM_E_STALLED;
+                model->n_lost += outcome == -ENODEV;
                 model->pools[request->ask.pool].n_refusals += !request->ask.only_known;
         }
         model_forget_request(model, request);

@@ -112,6 +112,8 @@ void model_attach(struct model *model, struct model_client *client,
 
         if (!share || !is_for(share, client)) {
                 must(model, r == GPUMEM_E_NO_TOKEN);
+        } else if (model->pools[share->block->pool].standing == STANDING_LOST) {
+                must(model, r == GPUMEM_E_DRIVER);
         } else if (r) {
                 must(model, r == GPUMEM_E_LIMIT || (r == GPUMEM_E_TOO_MANY && is_full));
                 must(model, (r == GPUMEM_E_LIMIT) == is_barred || !model->settled);

@@ -47,6 +47,18 @@ static int create(const struct worker *worker, const struct model *model, struct
         }
 }
 
+/* What the driver does not take back is tried again, after the others. */
+static void release(struct worker *worker, struct model *model, struct random *random,
+                    struct model_block *block)
+{
+        if (random_below(random, 20)) {
+                model_released(model, block);
+                return;
+        }
+        model_not_released(model, block);
+        worker_add(worker, block, ORDER_RELEASE);
+}
+
 bool worker_do_one(struct worker *worker, struct model *model, struct random *random, uint32_t pool)
 {
         struct model_block *block = TAILQ_FIRST(&worker->pools[pool].jobs);
@@ -57,7 +69,7 @@ bool worker_do_one(struct worker *worker, struct model *model, struct random *ra
         if (block->job == ORDER_CREATE)
                 model_created(model, block, create(worker, model, random, block));
         else
-                model_released(model, block);
+                release(worker, model, random, block);
         return true;
 }
 

@@ -398,6 +398,18 @@ static void change_pool(struct play *play)
                                            : 2 * MIB + below(play, n_device_bytes * 5 / 4));
 }
 
+/* Mostly it serves. */
+static void change_standing(struct play *play)
+{
+        static const enum standing_state others[] = {STANDING_STALLED, STANDING_STALLED,
+                                                     STANDING_LOST};
+
+        settle(play);
+        model_set_standing(&play->model, (uint32_t)below(play, MODEL_N_POOLS),
+                           one_in(play, 5) ? others[below(play, ARRAY_SIZE(others))]
+                                           : STANDING_SERVES);
+}
+
 static void do_something(struct play *play)
 {
         static const struct {
@@ -413,7 +425,7 @@ static void do_something(struct play *play)
                 {{10, 120}, attach_one}, {{2, 6}, unshare_one},
                 {{8, 8}, change_limit},  {{6, 6}, change_pool},
                 {{10, 10}, spoil_one},   {{250, 60}, flip_one},
-                {{30, 30}, lie},
+                {{30, 30}, lie},         {{6, 6}, change_standing},
         };
         uint64_t n_weights = 0, n;
         unsigned i;
@@ -499,6 +511,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, model->kind == MODEL_LAZY || model->n_passed > n / 10000);
         must(model, model->n_limit_refusals > n / 500);
         must(model, model->kind == MODEL_LAZY || model->n_overdue > 0);
+        must(model, model->n_stalled > 0 && model->n_lost > 0 && model->n_stuck > 0);
 }
 
 static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)

@@ -106,6 +106,23 @@ START_TEST(a_lost_pool_refuses_everybody)
 }
 END_TEST
 
+/* The driver may say yet that it has made it: that was before the loss, or may have been. */
+START_TEST(one_whose_block_is_being_made_is_refused_when_the_device_is_lost)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct block *block;
+
+        ask(&world, client, 1, 4 * MIB, 9 * SECOND);
+        block = take(&world, ORDER_CREATE).block;
+        stand(&world, STANDING_LOST);
+        expect_refusal(&world, client, 1, -ENODEV);
+        created(&world, block, 0);
+        expect_release(&world, block);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(what_was_leased_before_a_loss_is_not_cached_after_it)
 {
         struct world world = world_new(100 * MIB);
@@ -291,6 +308,7 @@ int main(void)
                 who_may_wait_waits_until_its_deadline,
                 one_whose_block_hangs_is_refused_at_its_deadline,
                 a_lost_pool_refuses_everybody,
+                one_whose_block_is_being_made_is_refused_when_the_device_is_lost,
                 what_was_leased_before_a_loss_is_not_cached_after_it,
                 a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it,
                 an_unknown_pool_has_no_standing,
