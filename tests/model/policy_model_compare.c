@@ -249,7 +249,8 @@ static void check_waiting(struct model *model)
                         check_own_is_used(model, request);
                 expected_ns = earlier(expected_ns, request->ask.deadline_ns);
                 expected_ns = earlier(expected_ns, overdue_ns[pool]);
-                if (model->pools[pool].n_jobs)
+                /* A file may come from any pool. */
+                if (model->pools[pool].n_jobs || (model->few_files && !is_idle))
                         continue;
                 must(model, request->ask.deadline_ns > model->now_ns);
                 must(model, !model_can_never_be(model, request));

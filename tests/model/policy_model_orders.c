@@ -21,7 +21,7 @@ static struct model_client *client_of(const struct model *model, const struct or
 
 static bool is_refused_for_what_it_is(const struct order *order)
 {
-        return order->kind == ORDER_REFUSE &&
+        return order->kind == ORDER_REFUSE && !order->of_blocks &&
                (order->outcome == GPUMEM_E_NO_POOL || order->outcome == GPUMEM_E_BAD_REQUEST ||
                 order->outcome == GPUMEM_E_TOO_LARGE || order->outcome == GPUMEM_E_TOO_MANY);
 }
@@ -363,6 +363,16 @@ static void check_limited(const struct model *model, const struct model_request 
         must(model, model_held(model, request));
 }
 
+/* How many blocks there are is checked with the policy's books. */
+static void check_too_many(struct model *model, const struct model_request *request,
+                           const struct order *order)
+{
+        must(model, order->outcome == GPUMEM_E_TOO_MANY);
+        must(model, request->ask.deadline_ns <= model->now_ns);
+        must(model, !request->ask.only_known);
+        model->n_short_of_files++;
+}
+
 static void check_late(const struct model *model, const struct model_request *request, int outcome)
 {
         must(model, request->ask.deadline_ns <= model->now_ns);
@@ -430,6 +440,8 @@ static void take_refusal(struct model *model, const struct order *order)
                         check_limited(model, request, order);
                         model->pools[request->ask.pool].was_limited = true;
                         model->n_limit_refusals++;
+                } else if (order->of_blocks) {
+                        check_too_many(model, request, order);
                 } else if (request->ask.only_known && outcome == GPUMEM_E_REFUSED) {
                         check_not_known(model, request);
                 } else if (outcome == GPUMEM_E_STALLED) {

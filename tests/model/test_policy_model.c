@@ -514,40 +514,55 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, model->n_stalled > 0 && model->n_lost > 0 && model->n_stuck > 0);
 }
 
-static void run(enum play_kind play_kind, enum model_kind kind, unsigned long n)
+/* For fewer blocks than there would be. */
+#define FEW_FILES 8
+
+static void run(enum play_kind play_kind, enum model_kind kind, uint64_t max_blocks)
 {
+        unsigned long n = n_steps();
         struct play play = {.kind = play_kind, .random = {.state = seed() + kind}};
 
         model_init(&play.model, kind);
+        policy_set_max_blocks(play.model.policy, max_blocks);
+        play.model.few_files = max_blocks != UINT64_MAX;
         worker_init(&play.worker);
         for (unsigned long i = 0; i < n; i++)
                 step(&play);
-        expect_much_happened(&play, n);
+        if (play.model.few_files)
+                must(&play.model, n < N_STEPS || play.model.n_short_of_files > 0);
+        else
+                expect_much_happened(&play, n);
         end(&play);
         model_deinit(&play.model);
 }
 
 START_TEST(orders_taken_at_once)
 {
-        run(PLAY_MIXED, MODEL_EXACT, n_steps());
+        run(PLAY_MIXED, MODEL_EXACT, UINT64_MAX);
 }
 END_TEST
 
 START_TEST(orders_left_standing)
 {
-        run(PLAY_MIXED, MODEL_LAZY, n_steps());
+        run(PLAY_MIXED, MODEL_LAZY, UINT64_MAX);
 }
 END_TEST
 
 START_TEST(much_is_shared)
 {
-        run(PLAY_SHARING, MODEL_EXACT, n_steps());
+        run(PLAY_SHARING, MODEL_EXACT, UINT64_MAX);
 }
 END_TEST
 
 START_TEST(much_is_shared_and_orders_left_standing)
 {
-        run(PLAY_SHARING, MODEL_LAZY, n_steps());
+        run(PLAY_SHARING, MODEL_LAZY, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(few_files)
+{
+        run(PLAY_MIXED, MODEL_LAZY, FEW_FILES);
 }
 END_TEST
 
@@ -566,6 +581,7 @@ int main(void)
         tcase_add_test(tests, orders_left_standing);
         tcase_add_test(tests, much_is_shared);
         tcase_add_test(tests, much_is_shared_and_orders_left_standing);
+        tcase_add_test(tests, few_files);
         suite_add_tcase(suite, tests);
         runner = srunner_create(suite);
         srunner_set_tap(runner, "-");
