@@ -218,6 +218,21 @@ static int print_listing_json(const struct listing *listing, const struct listed
         return print_json_value(json_pack("{s:o}", listing->name, rows));
 }
 
+/* What a terminal would carry out is not for it. */
+static void clean_texts(const struct row_list *list, char *row)
+{
+        for (unsigned i = 0; i < list->n_fields; i++) {
+                const struct row_field *field = &list->fields[i];
+                char text[TABLE_CELL_MAX];
+
+                if (field->type != ROW_TYPE_TEXT)
+                        continue;
+                (void)snprintf(text, sizeof(text), "%.*s", (int)field->n_bytes,
+                               row + field->offset);
+                proto_put_text(row + field->offset, field->n_bytes, text);
+        }
+}
+
 /* The replies have one layout. */
 static int fetch(struct link *link, const struct listing *listing, struct frame *request,
                  struct listed *ret_listed)
@@ -236,6 +251,8 @@ static int fetch(struct link *link, const struct listing *listing, struct frame 
                               reply.clients_reply.n_row_bytes, listing->list->n_row_bytes, &rows);
         if (r)
                 return r;
+        for (uint32_t n = 0; n < reply.clients_reply.n_rows; n++)
+                clean_texts(listing->list, (char *)rows + n * listing->list->n_row_bytes);
         *ret_listed = (struct listed){.n_rows = reply.clients_reply.n_rows, .rows = rows};
         return 0;
 }

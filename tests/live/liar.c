@@ -22,12 +22,15 @@
 #include "driver/vmm.h"
 #include "gpumem.h"
 #include "proto/board.h"
+#include "proto/listing.h"
 #include "proto/wire.h"
 
-#define N_SLOTS  4096
-#define N_POOLS  2
-#define MANY_FDS 64
-#define LEASE_ID 7
+#define N_SLOTS   4096
+#define N_POOLS   2
+#define MANY_FDS  64
+#define LEASE_ID  7
+#define LIST_ROWS 2
+#define ANSWER    0x8000
 
 static enum lie lie;
 static struct cuda cuda;
@@ -349,6 +352,46 @@ static void lease(int socket, const struct frame *request)
         (void)close(fds[0]);
 }
 
+static int list_fd(const struct row_list *list)
+{
+        size_t n_bytes = LIST_ROWS * list->n_row_bytes;
+        char *rows = calloc(LIST_ROWS, list->n_row_bytes);
+        int fd = -1;
+
+        if (rows && lie == LIE_LIST_HAS_ODD_BYTES)
+                memset(rows, '\x1b', n_bytes);
+        if (lie == LIE_LIST_IS_PIPE)
+                fd = a_pipe();
+        else if (lie == LIE_LIST_IS_UNSEALED)
+                fd = unsealed(n_bytes);
+        else if (rows)
+                (void)memfd_new_constant("list", rows, lie == LIE_LIST_IS_SHORT ? 1 : n_bytes, &fd);
+        free(rows);
+        return fd;
+}
+
+/* The answers have one layout. */
+static void send_list(int socket, const struct frame *request, const struct row_list *list)
+{
+        struct frame frame = FRAME_NULL;
+        unsigned kind = request->kind;
+        int fds[] = {list_fd(list), rows_fd()};
+
+        if (lie == LIE_LIST_IS_ANOTHER_KIND)
+                kind = kind == MESSAGE_CLIENTS ? MESSAGE_BLOCKS : MESSAGE_CLIENTS;
+        frame.clients_reply = (struct message_clients_reply){
+                .n_rows = LIST_ROWS,
+                .n_row_bytes = lie == LIE_LIST_IS_NARROW ? 8 : (uint32_t)list->n_row_bytes,
+                .n_pools = N_POOLS,
+                .n_pool_bytes = sizeof(struct pool_row),
+        };
+        proto_seal(&frame, (enum message_kind)(kind | ANSWER), request->serial, 2);
+        send_raw(socket, &frame, frame.n_bytes - (lie == LIE_LIST_IS_CUT ? 8 : 0), fds,
+                 lie == LIE_LIST_WITH_ONE_FD ? 1 : 2);
+        (void)close(fds[0]);
+        (void)close(fds[1]);
+}
+
 /* Until its client leaves. */
 static void serve(int socket)
 {
@@ -366,6 +409,12 @@ static void serve(int socket)
                         lease(socket, &frame);
                 } else if (frame.kind == MESSAGE_ATTACH) {
                         attach(socket, &frame);
+                } else if (frame.kind == MESSAGE_CLIENTS) {
+                        send_list(socket, &frame, &client_row_list);
+                } else if (frame.kind == MESSAGE_BLOCKS) {
+                        send_list(socket, &frame, &block_row_list);
+                } else if (frame.kind == MESSAGE_TENANTS) {
+                        send_list(socket, &frame, &tenant_row_list);
                 }
                 if (lie == LIE_WELCOME_IS_AN_END)
                         break;

@@ -54,6 +54,15 @@ enum lie {
         LIE_NOTICES_FOR_EVER,
         /* instead of LEASED */
         LIE_NOTICES_AND_NO_ANSWER,
+        /* in the answers to CLIENTS, BLOCKS and TENANTS */
+        LIE_LIST_HAS_ODD_BYTES,
+        LIE_LIST_IS_PIPE,
+        LIE_LIST_IS_SHORT,
+        LIE_LIST_IS_UNSEALED,
+        LIE_LIST_IS_NARROW,
+        LIE_LIST_WITH_ONE_FD,
+        LIE_LIST_IS_CUT,
+        LIE_LIST_IS_ANOTHER_KIND,
         LIE_N,
 };
 

@@ -2,8 +2,11 @@
  * no fd of it, maps nothing that is not what was asked for, and goes on. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "base/err.h"
 #include "base/size.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
@@ -169,6 +172,49 @@ static long own_pages(void)
         return n;
 }
 
+/* Its exit status; nothing that it says is for a terminal to carry out. */
+static int run_ctl(const char *what, const char *output)
+{
+        char command[512];
+        FILE *said;
+        int c, status;
+
+        ck_assert_ptr_nonnull(getenv("GPUMEM_TEST_CTL"));
+        (void)snprintf(command, sizeof(command), "'%s' %s %s 2>&1", getenv("GPUMEM_TEST_CTL"), what,
+                       output);
+        said = popen(command, "re");
+        ck_assert_ptr_nonnull(said);
+        while ((c = getc(said)) != EOF)
+                ck_assert_msg(c == '\n' || (c >= ' ' && c <= '~'), "%s: byte %#x", what,
+                              (unsigned)c);
+        status = pclose(said);
+        ck_assert_msg(WIFEXITED(status), "%s: %#x", what, (unsigned)status);
+        return WEXITSTATUS(status);
+}
+
+static const char *const lists[] = {"clients", "blocks", "tenants"};
+static const char *const outputs[] = {"", "--json"};
+
+START_TEST(lists_are_shown_whatever_is_in_them)
+{
+        start(_i ? LIE_LIST_HAS_ODD_BYTES : LIE_NONE);
+        for (unsigned i = 0; i < ARRAY_SIZE(lists); i++) {
+                for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
+                        ck_assert_int_eq(run_ctl(lists[i], outputs[j]), 0);
+        }
+        end();
+}
+END_TEST
+
+START_TEST(a_wrong_list_is_none)
+{
+        start((enum lie)_i);
+        for (unsigned i = 0; i < ARRAY_SIZE(lists); i++)
+                ck_assert_int_ne(run_ctl(lists[i], outputs[0]), 0);
+        end();
+}
+END_TEST
+
 START_TEST(talk_is_no_answer)
 {
         struct gpumem_client *client;
@@ -209,6 +255,8 @@ int main(void)
         tcase_add_loop_test(tests, a_wrong_attached_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
                             LIE_ANSWER_TO_NOBODY);
         tcase_add_test(tests, talk_is_no_answer);
+        tcase_add_loop_test(tests, lists_are_shown_whatever_is_in_them, 0, 2);
+        tcase_add_loop_test(tests, a_wrong_list_is_none, LIE_LIST_IS_PIPE, LIE_N);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
