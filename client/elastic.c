@@ -58,13 +58,15 @@ static bool take_lock(struct stream_heap *heap)
 void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct pool *pool = heap->pool;
-        bool recorded;
+        bool recorded, is_seen_to;
 
         if (!take_lock(heap))
                 return;
         recorded = record(heap, generation, own_stream);
         pthread_mutex_unlock(&pool->lock);
-        if (recorded && !service_wake(pool->service))
+        is_seen_to = recorded ? service_wake(pool->service) : service_is_allowed(pool->service);
+        /* What was recorded before may be over by now, and nobody else sees to that. */
+        if (!is_seen_to)
                 (void)elastic_look(pool, ELASTIC_IN_TIME);
 }
 

@@ -151,7 +151,7 @@ static void begin(struct service *service)
         if (r) {
                 log_debug("no service thread: %s", strerror(-r));
                 closep(&service->wake_fd);
-                service->allowed = false;
+                atomic_store(&service->allowed, false);
                 return;
         }
         LIST_INSERT_HEAD(&services, service, link);
@@ -188,7 +188,7 @@ bool service_wake(struct service *service)
         if (!atomic_load(&service->running)) {
                 (void)pthread_once(&exit_once, prepare_end);
                 pthread_mutex_lock(&services_lock);
-                if (!service->running && service->allowed && !service->ending)
+                if (!service->running && service_is_allowed(service) && !service->ending)
                         begin(service);
                 pthread_mutex_unlock(&services_lock);
         }

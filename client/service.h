@@ -32,7 +32,7 @@ struct service {
         const struct service_owner *calls;
         void *owner;
         pthread_t thread;
-        bool allowed; /* guarded, as the beginning and the end are, by a lock of the process's */
+        _Atomic bool allowed; /* set, as the beginning and the end are, under a lock of the process's */
         _Atomic bool running;
         _Atomic bool awake; /* looks again by itself */
         _Atomic bool ending;
@@ -53,6 +53,12 @@ bool service_wake(struct service *service);
 static inline bool service_is_running(const struct service *service)
 {
         return atomic_load(&service->running);
+}
+
+/* There may be one, now or later. */
+static inline bool service_is_allowed(const struct service *service)
+{
+        return atomic_load(&service->allowed);
 }
 
 /* The same as service_wake, but begins no thread: the daemon is another one. */
