@@ -32,7 +32,8 @@ struct service {
         const struct service_owner *calls;
         void *owner;
         pthread_t thread;
-        _Atomic bool allowed; /* set, as the beginning and the end are, under a lock of the process's */
+        _Atomic bool
+                allowed; /* set, as the beginning and the end are, under a lock of the process's */
         _Atomic bool running;
         _Atomic bool awake; /* looks again by itself */
         _Atomic bool ending;

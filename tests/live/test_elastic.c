@@ -262,7 +262,7 @@ START_TEST(it_goes_without_a_thread)
         holder_free_all(&one);
         for (unsigned i = 0; r && i < 200; i++) {
                 for (unsigned j = 0; j < LOOKS_FREES; j++) {
-                        ck_assert_int_eq(holder_alloc(&one, MIB, 0), 0);
+                        ck_assert_int_eq(holder_alloc(&one, 512, 0), 0);
                         holder_free_all(&one);
                 }
                 r = holder_alloc(&other, 128 * MIB, 100);
