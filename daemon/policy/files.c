@@ -41,10 +41,16 @@ bool files_have_room(const struct tenant *tenant)
         return n_open < max && n_open_of(tenant) / FILES_SHARE < max - n_open;
 }
 
+/* A driver that does not answer closes nothing, for now. */
+static bool closes(const struct pool *pool)
+{
+        return pool->standing == STANDING_SERVES;
+}
+
 static bool is_coming(const struct policy *policy)
 {
         for (uint32_t i = 0; i < policy->n_pools; i++) {
-                if (policy->pools[i]->totals.n_closing)
+                if (closes(policy->pools[i]) && policy->pools[i]->totals.n_closing)
                         return true;
         }
         return false;
@@ -57,7 +63,8 @@ static bool evict(const struct request *request, enum room_kind kind)
         if (room_evict(&tenant->holdings[request->pool->id], ONE_BLOCK, kind))
                 return true;
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
-                if (room_evict(&tenant->holdings[i], ONE_BLOCK, kind))
+                if (closes(tenant->holdings[i].pool) &&
+                    room_evict(&tenant->holdings[i], ONE_BLOCK, kind))
                         return true;
         }
         return false;

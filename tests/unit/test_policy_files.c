@@ -190,6 +190,29 @@ START_TEST(nobody_waits_for_what_does_not_go)
 }
 END_TEST
 
+START_TEST(nobody_waits_for_a_driver_that_does_not_answer)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1);
+        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
+        struct held held[N_ALONE];
+        struct block *block;
+
+        fill(&world, a, N_ALONE - 1, held);
+        ask_with(&world, a, &pinned);
+        block = take(&world, ORDER_CREATE).block;
+        created(&world, block, 0);
+        give_back(&world, a, expect_grant(&world, a, 1), RETURN_UNMAPPED);
+        ask(&world, a, 2, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, block);
+        expect_idle(&world);
+        ck_assert_int_eq(policy_set_standing(world.policy, 1, STANDING_STALLED, world.now_ns), 0);
+        expect_too_many(&world, a, 2);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *const tests[] = {
@@ -201,6 +224,7 @@ int main(void)
                 one_goes_for_one,
                 who_waits_is_served_when_a_file_is_closed,
                 nobody_waits_for_what_does_not_go,
+                nobody_waits_for_a_driver_that_does_not_answer,
         };
 
         return run_tests("policy: files", tests, ARRAY_SIZE(tests));
