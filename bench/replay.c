@@ -144,8 +144,11 @@ static void look(struct replay *replay, struct stream *stream)
         struct heap *heap = replay_heap(stream);
 
         (void)space_excess(&replay->space, 0, (uint64_t)replay->now_us);
-        if (!looks_are_due(&stream->looks, heap))
+        if (!looks_are_due(&stream->looks, heap)) {
+                if (replay->service == REPLAY_NO_THREAD)
+                        (void)look_for_all(replay, ELASTIC_IN_TIME);
                 return;
+        }
         replay_record_work(replay, stream);
         looks_raise(&stream->looks, &replay->space, heap);
         wake_service(replay);

@@ -58,7 +58,7 @@ static void keep_record(struct pool *pool, struct leased *leased)
         leased->is_revoked = false;
         leased->mapping = MAPPING_PLAIN;
         leased->shared = NULL;
-        leased->is_attached = leased->is_over = false;
+        leased->is_attached = false;
         leased->handle = 0;
         leased->context = 0;
         leased->n_opens = 0;
@@ -220,7 +220,7 @@ static int reserve(struct pool *pool, uint64_t n_bytes, struct leased **ret_leas
 }
 
 int leased_attach(struct pool *pool, uint64_t connection, const struct message_attached *answer,
-                  int take_fd, struct leased **ret_leased)
+                  int take_fd, bool *ret_is_stuck, struct leased **ret_leased)
 {
         CLEANUP(closep)
         int fd = take_fd;
@@ -237,13 +237,13 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
         r = bind_lease(pool, connection, over_bytes(leased));
         if (!r) {
                 r = map(pool, leased, steal_fd(&fd));
+                if (r && is_left(leased)) {
+                        stick(pool, leased);
+                        *ret_is_stuck = true;
+                        return r;
+                }
                 if (r)
                         (void)bind_unmapped(pool, connection, over_bytes(leased));
-        }
-        if (r && is_left(leased)) {
-                leased->is_over = true;
-                stick(pool, leased);
-                return r;
         }
         if (r) {
                 leased_cancel(pool, leased);
@@ -316,8 +316,7 @@ static bool let_go(struct pool *pool, struct leased *leased)
                 stick(pool, leased);
                 return false;
         }
-        if (!leased->is_over)
-                over_say(pool, leased);
+        over_say(pool, leased);
         /* What another process leased, or has by now, is within that one's limit. */
         if (!leased->is_attached && !leased->is_revoked)
                 limit_give(pool, leased_bytes(leased));

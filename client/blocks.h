@@ -13,7 +13,6 @@ struct leased {
         enum mapping mapping;
         struct shared *shared;    /* that allocation */
         bool is_mapped;           /* by memory_map; the pool's peers are held to change it */
-        bool is_over;             /* of what is stuck: the daemon has been told */
         uint64_t handle;          /* or address, that the driver would not take back; 0: none */
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
@@ -64,10 +63,11 @@ void leased_shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes);
 /* Gives up addresses where nothing is mapped. */
 void leased_cancel(struct pool *pool, struct leased *leased);
 
-/* Maps the block of an ATTACH's answer on this connection. On failure the lease is still the
- * caller's to give back; the fd is consumed. */
+/* Maps the block of an ATTACH's answer on this connection. The fd is consumed. On failure the lease is still
+ * the caller's to give back, unless the driver would not take everything away again: then it is stuck, and
+ * *ret_is_stuck is set. */
 int leased_attach(struct pool *pool, uint64_t connection, const struct message_attached *answer,
-                  int take_fd, struct leased **ret_leased);
+                  int take_fd, bool *ret_is_stuck, struct leased **ret_leased);
 
 /* The connection is over by which blocks were leased, and its board will be gone: leases on the shelf,
  * and in heaps, have no words any more. The caller has the lock. */

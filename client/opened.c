@@ -138,7 +138,7 @@ int opened_map(struct pool *pool, struct leased *leased, int fd)
         leased->n_opens = 1;
         r = place(pool, leased, address);
         if (r)
-                (void)legacy_close_in(cuda, context, address, leased->n_opens);
+                (void)legacy_close_in(cuda, context, address, &leased->n_opens);
         return r;
 }
 
@@ -155,8 +155,8 @@ int opened_unmap(struct pool *pool, struct leased *leased)
                 leased->block.at.start = 0;
                 pthread_mutex_unlock(&pool->lock);
         }
-        r = legacy_close_in(pool->memory.cuda, leased->context, leased->handle, leased->n_opens);
-        if (r && r != GPUMEM_E_NO_CONTEXT)
+        r = legacy_close_in(pool->memory.cuda, leased->context, leased->handle, &leased->n_opens);
+        if (leased->n_opens && r != GPUMEM_E_NO_CONTEXT)
                 return r;
         leased->handle = 0;
         return 0;

@@ -129,13 +129,15 @@ static int map(struct gpumem_client *client, uint64_t connection,
         struct capture_spared spared = client_spare_captures(client);
         struct pool *pool = client_pool_on(client, connection, answer->pool);
         struct stream_key key;
+        bool is_stuck = false;
         int r = -EPROTO;
 
         if (pool && answer->n_bytes <= answer->n_block_bytes)
                 r = context_for(client, pool, &key);
         if (!r)
-                r = shared_attach(pool, &key, connection, answer, steal_fd(&fd), ret_pointer);
-        if (r)
+                r = shared_attach(pool, &key, connection, answer, steal_fd(&fd), &is_stuck,
+                                  ret_pointer);
+        if (r && !is_stuck)
                 say_detached(client, connection, answer->lease);
         return r;
 }

@@ -80,7 +80,8 @@ int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_byt
 }
 
 int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
-                  const struct message_attached *answer, int take_fd, void **ret_pointer)
+                  const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
+                  void **ret_pointer)
 {
         CLEANUP(freep)
         struct shared *shared = NULL;
@@ -92,7 +93,7 @@ int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t conn
                 closep(&take_fd);
                 return r;
         }
-        r = leased_attach(pool, connection, answer, take_fd, &leased);
+        r = leased_attach(pool, connection, answer, take_fd, ret_is_stuck, &leased);
         if (r)
                 return r;
         *ret_pointer = add(pool, steal_ptr(shared), leased);

@@ -27,9 +27,10 @@ int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_byt
                  uint32_t wait_ms, void **ret_pointer);
 
 /* Maps what ATTACHED brought on this connection; on failure the lease is still the caller's to give
- * back. The fd is consumed. */
+ * back, unless it is stuck (leased_attach). The fd is consumed. */
 int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
-                  const struct message_attached *answer, int take_fd, void **ret_pointer);
+                  const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
+                  void **ret_pointer);
 
 /* What starts at `pointer`. GPUMEM_E_NOT_OURS. */
 int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_info);

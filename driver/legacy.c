@@ -72,7 +72,7 @@ int legacy_open(const struct cuda *cuda, const struct legacy_handle *handle, uin
 
 struct opened {
         uint64_t address;
-        unsigned n_times;
+        unsigned *n_times;
 };
 
 static int close_all(const struct cuda *cuda, void *argument)
@@ -80,12 +80,14 @@ static int close_all(const struct cuda *cuda, void *argument)
         const struct opened *opened = argument;
         int r = 0;
 
-        for (unsigned i = 0; i < opened->n_times && !r; i++)
+        while (*opened->n_times && !r) {
                 r = CUDA_CALL(cuda, cuIpcCloseMemHandle, opened->address);
+                *opened->n_times -= !r;
+        }
         return r;
 }
 
-int legacy_close_in(const struct cuda *cuda, uint64_t context, uint64_t address, unsigned n_times)
+int legacy_close_in(const struct cuda *cuda, uint64_t context, uint64_t address, unsigned *n_times)
 {
         struct opened opened = {address, n_times};
 

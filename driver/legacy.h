@@ -27,6 +27,6 @@ int legacy_free(const struct cuda *cuda, uint64_t address);
 int legacy_open(const struct cuda *cuda, const struct legacy_handle *handle, uint64_t n_bytes,
                 uint64_t *ret_address);
 
-/* Undoes that so many times, in the context that it was done in (driver/context.h), which need not be
+/* Undoes that so many times, counting down to 0, in the context that it was done in (driver/context.h), which need not be
  * current. GPUMEM_E_NO_CONTEXT: it has been destroyed, and has taken the mapping along. */
-int legacy_close_in(const struct cuda *cuda, uint64_t context, uint64_t address, unsigned n_times);
+int legacy_close_in(const struct cuda *cuda, uint64_t context, uint64_t address, unsigned *n_times);

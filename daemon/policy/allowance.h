@@ -2,7 +2,8 @@
  * what one tenant takes of its user's.
  *
  * A user may have more as long as it has less than what is left for others: one alone gets half, two get a
- * third each, and somebody who comes later finds something. So may a tenant, of what its user may have. There
+ * third each, and somebody who comes later finds something. So may a tenant, of what its user may have: one
+ * alone gets a third of all. There
  * is a most for each, too. What is taken stands as a due in the object that causes it; ending that gives
  * it back. Pure. */
 #pragma once

@@ -91,7 +91,7 @@ void block_count(const struct block *block, struct totals *totals)
                 break;
         }
         totals->n_blocks++;
-        totals->n_open += block->state != BLOCK_LINGERING;
+        totals->n_open += block->state != BLOCK_LINGERING && !block->stuck;
         totals->n_closing += block->state == BLOCK_RELEASING && !block->stuck;
 }
 

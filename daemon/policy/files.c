@@ -11,14 +11,9 @@
 /* A block is let go whole: one byte of it is enough to ask for. */
 #define ONE_BLOCK 1
 
-static uint64_t n_open_of(const struct tenant *tenant)
-{
-        uint64_t n = 0;
-
-        for (uint32_t i = 0; i < tenant->n_holdings; i++)
-                n += tenant->holdings[i].totals.n_open;
-        return n;
-}
+struct count {
+        uint64_t all, own;
+};
 
 uint64_t policy_open_blocks(const struct policy *policy)
 {
@@ -34,11 +29,13 @@ void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks)
         policy->max_blocks = n_blocks;
 }
 
-bool files_have_room(const struct tenant *tenant)
+static struct count n_open(const struct tenant *tenant)
 {
-        uint64_t max = tenant->policy->max_blocks, n_open = policy_open_blocks(tenant->policy);
+        struct count n = {.all = policy_open_blocks(tenant->policy)};
 
-        return n_open < max && n_open_of(tenant) / FILES_SHARE < max - n_open;
+        for (uint32_t i = 0; i < tenant->n_holdings; i++)
+                n.own += tenant->holdings[i].totals.n_open;
+        return n;
 }
 
 /* A driver that does not answer closes nothing, for now. */
@@ -47,24 +44,39 @@ static bool closes(const struct pool *pool)
         return pool->standing == STANDING_SERVES;
 }
 
-static bool is_coming(const struct policy *policy)
+/* The same when all that is being let go is gone. */
+static struct count n_open_soon(const struct tenant *tenant)
 {
-        for (uint32_t i = 0; i < policy->n_pools; i++) {
-                if (closes(policy->pools[i]) && policy->pools[i]->totals.n_closing)
-                        return true;
+        struct count n = n_open(tenant);
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                const struct holding *holding = &tenant->holdings[i];
+
+                if (!closes(holding->pool))
+                        continue;
+                n.all -= holding->pool->totals.n_closing;
+                n.own -= holding->totals.n_closing;
         }
-        return false;
+        return n;
 }
 
-static bool evict(const struct request *request, enum room_kind kind)
+static bool has_room(const struct tenant *tenant, struct count n)
 {
-        struct tenant *tenant = request->client->tenant;
+        uint64_t max = tenant->policy->max_blocks;
 
-        if (room_evict(&tenant->holdings[request->pool->id], ONE_BLOCK, kind))
-                return true;
+        return n.all < max && n.own / FILES_SHARE < max - n.all;
+}
+
+bool files_have_room(const struct tenant *tenant)
+{
+        return has_room(tenant, n_open(tenant));
+}
+
+static bool evict_own(struct tenant *tenant, enum room_kind kind)
+{
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                 if (closes(tenant->holdings[i].pool) &&
-                    room_evict(&tenant->holdings[i], ONE_BLOCK, kind))
+                    room_evict_own(&tenant->holdings[i], ONE_BLOCK, kind))
                         return true;
         }
         return false;
@@ -79,8 +91,32 @@ static bool let_idle_go(const struct request *request, struct looks *looks)
         return idle_let_go(&own, NULL, ONE_BLOCK) > 0;
 }
 
+/* What others have cached goes only where that is enough: it may be the tenant's own share that is used up. */
+static bool evict_others(struct tenant *tenant)
+{
+        struct count n = n_open_soon(tenant);
+
+        if (!n.all)
+                return false;
+        n.all--;
+        if (!has_room(tenant, n))
+                return false;
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                if (closes(tenant->holdings[i].pool) &&
+                    room_evict(&tenant->holdings[i], ONE_BLOCK, ROOM_UNMAPPED))
+                        return true;
+        }
+        return false;
+}
+
 bool files_call_in(const struct request *request, struct looks *looks)
 {
-        return is_coming(request->client->policy) || evict(request, ROOM_UNMAPPED) ||
-               evict(request, ROOM_MAPPED) || let_idle_go(request, looks);
+        struct tenant *tenant = request->client->tenant;
+
+        while (!has_room(tenant, n_open_soon(tenant))) {
+                if (!evict_own(tenant, ROOM_UNMAPPED) && !evict_own(tenant, ROOM_MAPPED) &&
+                    !evict_others(tenant) && !let_idle_go(request, looks))
+                        return false;
+        }
+        return true;
 }

@@ -16,6 +16,6 @@ struct looks;
 
 bool files_have_room(const struct tenant *tenant);
 
-/* One comes back for certain: it is let go already, or is let go now: one that is cached, of the tenant's
- * or of others, else one that the tenant does not use. */
+/* There will be room for certain: blocks are let go already, or are now, one for one: those that the tenant has
+ * cached, one that others have, if that is enough, else those that the tenant does not use. */
 bool files_call_in(const struct request *request, struct looks *looks);

@@ -63,6 +63,11 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_k
         return n_evicted_bytes;
 }
 
+uint64_t room_evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind)
+{
+        return evict_own(holding, n_bytes, kind, NULL);
+}
+
 static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind kind,
                           const struct newcomer *newcomer)
 {

@@ -21,6 +21,9 @@ struct pool;
 enum room_kind { ROOM_UNMAPPED, ROOM_MAPPED, ROOM_KEPT };
 uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind);
 
+/* The same of those of the holding only: room_evict begins with these. */
+uint64_t room_evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind);
+
 /* For a client's request that waits for others, and that everything unmapped does not serve. If the
  * mapped blocks would, enough of them are let go: they linger on their mappers' charge until
  * unmapped. ROOM_SOME: also if they would not; nobody knows how much the driver lacks. */

@@ -13,8 +13,9 @@ static void demand_hello(struct session *session)
 {
         uint64_t now_ns = server_now_ns(session->server);
 
-        if (now_ns - session->since_ns < DEADLINE_MS * NS_PER_MS ||
-            session->transport.held_until_ns)
+        if (session->transport.held_until_ns)
+                session->since_ns = now_ns;
+        if (now_ns - session->since_ns < DEADLINE_MS * NS_PER_MS)
                 return;
         transport_take(&session->transport);
         if (session->state == SESSION_HELLO)

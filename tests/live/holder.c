@@ -78,7 +78,7 @@ COUNTED(legacy_open,
          uint64_t *ret_address),
         cuda, handle, n_bytes, ret_address)
 COUNTED(legacy_close_in,
-        (const struct cuda *cuda, uint64_t context, uint64_t address, unsigned n_times), cuda,
+        (const struct cuda *cuda, uint64_t context, uint64_t address, unsigned *n_times), cuda,
         context, address, n_times)
 COUNTED(vmm_import, (const struct cuda *cuda, int fd, uint64_t *ret_handle), cuda, fd, ret_handle)
 COUNTED(vmm_map,

@@ -1,6 +1,7 @@
 /* Who is counted together: a user's processes in one container take nothing from the user's others. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +14,8 @@
 #include "tests/live/frames_world.h"
 #include "tests/suite.h"
 
-#define N_ASKED 100
+/* In the daemon: two a connection, of which there are half as many as of files, and a user has a third. */
+#define FILES_FOR_MANY 4096
 
 static enum cgroup_tree tree;
 
@@ -93,11 +95,13 @@ static unsigned count_refused(int fd, unsigned n)
 
 START_TEST(a_container_leaves_requests_for_the_others)
 {
+        unsigned n_refused = 0;
         int greedy, quiet;
 
         start("{\"each_user\": {\"requests_per_second\": 10}}");
         greedy = ready_in(0);
-        ck_assert_uint_ge(count_refused(greedy, N_ASKED), 20);
+        while (n_refused < 20)
+                n_refused += count_refused(greedy, 1);
         quiet = ready_in(1);
         ck_assert_uint_eq(count_refused(quiet, 10), 0);
         closep(&greedy);
@@ -185,12 +189,16 @@ int main(void)
 {
         Suite *suite = suite_create("accounts");
         TCase *tests = tcase_create("accounts");
+        struct rlimit files;
 
         tcase_set_timeout(tests, 60);
         if (geteuid() == 0 && containers_find_tree(&tree)) {
                 tcase_add_test(tests, a_container_leaves_connections_for_the_others);
                 tcase_add_test(tests, a_container_leaves_requests_for_the_others);
-                tcase_add_test(tests, a_user_has_so_many_containers_and_one_for_the_rest);
+                if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max >= FILES_FOR_MANY)
+                        tcase_add_test(tests, a_user_has_so_many_containers_and_one_for_the_rest);
+                else
+                        (void)puts("# left out: of many containers: they need 4096 files");
         } else {
                 (void)puts("# left out: all: they need root and cgroups that may be written to");
         }

@@ -173,8 +173,8 @@ START_TEST(who_waits_is_served_when_a_file_is_closed)
 }
 END_TEST
 
-/* What the driver does not take back closes no file. */
-START_TEST(nobody_waits_for_what_does_not_go)
+/* Of what the driver does not take back, no file is left either. */
+START_TEST(what_does_not_go_has_no_file)
 {
         struct world world = few_files();
         struct client *a = join(&world, 1);
@@ -184,6 +184,40 @@ START_TEST(nobody_waits_for_what_does_not_go)
         give_back(&world, a, held[0].lease, RETURN_UNMAPPED);
         ask(&world, a, 1, 8 * MIB, 0);
         policy_not_released(world.policy, take(&world, ORDER_RELEASE).block, world.now_ns);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 1);
+        world_free(&world);
+}
+END_TEST
+
+/* It is one's own share that is used up. */
+START_TEST(nothing_of_others_goes_in_vain)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held[N_ALONE];
+
+        fill(&world, a, N_ALONE, held);
+        (void)cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
+        ask(&world, a, 1, 8 * MIB, 0);
+        expect_too_many(&world, a, 1);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+/* What others let go of leaves the tenant no more. */
+START_TEST(nobody_waits_for_what_is_no_help)
+{
+        struct world world = few_files();
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held[N_ALONE], other;
+
+        fill(&world, a, N_ALONE, held);
+        other = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
+        ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
+        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, other.block);
+        ask(&world, a, 1, 8 * MIB, 0);
         expect_too_many(&world, a, 1);
         expect_idle(&world);
         world_free(&world);
@@ -223,7 +257,9 @@ int main(void)
                 so_does_one_that_is_not_used,
                 one_goes_for_one,
                 who_waits_is_served_when_a_file_is_closed,
-                nobody_waits_for_what_does_not_go,
+                what_does_not_go_has_no_file,
+                nothing_of_others_goes_in_vain,
+                nobody_waits_for_what_is_no_help,
                 nobody_waits_for_a_driver_that_does_not_answer,
         };
 
