@@ -28,6 +28,7 @@
 static const unsigned results[] = {3, 4, 10, 15, 16, 999, 0};
 
 static struct daemon gpumemd;
+static struct gpu *gpu;
 static struct gpumem_client *client;
 
 static int alloc(void)
@@ -90,8 +91,6 @@ static void restart(unsigned nth, unsigned result)
 
 static void start(void)
 {
-        struct gpu *gpu;
-
         daemon_start(&gpumemd, "devices=1,bytes=256MiB,reclaim_ms=0", NULL);
         ck_assert_int_eq(gpu_new(0, &gpu), 0);
         ck_assert_int_eq(gpu_use(gpu), 0);
@@ -134,6 +133,7 @@ START_TEST(whatever_nvml_says_the_daemon_serves)
         (void)printf("# nvml, daemon: %u of %zu faults\n", n, N_CALLS * ARRAY_SIZE(results));
         (void)fflush(stdout);
         gpumem_disconnect(client);
+        gpu_free(gpu);
         daemon_stop(&gpumemd);
 }
 END_TEST
