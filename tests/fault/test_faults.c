@@ -25,6 +25,7 @@
 
 #define N_SAMPLES   8
 #define PATIENCE_MS 10000
+#define KNOCK_MS    100
 #define WAIT_MS     500
 #define CHILD_S     60
 #define HANG_MS     30
@@ -226,6 +227,9 @@ static void await_return(const struct fault *fault)
                 n_fds = daemon_count_fds(&gpumemd);
                 if (n_live == daemon_n_live && n_fds == daemon_n_fds)
                         break;
+                /* Whom the daemon took somebody for who has left, it forgets when the next one comes. */
+                if (ms % KNOCK_MS == KNOCK_MS - 1)
+                        (void)daemon_figure(FIGURE_waiting);
                 sleep_ms(1);
         }
         if (daemon_figure(FIGURE_reserved))
