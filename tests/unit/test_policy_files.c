@@ -77,21 +77,27 @@ START_TEST(a_cached_block_goes_for_another)
 }
 END_TEST
 
+/* All that it may have: in pool 0, and the last one in pool 1, which is cached and returned. */
+static struct block *fill_two_pools(struct world *world, struct client *client)
+{
+        const struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
+        struct held held[N_ALONE];
+        struct block *block;
+
+        fill(world, client, N_ALONE - 1, held);
+        ask_with(world, client, &pinned);
+        block = take(world, ORDER_CREATE).block;
+        created(world, block, 0);
+        give_back(world, client, expect_grant(world, client, 1), RETURN_UNMAPPED);
+        return block;
+}
+
 START_TEST(so_does_one_of_another_pool)
 {
         struct world world = few_files();
         struct client *a = join(&world, 1);
-        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
-        struct held held[N_ALONE];
-        struct lease *lease;
-        struct block *block;
+        struct block *block = fill_two_pools(&world, a);
 
-        fill(&world, a, N_ALONE - 1, held);
-        ask_with(&world, a, &pinned);
-        block = take(&world, ORDER_CREATE).block;
-        created(&world, block, 0);
-        lease = expect_grant(&world, a, 1);
-        give_back(&world, a, lease, RETURN_UNMAPPED);
         ask(&world, a, 2, 8 * MIB, 0);
         expect_granted_after(&world, a, 2, block);
         world_free(&world);
@@ -228,15 +234,8 @@ START_TEST(nobody_waits_for_a_driver_that_does_not_answer)
 {
         struct world world = few_files();
         struct client *a = join(&world, 1);
-        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
-        struct held held[N_ALONE];
-        struct block *block;
+        struct block *block = fill_two_pools(&world, a);
 
-        fill(&world, a, N_ALONE - 1, held);
-        ask_with(&world, a, &pinned);
-        block = take(&world, ORDER_CREATE).block;
-        created(&world, block, 0);
-        give_back(&world, a, expect_grant(&world, a, 1), RETURN_UNMAPPED);
         ask(&world, a, 2, 8 * MIB, 0);
         ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, block);
         expect_idle(&world);
