@@ -199,36 +199,6 @@ START_TEST(what_a_dead_process_made_is_used_while_a_fd_is_held)
 }
 END_TEST
 
-/* Whose it is then is told as a figure. */
-START_TEST(what_a_dead_process_made_is_used_while_it_is_imported)
-{
-        struct contract_peer peer = contract_start(make_and_give);
-        CUmemGenericAllocationHandle handle;
-        struct nvml_report with, report;
-        int fd = contract_receive(peer.socket, 'm');
-        uint64_t n_bytes;
-
-        open_device();
-        handle = contract_import(fd);
-        ck_assert_uint_eq(close(fd), 0);
-        with = look();
-        contract_kill(&peer);
-        report = look();
-        ck_assert_uint_ge(report.n_used_bytes + OWN_MAX, with.n_used_bytes);
-        n_bytes = listed_bytes(&report, getpid());
-        if (n_bytes == NVML_UNKNOWN)
-                (void)printf("# figure: NVML lists %u processes and not the one that alone holds "
-                             "%zu MiB of a dead one's\n",
-                             report.n_processes, LARGE >> 20);
-        else
-                (void)printf("# figure: NVML bills %" PRIu64
-                             " MiB to the one that alone holds %zu MiB of a dead one's\n",
-                             n_bytes >> 20, LARGE >> 20);
-        ck_ok(cu.cuMemRelease(handle));
-        await_used(with.n_used_bytes - LARGE);
-}
-END_TEST
-
 START_TEST(who_only_imports_is_not_billed)
 {
         struct contract_peer peer = contract_start(make_and_give);
@@ -257,7 +227,6 @@ int main(void)
         tcase_add_test(tcase, used_bytes_grow_by_a_block_without_a_context);
         tcase_add_test(tcase, the_bytes_are_billed_to_who_made_them);
         tcase_add_test(tcase, what_a_dead_process_made_is_used_while_a_fd_is_held);
-        tcase_add_test(tcase, what_a_dead_process_made_is_used_while_it_is_imported);
         tcase_add_test(tcase, who_only_imports_is_not_billed);
         tcase_add_test(tcase, errors_are_asked_for_without_waiting);
         return contract_main(suite);
