@@ -1,5 +1,6 @@
 /* gpumemctl clients: who holds what. */
 #include "ctl/listing.h"
+#include "ctl/view_options.h"
 
 static const char help[] =
         "Usage: gpumemctl clients [OPTION]...\n"
@@ -14,7 +15,11 @@ static const char help[] =
         "  STATE       ready; left: it may still map what it had; orphaned: a child\n"
         "              holds its connection\n"
         "\n"
-        "  --json     for programs: sizes in bytes, and more figures\n"
+        "  --pid N          this process only\n"
+        "  --uid USER       of this user only; a name or a uid\n"
+        "  --state STATE    ready, left, orphaned; others: the sum of other tenants\n"
+        "  --sort COLUMN    by this column of the table; --reverse: the largest first\n"
+        "  --json           for programs: sizes in bytes, and more figures\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Only root and gpumemd's user see all; of other tenants there are sums.\n";
 
@@ -25,15 +30,25 @@ static int run(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
 
-        return listing_show(link, &listing, &request, arguments);
+        return listing_show(link, &listing, &request, arguments, arguments->own);
 }
 
-static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTIONS_END};
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        return view_take(arguments->own, &client_row_list, id, value);
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_JSON, VIEW_OPTION_PID,     VIEW_OPTION_UID,     VIEW_OPTION_CLIENT_STATE,
+        VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+};
 
 const struct command clients_command = {
         .name = "clients",
         .line = "who holds what, a row each connected program",
         .help = help,
         .options = options,
+        .take = take,
         .run = run,
+        .n_own_bytes = sizeof(struct view),
 };

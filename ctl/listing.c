@@ -223,12 +223,14 @@ int listing_fetch(struct link *link, const struct listing *listing, struct frame
 }
 
 int listing_show(struct link *link, const struct listing *listing, struct frame *request,
-                 const struct arguments *arguments)
+                 const struct arguments *arguments, const struct view *view)
 {
         CLEANUP(listed_deinit)
         struct listed listed = {.n_rows = 0};
         int r = listing_fetch(link, listing, request, &listed);
 
+        if (!r)
+                r = view_apply(view, listing->list, listed.rows, listed.n_rows, &listed.n_rows);
         if (r)
                 return report_refusal(link, listing->name, r);
         return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)

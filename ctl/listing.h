@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ctl/commands.h"
+#include "ctl/view.h"
 #include "proto/listing.h"
 
 /* One listing: what is asked, and how the answer is read. */
@@ -24,6 +25,6 @@ void listed_deinit(struct listed *listed);
 int listing_fetch(struct link *link, const struct listing *listing, struct frame *request,
                   struct listed *ret_listed);
 
-/* Fetches and prints; returns the exit status. */
+/* Fetches, and prints what the view shows; returns the exit status. */
 int listing_show(struct link *link, const struct listing *listing, struct frame *request,
-                 const struct arguments *arguments);
+                 const struct arguments *arguments, const struct view *view);

@@ -1,5 +1,6 @@
 /* gpumemctl tenants: what each tenant has in each pool. */
 #include "ctl/listing.h"
+#include "ctl/view_options.h"
 
 static const char help[] =
         "Usage: gpumemctl tenants [OPTION]...\n"
@@ -8,7 +9,9 @@ static const char help[] =
         "  PEAK       highest RESERVED since gpumemd's start, or the last reset-peaks\n"
         "  Other words are those of gpumemctl stats --help.\n"
         "\n"
-        "  --json     for programs: sizes in bytes, and more figures\n"
+        "  --uid USER       of this user only; a name or a uid\n"
+        "  --sort COLUMN    by this column of the table; --reverse: the largest first\n"
+        "  --json           for programs: sizes in bytes, and more figures\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Only root and gpumemd's user see all; of other tenants there are sums.\n";
 
@@ -19,15 +22,25 @@ static int run(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
 
-        return listing_show(link, &listing, &request, arguments);
+        return listing_show(link, &listing, &request, arguments, arguments->own);
 }
 
-static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTIONS_END};
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        return view_take(arguments->own, &tenant_row_list, id, value);
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_JSON, VIEW_OPTION_UID,     VIEW_OPTION_SORT,
+        VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+};
 
 const struct command tenants_command = {
         .name = "tenants",
         .line = "what each tenant has in each pool",
         .help = help,
         .options = options,
+        .take = take,
         .run = run,
+        .n_own_bytes = sizeof(struct view),
 };
