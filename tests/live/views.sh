@@ -12,6 +12,7 @@ build=$(cd "$1" && pwd)
 . "$source_folder/tests/holding.sh"
 
 make_place 2 1GiB
+mapfile -t devices < <(gpumem-replay --list-devices)
 
 # What is refused before anybody is asked.
 ok "blocks: no process" said 2 '--pid: "0" is no process; allowed: ' gpumemctl blocks --pid 0
@@ -26,6 +27,10 @@ ok "blocks: no column" said 2 '"x" is no column; allowed: block, pool, kind, sta
 ok "tenants: no column" said 2 '"pid" is no column; allowed: uid, pool, ' gpumemctl tenants --sort pid
 ok "tenants: no process" said 2 'tenants takes no --pid' gpumemctl tenants --pid 1
 ok "blocks: no daemon" said 3 "is gpumemd running" gpumemctl blocks --sort size
+
+ok "health: no daemon" said 3 "is gpumemd running" gpumemctl health
+ok "health: no daemon: JSON" said 3 '"daemon": "away"' gpumemctl health --json
+ok "health: no time" said 2 '--lingering: "x" is no time; allowed: 0 to' gpumemctl health --lingering x
 
 start_daemon --canary off
 me=$(id -u)
@@ -67,6 +72,35 @@ ok "clients by their names" equal "$(column 1 clients --sort program | wc -w)" 4
 ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort reserved --reverse --uid "$me" | cut -d ' ' -f 1,2)" \
         "$((68 << 20)) $((2 << 20))"
 ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 | wc -l)" 1
+
+if is_emulated; then
+        nvml_says() {
+                echo "$1" >"$place/devices/nvml.new"
+                mv "$place/devices/nvml.new" "$place/devices/nvml"
+        }
+        # NVML is asked once a second.
+        ok "health: all is well" wait_until 20 said 0 "well: $((n_devices + 1)) pools" \
+                gpumemctl health --strict
+        ok "health: JSON" equal "$(gpumemctl health --json | tr -d ' \n')" \
+                '{"well":true,"daemon":"answers","findings":[]}'
+        nvml_says "uncorrected=0:2"
+        ok "health: a note" wait_until 20 \
+                said 0 "loaded: 2" gpumemctl health
+        ok "health: a note is no illness" said 0 "well: " gpumemctl health
+        ok "health: but is to the strict" said 1 "ill: " gpumemctl health --strict
+        nvml_says "recovery=0:1"
+        ok "health: an illness" wait_until 20 said 1 "NVML says: the device needs a reset" gpumemctl health
+        ok "health: an illness: the pool" said 1 "ill: pool 0 (${devices[0]%, *}): " gpumemctl health
+        ok "health: an illness: JSON" \
+                said 1 '"what": "device_needs_reset"' gpumemctl health --json
+        nvml_says ""
+        ok "health: well again" wait_until 20 gpumemctl health --strict
+else
+        skip "health: all is well" "a GPU is as it is"
+fi
+kill -STOP "$daemon"
+ok "health: a daemon that says nothing" said 3 "has not answered for 1 s" gpumemctl health --timeout 1
+kill -CONT "$daemon"
 
 let_go first second third
 stop_daemon
