@@ -1,7 +1,9 @@
 #include "ctl/chart.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,4 +273,26 @@ unsigned chart_cells(const struct chart *chart, unsigned n_cells, unsigned *cell
                 }
         }
         return n_cells;
+}
+
+void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX])
+{
+        const char *state = listed_block_name(span->state);
+        char of[SPAN_TEXT_MAX / 2] = "";
+
+        if (span->container && *span->container)
+                (void)snprintf(of, sizeof(of), ", in container %s", span->container);
+        if (span->state == LISTED_SUM)
+                (void)snprintf(text, SPAN_TEXT_MAX, "other tenants'");
+        else if (span->n_owners > 1)
+                (void)snprintf(text, SPAN_TEXT_MAX, "%s by %" PRIu32 " other processes", state,
+                               span->n_owners);
+        else if (!span->pid)
+                (void)snprintf(text, SPAN_TEXT_MAX, "%s, of uid %" PRIu32 "%s", state, span->uid,
+                               of);
+        else
+                (void)snprintf(text, SPAN_TEXT_MAX,
+                               "%s by process %" PRIu32 " of uid %" PRIu32 "%s%s%s%s", state,
+                               span->pid, span->uid, span->program ? " (" : "",
+                               span->program ? span->program : "", span->program ? ")" : "", of);
 }

@@ -43,3 +43,7 @@ uint64_t chart_cell_bytes(const struct chart *chart, unsigned n_cells);
 /* Fills in, for each cell, which span has most of it: its number, or n_spans if nothing of the cell is
  * reserved. Returns how many cells there are, n_cells at most. */
 unsigned chart_cells(const struct chart *chart, unsigned n_cells, unsigned *cells);
+
+/* "leased by process 12 of uid 1000 (python3), in container 0123456789ab" */
+#define SPAN_TEXT_MAX 192
+void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX]);

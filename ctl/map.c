@@ -10,7 +10,7 @@
 #include "base/size.h"
 #include "ctl/cells.h"
 #include "ctl/colour.h"
-#include "ctl/listing.h"
+#include "ctl/known.h"
 
 #define CELLS_A_LINE 64
 #define LINES        6
@@ -49,36 +49,6 @@ static void map_deinit(struct map *map)
         free(map->charts);
 }
 
-/* What the daemon said. */
-struct known {
-        struct figures figures;
-        struct listed blocks, clients;
-};
-
-static void known_deinit(struct known *known)
-{
-        figures_deinit(&known->figures);
-        listed_deinit(&known->blocks);
-        listed_deinit(&known->clients);
-}
-
-static int fetch(struct link *link, uint32_t pool, struct known *known)
-{
-        static const struct listing blocks = {"map", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
-                                              &block_row_list};
-        static const struct listing clients = {"map", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
-                                               &client_row_list};
-        struct frame request = FRAME_NULL;
-        int r;
-
-        request.blocks.pool = pool;
-        r = listing_fetch(link, &blocks, &request, &known->blocks);
-        if (!r)
-                r = figures_fetch(link, &known->figures);
-        request = (struct frame)FRAME_NULL;
-        return r ? r : listing_fetch(link, &clients, &request, &known->clients);
-}
-
 static int make(const struct known *known, uint32_t pool, struct map *map)
 {
         const struct figures *figures = &known->figures;
@@ -101,28 +71,6 @@ static int make(const struct known *known, uint32_t pool, struct map *map)
                 map->pools[map->n++] = &figures->pools[i];
         }
         return 0;
-}
-
-void map_describe(const struct span *span, char text[static MAP_OWNER_MAX])
-{
-        const char *state = listed_block_name(span->state);
-        char of[MAP_OWNER_MAX / 2] = "";
-
-        if (span->container && *span->container)
-                (void)snprintf(of, sizeof(of), ", in container %s", span->container);
-        if (span->state == LISTED_SUM)
-                (void)snprintf(text, MAP_OWNER_MAX, "other tenants'");
-        else if (span->n_owners > 1)
-                (void)snprintf(text, MAP_OWNER_MAX, "%s by %" PRIu32 " other processes", state,
-                               span->n_owners);
-        else if (!span->pid)
-                (void)snprintf(text, MAP_OWNER_MAX, "%s, of uid %" PRIu32 "%s", state, span->uid,
-                               of);
-        else
-                (void)snprintf(text, MAP_OWNER_MAX,
-                               "%s by process %" PRIu32 " of uid %" PRIu32 "%s%s%s%s", state,
-                               span->pid, span->uid, span->program ? " (" : "",
-                               span->program ? span->program : "", span->program ? ")" : "", of);
 }
 
 static enum colour colour_of(const struct chart *chart, unsigned span)
@@ -171,12 +119,12 @@ static void print_cells(const struct chart *chart, bool in_colour)
 
 static void print_legend(const struct chart *chart, bool in_colour)
 {
-        char size[SIZE_TEXT_MAX], owner[MAP_OWNER_MAX];
+        char size[SIZE_TEXT_MAX], owner[SPAN_TEXT_MAX];
 
         for (unsigned i = 0; i < chart->n_spans; i++) {
                 const struct span *span = &chart->spans[i];
 
-                map_describe(span, owner);
+                span_describe(span, owner);
                 (void)printf("  %s%c%s %11s  %s, in %" PRIu64 " %s\n",
                              colour_code(in_colour, colour_of(chart, i)), span->mark,
                              colour_code(in_colour, COLOUR_NONE), size_format(span->n_bytes, size),
@@ -276,10 +224,10 @@ static int run(struct link *link, const struct arguments *arguments)
 {
         const struct map_options *map_options = arguments->own;
         CLEANUP(known_deinit)
-        struct known known = {.figures = {.n = 0}};
+        struct known known = KNOWN_NULL;
         CLEANUP(map_deinit)
         struct map map = {.n = 0};
-        int r = fetch(link, arguments->pool, &known);
+        int r = known_fetch(link, arguments->pool, &known);
 
         if (!r)
                 r = make(&known, arguments->pool, &map);

@@ -45,12 +45,12 @@ static void draw_rect(double x, double y, double width, double height, const str
                       i < chart->n_spans ? 1 - 0.2 * (i % N_SHADES) : 1.0);
 }
 
-static void describe(const struct chart *chart, unsigned i, char text[static MAP_OWNER_MAX])
+static void describe(const struct chart *chart, unsigned i, char text[static SPAN_TEXT_MAX])
 {
         if (i < chart->n_spans)
-                map_describe(&chart->spans[i], text);
+                span_describe(&chart->spans[i], text);
         else
-                (void)snprintf(text, MAP_OWNER_MAX, "not reserved");
+                (void)snprintf(text, SPAN_TEXT_MAX, "not reserved");
 }
 
 static uint64_t bytes_of(const struct chart *chart, unsigned i)
@@ -64,7 +64,7 @@ static void draw_bar(const struct chart *chart, double y, FILE *file)
 
         for (unsigned i = 0; i <= chart->n_spans; i++) {
                 double width = BAR_WIDTH * ((double)bytes_of(chart, i) / full);
-                char text[MAP_OWNER_MAX], size[SIZE_TEXT_MAX], mark[2] = "";
+                char text[SPAN_TEXT_MAX], size[SIZE_TEXT_MAX], mark[2] = "";
 
                 describe(chart, i, text);
                 draw_rect(x, y, width, BAR_HEIGHT, chart, i, file);
@@ -83,7 +83,7 @@ static void draw_bar(const struct chart *chart, double y, FILE *file)
 static void draw_legend(const struct chart *chart, double y, FILE *file)
 {
         for (unsigned i = 0; i <= chart->n_spans; i++, y += LINE_HEIGHT) {
-                char text[MAP_OWNER_MAX], size[SIZE_TEXT_MAX];
+                char text[SPAN_TEXT_MAX], size[SIZE_TEXT_MAX];
                 char mark[2] = {i < chart->n_spans ? chart->spans[i].mark : CHART_FREE, '\0'};
 
                 describe(chart, i, text);
@@ -108,7 +108,7 @@ void map_draw(const struct map *map, FILE *file)
                      file);
         for (unsigned i = 0; i < map->n; i++) {
                 const struct chart *chart = &map->charts[i];
-                char title[MAP_OWNER_MAX], size[SIZE_TEXT_MAX];
+                char title[SPAN_TEXT_MAX], size[SIZE_TEXT_MAX];
 
                 (void)snprintf(title, sizeof(title), "pool %" PRIu32 " (%s): %s", map->pools[i]->id,
                                map->pools[i]->name, size_format(chart->n_bytes, size));
