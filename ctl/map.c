@@ -254,11 +254,17 @@ static const struct option options[] = {
         COMMAND_OPTIONS_END,
 };
 
+static const struct command_value values[] = {
+        {"svg", COMMAND_VALUE_FILE, NULL},
+        COMMAND_VALUES_END,
+};
+
 const struct command map_command = {
         .name = "map",
         .line = "a picture of each pool, by state and owner: in cells, or --svg",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct map_options),

@@ -22,7 +22,8 @@ static const char help[] =
         "\n"
         "  A segment is a block. Leased ones are active_allocated, lingering ones\n"
         "  active_pending_free, cached and idle ones inactive. A device is a pool:\n"
-        "  gpumemctl stats lists them. Frames say whose a block is. Addresses are made up.\n"
+        "  gpumemctl stats lists them. Frames say whose a block is. Addresses are made\n"
+        "  up.\n"
         "\n"
         "  --output FILE  there; -: to standard output, which must be no terminal\n"
         "  --pool ID      blocks of this pool only\n"
@@ -221,11 +222,17 @@ static const struct option options[] = {
         COMMAND_OPTIONS_END,
 };
 
+static const struct command_value values[] = {
+        {"output", COMMAND_VALUE_FILE, NULL},
+        COMMAND_VALUES_END,
+};
+
 const struct command snapshot_command = {
         .name = "snapshot",
         .line = "for pytorch.org/memory_viz: a pickle of what there is",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct snapshot_options),

@@ -216,11 +216,17 @@ static const struct option options[] = {
         COMMAND_OPTIONS_END,
 };
 
+static const struct command_value values[] = {
+        {"sort", "leased idle lingering blocks waiting age pid program", NULL},
+        COMMAND_VALUES_END,
+};
+
 const struct command top_command = {
         .name = "top",
         .line = "what changes, on a whole screen: bars of pools, rows of clients",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct top_options),
