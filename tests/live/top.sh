@@ -41,66 +41,62 @@ press() { terminal send-keys "$@"; }
 resize() { terminal resize-window -x "$1" -y "$2"; }
 has() { screen | grep -q -e "$1"; }
 has_not() { ! has "$1"; }
-# await_screen has|has_not PATTERN: says what is there if it does not come.
-await_screen() {
-        wait_until 20 "$@" || { screen; return 1; }
-}
-# shows NAME PATTERN: after a while.
-shows() { ok "$1" await_screen has "$2"; }
-shows_not() { ok "$1" await_screen has_not "$2"; }
+# shows PATTERN, shows_not PATTERN: after a while, or else it says what is there.
+shows() { wait_until 20 has "$1" || { screen; return 1; }; }
+shows_not() { wait_until 20 has_not "$1" || { screen; return 1; }; }
 # order_is PID...: the rows that are there, from the top.
 order_is() {
         equal "$(screen | awk '$3 == "ready" && $NF != "gpumemctl" { print $1 }' | paste -sd ' ')" "$*"
 }
 
 open_terminal 100 20 "gpumemctl top"
-shows "no daemon" "no connection to gpumemd: .*is gpumemd running"
-shows "no daemon: the status" "^status 3"
+ok "no daemon" shows "no connection to gpumemd: .*is gpumemd running"
+ok "no daemon: the status" shows "^status 3"
 close_terminal
 
 open_terminal 100 20 "TERM=unheard-of gpumemctl top --wait 20"
 start_daemon --canary off
-shows "a terminal that is not known" 'TERM is "unheard-of"'
-shows "a terminal that is not known: the status" "^status 1"
+ok "a terminal that is not known" shows 'TERM is "unheard-of"'
+ok "a terminal that is not known: the status" shows "^status 1"
 close_terminal
 
 hold first device 64MiB
 hold second device 4MiB
 hold third pinned 2MiB
 open_terminal 110 20 "gpumemctl top"
-shows "the head" "^gpumemd  [0-9:]*  pools $((n_devices + 1))  blocks 3  sort leased  pool all  h help"
+ok "the head" shows "^gpumemd  [0-9:]*  pools $((n_devices + 1))  blocks 3  sort leased  pool all  h help"
 if is_emulated; then
-        shows "a device's bar" "^  0 Emulated GPU 0       \[|||| *\]   68.00 MiB of    1.00 GiB"
-        shows "a device that nobody uses" "^  1 Emulated GPU 1       \[ *\]         0 B of    1.00 GiB"
+        ok "a device's bar" shows "^  0 Emulated GPU 0       \[|||| *\]   68.00 MiB of    1.00 GiB"
+        ok "a device that nobody uses" shows "^  1 Emulated GPU 1       \[ *\]         0 B of    1.00 GiB"
 else
         skip "a device's bar" "a GPU is used by others, too"
 fi
-shows "the bar of pinned memory" "^ *$n_devices pinned memory *\[| *\]    2.00 MiB of "
-shows "a client" "^ *${holders[first]} *$(id -u) ready *64.00 MiB *0 B *0 B *1 *0 .* gpumem-share-demo"
+ok "the bar of pinned memory" shows "^ *$n_devices pinned memory *\[| *\]    2.00 MiB of "
+ok "a client" shows "^ *${holders[first]} *$(id -u) ready *64.00 MiB *0 B *0 B *1 *0 .* gpumem-share-demo"
 ok "who leases most stands first" wait_until 20 \
         order_is "${holders[first]}" "${holders[second]}" "${holders[third]}"
 press r
-shows "r reverses" "sort leased, reversed "
+ok "r reverses" shows "sort leased, reversed "
 ok "r reverses the rows" wait_until 20 order_is "${holders[third]}" "${holders[second]}" "${holders[first]}"
 press r s
-shows "s sorts by the next column" "sort idle  "
+ok "s sorts by the next column" shows "sort idle  "
 press S S
-shows "S by the one before" "sort program  "
+ok "S by the one before" shows "sort program  "
 press s
-shows "and round it goes" "sort leased  "
+ok "and round it goes" shows "sort leased  "
 press p
-shows "p shows one pool" "  pool 0  "
+ok "p shows one pool" shows "  pool 0  "
 ok "p shows who has blocks there" wait_until 20 order_is "${holders[first]}" "${holders[second]}"
 press P P
-shows "P shows the one before" "  pool $n_devices  "
+ok "P shows the one before" shows "  pool $n_devices  "
 ok "P shows the others" wait_until 20 order_is "${holders[third]}"
 press p
-shows "p goes round, too" "  pool all  "
+ok "p goes round, too" shows "  pool all  "
 press h
-shows "h explains" "q  quit"
-shows_not "h covers the rows" "gpumem-share-demo"
+ok "h explains" shows "q  quit"
+ok "h covers the rows" shows_not "gpumem-share-demo"
 press h
-shows "h again goes back" "gpumem-share-demo"
+ok "h again goes back" shows "gpumem-share-demo"
 press Down
 ok "rows are scrolled" wait_until 20 order_is "${holders[second]}" "${holders[third]}"
 press Home
@@ -108,42 +104,42 @@ ok "and back" wait_until 20 order_is "${holders[first]}" "${holders[second]}" "$
 
 hold fourth device 8MiB
 fourth=${holders[fourth]}
-shows "what is new appears by itself" "^ *$fourth "
+ok "what is new appears by itself" shows "^ *$fourth "
 press Space
-shows "space pauses" "PAUSED"
+ok "space pauses" shows "PAUSED"
 let_go fourth
 ok "paused, what is gone is still there" has "^ *$fourth "
 press Space
-shows_not "space goes on" "PAUSED"
-shows_not "what is gone disappears" "^ *$fourth "
+ok "space goes on" shows_not "PAUSED"
+ok "what is gone disappears" shows_not "^ *$fourth "
 
 resize 30 4
-shows "a small terminal" "^gpumemd  [0-9:]*  pools 3  bl\|^gpumemd  [0-9:]*  pools 2  bl"
+ok "a small terminal" shows "^gpumemd  [0-9:]*  pools 3  bl\|^gpumemd  [0-9:]*  pools 2  bl"
 resize 1 1
 resize 100 12
-shows "from the smallest one back" " gpumem-s"
+ok "from the smallest one back" shows " gpumem-s"
 
 kill -STOP "$daemon"
-shows "a daemon that says nothing" "has not answered for 2 s"
+ok "a daemon that says nothing" shows "has not answered for 2 s"
 kill -CONT "$daemon"
-shows "and does again" " gpumem-s"
+ok "and does again" shows " gpumem-s"
 stop_daemon
-shows "a daemon that ends" "^gpumemd is away; it is asked again each second"
-shows "why it is away" "is gpumemd running"
+ok "a daemon that ends" shows "^gpumemd is away; it is asked again each second"
+ok "why it is away" shows "is gpumemd running"
 start_daemon --canary off
-shows "the next one is found" "^gpumemd  [0-9:]*  pools "
+ok "the next one is found" shows "^gpumemd  [0-9:]*  pools "
 press q
-shows "q ends it" "^status 0"
+ok "q ends it" shows "^status 0"
 close_terminal
 
 open_terminal 100 20 "gpumemctl top --sort PID --reverse --pool 0 --delay 100"
-shows "options choose as keys do" "sort pid, reversed  pool 0  "
+ok "options choose as keys do" shows "sort pid, reversed  pool 0  "
 press C-c
-shows "an interrupt ends it" "^status 0"
+ok "an interrupt ends it" shows "^status 0"
 close_terminal
 
 open_terminal 100 20 "gpumemctl top"
-shows "a third one" "^gpumemd "
+ok "a third one" shows "^gpumemd "
 top=$(pgrep -P "$(terminal list-panes -F '#{pane_pid}')" -x gpumemctl)
 close_terminal
 ok "it ends with its terminal" wait_until 20 sh -c "! kill -0 $top"
