@@ -64,7 +64,7 @@ static void format_properties(char *cell, uint64_t properties)
 /* What stands for "none" in a number. */
 static bool is_absent(enum row_unit unit, uint64_t value)
 {
-        if (unit == ROW_UNIT_uid)
+        if (unit == ROW_UNIT_uid || unit == ROW_UNIT_any_id)
                 return value == LISTING_NOBODY;
         if (unit == ROW_UNIT_pid || unit == ROW_UNIT_serial)
                 return value == 0;
@@ -87,6 +87,10 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_client_name(value));
         else if (unit == ROW_UNIT_block_state)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_block_name(value));
+        else if (unit == ROW_UNIT_event)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_event_name(value));
+        else if (unit == ROW_UNIT_reason)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_reason_name(value));
         else if (unit == ROW_UNIT_properties)
                 format_properties(cell, value);
         else
@@ -112,11 +116,14 @@ static enum table_align align_of(const struct row_field *field)
         case ROW_UNIT_properties:
         case ROW_UNIT_client_state:
         case ROW_UNIT_block_state:
+        case ROW_UNIT_event:
+        case ROW_UNIT_reason:
                 return TABLE_LEFT;
         case ROW_UNIT_bytes:
         case ROW_UNIT_count:
         case ROW_UNIT_ms:
         case ROW_UNIT_id:
+        case ROW_UNIT_any_id:
         case ROW_UNIT_serial:
         case ROW_UNIT_pid:
         case ROW_UNIT_uid:
