@@ -7,7 +7,7 @@
 #include "proto/proto.h"
 
 static_assert(sizeof(struct client_row) == 312, "rows have no padding");
-static_assert(sizeof(struct block_row) == 80, "rows have no padding");
+static_assert(sizeof(struct block_row) == 88, "rows have no padding");
 static_assert(sizeof(struct tenant_row) == 136, "rows have no padding");
 static_assert(sizeof(struct event_row) == 536, "rows have no padding");
 
