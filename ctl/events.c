@@ -18,8 +18,8 @@
 
 static const char help[] =
         "Usage: gpumemctl events [OPTION]...\n"
-        "Shows what has happened, as far as gpumemd remembers it: who came and went, what\n"
-        "was granted, refused, taken back or lingers, states of devices, limits.\n"
+        "Shows what has happened, as far as gpumemd remembers it: who came and went,\n"
+        "what was granted, refused, taken back or lingers, states of devices, limits.\n"
         "\n"
         "  EVENT  its number: none comes twice. Several of one client that are alike and\n"
         "         came within a second are one line, which has the number of the last\n"
