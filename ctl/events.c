@@ -26,7 +26,7 @@ static const char help[] =
         "  TIMES  how often\n"
         "  SIZE   of them all; of a refusal what the last one asked for\n"
         "\n"
-        "  --follow   goes on until it is interrupted, or gpumemd ends: 0, or 3. A line of\n"
+        "  --follow   goes on until it is interrupted (0), or gpumemd ends (3). A line of\n"
         "             which there are more now comes again\n"
         "  --since N  from the event of this number on\n"
         "  --json     for programs; with --follow an object each line\n"
