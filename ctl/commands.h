@@ -1,8 +1,11 @@
-/* What gpumemctl can do, one function a command. Each returns the process's exit status. */
+/* What gpumemctl can do: an entry a command, with its options, its help and its function. The entries
+ * are listed in commands.def. One thread. */
 #pragma once
 
+#include <getopt.h>
+#include <stdint.h>
+
 #include "client/link.h"
-#include "ctl/limits.h"
 
 enum exit_status {
         STATUS_OK = 0,
@@ -13,31 +16,86 @@ enum exit_status {
 
 enum output { OUTPUT_TABLE, OUTPUT_JSON };
 
+/* How an answer gets to standard output: in one piece when all of it is known, so that a failure leaves no
+ * half of it; or as it comes, which is for what goes on, or for a terminal. */
+enum answer { ANSWER_WHOLE, ANSWER_AS_IT_COMES };
+
+/* What the command line said. */
 struct arguments {
+        const char *socket_path; /* as in proto/address.h */
+        unsigned wait_s;
+        unsigned timeout_s; /* 0: the library's own */
         enum output output;
-        uint32_t pool;                                  /* PROTO_ALL_POOLS: every one */
-        uint32_t scope;                                 /* PROTO_SCOPE_TENANT or PROTO_SCOPE_NODE */
-        struct limit_change changes[LIMIT_CHANGES_MAX]; /* limits: in the order of --set */
-        unsigned n_changes;
+        uint32_t pool;      /* PROTO_ALL_POOLS: every one */
+        uint32_t scope;     /* PROTO_SCOPE_TENANT or PROTO_SCOPE_NODE */
+        enum answer answer; /* the command's, unless an option says otherwise */
+        void *own;          /* the command's n_own_bytes, zero before any option */
 };
 
-int command_stats(struct link *link, const struct arguments *arguments);
-int command_devices(struct link *link, const struct arguments *arguments);
-int command_clients(struct link *link, const struct arguments *arguments);
-int command_blocks(struct link *link, const struct arguments *arguments);
-int command_tenants(struct link *link, const struct arguments *arguments);
-int command_reset_peaks(struct link *link, const struct arguments *arguments);
-int command_free_all(struct link *link, const struct arguments *arguments);
+/* Values of options; a command's own ones begin at OPTION_OWN and are given to its `take`. */
+enum option_id {
+        OPTION_JSON = 1,
+        OPTION_POOL,
+        OPTION_TENANT,
+        OPTION_OWN = 64,
+};
 
-/* "device" or "pinned", of a GPUMEM_DEVICE or GPUMEM_PINNED. */
-const char *pool_kind_name(uint64_t kind);
+#define COMMAND_OPTION_JSON                            \
+        {                                              \
+                "json", no_argument, NULL, OPTION_JSON \
+        }
+#define COMMAND_OPTION_POOL                                  \
+        {                                                    \
+                "pool", required_argument, NULL, OPTION_POOL \
+        }
+#define COMMAND_OPTION_TENANT                              \
+        {                                                  \
+                "tenant", no_argument, NULL, OPTION_TENANT \
+        }
+#define COMMAND_OPTIONS_END      \
+        {                        \
+                NULL, 0, NULL, 0 \
+        }
+
+enum command_link {
+        COMMAND_IS_LINKED, /* run() gets a connection, or is not called */
+        COMMAND_LINKS,     /* it gets NULL, and calls connect_to_daemon */
+};
+
+struct command {
+        const char *name;
+        const char *line; /* of gpumemctl --help */
+        const char *help; /* its own; fits 24x80 */
+        /* Besides --socket, --wait, --timeout, --help and --version, which all have. An option that several
+         * commands have takes a value in all or in none of them. */
+        const struct option *options;
+        /* 0, or -EINVAL when stderr says what is wrong and what is allowed. May be NULL. */
+        int (*take)(int id, const char *value, struct arguments *arguments);
+        /* The process's exit status. */
+        int (*run)(struct link *link, const struct arguments *arguments);
+        size_t n_own_bytes;
+        enum answer answer;
+        enum command_link link;
+};
+
+#define COMMAND(name) extern const struct command name##_command;
+#include "ctl/commands.def"
+#undef COMMAND
+
+/* The n-th; NULL behind the last. */
+const struct command *command_at(unsigned n);
+
+/* A connection for a command, by its admin socket where the user may open that. Waits as --wait says.
+ * GPUMEM_E_DISCONNECTED: there is no daemon. */
+int connect_to_daemon(const struct arguments *arguments, struct link **ret_link);
 
 /* Prints a value on stdout, or says on stderr that there was no memory for it (NULL is that too);
  * returns the exit status. */
 struct json_t;
 int print_json_value(struct json_t *take_value);
 
-/* Says on stderr that `what` failed with this result, and why if the library has said so; returns STATUS_FAILURE or STATUS_NO_DAEMON. */
+/* Says on stderr that `what` failed with this result, and why if the library has said so; returns
+ * STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);
 
 /* The same in the daemon's words, if it has said why. */

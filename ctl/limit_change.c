@@ -1,13 +1,11 @@
 /* WHO:WHAT=N, as a person writes it. */
-#include <pwd.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/size.h"
 #include "ctl/limits.h"
+#include "ctl/values.h"
 #include "proto/proto.h"
 
 #define WORD_MAX 64
@@ -25,40 +23,7 @@ static const struct {
 
 static int wrong(const char *part, const char *what, const char *allowed)
 {
-        (void)fprintf(stderr, "gpumemctl: --set: \"%s\" is no %s; allowed: %s\n", part, what,
-                      allowed);
-        return -EINVAL;
-}
-
-static int parse_number(const char *text, uint64_t *ret_number)
-{
-        unsigned long long number;
-        char *end;
-
-        if (*text < '0' || *text > '9')
-                return -EINVAL;
-        errno = 0;
-        number = strtoull(text, &end, 10);
-        if (*end || errno)
-                return -EINVAL;
-        *ret_number = number;
-        return 0;
-}
-
-static int parse_uid(const char *text, uint32_t *ret_uid)
-{
-        const struct passwd *user;
-        uint64_t uid;
-
-        if (parse_number(text, &uid) == 0 && uid < UINT32_MAX) {
-                *ret_uid = (uint32_t)uid;
-                return 0;
-        }
-        user = getpwnam(text);
-        if (!user)
-                return wrong(text, "user", "a uid, or the name of a user");
-        *ret_uid = (uint32_t)user->pw_uid;
-        return 0;
+        return value_wrong("--set", part, what, allowed);
 }
 
 static int parse_who(const char *text, struct limit_change *change)
@@ -76,9 +41,11 @@ static int parse_who(const char *text, struct limit_change *change)
         }
         if (strncmp(text, "tenant/", 7) == 0) {
                 change->scope = PROTO_LIMIT_OF_TENANT;
-                return parse_uid(text + 7, &change->holder);
+                return value_user(text + 7, &change->holder)
+                               ? wrong(text + 7, "user", "a uid, or the name of a user")
+                               : 0;
         }
-        if (strncmp(text, "pool/", 5) == 0 && parse_number(text + 5, &pool) == 0 &&
+        if (strncmp(text, "pool/", 5) == 0 && value_number(text + 5, &pool) == 0 &&
             pool < PROTO_POOLS_MAX) {
                 change->scope = PROTO_LIMIT_OF_POOL;
                 change->holder = (uint32_t)pool;
@@ -116,7 +83,7 @@ static int parse_max(const char *text, struct limit_change *change)
                 return 0;
         }
         if (change->kind == PROTO_LIMIT_LEASES) {
-                if (parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
+                if (value_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                         return 0;
                 return wrong(text, "number of leases",
                              has_default ? "0 and more, none, default" : "0 and more, none");

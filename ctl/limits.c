@@ -13,8 +13,8 @@
 #include "ctl/table.h"
 #include "gpumem.h"
 
-const char limits_help_text[] =
-        "Usage: gpumemctl [OPTION]... limits [--set WHO:WHAT=N]...\n"
+static const char help[] =
+        "Usage: gpumemctl limits [--set WHO:WHAT=N]... [OPTION]...\n"
         "Shows what clients, tenants and pools may have; changes it with --set.\n"
         "\n"
         "  WHO   client       each client: one program's connection\n"
@@ -191,16 +191,22 @@ static int send_change(struct link *link, const struct limit_change *change, uin
         return link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds);
 }
 
+/* In the order of --set. */
+struct limit_changes {
+        unsigned n;
+        struct limit_change changes[LIMIT_CHANGES_MAX];
+};
+
 /* The daemon makes all of them with the last, so that a wrong one leaves everything as it was. What fails
  * then, its death or lack of memory, may leave some made. */
-static int set_all(struct link *link, const struct arguments *arguments)
+static int set_all(struct link *link, const struct limit_changes *changes)
 {
-        unsigned n = arguments->n_changes, n_sent = 0;
+        unsigned n = changes->n, n_sent = 0;
         char what[96];
         int r = 0;
 
         while (n_sent < n && !r) {
-                const struct limit_change *change = &arguments->changes[n_sent++];
+                const struct limit_change *change = &changes->changes[n_sent++];
 
                 r = send_change(link, change, n_sent < n ? PROTO_LIMIT_MORE : 0);
         }
@@ -215,7 +221,42 @@ static int set_all(struct link *link, const struct arguments *arguments)
         return report_refusal(link, what, r);
 }
 
-int command_limits(struct link *link, const struct arguments *arguments)
+static int run(struct link *link, const struct arguments *arguments)
 {
-        return arguments->n_changes ? set_all(link, arguments) : show(link, arguments->output);
+        const struct limit_changes *changes = arguments->own;
+
+        return changes->n ? set_all(link, changes) : show(link, arguments->output);
 }
+
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        struct limit_changes *changes = arguments->own;
+        int r;
+
+        (void)id;
+        if (changes->n == LIMIT_CHANGES_MAX) {
+                (void)fprintf(stderr, "gpumemctl: --set: %d at a time are allowed\n",
+                              LIMIT_CHANGES_MAX);
+                return -EINVAL;
+        }
+        r = limit_change_parse(value, &changes->changes[changes->n]);
+        if (!r)
+                changes->n++;
+        return r;
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_JSON,
+        {"set", required_argument, NULL, OPTION_OWN},
+        COMMAND_OPTIONS_END,
+};
+
+const struct command limits_command = {
+        .name = "limits",
+        .line = "what clients, tenants and pools may have; --set changes it",
+        .help = help,
+        .options = options,
+        .take = take,
+        .run = run,
+        .n_own_bytes = sizeof(struct limit_changes),
+};

@@ -15,10 +15,5 @@ struct limit_change {
 
 #define LIMIT_CHANGES_MAX PROTO_LIMIT_CHANGES_MAX
 
-extern const char limits_help_text[];
-
 /* Reads WHO:WHAT=N. -EINVAL: it is none, and a sentence on stderr says what is allowed. */
 int limit_change_parse(const char *text, struct limit_change *ret_change);
-
-struct arguments;
-int command_limits(struct link *link, const struct arguments *arguments);

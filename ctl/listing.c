@@ -1,5 +1,5 @@
-/* gpumemctl clients, blocks, tenants: whatever the daemon lists, as a table or as JSON, after the
- * descriptions in proto/listing.h. */
+#include "ctl/listing.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -7,46 +7,13 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/size.h"
 #include "client/rows.h"
-#include "ctl/commands.h"
+#include "ctl/cells.h"
 #include "ctl/table.h"
-#include "gpumem.h"
-#include "proto/listing.h"
 
-/* One listing: what is asked, and how the answer is read. */
-struct listing {
-        const char *name;
-        enum message_kind request;
-        enum message_kind reply;
-        const struct row_list *list;
-};
-
-struct listed {
-        uint32_t n_rows;
-        char *rows;
-};
-
-static void listed_deinit(struct listed *listed)
+void listed_deinit(struct listed *listed)
 {
         free(listed->rows);
-}
-
-/* "850 ms", "12.5 s", "14 min", "3.2 h", "12 d". */
-static void format_time(char *cell, uint64_t ms)
-{
-        double s = (double)ms / 1000;
-
-        if (ms < 1000)
-                (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64 " ms", ms);
-        else if (s < 120)
-                (void)snprintf(cell, TABLE_CELL_MAX, "%.1f s", s);
-        else if (s < 7200)
-                (void)snprintf(cell, TABLE_CELL_MAX, "%.0f min", s / 60);
-        else if (s < 172800)
-                (void)snprintf(cell, TABLE_CELL_MAX, "%.1f h", s / 3600);
-        else
-                (void)snprintf(cell, TABLE_CELL_MAX, "%.0f d", s / 86400);
 }
 
 static void format_properties(char *cell, uint64_t properties)
@@ -73,14 +40,12 @@ static bool is_absent(enum row_unit unit, uint64_t value)
 
 static void format_number(char *cell, enum row_unit unit, uint64_t value)
 {
-        char text[SIZE_TEXT_MAX];
-
         if (is_absent(unit, value))
                 (void)snprintf(cell, TABLE_CELL_MAX, "-");
         else if (unit == ROW_UNIT_bytes)
-                (void)snprintf(cell, TABLE_CELL_MAX, "%s", size_format(value, text));
+                cell_bytes(cell, value);
         else if (unit == ROW_UNIT_ms)
-                format_time(cell, value);
+                cell_time(cell, value);
         else if (unit == ROW_UNIT_kind)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", pool_kind_name(value));
         else if (unit == ROW_UNIT_client_state)
@@ -90,7 +55,7 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
         else if (unit == ROW_UNIT_properties)
                 format_properties(cell, value);
         else
-                (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, value);
+                cell_count(cell, value);
 }
 
 static void format_cell(char *cell, const struct row_field *field, const char *row)
@@ -234,8 +199,8 @@ static void clean_texts(const struct row_list *list, char *row)
 }
 
 /* The replies have one layout. */
-static int fetch(struct link *link, const struct listing *listing, struct frame *request,
-                 struct listed *ret_listed)
+int listing_fetch(struct link *link, const struct listing *listing, struct frame *request,
+                  struct listed *ret_listed)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
@@ -257,58 +222,17 @@ static int fetch(struct link *link, const struct listing *listing, struct frame 
         return 0;
 }
 
-static int show(struct link *link, const struct listing *listing, struct frame *request,
-                const struct arguments *arguments)
+int listing_show(struct link *link, const struct listing *listing, struct frame *request,
+                 const struct arguments *arguments, const struct view *view)
 {
         CLEANUP(listed_deinit)
         struct listed listed = {.n_rows = 0};
-        int r = fetch(link, listing, request, &listed);
+        int r = listing_fetch(link, listing, request, &listed);
 
+        if (!r)
+                r = view_apply(view, listing->list, listed.rows, listed.n_rows, &listed.n_rows);
         if (r)
                 return report_refusal(link, listing->name, r);
         return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)
                                                 : print_table(listing, &listed);
-}
-
-int command_clients(struct link *link, const struct arguments *arguments)
-{
-        static const struct listing listing = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
-                                               &client_row_list};
-        struct frame request = FRAME_NULL;
-
-        return show(link, &listing, &request, arguments);
-}
-
-int command_blocks(struct link *link, const struct arguments *arguments)
-{
-        static const struct listing listing = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
-                                               &block_row_list};
-        struct frame request = FRAME_NULL;
-
-        request.blocks.pool = arguments->pool;
-        return show(link, &listing, &request, arguments);
-}
-
-int command_tenants(struct link *link, const struct arguments *arguments)
-{
-        static const struct listing listing = {"tenants", MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
-                                               &tenant_row_list};
-        struct frame request = FRAME_NULL;
-
-        return show(link, &listing, &request, arguments);
-}
-
-int command_reset_peaks(struct link *link, const struct arguments *arguments)
-{
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        int r;
-
-        request.reset_peaks.scope = arguments->scope;
-        request.reset_peaks.pool = arguments->pool;
-        r = link_call(link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply, &fds);
-        if (r)
-                return report_refusal_of(link, "reset-peaks", r, arguments);
-        return arguments->output == OUTPUT_JSON ? print_json_value(json_object()) : STATUS_OK;
 }

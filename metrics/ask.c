@@ -5,6 +5,14 @@
 #include "base/err.h"
 #include "client/rows.h"
 
+static uint64_t now_ns(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
 /* One question, answered by rows. */
 struct question {
         enum message_kind request;
@@ -90,6 +98,7 @@ int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *re
         static const struct question tenants = {MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
                                                 sizeof(struct tenant_row)};
         struct metrics_figures figures = {.is_up = true, .with_tenants = with_tenants};
+        uint64_t since_ns = now_ns();
         int r;
 
         r = ask_pools(link, &figures);
@@ -101,16 +110,9 @@ int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *re
                 metrics_deinit(&figures);
                 return r;
         }
+        figures.answer_ns = now_ns() - since_ns;
         *ret_figures = figures;
         return 0;
-}
-
-static uint64_t now_ns(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 int ask_daemon(const char *socket_path, const char *program, uint32_t answer_ms, bool with_tenants,
@@ -119,7 +121,6 @@ int ask_daemon(const char *socket_path, const char *program, uint32_t answer_ms,
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         const struct link_hello hello = {.program = program, .answer_ms = answer_ms};
-        uint64_t since_ns = now_ns();
         struct message_welcome welcome;
         struct link *link;
         int r;
@@ -128,10 +129,8 @@ int ask_daemon(const char *socket_path, const char *program, uint32_t answer_ms,
         if (r)
                 return r;
         r = ask_figures(link, with_tenants, ret_figures);
-        if (!r) {
-                ret_figures->answer_ns = now_ns() - since_ns;
+        if (!r)
                 *ret_incarnation = welcome.incarnation;
-        }
         link_free(link);
         return r;
 }

@@ -28,7 +28,7 @@ struct metrics_exporter {
 
 struct metrics_figures {
         bool is_up;         /* without it there is nothing else, but of the exporter */
-        uint64_t answer_ns; /* from the connection to the last answer */
+        uint64_t answer_ns; /* from the first question to the last answer */
         uint32_t n_pools;
         struct pool_row *pools; /* their ids ascend; names end with a NUL */
         struct stats_row *stats;

@@ -21,9 +21,24 @@ start_exporter() {
         port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics$|\1|p' "$place/exporter.log")
 }
 
+# The same as scrape.py's, but quicker.
+get() {
+        local status
+        exec {server}<>"/dev/tcp/127.0.0.1/$port"
+        printf 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n' >&"$server"
+        read -r status <&"$server"
+        sed '1,/^\r$/d' <&"$server"
+        exec {server}>&-
+        contains "$status" "HTTP/1.1 200 "
+}
+
 scrape() {
         local deed=$1
         shift
+        if [ "$deed" = get ] && [ $# -eq 0 ]; then
+                get
+                return
+        fi
         python3 "$source_folder/tests/live/scrape.py" "$deed" "$port" "$@"
 }
 
@@ -74,6 +89,15 @@ hostile_is_parsed() {
 ok "promtool takes hostile names" hostile_is_linted
 ok "the parser of OpenMetrics takes hostile names" hostile_is_parsed
 
+ok "gpumemctl metrics --help fits a screen" fits_a_screen gpumemctl metrics --help
+ok "gpumemctl metrics: no format" said 2 '"csv" is no format; allowed: openmetrics, text' \
+        gpumemctl metrics --format csv
+ok "gpumemctl metrics: without a daemon" said 3 "gpumemd_up 0" gpumemctl metrics
+ok "gpumemctl metrics: without a daemon it says why" said 3 "is gpumemd running" gpumemctl metrics
+ok "gpumemctl metrics: a file without a daemon" said 3 "is gpumemd running" \
+        gpumemctl metrics --output "$place/gpumemd.prom"
+ok "the file says so" grep -qx 'gpumemd_up 0' "$place/gpumemd.prom"
+
 start_exporter --timeout 1 --tenants
 ok "a second one says that the address is taken" said 1 "Address already in use" \
         gpumemd-exporter --listen "127.0.0.1:$port"
@@ -95,7 +119,7 @@ ok "without a daemon gpumemd_up is 0" is_up 0
 ok "and there are no figures of pools" has_no_pools
 ok "the log says why" grep -q "does not answer: $GPUMEM_SOCKET: No such file" "$place/exporter.log"
 
-start_daemon
+start_daemon --canary on
 ok "with a daemon it is 1" wait_while_alive "$exporter" is_up 1
 
 # Somebody who allocates and frees as long as there is a file.
@@ -119,10 +143,54 @@ under_load_is_parsed() {
         scrape get openmetrics | parse load
 }
 
+# What the textfile collector would find at any moment.
+file_is_always_whole() {
+        touch "$place/writing"
+        while [ -e "$place/writing" ]; do
+                gpumemctl metrics --format text --output "$place/gpumemd.prom" || exit 1
+        done &
+        local writer=$! n
+        for n in {1..200}; do
+                equal "$(tail -n 1 "$place/gpumemd.prom")" '# EOF' || break
+        done
+        rm "$place/writing"
+        wait "$writer" && equal "$n" 200
+}
+
+mode_is_for_all() {
+        equal "$(stat -c %a "$place/gpumemd.prom")" 644
+}
+
+nothing_is_left_beside() {
+        equal "$(find "$place" -name 'gpumemd.prom?*')" ""
+}
+
+# The names and labels of samples.
+series() {
+        sed -n 's/^\([^#].*\) [^ ]*$/\1/p'
+}
+
+ctl_says_the_same() {
+        diff <(gpumemctl metrics --format text --tenants | series) \
+                <(scrape get | grep -v gpumemd_exporter | series)
+}
+
+ctl_is_parsed() {
+        gpumemctl metrics | parse ctl
+}
+
 ok "its figures go up" wait_while_alive "$exporter" leases_were_granted
 ok "promtool has nothing to say of them" under_load_is_linted
 ok "the parser of OpenMetrics takes them" under_load_is_parsed
 ok "both formats say the same" scrape agree
+ok "the parser of OpenMetrics takes gpumemctl's" ctl_is_parsed
+ok "a file is whole at any moment" file_is_always_whole
+ok "everybody may read it" mode_is_for_all
+ok "nothing is left beside it" nothing_is_left_beside
+ok "gpumemctl metrics: a folder" said 1 "is no regular file; it is left alone" \
+        gpumemctl metrics --output "$place"
+ok "gpumemctl metrics: a folder that is not there" said 1 "No such file or directory" \
+        gpumemctl metrics --output "$place/no/file"
 rm "$place/load"
 wait "$load" || true
 
@@ -132,6 +200,7 @@ same_as_gpumemctl() {
                 "$(gpumemctl stats --json | sed -n 's/^ *"reserved_bytes": \([0-9]*\),/\1/p' | xargs)"
 }
 
+ok "gpumemctl metrics has the same series" ctl_says_the_same
 ok "they are gpumemctl's" wait_while_alive "$exporter" same_as_gpumemctl
 tenants_are_told() {
         scrape get | grep "^gpumemd_tenant_reserved_bytes{.*uid=\"$(id -u)\",container=\""
@@ -148,10 +217,13 @@ ok "a crowd shares answers" served_by_few
 ok "another path is not found" equal "$(scrape status GET /)" 404
 ok "another method is not allowed" equal "$(scrape status POST /metrics)" 405
 ok "HEAD is answered" equal "$(scrape status HEAD /metrics)" 200
-ok "a hundred that ask for half keep nobody out" equal "$(scrape slow)" "100 cut"
-ok "one that asks for ever is cut off" equal "$(scrape dripping)" cut
-ok "headers without end are cut off" equal "$(scrape endless-headers)" cut
+ok "a crowd that asks for half keeps nobody out" equal "$(scrape slow)" "64 cut"
+scrape dripping >"$place/dripping" 2>&1 &
+dripping=$!
 ok "a body without end is cut off" equal "$(scrape endless-body)" cut
+wait "$dripping" || true
+ok "one that asks for ever is cut off" equal "$(cat "$place/dripping")" cut
+ok "headers without end are cut off" equal "$(scrape endless-headers)" cut
 ok "who does not read keeps nobody out" equal "$(scrape deaf)" served
 ok "noise harms nobody" equal "$(scrape noise)" served
 
@@ -168,7 +240,7 @@ kill -CONT "$daemon"
 ok "and back when it goes on" wait_while_alive "$exporter" is_up 1
 stop_daemon
 ok "a daemon that has ended is away" wait_while_alive "$exporter" is_up 0
-start_daemon
+start_daemon --canary on
 ok "the next one is found" wait_while_alive "$exporter" is_up 1
 ok "and told" equal "$(value gpumemd_exporter_restarts_total)" 1
 ok "the log says that it is back" grep -q 'answers again' "$place/exporter.log"

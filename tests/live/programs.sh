@@ -36,6 +36,9 @@ fits_a_screen() {
 
 ok "gpumemd --help fits a screen" fits_a_screen gpumemd --help
 ok "gpumemctl --help fits a screen" fits_a_screen gpumemctl --help
+for command in $(gpumemctl --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
+        ok "gpumemctl $command --help fits a screen" fits_a_screen gpumemctl "$command" --help
+done
 ok "gpumem-replay --help fits a screen" fits_a_screen gpumem-replay --help
 ok "gpumem-share-demo --help fits a screen" fits_a_screen gpumem-share-demo --help
 ok "gpumemd --version" said 0 "gpumemd 0." gpumemd --version
@@ -117,7 +120,6 @@ config() {
         printf '%s' "$1" >"$place/gpumemd.conf"
 }
 
-ok "gpumemctl limits --help fits a screen" fits_a_screen gpumemctl limits --help
 ok "--check-config: the example is right" said 0 "is right" \
         gpumemd --check-config "$source_folder/docs/gpumemd.conf.example"
 config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'

@@ -1,0 +1,15 @@
+/* What stands in a cell of a table, as people write it. Pure. */
+#pragma once
+
+#include <stdint.h>
+
+/* "device" or "pinned", of a GPUMEM_DEVICE or GPUMEM_PINNED. */
+const char *pool_kind_name(uint64_t kind);
+
+/* "1.50 GiB" */
+void cell_bytes(char *cell, uint64_t value);
+
+void cell_count(char *cell, uint64_t value);
+
+/* "850 ms", "12.5 s", "14 min", "3.2 h", "12 d". */
+void cell_time(char *cell, uint64_t ms);

@@ -1,0 +1,113 @@
+#include "ctl/figures.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/rows.h"
+#include "ctl/cells.h"
+
+void figures_deinit(struct figures *figures)
+{
+        free(figures->pools);
+        free(figures->stats);
+}
+
+/* What a terminal would carry out is not for it. */
+static void clean_name(struct pool_row *pool)
+{
+        char name[sizeof(pool->name)];
+
+        memcpy(name, pool->name, sizeof(name));
+        name[sizeof(name) - 1] = '\0';
+        proto_put_text(pool->name, sizeof(pool->name), name);
+}
+
+static int fetch_pools(struct link *link, struct figures *figures)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        void *rows;
+        int r;
+
+        r = link_call(link, &request, MESSAGE_POOLS, MESSAGE_POOLS_REPLY, &reply, &fds);
+        if (!r)
+                r = rows_read(fds.fds[0], reply.pools_reply.n_rows, reply.pools_reply.n_row_bytes,
+                              sizeof(struct pool_row), &rows);
+        if (r)
+                return r;
+        figures->pools = rows;
+        figures->n = reply.pools_reply.n_rows;
+        for (uint32_t i = 0; i < figures->n; i++)
+                clean_name(&figures->pools[i]);
+        return 0;
+}
+
+static int fetch_stats(struct link *link, struct figures *figures)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        void *rows;
+        int r;
+
+        r = link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &fds);
+        if (!r)
+                r = rows_read(fds.fds[0], reply.stats_reply.n_rows, reply.stats_reply.n_row_bytes,
+                              sizeof(struct stats_row), &rows);
+        if (r)
+                return r;
+        figures->stats = rows;
+        return reply.stats_reply.n_rows == figures->n ? 0 : -EPROTO;
+}
+
+int figures_fetch(struct link *link, struct figures *ret_figures)
+{
+        int r = fetch_pools(link, ret_figures);
+
+        return r ? r : fetch_stats(link, ret_figures);
+}
+
+static json_t *figure_to_json(uint64_t value)
+{
+        return value == PROTO_FIGURE_UNKNOWN ? json_null() : json_integer((json_int_t)value);
+}
+
+/* Every figure of stats.def under its own name; bytes are named so. */
+static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row *stats)
+{
+        json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", (json_int_t)pool->id, "kind",
+                                   pool_kind_name(pool->kind), "name", pool->name, "place",
+                                   (json_int_t)pool->place);
+
+#define STAT(field, unit, text) \
+        (void)json_object_set_new(object, #field "_" #unit, figure_to_json(stats->field));
+#include "proto/stats.def"
+#undef STAT
+        return object;
+}
+
+static int print_stats_json(const struct figures *figures)
+{
+        json_t *pools = json_array();
+
+        for (uint32_t i = 0; i < figures->n; i++)
+                (void)json_array_append_new(pools,
+                                            stats_to_json(&figures->pools[i], &figures->stats[i]));
+        return print_json_value(json_pack("{s:o}", "pools", pools));
+}
+
+int figures_show(struct link *link, const struct arguments *arguments, const char *name,
+                 int (*print_table)(const struct figures *figures))
+{
+        CLEANUP(figures_deinit)
+        struct figures figures = {.n = 0};
+        int r;
+
+        r = figures_fetch(link, &figures);
+        if (r)
+                return report_refusal(link, name, r);
+        return arguments->output == OUTPUT_JSON ? print_stats_json(&figures)
+                                                : print_table(&figures);
+}

@@ -1,0 +1,140 @@
+#include "ctl/judge.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "gpumem.h"
+
+void findings_deinit(struct findings *findings)
+{
+        free(findings->findings);
+        *findings = (struct findings){.n = 0};
+}
+
+static PRINTF_LIKE(5, 6) void add(struct findings *findings, enum judged judged, uint32_t pool,
+                                  const char *what, const char *format, ...)
+{
+        struct finding *all, *finding;
+        va_list arguments;
+
+        all = reallocarray(findings->findings, findings->n + 1, sizeof(*all));
+        if (!all) {
+                findings->is_short_of_memory = 1;
+                return;
+        }
+        findings->findings = all;
+        finding = &all[findings->n++];
+        *finding = (struct finding){.judged = judged, .pool = pool, .what = what};
+        va_start(arguments, format);
+        (void)vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+        va_end(arguments);
+}
+
+static void judge_driver(const struct pool_row *pool, const struct stats_row *stats,
+                         struct findings *findings)
+{
+        uint64_t s = stats->driver_for / 1000;
+
+        if (stats->driver == PROTO_DRIVER_STALLED)
+                add(findings, JUDGED_ILL, pool->id, "driver_stalled",
+                    "its driver has not answered for %" PRIu64 " s", s);
+        else if (stats->driver == PROTO_DRIVER_LOST)
+                add(findings, JUDGED_ILL, pool->id, "driver_lost",
+                    "its driver has lost the device, %" PRIu64 " s ago", s);
+        else if (stats->driver != PROTO_DRIVER_ANSWERS)
+                add(findings, JUDGED_ILL, pool->id, "driver_unknown",
+                    "its driver is in a state that this gpumemctl does not know");
+}
+
+static void judge_device(const struct pool_row *pool, const struct stats_row *stats,
+                         struct findings *findings)
+{
+        static const struct {
+                enum judged judged;
+                const char *what, *text;
+        } states[] = {
+                [PROTO_DEVICE_UNKNOWN] = {JUDGED_NOTE, "device_unknown",
+                                          "NVML does not say how the device is"},
+                [PROTO_DEVICE_WELL] = {JUDGED_NOTE, NULL, NULL},
+                [PROTO_DEVICE_WORN] = {JUDGED_ILL, "device_worn",
+                                       "NVML says: to be drained, and reset or replaced"},
+                [PROTO_DEVICE_NEEDS_RESET] = {JUDGED_ILL, "device_needs_reset",
+                                              "NVML says: the device needs a reset"},
+                [PROTO_DEVICE_NEEDS_REBOOT] = {JUDGED_ILL, "device_needs_reboot",
+                                               "NVML says: the device needs a reboot"},
+                [PROTO_DEVICE_LOST] = {JUDGED_ILL, "device_lost", "NVML says: the device is lost"},
+        };
+
+        if (stats->device >= ARRAY_SIZE(states))
+                add(findings, JUDGED_ILL, pool->id, "device_unknown",
+                    "the device is in a state that this gpumemctl does not know");
+        else if (states[stats->device].what)
+                add(findings, states[stats->device].judged, pool->id, states[stats->device].what,
+                    "%s", states[stats->device].text);
+}
+
+static void judge_errors(const struct pool_row *pool, const struct stats_row *stats,
+                         struct findings *findings)
+{
+        if (stats->device_uncorrected && stats->device_uncorrected != PROTO_FIGURE_UNKNOWN)
+                add(findings, JUDGED_NOTE, pool->id, "uncorrected_errors",
+                    "uncorrected errors of its memory since its driver was loaded: %" PRIu64,
+                    stats->device_uncorrected);
+        if (stats->device_xids && stats->device_xids != PROTO_FIGURE_UNKNOWN)
+                add(findings, JUDGED_NOTE, pool->id, "xids",
+                    "errors that NVML has told of (XIDs) since gpumemd started: %" PRIu64
+                    ", the last one: %" PRIu64,
+                    stats->device_xids, stats->device_last_xid);
+}
+
+void judge_pool(const struct pool_row *pool, const struct stats_row *stats,
+                struct findings *findings)
+{
+        judge_driver(pool, stats, findings);
+        if (pool->kind != GPUMEM_DEVICE)
+                return;
+        judge_device(pool, stats, findings);
+        judge_errors(pool, stats, findings);
+}
+
+/* One finding a pool, so that it is one line however many blocks linger. */
+static void judge_pools_blocks(const struct block_row *blocks, uint32_t n_blocks, uint32_t first,
+                               uint64_t lingering_ms, struct findings *findings)
+{
+        uint64_t n_bytes = 0, oldest_ms = 0, n = 0;
+        char text[SIZE_TEXT_MAX];
+
+        for (uint32_t i = first; i < n_blocks; i++) {
+                const struct block_row *block = &blocks[i];
+
+                if (block->pool != blocks[first].pool || block->state != LISTED_LINGERING ||
+                    block->state_age < lingering_ms || block->state_age == LISTING_UNTOLD)
+                        continue;
+                n++;
+                n_bytes += block->bytes;
+                if (block->state_age > oldest_ms)
+                        oldest_ms = block->state_age;
+        }
+        if (n)
+                add(findings, JUDGED_ILL, blocks[first].pool, "lingering",
+                    "%s in %" PRIu64 " %s linger, for up to %" PRIu64
+                    " s: gpumemctl blocks --state lingering",
+                    size_format(n_bytes, text), n, n == 1 ? "block" : "blocks", oldest_ms / 1000);
+}
+
+void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
+                  struct findings *findings)
+{
+        unsigned char seen[PROTO_POOLS_MAX] = {0};
+
+        for (uint32_t i = 0; i < n_blocks; i++) {
+                if (blocks[i].pool >= PROTO_POOLS_MAX || seen[blocks[i].pool])
+                        continue;
+                seen[blocks[i].pool] = 1;
+                judge_pools_blocks(blocks, n_blocks, i, lingering_ms, findings);
+        }
+}

@@ -1,0 +1,37 @@
+/* Whether a daemon and its devices are well, judged by what they say. Pure. */
+#pragma once
+
+#include <stdint.h>
+
+#include "proto/listing.h"
+#include "proto/proto.h"
+
+#define JUDGED_TEXT_MAX 192
+
+enum judged {
+        JUDGED_NOTE, /* worth a look; it works */
+        JUDGED_ILL,  /* what is asked for may fail */
+};
+
+struct finding {
+        enum judged judged;
+        uint32_t pool;
+        const char *what; /* a word for programs */
+        char text[JUDGED_TEXT_MAX];
+};
+
+struct findings {
+        unsigned n;
+        struct finding *findings;
+        int is_short_of_memory; /* some could not be kept */
+};
+
+void findings_deinit(struct findings *findings);
+
+/* A pool, by its figures. */
+void judge_pool(const struct pool_row *pool, const struct stats_row *stats,
+                struct findings *findings);
+
+/* All blocks together: those that linger for so long and longer. */
+void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
+                  struct findings *findings);

@@ -1,0 +1,30 @@
+/* Whatever the daemon lists, as a table or as JSON, after the descriptions in proto/listing.h. One
+ * thread. */
+#pragma once
+
+#include "ctl/commands.h"
+#include "ctl/view.h"
+#include "proto/listing.h"
+
+/* One listing: what is asked, and how the answer is read. */
+struct listing {
+        const char *name;
+        enum message_kind request;
+        enum message_kind reply;
+        const struct row_list *list;
+};
+
+struct listed {
+        uint32_t n_rows;
+        char *rows; /* of the list's n_row_bytes each; texts hold nothing that a terminal would carry out */
+};
+
+void listed_deinit(struct listed *listed);
+
+/* The request's own fields are set. */
+int listing_fetch(struct link *link, const struct listing *listing, struct frame *request,
+                  struct listed *ret_listed);
+
+/* Fetches, and prints what the view shows; returns the exit status. */
+int listing_show(struct link *link, const struct listing *listing, struct frame *request,
+                 const struct arguments *arguments, const struct view *view);

@@ -1,0 +1,279 @@
+#include "ctl/options.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "proto/proto.h"
+
+#define WAIT_S_MAX 86400
+
+/* Of all commands together. */
+#define OPTIONS_MAX 64
+
+/* What every command has; the numbers are beyond those that commands use. */
+enum common_id {
+        COMMON_SOCKET = 1024,
+        COMMON_WAIT,
+        COMMON_TIMEOUT,
+        COMMON_HELP,
+        COMMON_VERSION,
+};
+
+static const struct option common_options[] = {
+        {"socket", required_argument, NULL, COMMON_SOCKET},
+        {"wait", required_argument, NULL, COMMON_WAIT},
+        {"timeout", required_argument, NULL, COMMON_TIMEOUT},
+        {"help", no_argument, NULL, COMMON_HELP},
+        {"version", no_argument, NULL, COMMON_VERSION},
+        COMMAND_OPTIONS_END,
+};
+
+/* An option as it was given: which command it is for is known behind the last word only. */
+struct given {
+        const char *name;
+        const char *value;
+};
+
+struct given_list {
+        unsigned n;
+        struct given *given;
+};
+
+static const struct option *find_option(const struct option *options, const char *name)
+{
+        for (; options->name; options++) {
+                if (strcmp(options->name, name) == 0)
+                        return options;
+        }
+        return NULL;
+}
+
+/* Adds those that are not there yet: getopt is to know each name once. */
+static void join_options(const struct option *options, struct option *all, unsigned *n)
+{
+        for (; options->name; options++) {
+                const struct option *other = find_option(all, options->name);
+
+                assert(!other || other->has_arg == options->has_arg);
+                if (other)
+                        continue;
+                assert(*n + 1 < OPTIONS_MAX);
+                all[*n] = (struct option){options->name, options->has_arg, NULL, 0};
+                all[++*n] = (struct option)COMMAND_OPTIONS_END;
+        }
+}
+
+static void join_all_options(struct option all[static OPTIONS_MAX])
+{
+        const struct command *command;
+        unsigned n = 0;
+
+        all[0] = (struct option)COMMAND_OPTIONS_END;
+        join_options(common_options, all, &n);
+        for (unsigned i = 0; (command = command_at(i)); i++)
+                join_options(command->options, all, &n);
+}
+
+static const struct command *find_command(const char *name)
+{
+        const struct command *command;
+
+        for (unsigned i = 0; (command = command_at(i)); i++) {
+                if (strcmp(command->name, name) == 0)
+                        return command;
+        }
+        return NULL;
+}
+
+static bool is_given(const struct given_list *list, const char *name)
+{
+        for (unsigned i = 0; i < list->n; i++) {
+                if (strcmp(list->given[i].name, name) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
+{
+        char *end;
+        unsigned long value = strtoul(text, &end, 10);
+
+        if (*text < '0' || *text > '9' || *end || value >= PROTO_POOLS_MAX) {
+                (void)fprintf(stderr,
+                              "gpumemctl: --pool: \"%s\" is no pool; gpumemctl stats lists them\n",
+                              text);
+                return PARSED_WRONG;
+        }
+        *ret_pool = (uint32_t)value;
+        return PARSED_RUN;
+}
+
+static enum parsed parse_seconds(const char *option, const char *text, unsigned least,
+                                 unsigned *ret_seconds)
+{
+        char *end;
+        unsigned long value = strtoul(text, &end, 10);
+
+        if (*text < '0' || *text > '9' || *end || value < least || value > WAIT_S_MAX) {
+                (void)fprintf(stderr,
+                              "gpumemctl: %s: \"%s\" is no time; allowed: %u to %d seconds\n",
+                              option, text, least, WAIT_S_MAX);
+                return PARSED_WRONG;
+        }
+        *ret_seconds = (unsigned)value;
+        return PARSED_RUN;
+}
+
+static enum parsed refuse_option(const struct command *command, const char *name)
+{
+        if (strcmp(name, "set") == 0)
+                (void)fprintf(stderr, "gpumemctl: --set: only limits can be set\n");
+        else
+                (void)fprintf(stderr, "gpumemctl: %s takes no --%s\n", command->name, name);
+        return PARSED_WRONG;
+}
+
+static enum parsed take_own(const struct given *given, struct invocation *invocation)
+{
+        const struct command *command = invocation->command;
+        const struct option *option = find_option(command->options, given->name);
+        struct arguments *arguments = &invocation->arguments;
+
+        if (!option)
+                return refuse_option(command, given->name);
+        switch (option->val) {
+        case OPTION_JSON:
+                arguments->output = OUTPUT_JSON;
+                return PARSED_RUN;
+        case OPTION_POOL:
+                return parse_pool(given->value, &arguments->pool);
+        case OPTION_TENANT:
+                arguments->scope = PROTO_SCOPE_TENANT;
+                return PARSED_RUN;
+        default:
+                return command->take(option->val, given->value, arguments) ? PARSED_WRONG
+                                                                           : PARSED_RUN;
+        }
+}
+
+static enum parsed take_option(const struct given *given, struct invocation *invocation)
+{
+        const struct option *option = find_option(common_options, given->name);
+        struct arguments *arguments = &invocation->arguments;
+
+        switch (option ? option->val : 0) {
+        case COMMON_SOCKET:
+                arguments->socket_path = given->value;
+                return PARSED_RUN;
+        case COMMON_WAIT:
+                return parse_seconds("--wait", given->value, 0, &arguments->wait_s);
+        case COMMON_TIMEOUT:
+                return parse_seconds("--timeout", given->value, 1, &arguments->timeout_s);
+        default:
+                return take_own(given, invocation);
+        }
+}
+
+/* The one word that is no option. */
+static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
+{
+        if (optind + 1 < argc) {
+                (void)fprintf(
+                        stderr,
+                        "gpumemctl: \"%s\": only one command is taken; see gpumemctl --help\n",
+                        argv[optind + 1]);
+                return PARSED_WRONG;
+        }
+        if (optind == argc) {
+                (void)fprintf(stderr, "gpumemctl: one command is needed; see gpumemctl --help\n");
+                return PARSED_WRONG;
+        }
+        invocation->command = find_command(argv[optind]);
+        if (!invocation->command) {
+                (void)fprintf(stderr,
+                              "gpumemctl: there is no command \"%s\"; see gpumemctl --help\n",
+                              argv[optind]);
+                return PARSED_WRONG;
+        }
+        return PARSED_RUN;
+}
+
+static enum parsed read_options(int argc, char **argv, struct given_list *list)
+{
+        struct option all[OPTIONS_MAX];
+        int id, index;
+
+        join_all_options(all);
+        while ((id = getopt_long(argc, argv, "", all, &index)) != -1) {
+                if (id) {
+                        (void)fprintf(stderr, "gpumemctl: see gpumemctl --help\n");
+                        return PARSED_WRONG;
+                }
+                list->given[list->n++] = (struct given){all[index].name, optarg};
+        }
+        return PARSED_RUN;
+}
+
+static enum parsed take_all(const struct given_list *list, struct invocation *invocation)
+{
+        const struct command *command = invocation->command;
+        struct arguments *arguments = &invocation->arguments;
+
+        *arguments = (struct arguments){
+                .pool = PROTO_ALL_POOLS,
+                .scope = PROTO_SCOPE_NODE,
+                .answer = command->answer,
+                .own = calloc(1, command->n_own_bytes + 1),
+        };
+        if (!arguments->own) {
+                (void)fprintf(stderr, "gpumemctl: no memory\n");
+                return PARSED_WRONG;
+        }
+        for (unsigned i = 0; i < list->n; i++) {
+                enum parsed parsed = take_option(&list->given[i], invocation);
+
+                if (parsed != PARSED_RUN)
+                        return parsed;
+        }
+        return PARSED_RUN;
+}
+
+static void given_list_deinit(struct given_list *list)
+{
+        free(list->given);
+}
+
+enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocation)
+{
+        CLEANUP(given_list_deinit)
+        struct given_list list = {.given = calloc((size_t)argc + 1, sizeof(*list.given))};
+        enum parsed parsed;
+
+        *ret_invocation = (struct invocation){.command = NULL};
+        if (!list.given) {
+                (void)fprintf(stderr, "gpumemctl: no memory\n");
+                return PARSED_WRONG;
+        }
+        parsed = read_options(argc, argv, &list);
+        if (parsed != PARSED_RUN)
+                return parsed;
+        if (is_given(&list, "version"))
+                return PARSED_VERSION;
+        if (is_given(&list, "help")) {
+                /* The command's own, if there is one command. */
+                if (optind + 1 == argc)
+                        ret_invocation->command = find_command(argv[optind]);
+                return PARSED_HELP;
+        }
+        parsed = take_command(argc, argv, ret_invocation);
+        return parsed == PARSED_RUN ? take_all(&list, ret_invocation) : parsed;
+}
+
+void invocation_deinit(struct invocation *invocation)
+{
+        free(invocation->arguments.own);
+}

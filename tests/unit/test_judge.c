@@ -1,0 +1,142 @@
+/* What gpumemctl health finds, of which figures. */
+#include "ctl/judge.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+
+static const struct pool_row device_pool = {.id = 3, .kind = GPUMEM_DEVICE};
+static const struct pool_row pinned_pool = {.id = 4, .kind = GPUMEM_PINNED};
+
+static struct findings findings;
+
+static void clear(void)
+{
+        findings_deinit(&findings);
+}
+
+/* There is one finding, and it is this. */
+static void expect(enum judged judged, uint32_t pool, const char *what, const char *part)
+{
+        ck_assert_uint_eq(findings.n, 1);
+        ck_assert_int_eq(findings.findings[0].judged, judged);
+        ck_assert_uint_eq(findings.findings[0].pool, pool);
+        ck_assert_str_eq(findings.findings[0].what, what);
+        ck_assert_msg(strstr(findings.findings[0].text, part), "%s", findings.findings[0].text);
+        clear();
+}
+
+static void judge_state(uint64_t device, uint64_t driver)
+{
+        const struct stats_row stats = {.device = device, .driver = driver, .driver_for = 12999};
+
+        judge_pool(&device_pool, &stats, &findings);
+}
+
+START_TEST(a_device_that_is_well_is_nothing_to_speak_of)
+{
+        judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_ANSWERS);
+        ck_assert_uint_eq(findings.n, 0);
+}
+END_TEST
+
+START_TEST(a_driver_that_does_not_serve_is_ill)
+{
+        judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_STALLED);
+        expect(JUDGED_ILL, 3, "driver_stalled", "for 12 s");
+        judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_LOST);
+        expect(JUDGED_ILL, 3, "driver_lost", "12 s ago");
+        judge_state(PROTO_DEVICE_WELL, 77);
+        expect(JUDGED_ILL, 3, "driver_unknown", "does not know");
+}
+END_TEST
+
+START_TEST(so_is_a_device_that_nvml_gives_up)
+{
+        judge_state(PROTO_DEVICE_WORN, PROTO_DRIVER_ANSWERS);
+        expect(JUDGED_ILL, 3, "device_worn", "reset or replaced");
+        judge_state(PROTO_DEVICE_NEEDS_RESET, PROTO_DRIVER_ANSWERS);
+        expect(JUDGED_ILL, 3, "device_needs_reset", "needs a reset");
+        judge_state(PROTO_DEVICE_NEEDS_REBOOT, PROTO_DRIVER_ANSWERS);
+        expect(JUDGED_ILL, 3, "device_needs_reboot", "needs a reboot");
+        judge_state(PROTO_DEVICE_LOST, PROTO_DRIVER_ANSWERS);
+        expect(JUDGED_ILL, 3, "device_lost", "is lost");
+        judge_state(UINT64_MAX, PROTO_DRIVER_ANSWERS);
+        expect(JUDGED_ILL, 3, "device_unknown", "does not know");
+        judge_state(PROTO_DEVICE_UNKNOWN, PROTO_DRIVER_ANSWERS);
+        expect(JUDGED_NOTE, 3, "device_unknown", "NVML does not say");
+}
+END_TEST
+
+START_TEST(errors_that_are_over_are_notes)
+{
+        struct stats_row stats = {.device = PROTO_DEVICE_WELL, .device_uncorrected = 2};
+
+        judge_pool(&device_pool, &stats, &findings);
+        expect(JUDGED_NOTE, 3, "uncorrected_errors", "loaded: 2");
+        stats.device_uncorrected = PROTO_FIGURE_UNKNOWN;
+        stats.device_xids = 5;
+        stats.device_last_xid = 31;
+        judge_pool(&device_pool, &stats, &findings);
+        expect(JUDGED_NOTE, 3, "xids", "started: 5, the last one: 31");
+        stats.device_xids = PROTO_FIGURE_UNKNOWN;
+        judge_pool(&device_pool, &stats, &findings);
+        ck_assert_uint_eq(findings.n, 0);
+}
+END_TEST
+
+/* Its figures of a device are unknown; its memory may have a driver's nevertheless. */
+START_TEST(pinned_memory_has_no_device)
+{
+        struct stats_row stats = {.device = PROTO_FIGURE_UNKNOWN,
+                                  .device_uncorrected = PROTO_FIGURE_UNKNOWN,
+                                  .device_xids = PROTO_FIGURE_UNKNOWN};
+
+        judge_pool(&pinned_pool, &stats, &findings);
+        ck_assert_uint_eq(findings.n, 0);
+        stats.driver = PROTO_DRIVER_STALLED;
+        judge_pool(&pinned_pool, &stats, &findings);
+        expect(JUDGED_ILL, 4, "driver_stalled", "not answered");
+}
+END_TEST
+
+START_TEST(what_lingers_for_long_is_one_finding_a_pool)
+{
+        const struct block_row blocks[] = {
+                {.pool = 1, .state = LISTED_LEASED, .bytes = GIB, .state_age = 900000},
+                {.pool = 1, .state = LISTED_LINGERING, .bytes = 2 * MIB, .state_age = 60000},
+                {.pool = 2, .state = LISTED_LINGERING, .bytes = GIB, .state_age = 59999},
+                {.pool = 1, .state = LISTED_LINGERING, .bytes = 4 * MIB, .state_age = 90500},
+                {.pool = 2, .state = LISTED_SUM, .bytes = GIB, .state_age = LISTING_UNTOLD},
+                {.pool = 77777, .state = LISTED_LINGERING, .bytes = GIB, .state_age = 90000},
+        };
+
+        judge_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
+        expect(JUDGED_ILL, 1, "lingering", "6.00 MiB in 2 blocks linger, for up to 90 s");
+        judge_blocks(blocks, ARRAY_SIZE(blocks), 100000, &findings);
+        ck_assert_uint_eq(findings.n, 0);
+        judge_blocks(NULL, 0, 0, &findings);
+        ck_assert_uint_eq(findings.n, 0);
+        judge_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
+        ck_assert_uint_eq(findings.n, 2);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("judge");
+        TCase *tests = tcase_create("judge");
+
+        tcase_add_checked_fixture(tests, NULL, clear);
+        tcase_add_test(tests, a_device_that_is_well_is_nothing_to_speak_of);
+        tcase_add_test(tests, a_driver_that_does_not_serve_is_ill);
+        tcase_add_test(tests, so_is_a_device_that_nvml_gives_up);
+        tcase_add_test(tests, errors_that_are_over_are_notes);
+        tcase_add_test(tests, pinned_memory_has_no_device);
+        tcase_add_test(tests, what_lingers_for_long_is_one_finding_a_pool);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
