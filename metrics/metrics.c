@@ -71,6 +71,9 @@ static const char *const driver_states[] = {
         [PROTO_DRIVER_LOST] = "lost",
 };
 
+/* The list's text is about the number, which is no sample's. */
+static const char text_of_states[] = "1: it is in this state; 0: it is not";
+
 void metrics_deinit(struct metrics_figures *figures)
 {
         free(figures->pools);
@@ -171,7 +174,8 @@ static void put_figures(struct lines *lines, const struct metrics_figures *figur
         for (unsigned n = 0; n < ARRAY_SIZE(pool_figures); n++) {
                 const struct figure *figure = &pool_figures[n];
 
-                lines_family(lines, figure->form, unit_of(figure->unit), figure->text,
+                lines_family(lines, figure->form, unit_of(figure->unit),
+                             figure->form == METRIC_STATES ? text_of_states : figure->text,
                              "gpumemd_%s%s%s", figure->scope == SCOPE_POOL ? "pool_" : "",
                              figure->field, suffix_of(figure->unit));
                 for (uint32_t i = 0; i < figures->n_pools; i++)

@@ -36,7 +36,7 @@ static void fill_pool(struct pool_row *pool, struct stats_row *stats, uint32_t i
                                     .driver = PROTO_DRIVER_STALLED,
                                     .driver_for = 12034,
                                     .device_free = is_device ? 5 : PROTO_FIGURE_UNKNOWN,
-                                    .device_others = PROTO_FIGURE_UNKNOWN};
+                                    .device_others = id == 1 ? 9 : PROTO_FIGURE_UNKNOWN};
 }
 
 void figures_make(struct metrics_figures *ret_figures, uint32_t n_tenants)

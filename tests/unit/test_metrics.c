@@ -99,7 +99,7 @@ START_TEST(what_is_unknown_is_left_out)
         figures_make(&figures, 0);
         text = render(&figures, METRICS_TEXT);
         ck_assert_uint_eq(count(text, "\ngpumemd_device_free_bytes{"), 2);
-        ck_assert_uint_eq(count(text, "\ngpumemd_device_others_bytes{"), 0);
+        ck_assert_uint_eq(count(text, "\ngpumemd_device_others_bytes{"), 1);
         ck_assert_uint_eq(count(text, "\ngpumemd_driver_for_seconds{"), 2);
         free(text);
         metrics_deinit(&figures);
