@@ -15,6 +15,8 @@ export PATH=$build/metrics:$PATH PYTHONDONTWRITEBYTECODE=1
 
 # start_exporter OPTION...: sets `exporter`, the process, and `port`.
 start_exporter() {
+        # What an earlier one said is not this one's.
+        rm -f "$place/exporter.log"
         gpumemd-exporter --listen 127.0.0.1:0 "$@" 2>"$place/exporter.log" &
         exporter=$!
         wait_while_alive "$exporter" grep -q 'metrics are at' "$place/exporter.log"
