@@ -11,6 +11,7 @@
 
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/activation.h"
 #include "daemon/backing/canary.h"
 #include "daemon/backing/left.h"
 #include "daemon/notify.h"
@@ -55,13 +56,14 @@ static void try_canaries(const struct start *start, const struct cuda *cuda,
                 canary_run(cuda_library_name(start->options.cuda_library), n_devices, canaries);
 }
 
-static int serve(struct start *start, const struct cuda *cuda)
+static int serve(struct start *start, const struct cuda *cuda, const struct server_sockets *sockets)
 {
         enum canary_outcome canaries[CANARY_DEVICES_MAX] = {CANARY_NOT_RUN};
         char nvml_room[NVML_LIBRARY_MAX];
         struct server_options server_options = {
                 .socket_path = start->options.socket_path,
                 .group = start->options.group,
+                .sockets = sockets,
                 .cuda = cuda,
                 .canaries = canaries,
                 .nvml_library = nvml_library_name(start->options.nvml_library,
@@ -95,12 +97,17 @@ static int serve(struct start *start, const struct cuda *cuda)
 
 static int run(struct start *start)
 {
-        char reason[CUDA_REASON_MAX];
+        struct server_sockets sockets = SERVER_SOCKETS_NULL;
+        char reason[CUDA_REASON_MAX], fault[ACTIVATION_FAULT_MAX];
         struct cuda cuda;
 
         log_setup("gpumemd", start->options.log_level);
         if (!stderr_is_journal())
                 log_show_time();
+        if (activation_take(&sockets, fault)) {
+                log_error("%s", fault);
+                return EXIT_USAGE;
+        }
         (void)signal(SIGPIPE, SIG_IGN);
         raise_fd_limit();
         if (cuda_load(start->options.cuda_library, &cuda, reason)) {
@@ -110,7 +117,7 @@ static int run(struct start *start)
                                   "--cuda-library PATH/libcuda-emu.so");
                 return EXIT_NO_DRIVER;
         }
-        return serve(start, &cuda);
+        return serve(start, &cuda, &sockets);
 }
 
 static int check_config(const char *path)

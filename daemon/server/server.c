@@ -151,7 +151,7 @@ static int set_up(struct server *server, const struct server_options *options)
                                   server_now_ns(server));
         }
         if (!r)
-                r = listener_new(server, options->socket_path, options->group, &server->listener);
+                r = listener_new(server, options, &server->listener);
         return r;
 }
 

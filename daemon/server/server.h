@@ -15,11 +15,24 @@
 
 struct server;
 
+/* Sockets that listen already, whose files are somebody else's; -1: none. */
+struct server_sockets {
+        int client;
+        int admin;
+};
+
+#define SERVER_SOCKETS_NULL                \
+        {                                  \
+                .client = -1, .admin = -1, \
+        }
+
 struct server_options {
-        const char *socket_path;             /* NULL: where proto/address.h says */
-        gid_t group;                         /* may connect; SOCKET_FILE_OWN_GROUP: the process's */
-        const struct cuda *cuda;             /* outlives the server */
-        const enum canary_outcome *canaries; /* of CANARY_DEVICES_MAX devices, by ordinal */
+        const char *socket_path; /* NULL: where proto/address.h says */
+        gid_t group;             /* may connect; SOCKET_FILE_OWN_GROUP: the process's */
+        const struct server_sockets *sockets; /* in place of these two, the server's from then on;
+                                               * NULL: none */
+        const struct cuda *cuda;              /* outlives the server */
+        const enum canary_outcome *canaries;  /* of CANARY_DEVICES_MAX devices, by ordinal */
         const char *canary_library; /* the driver's, for further tries; NULL: there are none */
         const char *nvml_library;   /* NULL: devices are not watched */
         struct settings *settings;  /* the limits are taken out of it, the rest is read */
