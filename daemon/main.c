@@ -75,6 +75,7 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
                 .on_alive = notify_alive,
                 .alive_ms = notify_alive_ms(),
                 .on_stop = notify_stopping,
+                .on_status = notify_status,
         };
         struct server *server;
         int r;

@@ -362,7 +362,7 @@ static int check_ask(struct client *client, const struct policy_ask *ask)
         if (client->n_waiting >= CLIENT_MAX_WAITING ||
             client->tenant->n_waiting >= TENANT_MAX_WAITING)
                 return GPUMEM_E_TOO_MANY;
-        return 0;
+        return policy->draining ? GPUMEM_E_SHUTTING_DOWN : 0;
 }
 
 void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns)

@@ -31,5 +31,6 @@ struct policy {
         uint64_t n_counts;          /* of shared blocks, ever */
         uint64_t max_blocks;        /* see files.h */
         bool wants_file;            /* somebody has waited for one since all pools were served */
+        bool draining;              /* see drain.h */
         bool in_turns;              /* see policy_serve_in_turns */
 };

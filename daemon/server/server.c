@@ -1,7 +1,6 @@
 #include "daemon/server/server.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -11,6 +10,7 @@
 #include "base/log.h"
 #include "daemon/backing/left.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/ending.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
@@ -34,16 +34,13 @@ static void tell_everybody(struct server *server)
         }
 }
 
-/* Leases stay valid in the clients' hands: only the daemon's own fds go. */
-static void stop(struct server *server)
+void server_stop(struct server *server)
 {
         struct session *session, *next;
 
         if (server->stopping)
                 return;
         server->stopping = true;
-        if (server->on_stop)
-                server->on_stop();
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -62,29 +59,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->patience, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_patience, NULL);
-        uv_close((uv_handle_t *)&server->sigterm, NULL);
-        uv_close((uv_handle_t *)&server->sigint, NULL);
-}
-
-static void on_signal(uv_signal_t *signal, int number)
-{
-        log_info("%s: shutting down", strsignal(number));
-        stop(signal->data);
-}
-
-static int open_signals(struct server *server)
-{
-        int r;
-
-        r = uv_signal_init(&server->loop, &server->sigterm);
-        if (!r)
-                r = uv_signal_init(&server->loop, &server->sigint);
-        if (r)
-                return r;
-        server->sigterm.data = server;
-        server->sigint.data = server;
-        r = uv_signal_start(&server->sigterm, on_signal, SIGTERM);
-        return r ? r : uv_signal_start(&server->sigint, on_signal, SIGINT);
+        ending_close(server);
 }
 
 static int open_handles(struct server *server)
@@ -102,9 +77,7 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->driver_look);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->reminder);
-        if (!r)
-                r = server_open_turns(server);
-        return r ? r : open_signals(server);
+        return r ? r : server_open_turns(server);
 }
 
 /* 0 means "none" on the wire. */
@@ -136,6 +109,8 @@ static int set_up(struct server *server, const struct server_options *options)
                 policy_set_max_blocks(server->policy, server_max_blocks());
         if (!r)
                 r = open_handles(server);
+        if (!r)
+                r = ending_open(server, options);
         if (!r)
                 r = server_open_hangup(server, options);
         if (!r)

@@ -69,6 +69,7 @@ struct settings {
         bool says_user;
         uint32_t user; /* the only one who leases memory */
         struct user_rule each_user;
+        uint64_t n_drain_seconds; /* that an end waits for what is held */
 };
 
 #define SETTINGS_USERS                                               \

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "daemon/config.h"
+#include "daemon/policy/drain.h"
 #include "gpumem.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -23,47 +24,20 @@ struct passwd *__wrap_getpwnam(const char *name)
 }
 
 static const char *const words[] = {
-        "socket",
-        "cuda_library",
-        "nvml_library",
-        "canary",
-        "log",
-        "user",
-        "pools",
-        "limits",
-        "device",
-        "pinned",
-        "max_bytes",
-        "min_bytes",
-        "max_fraction",
-        "backing",
-        "ipc",
-        "client",
-        "tenant",
-        "tenants",
-        "uid",
-        "device_bytes",
-        "pinned_bytes",
-        "leases",
-        "all",
-        "none",
-        "root",
-        "on",
-        "off",
-        "memfd",
-        "vmm",
-        "fd",
-        "legacy",
-        "info",
-        "/run/a",
-        "12GiB",
-        "2MiB",
-        "1.5 TiB",
-        "16777216TiB",
-        "GPU-00112233-4455-6677-8899-aabbccddeeff",
-        "\\u0000",
-        "\\u0085",
-        "",
+        "socket",       "cuda_library",  "nvml_library",
+        "canary",       "drain_seconds", "log",
+        "user",         "pools",         "limits",
+        "device",       "pinned",        "max_bytes",
+        "min_bytes",    "max_fraction",  "backing",
+        "ipc",          "client",        "tenant",
+        "tenants",      "uid",           "device_bytes",
+        "pinned_bytes", "leases",        "all",
+        "none",         "root",          "on",
+        "off",          "memfd",         "vmm",
+        "fd",           "legacy",        "info",
+        "/run/a",       "12GiB",         "2MiB",
+        "1.5 TiB",      "16777216TiB",   "GPU-00112233-4455-6677-8899-aabbccddeeff",
+        "\\u0000",      "\\u0085",       "",
         "-1",
 };
 
@@ -73,8 +47,9 @@ static const char *const numbers[] = {
 };
 
 /* As configurations nest: what each object may hold comes first in its list, ends with NULL. */
-static const char *const top_keys[] = {"socket", "cuda_library", "nvml_library", "canary",
-                                       "log",    "user",         "pools",        "limits"};
+static const char *const top_keys[] = {"socket", "cuda_library", "nvml_library",
+                                       "canary", "log",          "user",
+                                       "pools",  "limits",       "drain_seconds"};
 static const char *const pool_keys[] = {"device",    "pinned",  "max_bytes", "max_fraction",
                                         "min_bytes", "backing", "ipc"};
 static const char *const limit_keys[] = {"client", "tenant", "tenants"};
@@ -225,6 +200,7 @@ static int parse(const char *bytes, size_t n_bytes, unsigned *n_sentences)
         FUZZ_EXPECT((r == 0) == (*n_sentences == 0));
         if (r)
                 return r;
+        FUZZ_EXPECT(config.settings.n_drain_seconds <= DRAIN_SECONDS_MAX);
         FUZZ_EXPECT(!config.socket_path || *config.socket_path == '/');
         use(&config.settings);
         config_deinit(&config);

@@ -25,14 +25,13 @@ const char fuzz_name[] = "operations";
 #define N_TURNS_A_CHECK 4
 
 /* Nobody knocks: connections are taken in when the input says so. */
-int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+int __wrap_listener_new(struct server *server, const struct server_options *options,
                         struct listener **ret_listener);
-int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+int __wrap_listener_new(struct server *server, const struct server_options *options,
                         struct listener **ret_listener)
 {
         (void)server;
-        (void)named;
-        (void)group;
+        (void)options;
         *ret_listener = NULL;
         return 0;
 }
@@ -65,7 +64,10 @@ static void trouble(struct world *world)
 
         switch (how % 4) {
         case 0:
-                machine_set_strangers(pool, deeds_any_bytes(world) % (64 * MIB));
+                if (how >= 0xf8)
+                        loop_signal(SIGTERM);
+                else
+                        machine_set_strangers(pool, deeds_any_bytes(world) % (64 * MIB));
                 break;
         case 1:
                 if (how & 0x40)
@@ -92,6 +94,7 @@ static void apply(struct world *world)
                  .says_min = true},
         };
         struct settings settings = {.each_user = SETTINGS_USERS,
+                                    .n_drain_seconds = 600,
                                     .n_pinned_bytes = 128 * MIB,
                                     .rules = rules,
                                     .n_rules = 2};
@@ -187,9 +190,11 @@ static void end_all(struct world *world)
         expect_nothing_charged(server);
 }
 
+/* Perhaps it ends already, or waits for what is held. */
 static void stop(struct world *world)
 {
-        loop_signal(SIGTERM);
+        for (unsigned i = 0; i < 2 && !server_is_stopping(world->server); i++)
+                loop_signal(SIGTERM);
         FUZZ_EXPECT(server_is_stopping(world->server));
         settle(world);
         expect_nothing_charged(world->server);
@@ -207,6 +212,7 @@ static void begin(struct world *world)
                 .each_user = {.n_connections = how & 32 ? 4 : 1024, .n_requests_a_second = 10000},
                 .says_user = how % 16 == 1,
                 .user = 1000,
+                .n_drain_seconds = how & 64 ? 600 : 0,
                 .rules = &rule,
                 .n_rules = how % 32 == 1};
         struct server_options options = {.canaries = canaries, .settings = &settings};
@@ -226,9 +232,9 @@ enum fuzz_outcome fuzz_run(const uint8_t *bytes, size_t n_bytes)
         struct world world = {.input = &input};
 
         begin(&world);
-        while (input.n && world.n_steps++ < N_STEPS_MAX)
+        while (input.n && world.n_steps++ < N_STEPS_MAX && !server_is_stopping(world.server))
                 step(&world);
-        if (n_bytes % 8)
+        if (n_bytes % 8 && !server_is_stopping(world.server))
                 end_all(&world);
         stop(&world);
         machine_end();

@@ -83,6 +83,27 @@ stop_daemon || status=$?
 ok "it ends in order" equal "$status" 0
 ok "its end is told" wait_until 20 heard 'STOPPING=1; STATUS=.*'
 
+# A program that holds memory until it may go on.
+hold_memory() {
+        gpumem-replay --name holder --meeting "$place/meeting" --devices 1 \
+                "$source_folder/bench/traces/diffusion.trace.gz" >/dev/null 2>&1 &
+        holder=$!
+        wait_until 60 test -e "$place/meeting.holder"
+}
+
+echo '{"drain_seconds": 3600}' >"$place/drain.conf"
+start_daemon --config "$place/drain.conf"
+hold_memory
+kill -TERM "$daemon"
+ok "what an end waits for is told" wait_until 20 heard \
+        'STATUS=ending: waits [0-9]* s at most for .*, held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
+touch "$place/meeting.go"
+kill -KILL "$holder"
+wait "$holder" 2>/dev/null || true
+status=0
+wait "$daemon" || status=$?
+ok "it ends when nothing is held any more" equal "$status" 0
+
 all_heard ended
 WATCHDOG_USEC=100000 WATCHDOG_PID=1 start_daemon
 n_before=$(n_alive)

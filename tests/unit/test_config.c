@@ -16,7 +16,7 @@
 #define TEXT_MAX 8192
 #define TOP_KEYS                                                                           \
         "\"socket\", \"group\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", " \
-        "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\""
+        "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\", \"drain_seconds\""
 #define POOL_KEYS                                                                               \
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\", " \
         "\"ipc\""
@@ -125,6 +125,12 @@ static const struct {
         {"{\"cuda_library\": \"\"}",
          "@: cuda_library: \"\" is no text; allowed: a text in double quotes, not empty\n"},
         {"{\"canary\": \"dead\"}", "@: canary: \"dead\" is no choice; allowed: \"on\", \"off\"\n"},
+        {"{\"drain_seconds\": 3601}",
+         "@: drain_seconds: 3601 is no number of seconds; allowed: 0 to 3600\n"},
+        {"{\"drain_seconds\": -1}",
+         "@: drain_seconds: -1 is no number of seconds; allowed: 0 to 3600\n"},
+        {"{\"drain_seconds\": 1.5}",
+         "@: drain_seconds: 1.5 is no number of seconds; allowed: 0 to 3600\n"},
         {"{\"canary\": true}", "@: canary: true is no choice; allowed: \"on\", \"off\"\n"},
         {"{\"tenants\": \"gid\"}",
          "@: tenants: \"gid\" is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
@@ -237,6 +243,7 @@ START_TEST(everything_is_optional)
         ck_assert_ptr_null(config.cuda_library);
         ck_assert(!config.says_log_level);
         ck_assert_uint_eq(config.settings.n_rules, 0);
+        ck_assert_uint_eq(config.settings.n_drain_seconds, 0);
         ck_assert_ptr_null(config.settings.limits);
         config_deinit(&config);
 }
@@ -246,7 +253,7 @@ START_TEST(texts_are_taken)
 {
         struct config config = must_load(
                 "{\"socket\": \"/s\", \"group\": \"root\", \"cuda_library\": \"l.so\","
-                " \"nvml_library\": \"n.so\", \"canary\": \"off\","
+                " \"nvml_library\": \"n.so\", \"canary\": \"off\", \"drain_seconds\": 3600,"
                 " \"log\": \"warning\", \"tenants\": \"client\", \"pools\": [],"
                 " \"limits\": {}}");
 
@@ -255,6 +262,7 @@ START_TEST(texts_are_taken)
         ck_assert_str_eq(config.cuda_library, "l.so");
         ck_assert_str_eq(config.nvml_library, "n.so");
         ck_assert_int_eq(config.canary, CANARY_OFF);
+        ck_assert_uint_eq(config.settings.n_drain_seconds, 3600);
         ck_assert(config.says_log_level);
         ck_assert_int_eq(config.log_level, LOG_WARNING);
         ck_assert_int_eq(config.settings.tenancy, TENANCY_OF_CLIENTS);
