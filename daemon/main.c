@@ -56,6 +56,11 @@ static void try_canaries(const struct start *start, const struct cuda *cuda,
                 canary_run(cuda_library_name(start->options.cuda_library), n_devices, canaries);
 }
 
+static void on_ready(void)
+{
+        notify_ready("serving");
+}
+
 static int serve(struct start *start, const struct cuda *cuda, const struct server_sockets *sockets)
 {
         enum canary_outcome canaries[CANARY_DEVICES_MAX] = {CANARY_NOT_RUN};
@@ -75,6 +80,7 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
                 .on_alive = notify_alive,
                 .alive_ms = notify_alive_ms(),
                 .on_stop = notify_stopping,
+                .on_ready = on_ready,
                 .on_status = notify_status,
         };
         struct server *server;
@@ -87,7 +93,6 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
         r = server_new(&server_options, &server);
         if (r)
                 return EXIT_FAILURE;
-        notify_ready("serving");
         r = server_run(server);
         server_free(server);
         /* The driver has handlers of its own at the end, which would wait for what hangs. */

@@ -18,6 +18,7 @@ struct policy {
         struct pool **pools;
         uint32_t n_pools;
         struct tenant *tenants; /* table by key */
+        struct tenant *nobody;  /* of these, whose blocks are made ahead; NULL: there is none */
         LIST_HEAD(policy_clients, client) clients;
         uint64_t last_client_number;
         uint64_t last_lease_id;

@@ -8,6 +8,7 @@
 #include "daemon/server/core.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
+#include "daemon/server/warming.h"
 #include "gpumem.h"
 
 int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes)
@@ -128,6 +129,7 @@ int server_apply(struct server *server, struct settings *settings)
                         r = server_set_pool_max(server, i, max_bytes);
         }
         server_set_pool_mins(server, settings);
+        warming_apply(server, settings);
         server_limit_users(server, &settings->each_user);
         server->ending.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;

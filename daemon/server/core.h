@@ -15,6 +15,7 @@
 #include "daemon/policy/drain.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
+#include "daemon/policy/warm.h"
 #include "daemon/server/settings.h"
 #include "proto/proto.h"
 
@@ -65,6 +66,14 @@ struct server_pool {
                 char file[24];                    /* "/dev/nvidia0"; "": it is not known which */
                 struct watched_file watched_file; /* that */
         } device;
+        struct {
+                struct pool_stock stock; /* as the settings say */
+                bool is_under_way;
+                struct warm sizes;
+                uint64_t n_made_bytes;
+                uint64_t n_wanted_bytes;
+                uint64_t since_ns;
+        } warming; /* see warming.h */
 };
 
 struct server {
@@ -87,6 +96,12 @@ struct server {
         void (*on_alive)(void);
         void (*on_stop)(void);
         void (*on_status)(const char *status);
+        void (*on_ready)(void);
+        struct {
+                uv_timer_t timer;
+                bool is_ready; /* and that was told */
+                uint64_t said_ns;
+        } warming;
         struct {
                 struct drain drain;
                 uint64_t n_seconds; /* that are waited for what is held */

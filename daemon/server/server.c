@@ -14,6 +14,7 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
+#include "daemon/server/warming.h"
 
 static void on_worker_wake(uv_async_t *async)
 {
@@ -57,6 +58,7 @@ void server_stop(struct server *server)
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         uv_close((uv_handle_t *)&server->patience, NULL);
+        uv_close((uv_handle_t *)&server->warming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_patience, NULL);
         ending_close(server);
@@ -118,6 +120,8 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = pools_make(server, options);
         if (!r)
+                r = warming_open(server, options);
+        if (!r)
                 r = devices_open(server, options->nvml_library, options->canary_library);
         if (!r) {
                 server_check_rules(server, options->settings);
@@ -167,6 +171,7 @@ static bool jobs_left(const struct server *server)
 
 int server_run(struct server *server)
 {
+        warming_begin(server);
         while (!server->stopping)
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
         /* What was cached goes back to the driver before the daemon is gone, if the driver answers. */

@@ -43,6 +43,8 @@ struct server_options {
         void (*on_alive)(void);
         uint64_t alive_ms;
         void (*on_stop)(void); /* a signal came: nobody new is served. May be NULL. On the loop. */
+        /* It serves, and what is to be made before that is made. May be NULL. On the loop, once. */
+        void (*on_ready)(void);
         /* What it is about, while that takes time: a short text without a newline. May be NULL. On the loop. */
         void (*on_status)(const char *status);
 };

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "daemon/config.h"
 #include "daemon/policy/drain.h"
+#include "daemon/policy/warm.h"
 #include "gpumem.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -24,20 +25,51 @@ struct passwd *__wrap_getpwnam(const char *name)
 }
 
 static const char *const words[] = {
-        "socket",       "cuda_library",  "nvml_library",
-        "canary",       "drain_seconds", "log",
-        "user",         "pools",         "limits",
-        "device",       "pinned",        "max_bytes",
-        "min_bytes",    "max_fraction",  "backing",
-        "ipc",          "client",        "tenant",
-        "tenants",      "uid",           "device_bytes",
-        "pinned_bytes", "leases",        "all",
-        "none",         "root",          "on",
-        "off",          "memfd",         "vmm",
-        "fd",           "legacy",        "info",
-        "/run/a",       "12GiB",         "2MiB",
-        "1.5 TiB",      "16777216TiB",   "GPU-00112233-4455-6677-8899-aabbccddeeff",
-        "\\u0000",      "\\u0085",       "",
+        "socket",
+        "cuda_library",
+        "nvml_library",
+        "canary",
+        "drain_seconds",
+        "log",
+        "user",
+        "pools",
+        "limits",
+        "device",
+        "pinned",
+        "max_bytes",
+        "min_bytes",
+        "max_fraction",
+        "backing",
+        "warm_bytes",
+        "keep_cached_bytes",
+        "return_after_seconds",
+        "ipc",
+        "client",
+        "tenant",
+        "tenants",
+        "uid",
+        "device_bytes",
+        "pinned_bytes",
+        "leases",
+        "all",
+        "none",
+        "root",
+        "on",
+        "off",
+        "memfd",
+        "vmm",
+        "fd",
+        "legacy",
+        "info",
+        "/run/a",
+        "12GiB",
+        "2MiB",
+        "1.5 TiB",
+        "16777216TiB",
+        "GPU-00112233-4455-6677-8899-aabbccddeeff",
+        "\\u0000",
+        "\\u0085",
+        "",
         "-1",
 };
 
@@ -50,8 +82,9 @@ static const char *const numbers[] = {
 static const char *const top_keys[] = {"socket", "cuda_library", "nvml_library",
                                        "canary", "log",          "user",
                                        "pools",  "limits",       "drain_seconds"};
-static const char *const pool_keys[] = {"device",    "pinned",  "max_bytes", "max_fraction",
-                                        "min_bytes", "backing", "ipc"};
+static const char *const pool_keys[] = {
+        "device",  "pinned", "max_bytes",  "max_fraction",      "min_bytes",
+        "backing", "ipc",    "warm_bytes", "keep_cached_bytes", "return_after_seconds"};
 static const char *const limit_keys[] = {"client", "tenant", "tenants"};
 static const char *const tenant_keys[] = {"uid", "device_bytes", "pinned_bytes", "leases"};
 
@@ -176,6 +209,7 @@ static void use(const struct settings *settings)
                 struct pool_row row = {.kind = i % 2 ? GPUMEM_PINNED : GPUMEM_DEVICE,
                                        .place = i / 2,
                                        .name = "a pool"};
+                struct pool_stock stock;
                 uint64_t max_bytes;
 
                 row.n_capacity_bytes = UINT64_C(96) << 20;
@@ -184,6 +218,12 @@ static void use(const struct settings *settings)
                             max_bytes <= row.n_capacity_bytes);
                 FUZZ_EXPECT(max_bytes % SETTINGS_POOL_BYTES_MIN == 0);
                 FUZZ_EXPECT(settings_pool_min(settings, &row) <= UINT64_MAX / 2);
+                stock = settings_pool_stock(settings, &row);
+                FUZZ_EXPECT(stock.warm_bytes <= UINT64_MAX / 2 &&
+                            stock.keep_bytes <= UINT64_MAX / 2);
+                FUZZ_EXPECT(stock.return_after_ns <=
+                                    SETTINGS_RETURN_SECONDS_MAX * UINT64_C(1000000000) ||
+                            stock.return_after_ns == POLICY_KEEP_FOR_EVER);
                 FUZZ_EXPECT(settings_pinned_backing(settings, &row) != PINNED_NOT_SAID);
                 FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_NOT_SAID);
                 FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_LEGACY || settings->says_user);

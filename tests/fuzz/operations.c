@@ -10,6 +10,7 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
+#include "daemon/server/warming.h"
 #include "gpumem.h"
 #include "tests/fuzz/deeds.h"
 #include "tests/fuzz/loop.h"
@@ -91,7 +92,11 @@ static void apply(struct world *world)
                  .max_bytes = 2 * MIB + deeds_any_bytes(world) % (64 * MIB)},
                 {.selector = POOL_OF_EACH_NODE,
                  .min_bytes = deeds_any_bytes(world) % (64 * MIB),
-                 .says_min = true},
+                 .says_min = true,
+                 .warm_bytes = deeds_any_bytes(world) % (64 * MIB),
+                 .says_warm = true,
+                 .return_seconds = input_byte(world->input) % 4,
+                 .says_return = true},
         };
         struct settings settings = {.each_user = SETTINGS_USERS,
                                     .n_drain_seconds = 600,
@@ -205,7 +210,10 @@ static void begin(struct world *world)
 {
         static const enum canary_outcome canaries[CANARY_DEVICES_MAX];
         uint8_t how = input_byte(world->input);
-        struct pool_rule rule = {.selector = POOL_OF_EACH_DEVICE, .ipc = IPC_LEGACY};
+        struct pool_rule rule = {.selector = POOL_OF_EACH_DEVICE,
+                                 .ipc = how % 32 == 1 ? IPC_LEGACY : IPC_NOT_SAID,
+                                 .warm_bytes = 30 * MIB,
+                                 .says_warm = how % 4 == 2};
         struct settings settings = {
                 .n_device_bytes = 40 * MIB,
                 .n_pinned_bytes = 64 * MIB,
@@ -214,13 +222,14 @@ static void begin(struct world *world)
                 .user = 1000,
                 .n_drain_seconds = how & 64 ? 600 : 0,
                 .rules = &rule,
-                .n_rules = how % 32 == 1};
+                .n_rules = 1};
         struct server_options options = {.canaries = canaries, .settings = &settings};
 
         machine_begin();
         peers_begin();
         loop_begin(peers_ready);
         FUZZ_EXPECT(server_new(&options, &world->server) == 0);
+        warming_begin(world->server);
         if (how % 8 == 2)
                 world->server->pools[0].device.is_dirty = true;
 }
