@@ -48,6 +48,17 @@ same_session() {
         diff <(example_session) <(replay_session)
 }
 
+# As a user of that system would have them.
+pages_are_there() {
+        local mandir page
+        mandir=$(find "$root" -type d -name man)
+        for page in gpumemd gpumemctl gpumemd.conf gpumem gpumem-protocol gpumem_alloc gpumem_flush; do
+                MANPATH=$mandir man -w "$page" || return 1
+        done
+        MANPATH=$mandir MANPAGER=cat man gpumem_alloc | grep -q "GPU and pinned host memory" ||
+                { echo "gpumem_alloc(3) does not lead to gpumem(3)"; return 1; }
+}
+
 cxx=
 for name in g++ clang++; do
         [ -n "$cxx" ] || ! command -v "$name" >/dev/null || cxx=$name
@@ -66,6 +77,7 @@ ok "the programs are there" [ -x "$bindir/gpumemd" -a -x "$bindir/gpumemctl" ]
 ok "the library bears its major version" [ -e "$libdir/libgpumem-client.so.0" ]
 ok "the example of a configuration is where --help says" \
         [ -e "$root$("$bindir/gpumemd" --help | sed -n 's/^ *\(\/.*gpumemd.conf.example\)$/\1/p')" ]
+ok "each page of the manual is there" pages_are_there
 ok "the list of errors is there" [ -e "$includedir/gpumem-errors.def" ]
 ok "the header stands alone in C11" header_alone c cc -std=c11
 ok "the header stands alone in C++98" header_alone cc "$cxx" -std=c++98
