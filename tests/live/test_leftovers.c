@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,17 +20,18 @@
 #include "tests/live/kernel.h"
 #include "tests/suite.h"
 
-#define ONE     65534
-#define ANOTHER 65533
-
-/* The first user finds a new device; each of the others what the one before has left. */
+/* Each turn is that of a user who had none before: what a user finds of its own, kept for it, is nobody's
+ * harm. The first one finds a new device; each of the others what those before have left. */
 #define N_PASSES     3
+#define FIRST_USER   65530
+#define FIRST_BYTE   0xA1
 #define N_PIECES_MAX 256
 #define N_PINNED     4
 #define N_LOOKERS    8
 #define CHUNK        (2 * MIB)
 #define PAGE         4096
 #define LONG_MS      20000
+#define N_TOLD_MAX   16
 
 /* A GPU's: what is left of it is for contexts, and for others. */
 #define GPU_PIECE        GIB
@@ -41,6 +43,12 @@
 #define PINNED_PIECE (16 * MIB)
 
 static struct daemon gpumemd;
+
+/* What a turn's user writes. */
+static unsigned char byte_of(unsigned turn)
+{
+        return (unsigned char)(FIRST_BYTE + turn);
+}
 
 /* What each user takes, of each kind. */
 struct amount {
@@ -143,17 +151,46 @@ struct looker {
         pthread_t thread;
 };
 
-static uint64_t count_left(const unsigned char *bytes, uint64_t n_bytes)
+static uint64_t count_left(const unsigned char *bytes)
 {
         uint64_t n = 0;
 
-        for (uint64_t at = 0; at < n_bytes; at += PAGE) {
+        for (uint64_t at = 0; at < CHUNK; at += PAGE) {
                 if (bytes[at] == 0 && memcmp(bytes + at, bytes + at + 1, PAGE - 1) == 0)
                         continue;
                 for (uint64_t i = at; i < at + PAGE; i++)
                         n += bytes[i] != 0;
         }
         return n;
+}
+
+/* Of the first few chunks that are not zero: where they lie, and which byte they hold, which says whose. */
+static void tell_left(const char *kind, const char *address, const unsigned char *bytes,
+                      uint64_t n_left)
+{
+        static _Atomic unsigned n_told;
+        uint64_t at = 0;
+
+        if (atomic_fetch_add(&n_told, 1) >= N_TOLD_MAX)
+                return;
+        while (bytes[at] == 0)
+                at++;
+        (void)fprintf(stderr,
+                      "%s memory at %p: %" PRIu64 " bytes are not zero, the first is 0x%02x", kind,
+                      (const void *)(address + at), n_left, bytes[at]);
+        if (bytes[at] >= byte_of(0) && bytes[at] <= byte_of(N_PASSES))
+                (void)fprintf(stderr, ": turn %d wrote it", bytes[at] - byte_of(0));
+        (void)fputs("\n", stderr);
+}
+
+/* How many bytes of a chunk, which is at the address for its user, are not zero. */
+static uint64_t look_at_chunk(const char *kind, const char *address, const unsigned char *bytes)
+{
+        uint64_t n_left = count_left(bytes);
+
+        if (n_left)
+                tell_left(kind, address, bytes, n_left);
+        return n_left;
 }
 
 static void look_at_device(struct looker *looker, const char *piece)
@@ -167,7 +204,7 @@ static void look_at_device(struct looker *looker, const char *piece)
                 ck_assert_int_eq(gpu_copy_to_host(looker->gpu, staged, piece + at, CHUNK), 0);
                 ck_assert_int_eq(gpu_synchronize(looker->gpu), 0);
                 looker->found.n_device += CHUNK;
-                looker->found.n_device_left += count_left(staged, CHUNK);
+                looker->found.n_device_left += look_at_chunk("device", piece + at, staged);
         }
 }
 
@@ -175,7 +212,8 @@ static void look_at_pinned(struct looker *looker, const char *piece)
 {
         for (uint64_t at = looker->number * CHUNK; at < pinned.n_bytes; at += N_LOOKERS * CHUNK) {
                 looker->found.n_pinned += CHUNK;
-                looker->found.n_pinned_left += count_left((const unsigned char *)piece + at, CHUNK);
+                looker->found.n_pinned_left += look_at_chunk("pinned", piece + at,
+                                                             (const unsigned char *)piece + at);
         }
 }
 
@@ -217,15 +255,15 @@ static struct found look_at_all(const struct user *user)
 /* How its turn ends. */
 enum ending { FREES_AND_LEAVES, IS_KILLED, JUST_LEAVES, N_ENDINGS };
 
-static void be_user(int fd, uid_t uid, enum ending ending)
+static void be_user(int fd, unsigned turn, enum ending ending)
 {
         struct user user;
         struct found found;
 
-        open_as(&user, uid);
+        open_as(&user, FIRST_USER + turn);
         take_all(&user);
         found = look_at_all(&user);
-        write_all(&user, uid == ONE ? 0xA5 : 0x5A);
+        write_all(&user, byte_of(turn));
         if (ending == FREES_AND_LEAVES) {
                 free_all(&user);
                 gpumem_disconnect(user.client);
@@ -238,7 +276,7 @@ static void be_user(int fd, uid_t uid, enum ending ending)
 }
 
 /* A process of its own. */
-static struct found turn(uid_t uid, enum ending ending)
+static struct found take_turn(unsigned turn, enum ending ending)
 {
         struct found found;
         int fds[2];
@@ -249,7 +287,7 @@ static struct found turn(uid_t uid, enum ending ending)
         ck_assert_int_ge(pid, 0);
         if (pid == 0) {
                 (void)close(fds[0]);
-                be_user(fds[1], uid, ending);
+                be_user(fds[1], turn, ending);
         }
         (void)close(fds[1]);
         ck_assert_int_eq(recv(fds[0], &found, sizeof(found), 0), sizeof(found));
@@ -276,7 +314,7 @@ START_TEST(in_three_passes_over_a_whole_device_no_byte_of_another_user_is_left)
         struct found all = {0};
 
         for (unsigned i = 0; i <= N_PASSES; i++) {
-                struct found found = turn(i % 2 ? ANOTHER : ONE, (enum ending)(i % N_ENDINGS));
+                struct found found = take_turn(i, (enum ending)(i % N_ENDINGS));
 
                 ck_assert_uint_eq(found.n_device, device.n_bytes * device.n_pieces);
                 ck_assert_uint_eq(found.n_pinned, pinned.n_bytes * pinned.n_pieces);
