@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "ctl/picture.h"
+
 #define N_COLUMNS    2
 #define MARGIN       24
 #define HEAD_HEIGHT  48
@@ -15,56 +17,15 @@
 #define BAR_WIDTH    (PANEL_WIDTH - LABEL_WIDTH - FIGURE_WIDTH)
 #define WIDTH        (2 * MARGIN + N_COLUMNS * PANEL_WIDTH + (N_COLUMNS - 1) * PANEL_GAP)
 
-/* The picture brings its own ground, so that the text can be read wherever it is put. */
-static const char style[] =
-        "<style>\n"
-        "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;"
-        "fill:#1f2328}\n"
-        ".head{font-size:16px;font-weight:600}\n"
-        ".title{font-weight:600}\n"
-        ".hint{font-size:11px;fill:#59636e}\n"
-        ".ground{fill:#ffffff;stroke:#d1d9e0}\n"
-        ".theirs{fill:#a9b4bf}\n"
-        ".ours{fill:#0969da}\n"
-        ".cut{stroke:#ffffff;stroke-width:3;fill:none}\n"
-        ".mine{font-weight:600}\n"
-        "@media (prefers-color-scheme:dark){\n"
-        "text{fill:#f0f6fc}\n"
-        ".hint{fill:#9198a1}\n"
-        ".ground{fill:#0d1117;stroke:#3d444d}\n"
-        ".cut{stroke:#0d1117}\n"
-        ".theirs{fill:#656c76}\n"
-        ".ours{fill:#4493f8}\n"
-        "}\n"
-        "</style>\n";
-
-static void print_escaped(const char *text, FILE *file)
-{
-        for (; *text; text++) {
-                switch (*text) {
-                case '&':
-                        (void)fputs("&amp;", file);
-                        break;
-                case '<':
-                        (void)fputs("&lt;", file);
-                        break;
-                case '>':
-                        (void)fputs("&gt;", file);
-                        break;
-                default:
-                        (void)fputc(*text, file);
-                }
-        }
-}
-
-static void print_text(double x, double y, const char *class, const char *anchor, const char *text,
-                       FILE *file)
-{
-        (void)fprintf(file, "<text x=\"%g\" y=\"%g\" class=\"%s\" text-anchor=\"%s\">", x, y, class,
-                      anchor);
-        print_escaped(text, file);
-        (void)fputs("</text>\n", file);
-}
+static const char style[] = ".theirs{fill:#a9b4bf}\n"
+                            ".ours{fill:#0969da}\n"
+                            ".cut{stroke:#ffffff;stroke-width:3;fill:none}\n"
+                            ".mine{font-weight:600}\n"
+                            "@media (prefers-color-scheme:dark){\n"
+                            ".cut{stroke:#0d1117}\n"
+                            ".theirs{fill:#656c76}\n"
+                            ".ours{fill:#4493f8}\n"
+                            "}\n";
 
 /* A bar is cut that is so many times longer than the next one: beside it the others could not be told
  * apart. */
@@ -105,7 +66,7 @@ static void print_bar(const struct svg_bar *bar, double x, double y, double full
 
         if (width < 2)
                 width = 2;
-        print_text(x + LABEL_WIDTH - 8, base, class, "end", bar->label, file);
+        picture_text(x + LABEL_WIDTH - 8, base, class, "end", bar->label, file);
         (void)fprintf(file,
                       "<rect x=\"%g\" y=\"%g\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
                       "class=\"%s\"/>\n",
@@ -113,15 +74,15 @@ static void print_bar(const struct svg_bar *bar, double x, double y, double full
                       bar->whose == SVG_OURS ? "ours" : "theirs");
         if (bar->value > full)
                 print_cut(x + LABEL_WIDTH + width - 14, y, file);
-        print_text(x + LABEL_WIDTH + width + 6, base, class, "start", bar->figure, file);
+        picture_text(x + LABEL_WIDTH + width + 6, base, class, "start", bar->figure, file);
 }
 
 static void print_panel(const struct svg_panel *panel, double x, double y, FILE *file)
 {
         double full = full_value(panel);
 
-        print_text(x, y + 13, "title", "start", panel->title, file);
-        print_text(x + PANEL_WIDTH, y + 13, "hint", "end", panel->hint, file);
+        picture_text(x, y + 13, "title", "start", panel->title, file);
+        picture_text(x + PANEL_WIDTH, y + 13, "hint", "end", panel->hint, file);
         for (unsigned i = 0; i < panel->n_bars; i++)
                 print_bar(&panel->bars[i], x, y + TITLE_HEIGHT - 6 + i * BAR_STEP, full, file);
 }
@@ -144,17 +105,8 @@ void svg_print(const char *title, const struct svg_panel *panels, unsigned n_pan
 
         for (unsigned i = 0; i < n_panels; i += N_COLUMNS)
                 height += height_of(panels + i, n_panels - i);
-        (void)fprintf(file,
-                      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
-                      "width=\"%d\" height=\"%u\" role=\"img\">\n<title>",
-                      WIDTH, height, WIDTH, height);
-        print_escaped(title, file);
-        (void)fprintf(file, "</title>\n%s", style);
-        (void)fprintf(file,
-                      "<rect x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%u\" rx=\"8\" "
-                      "class=\"ground\"/>\n",
-                      WIDTH - 1, height - 1);
-        print_text(MARGIN, MARGIN + 8, "head", "start", title, file);
+        picture_begin(title, WIDTH, height, style, file);
+        picture_text(MARGIN, MARGIN + 8, "head", "start", title, file);
         height = HEAD_HEIGHT + 8;
         for (unsigned i = 0; i < n_panels; i++) {
                 double column = i % N_COLUMNS;
@@ -163,5 +115,5 @@ void svg_print(const char *title, const struct svg_panel *panels, unsigned n_pan
                 if (i % N_COLUMNS == N_COLUMNS - 1)
                         height += height_of(panels + i - (N_COLUMNS - 1), N_COLUMNS);
         }
-        (void)fputs("</svg>\n", file);
+        picture_end(file);
 }

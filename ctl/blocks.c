@@ -43,11 +43,18 @@ static const struct option options[] = {
         VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE,     COMMAND_OPTIONS_END,
 };
 
+static const struct command_value values[] = {
+        {"state", "leased idle cached lingering others", NULL},
+        {"sort", NULL, &block_row_list},
+        COMMAND_VALUES_END,
+};
+
 const struct command blocks_command = {
         .name = "blocks",
         .line = "each block: its size, state, owner and age",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct view),

@@ -43,11 +43,18 @@ static const struct option options[] = {
         VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 
+static const struct command_value values[] = {
+        {"state", "ready left orphaned others", NULL},
+        {"sort", NULL, &client_row_list},
+        COMMAND_VALUES_END,
+};
+
 const struct command clients_command = {
         .name = "clients",
         .line = "who holds what, a row each connected program",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct view),

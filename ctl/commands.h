@@ -62,6 +62,20 @@ enum command_link {
         COMMAND_LINKS,     /* it gets NULL, and calls connect_to_daemon */
 };
 
+/* What may stand behind an option, for shells that complete: words, COMMAND_VALUE_FILE, or columns. */
+struct row_list;
+struct command_value {
+        const char *option;
+        const char *words;           /* with a space between them */
+        const struct row_list *list; /* or its columns, as view_list_columns has them */
+};
+
+#define COMMAND_VALUE_FILE "@file"
+#define COMMAND_VALUES_END       \
+        {                        \
+                NULL, NULL, NULL \
+        }
+
 struct command {
         const char *name;
         const char *line; /* of gpumemctl --help */
@@ -69,6 +83,8 @@ struct command {
         /* Besides --socket, --wait, --timeout, --help and --version, which all have. An option that several
          * commands have takes a value in all or in none of them. */
         const struct option *options;
+        /* Of those whose values can be told; the last has no option. May be NULL. */
+        const struct command_value *values;
         /* 0, or -EINVAL when stderr says what is wrong and what is allowed. May be NULL. */
         int (*take)(int id, const char *value, struct arguments *arguments);
         /* The process's exit status. */

@@ -27,8 +27,8 @@ static const char help[] =
         "  --strict             1 with a note, too\n"
         "  --lingering SECONDS  what is long; default: 60\n"
         "  --json               for programs\n"
-        "  --timeout SECONDS    for a gpumemd that says nothing; default: 10, so give less\n"
-        "                       than the probe's own\n"
+        "  --timeout SECONDS    for a gpumemd that says nothing; default: 10. Less than\n"
+        "                       the probe's own is right\n"
         "  --socket, --wait     as in gpumemctl --help\n"
         "Only root and gpumemd's user see how long other tenants' memory lingers.\n";
 

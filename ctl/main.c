@@ -20,17 +20,6 @@ static const char help_tail[] =
         "  --timeout SECONDS  for one that is there and says nothing; default: 10\n"
         "Exit: 0 done, 1 refused or failed, 2 wrong option or command, 3 no daemon\n";
 
-static const struct command *const commands[] = {
-#define COMMAND(name) &name##_command,
-#include "ctl/commands.def"
-#undef COMMAND
-};
-
-const struct command *command_at(unsigned n)
-{
-        return n < ARRAY_SIZE(commands) ? commands[n] : NULL;
-}
-
 static int show_help(const struct command *command)
 {
         if (command) {
@@ -38,8 +27,8 @@ static int show_help(const struct command *command)
                 return STATUS_OK;
         }
         (void)fputs(help_head, stdout);
-        for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
-                (void)printf("  %-12s  %s\n", commands[i]->name, commands[i]->line);
+        for (unsigned i = 0; (command = command_at(i)); i++)
+                (void)printf("  %-12s  %s\n", command->name, command->line);
         (void)fputs(help_tail, stdout);
         return STATUS_OK;
 }

@@ -10,9 +10,6 @@
 
 #define WAIT_S_MAX 86400
 
-/* Of all commands together. */
-#define OPTIONS_MAX 64
-
 /* What every command has; the numbers are beyond those that commands use. */
 enum common_id {
         COMMON_SOCKET = 1024,
@@ -22,7 +19,7 @@ enum common_id {
         COMMON_VERSION,
 };
 
-static const struct option common_options[] = {
+const struct option options_common[] = {
         {"socket", required_argument, NULL, COMMON_SOCKET},
         {"wait", required_argument, NULL, COMMON_WAIT},
         {"timeout", required_argument, NULL, COMMON_TIMEOUT},
@@ -66,13 +63,13 @@ static void join_options(const struct option *options, struct option *all, unsig
         }
 }
 
-static void join_all_options(struct option all[static OPTIONS_MAX])
+void options_join(struct option all[static OPTIONS_MAX])
 {
         const struct command *command;
         unsigned n = 0;
 
         all[0] = (struct option)COMMAND_OPTIONS_END;
-        join_options(common_options, all, &n);
+        join_options(options_common, all, &n);
         for (unsigned i = 0; (command = command_at(i)); i++)
                 join_options(command->options, all, &n);
 }
@@ -162,7 +159,7 @@ static enum parsed take_own(const struct given *given, struct invocation *invoca
 
 static enum parsed take_option(const struct given *given, struct invocation *invocation)
 {
-        const struct option *option = find_option(common_options, given->name);
+        const struct option *option = find_option(options_common, given->name);
         struct arguments *arguments = &invocation->arguments;
 
         switch (option ? option->val : 0) {
@@ -207,7 +204,7 @@ static enum parsed read_options(int argc, char **argv, struct given_list *list)
         struct option all[OPTIONS_MAX];
         int id, index;
 
-        join_all_options(all);
+        options_join(all);
         while ((id = getopt_long(argc, argv, "", all, &index)) != -1) {
                 if (id) {
                         (void)fprintf(stderr, "gpumemctl: see gpumemctl --help\n");

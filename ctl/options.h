@@ -16,6 +16,13 @@ struct invocation {
         struct arguments arguments;
 };
 
+/* Those that every command has; the last has no name. */
+extern const struct option options_common[];
+
+/* Of all commands together, each name once; the last has no name. */
+#define OPTIONS_MAX 64
+void options_join(struct option all[static OPTIONS_MAX]);
+
 /* Reads argv; what it points to stays in use. */
 enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocation);
 

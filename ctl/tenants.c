@@ -35,11 +35,17 @@ static const struct option options[] = {
         VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 
+static const struct command_value values[] = {
+        {"sort", NULL, &tenant_row_list},
+        COMMAND_VALUES_END,
+};
+
 const struct command tenants_command = {
         .name = "tenants",
         .line = "what each tenant has in each pool",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct view),

@@ -23,7 +23,7 @@ const char fuzz_name[] = "operations";
 #define N_STEPS_MAX 400
 
 /* Turns after which the books are checked: it takes longer than they do. */
-#define N_TURNS_A_CHECK 4
+#define N_TURNS_A_CHECK 16
 
 /* Nobody knocks: connections are taken in when the input says so. */
 int __wrap_listener_new(struct server *server, const char *named, gid_t group,

@@ -66,6 +66,9 @@ ok "the programs are there" [ -x "$bindir/gpumemd" -a -x "$bindir/gpumemctl" ]
 ok "the library bears its major version" [ -e "$libdir/libgpumem-client.so.0" ]
 ok "the example of a configuration is where --help says" \
         [ -e "$root$("$bindir/gpumemd" --help | sed -n 's/^ *\(\/.*gpumemd.conf.example\)$/\1/p')" ]
+ok "what shells complete is there" \
+        grep -q 'complete -F .* gpumemctl$' "${bindir%/*}/share/bash-completion/completions/gpumemctl"
+ok "for zsh, too" grep -q '^#compdef gpumemctl$' "${bindir%/*}/share/zsh/site-functions/_gpumemctl"
 ok "the list of errors is there" [ -e "$includedir/gpumem-errors.def" ]
 ok "the header stands alone in C11" header_alone c cc -std=c11
 ok "the header stands alone in C++98" header_alone cc "$cxx" -std=c++98

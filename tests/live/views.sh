@@ -28,6 +28,8 @@ ok "tenants: no column" said 2 '"pid" is no column; allowed: uid, pool, ' gpumem
 ok "tenants: no process" said 2 'tenants takes no --pid' gpumemctl tenants --pid 1
 ok "blocks: no daemon" said 3 "is gpumemd running" gpumemctl blocks --sort size
 
+ok "snapshot: no daemon" said 3 "is gpumemd running" gpumemctl snapshot --output -
+ok "map: no daemon" said 3 "is gpumemd running" gpumemctl map
 ok "health: no daemon" said 3 "is gpumemd running" gpumemctl health
 ok "health: no daemon: JSON" said 3 '"daemon": "away"' gpumemctl health --json
 ok "health: no time" said 2 '--lingering: "x" is no time; allowed: 0 to' gpumemctl health --lingering x
@@ -72,6 +74,89 @@ ok "clients by their names" equal "$(column 1 clients --sort program | wc -w)" 4
 ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort reserved --reverse --uid "$me" | cut -d ' ' -f 1,2)" \
         "$((68 << 20)) $((2 << 20))"
 ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 | wc -l)" 1
+
+cells_of() { gpumemctl map --pool "$1" | sed -n '2,/^  A /p' | sed '$d'; }
+if is_emulated; then
+        # 1 GiB in 384 cells.
+        ok "map: the cells" equal "$(cells_of 0 | head -n 1)" "  $(printf 'A%.0s' {1..24})BB$(printf '.%.0s' {1..38})"
+        ok "map: a pool is six lines" equal "$(cells_of 0 | tail -n +2 | sort -u)" "  $(printf '.%.0s' {1..64})"
+else
+        skip "map: the cells" "a GPU has more memory"
+fi
+ok "map: the owners" said 0 \
+        "A   64.00 MiB  leased by process ${holders[first]} of uid $me (gpumem-share-demo)" gpumemctl map
+ok "map: pinned memory" said 0 "A    2.00 MiB  leased by process ${holders[third]} " \
+        gpumemctl map --pool "$n_devices"
+ok "map: one pool" equal "$(gpumemctl map --pool "$n_devices" | grep -c "^pool ")" 1
+ok "map: JSON" equal "$(gpumemctl map --pool 0 --json | python3 -c 'import json, sys
+pool = json.load(sys.stdin)["map"][0]
+print(sum(s["bytes"] for s in pool["spans"]) + pool["free_bytes"] - pool["bytes"],
+      [s["pid"] for s in pool["spans"]])')" "0 [${holders[first]}, ${holders[second]}]"
+ok "map: an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl map --pool 77
+ok "map: no terminal, no colour" equal "$(gpumemctl map | grep -c $'\033')" 0
+# in_terminal COMMAND...: what it prints into one.
+in_terminal() {
+        python3 -c 'import pty, sys
+sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$@" </dev/null
+}
+ok "map: a terminal, and colours" said 0 $'\033[32mA' in_terminal env TERM=xterm gpumemctl map
+ok "map: NO_COLOR" equal "$(in_terminal env TERM=xterm NO_COLOR=1 gpumemctl map | grep -c $'\033')" 0
+ok "map: a terminal that has none" equal "$(in_terminal env TERM=dumb gpumemctl map | grep -c $'\033')" 0
+is_picture() {
+        python3 -c 'import sys, xml.etree.ElementTree as tree
+svg = tree.parse(sys.argv[1]).getroot()
+names = [e.text for e in svg.iter() if e.tag.endswith("title")]
+bars = [e for e in svg.iter() if e.tag.endswith("rect") and e.get("height") == "44.00"]
+assert svg.tag.endswith("svg") and any("process " + sys.argv[2] in n for n in names), names
+assert len(bars) >= 5, bars' "$1" "${holders[first]}"
+}
+gpumemctl map --svg "$place/map.svg"
+ok "map: SVG" is_picture "$place/map.svg"
+gpumemctl map --svg - >"$place/map-too.svg"
+ok "map: SVG on standard output" cmp "$place/map.svg" "$place/map-too.svg"
+ok "map: SVG nowhere" said 1 "--svg: $place/none/map.svg: No such file" \
+        gpumemctl map --svg "$place/none/map.svg"
+ok "map: SVG and no space" said 1 "--svg: /dev/full: No space left" gpumemctl map --svg /dev/full
+
+# What readers of PyTorch's snapshots ask for: torch/cuda/_memory_viz.py and the page's script, which has
+# these opcodes only. As JSON it is the same.
+gpumemctl snapshot --output "$place/snapshot.pickle"
+gpumemctl snapshot --json >"$place/snapshot.json"
+is_snapshot() {
+        python3 -c 'import json, pickle, pickletools, sys
+data = open(sys.argv[1], "rb").read()
+snapshot = pickle.loads(data)
+assert snapshot == json.load(open(sys.argv[2]))
+known = ("PROTO EMPTY_DICT EMPTY_LIST MARK SETITEMS APPEND BINUNICODE BININT BININT1 BININT2 LONG1 "
+         "NEWTRUE NEWFALSE NONE STOP").split()
+assert {op.name for op, _, _ in pickletools.genops(data)} <= set(known)
+assert snapshot["device_traces"] == [[]] * (int(sys.argv[3]) + 1)
+end = 0
+for segment in snapshot["segments"]:
+    assert segment["address"] >= end and segment["address"] < 2 ** 53
+    end = segment["address"] + segment["total_size"]
+    assert segment["device"] in range(int(sys.argv[3]) + 1) and segment["stream"] == 0
+    assert sum(b["size"] for b in segment["blocks"]) == segment["total_size"]
+    for block in segment["blocks"]:
+        assert block["address"] == segment["address"] and block["state"] == "active_allocated"
+        assert block["requested_size"] == block["size"]
+        for frame in block["frames"]:
+            assert frame["filename"] == "gpumemd" and frame["line"] in map(int, sys.argv[4:])
+            assert "leased by process %d of uid" % frame["line"] in frame["name"], frame
+sizes = sorted(s["total_size"] >> 20 for s in snapshot["segments"])
+assert sizes == [2, 4, 64], sizes' "$@"
+}
+ok "snapshot: a pickle that readers of PyTorch's read" \
+        is_snapshot "$place/snapshot.pickle" "$place/snapshot.json" "$n_devices" "${holders[@]}"
+ok "snapshot: on standard output" sh -c "gpumemctl snapshot --output - | cmp - '$place/snapshot.pickle'"
+ok "snapshot: one pool" equal "$(gpumemctl snapshot --pool "$n_devices" --json | grep -c total_size)" 1
+ok "snapshot: JSON into a file" \
+        sh -c "gpumemctl snapshot --json --output '$place/too.json' && cmp '$place/too.json' '$place/snapshot.json'"
+ok "snapshot: no file said" said 2 "--output FILE is needed" gpumemctl snapshot
+ok "snapshot: nowhere" said 1 "--output: $place/none/x: No such file" gpumemctl snapshot --output "$place/none/x"
+ok "snapshot: no space" said 1 "--output: /dev/full: No space left" gpumemctl snapshot --output /dev/full
+ok "snapshot: not into a terminal" said 2 "a pickle is not for a terminal" \
+        in_terminal gpumemctl snapshot --output -
 
 if is_emulated; then
         nvml_says() {

@@ -1,0 +1,16 @@
+/* gpumemctl map: pools as pictures. One thread. */
+#pragma once
+
+#include <stdio.h>
+
+#include "ctl/chart.h"
+#include "ctl/figures.h"
+
+struct map {
+        unsigned n;
+        const struct pool_row **pools;
+        struct chart *charts; /* in the same order */
+};
+
+/* All of it as one picture. */
+void map_draw(const struct map *map, FILE *file);

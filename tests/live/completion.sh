@@ -1,0 +1,114 @@
+#!/bin/bash
+# completion.sh BUILD: what shells complete of gpumemctl's command line is what it takes.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 1 1GiB
+completion=$build/ctl/completion
+if [ ! -d "$completion" ]; then
+        skip "bash: commands" "only a build has what shells read"
+        done_testing
+        exit
+fi
+
+# words WORD...: what bash completes behind them; the last one has been begun.
+words() {
+        bash --norc --noprofile -c '
+                . "$1"
+                shift
+                function=$(complete -p gpumemctl | sed -n "s/^complete -F \([^ ]*\) gpumemctl$/\1/p")
+                COMP_WORDS=("$@")
+                COMP_CWORD=$(($# - 1))
+                "$function" gpumemctl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+                printf "%s\n" "${COMPREPLY[@]}"' - "$completion/gpumemctl" "$@" | sort
+}
+# zsh_words WORD...: what it hands to zsh's own _arguments, which knows what to do with it.
+zsh_words() {
+        zsh -fc '
+                completion=$1
+                shift
+                words=("$@")
+                CURRENT=$#
+                _arguments() { print -l -- "$@" }
+                _describe() { print -l -- "${commands[@]%%:*}" }
+                . "$completion"
+                _gpumemctl_commands' - "$completion/_gpumemctl" "$@"
+}
+options_of() { gpumemctl "$@" --help | grep -o -e '--[a-z][a-z-]*' | grep -v -x -e --help | sort -u; }
+listed() { gpumemctl --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p' | sort; }
+
+mapfile -t commands < <(listed)
+ok "there are commands" [ ${#commands[@]} -ge 12 ]
+ok "bash: commands" equal "$(words gpumemctl '')" "$(printf '%s\n' "${commands[@]}")"
+ok "bash: a command that was begun" equal "$(words gpumemctl reset)" reset-peaks
+ok "bash: options before a command" equal "$(words gpumemctl --)" \
+        "$(printf '%s\n' --help --socket --timeout --version --wait)"
+# A command's help names its own options, and the common ones but for --help and --version.
+for command in "${commands[@]}"; do
+        ok "bash: the options of $command are those of its help" \
+                equal "$(words gpumemctl "$command" -- | grep -v -x -e --help -e --version)" "$(options_of "$command")"
+        ok "bash: an option before $command" contains "$(words gpumemctl --wait 1 "$command" --)" --socket
+done
+ok "bash: of an option that takes none, nothing" equal "$(words gpumemctl free-all --pool '')" ""
+ok "bash: the value of an option is no command" equal "$(words gpumemctl --wait stats --js)" ""
+touch "$place/some.svg"
+ok "bash: files" equal "$(words gpumemctl map --svg "$place/so")" "$place/some.svg"
+ok "bash: --option=value" equal "$(words gpumemctl blocks --state = le)" leased
+
+# What is offered is what is allowed: gpumemctl says that when it refuses another word.
+for pair in blocks--state clients--state blocks--sort clients--sort tenants--sort top--sort; do
+        allowed=$(gpumemctl "${pair%%--*}" "--${pair#*--}" none-of-them 2>&1 || true)
+        ok "bash: words behind ${pair%%--*} --${pair#*--}" \
+                equal "$(words gpumemctl "${pair%%--*}" "--${pair#*--}" '')" \
+                "$(printf '%s\n' "${allowed##*allowed: }" | sed 's/, /\n/g' | sort)"
+done
+
+if command -v zsh >/dev/null; then
+        ok "zsh: the file is one" zsh -n "$completion/_gpumemctl"
+        zsh_options() {
+                zsh_words gpumemctl "$1" -- | sed -n 's/^\(--[a-z-]*\).*/\1/p' | sort
+        }
+        for command in "${commands[@]}"; do
+                ok "zsh: the options of $command" equal "$(zsh_options "$command")" "$(words gpumemctl "$command" --)"
+        done
+        ok "zsh: the commands" equal "$(zsh_words gpumemctl '' | grep -x -e '[a-z][a-z-]*' | sort)" \
+                "$(printf '%s\n' "${commands[@]}")"
+else
+        skip "zsh: the file is one" "no zsh"
+fi
+
+# A person at a keyboard.
+terminal() { env -u TMUX TMUX_TMPDIR="$place" LC_ALL=C tmux -f /dev/null -L "$shell" "$@"; }
+shell=none
+trap 'terminal kill-server 2>/dev/null || true; clear_place' EXIT
+has() { terminal capture-pane -p -J | grep -q -e "$1"; }
+# completes COMMAND: a shell that has made itself ready, and says so.
+completes() {
+        terminal new-session -d -x 100 -y 20 "$1"
+        wait_until 20 has "^ready" || { terminal capture-pane -p; return 1; }
+        terminal send-keys "gpumemctl blo" Tab "--min" Tab
+        wait_until 20 has "gpumemctl blocks --min-size" || { terminal capture-pane -p; return 1; }
+}
+for shell in bash zsh; do
+        if ! command -v tmux >/dev/null || ! command -v "$shell" >/dev/null; then
+                skip "$shell: Tab" "no tmux, or no such shell"
+                continue
+        fi
+        if [ "$shell" = bash ]; then
+                printf '. "%s"\nPS1="ready> "\n' "$completion/gpumemctl" >"$place/rc"
+                starts="bash --noprofile --rcfile '$place/rc' -i"
+        else
+                printf 'fpath=("%s" $fpath)\nautoload -Uz compinit\ncompinit -u -D\nPS1="ready> "\n' \
+                        "$completion" >"$place/.zshrc"
+                starts="env ZDOTDIR='$place' zsh -d -i"
+        fi
+        ok "$shell: Tab" completes "$starts"
+        terminal kill-server
+done
+done_testing
