@@ -29,10 +29,18 @@ struct history_lane {
 
 LIST_HEAD(lane_list, history_lane);
 
+/* Rows are made so many at a time, when they are needed, and stay. */
+#define CHUNK_ROWS 64
+
+struct chunk {
+        SLIST_ENTRY(chunk) link;
+        struct history_row rows[CHUNK_ROWS];
+};
+
 struct history {
-        struct history_row *all;
-        uint32_t n_all;
-        uint32_t n_begun; /* those after them were never taken: their memory is not touched */
+        SLIST_HEAD(, chunk) chunks;
+        uint32_t n_max;
+        uint32_t n_made;
         uint64_t end;
         TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
         struct history_rows unused;
@@ -68,13 +76,13 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
         assert(n_rows && first_number);
         if (!history)
                 return -ENOMEM;
-        history->all = calloc(n_rows, sizeof(*history->all));
         history->by_length = calloc((size_t)n_rows + 1, sizeof(*history->by_length));
-        if (!history->all || !history->by_length) {
+        if (!history->by_length) {
                 history_free(history);
                 return -ENOMEM;
         }
-        history->n_all = n_rows;
+        SLIST_INIT(&history->chunks);
+        history->n_max = n_rows;
         history->end = first_number;
         TAILQ_INIT(&history->rows);
         TAILQ_INIT(&history->unused);
@@ -85,6 +93,7 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
 struct history *history_free(struct history *history)
 {
         struct history_lane *lane, *next;
+        struct chunk *chunk;
 
         if (!history)
                 return NULL;
@@ -93,7 +102,10 @@ struct history *history_free(struct history *history)
                 HASH_DEL(history->lanes, lane);
                 free(lane);
         }
-        free(history->all);
+        while ((chunk = SLIST_FIRST(&history->chunks))) {
+                SLIST_REMOVE_HEAD(&history->chunks, link);
+                free(chunk);
+        }
         free(history->by_length);
         free(history);
         return NULL;
@@ -169,17 +181,34 @@ static void lose_oldest(struct history *history, struct history_lane *lane)
         place_lane(history, lane);
 }
 
-/* `asker` stays, though it be empty. */
-static void make_room(struct history *history, const struct history_lane *asker)
+static void make_rows(struct history *history)
+{
+        uint32_t n = history->n_max - history->n_made;
+        struct chunk *chunk = n ? calloc(1, sizeof(*chunk)) : NULL;
+
+        if (!chunk)
+                return;
+        SLIST_INSERT_HEAD(&history->chunks, chunk, link);
+        for (uint32_t i = 0; i < n && i < CHUNK_ROWS; i++) {
+                TAILQ_INSERT_TAIL(&history->unused, &chunk->rows[i], link);
+                history->n_made++;
+        }
+}
+
+/* One that is unused; NULL: there is no memory for any. `asker` stays, though it be empty. */
+static struct history_row *find_room(struct history *history, const struct history_lane *asker)
 {
         struct history_lane *lane;
 
-        if (!TAILQ_EMPTY(&history->unused) || history->n_begun < history->n_all)
-                return;
-        lane = LIST_FIRST(&history->by_length[history->longest]);
-        lose_oldest(history, lane);
-        if (!lane->n_rows && lane != asker)
-                end_lane(history, lane);
+        if (TAILQ_EMPTY(&history->unused))
+                make_rows(history);
+        if (TAILQ_EMPTY(&history->unused) && history->longest) {
+                lane = LIST_FIRST(&history->by_length[history->longest]);
+                lose_oldest(history, lane);
+                if (!lane->n_rows && lane != asker)
+                        end_lane(history, lane);
+        }
+        return TAILQ_FIRST(&history->unused);
 }
 
 static bool is_alike(const struct history_row *row, const struct history_event *event)
@@ -204,23 +233,14 @@ static struct history_row *find_alike(const struct history_lane *lane,
         return NULL;
 }
 
-static struct history_row *take_unused(struct history *history)
-{
-        struct history_row *row = TAILQ_FIRST(&history->unused);
-
-        if (!row)
-                return &history->all[history->n_begun++];
-        TAILQ_REMOVE(&history->unused, row, link);
-        return row;
-}
-
 static struct history_row *begin_row(struct history *history, struct history_lane *lane,
                                      const struct history_event *event, uint64_t now_ns)
 {
-        struct history_row *row;
+        struct history_row *row = find_room(history, lane);
 
-        make_room(history, lane);
-        row = take_unused(history);
+        if (!row)
+                return NULL;
+        TAILQ_REMOVE(&history->unused, row, link);
         *row = (struct history_row){.first = history->end,
                                     .first_ns = now_ns,
                                     .what = event->what,
@@ -255,26 +275,37 @@ static void add_event(struct history *history, struct history_row *row,
         TAILQ_INSERT_TAIL(&history->rows, row, link);
 }
 
+/* Returns whether there was memory for it. */
+static bool note_in(struct history *history, struct history_lane *lane,
+                    const struct history_event *event, uint64_t now_ns)
+{
+        struct history_row *row = find_alike(lane, event, now_ns);
+
+        if (row)
+                take_out(history, row);
+        else
+                row = begin_row(history, lane, event, now_ns);
+        if (!row) {
+                if (!lane->n_rows)
+                        end_lane(history, lane);
+                return false;
+        }
+        add_event(history, row, event, now_ns);
+        history->last = lane;
+        return true;
+}
+
 void history_note(struct history *history, const struct tenant_key *key,
                   const struct history_event *event, uint64_t now_ns)
 {
         struct lane_key lane_key;
         struct history_lane *lane;
-        struct history_row *row;
 
         make_key(key, lane_of(event->what), &lane_key);
         lane = find_lane(history, &lane_key);
         if (!lane)
                 lane = make_lane(history, &lane_key);
-        if (lane) {
-                row = find_alike(lane, event, now_ns);
-                if (row)
-                        take_out(history, row);
-                else
-                        row = begin_row(history, lane, event, now_ns);
-                add_event(history, row, event, now_ns);
-                history->last = lane;
-        } else {
+        if (!lane || !note_in(history, lane, event, now_ns)) {
                 history->n_lost++;
                 history->n_lost_of_gone++;
         }
@@ -365,8 +396,8 @@ void history_check(const struct history *history)
                 n_in_lanes += check_lane(history, lane);
                 n_lost += lane->n_lost;
         }
-        assert(n == n_in_lanes && n + n_unused == history->n_begun);
-        assert(history->n_begun <= history->n_all);
+        assert(n == n_in_lanes && n + n_unused == history->n_made);
+        assert(history->n_made <= history->n_max);
         assert(n_lost == history->n_lost);
         assert(!history->longest || !LIST_EMPTY(&history->by_length[history->longest]));
 }
