@@ -392,6 +392,26 @@ static void send_list(int socket, const struct frame *request, const struct row_
         (void)close(fds[1]);
 }
 
+/* One fd, where the others have two. */
+static void send_events(int socket, const struct frame *request)
+{
+        struct frame frame = FRAME_NULL;
+        bool is_another = lie == LIE_LIST_IS_ANOTHER_KIND;
+        int fd = list_fd(&event_row_list);
+
+        frame.events_reply = (struct message_events_reply){
+                .n_rows = LIST_ROWS,
+                .n_row_bytes = lie == LIE_LIST_IS_NARROW ? 8 : (uint32_t)event_row_list.n_row_bytes,
+                .next = request->events.since + 1,
+                .end = lie == LIE_EVENTS_FOR_EVER ? UINT64_MAX : request->events.since + 1,
+        };
+        proto_seal(&frame, is_another ? MESSAGE_STATS_REPLY : MESSAGE_EVENTS_REPLY, request->serial,
+                   1);
+        send_raw(socket, &frame, frame.n_bytes - (lie == LIE_LIST_IS_CUT ? 8 : 0), &fd,
+                 lie == LIE_LIST_WITH_ONE_FD ? 0 : 1);
+        (void)close(fd);
+}
+
 /* Until its client leaves. */
 static void serve(int socket)
 {
@@ -415,6 +435,8 @@ static void serve(int socket)
                         send_list(socket, &frame, &block_row_list);
                 } else if (frame.kind == MESSAGE_TENANTS) {
                         send_list(socket, &frame, &tenant_row_list);
+                } else if (frame.kind == MESSAGE_EVENTS) {
+                        send_events(socket, &frame);
                 }
                 if (lie == LIE_WELCOME_IS_AN_END)
                         break;

@@ -54,7 +54,9 @@ enum lie {
         LIE_NOTICES_FOR_EVER,
         /* instead of LEASED */
         LIE_NOTICES_AND_NO_ANSWER,
-        /* in the answers to CLIENTS, BLOCKS and TENANTS */
+        /* in the answer to EVENTS: there is always more */
+        LIE_EVENTS_FOR_EVER,
+        /* in the answers to CLIENTS, BLOCKS, TENANTS and EVENTS */
         LIE_LIST_HAS_ODD_BYTES,
         LIE_LIST_IS_PIPE,
         LIE_LIST_IS_SHORT,

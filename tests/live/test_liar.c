@@ -192,7 +192,7 @@ static int run_ctl(const char *what, const char *output)
         return WEXITSTATUS(status);
 }
 
-static const char *const lists[] = {"clients", "blocks", "tenants"};
+static const char *const lists[] = {"clients", "blocks", "tenants", "events"};
 static const char *const outputs[] = {"", "--json"};
 
 START_TEST(lists_are_shown_whatever_is_in_them)
@@ -202,6 +202,25 @@ START_TEST(lists_are_shown_whatever_is_in_them)
                 for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
                         ck_assert_int_eq(run_ctl(lists[i], outputs[j]), 0);
         }
+        end();
+}
+END_TEST
+
+/* It says by its exit status whether there were any. */
+START_TEST(what_is_made_of_lists_is_shown_whatever_is_in_them)
+{
+        start(_i ? LIE_LIST_HAS_ODD_BYTES : LIE_NONE);
+        for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
+                ck_assert_int_le(run_ctl("leaks --older 0", outputs[j]), 1);
+        end();
+}
+END_TEST
+
+START_TEST(a_daemon_that_remembers_for_ever_is_not_listened_to_for_ever)
+{
+        start(LIE_EVENTS_FOR_EVER);
+        for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
+                ck_assert_int_eq(run_ctl("events", outputs[j]), 0);
         end();
 }
 END_TEST
@@ -256,6 +275,8 @@ int main(void)
                             LIE_ANSWER_TO_NOBODY);
         tcase_add_test(tests, talk_is_no_answer);
         tcase_add_loop_test(tests, lists_are_shown_whatever_is_in_them, 0, 2);
+        tcase_add_loop_test(tests, what_is_made_of_lists_is_shown_whatever_is_in_them, 0, 2);
+        tcase_add_test(tests, a_daemon_that_remembers_for_ever_is_not_listened_to_for_ever);
         tcase_add_loop_test(tests, a_wrong_list_is_none, LIE_LIST_IS_PIPE, LIE_N);
         suite_add_tcase(suite, tests);
         return run_suite(suite);

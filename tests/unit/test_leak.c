@@ -1,0 +1,220 @@
+/* What gpumemctl leaks finds in rows. */
+#include <check.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/leak.h"
+#include "tests/suite.h"
+
+#define USER    1000
+#define STOPPED 66
+#define OLDER   60000
+
+static bool is_stopped(uint32_t pid, uint32_t uid)
+{
+        return pid == STOPPED && uid == USER;
+}
+
+static struct leaks find(const struct client_row *clients, uint32_t n_clients,
+                         const struct block_row *blocks, uint32_t n_blocks)
+{
+        const struct leak_rows rows = {clients, n_clients, blocks, n_blocks};
+        struct leaks leaks;
+
+        leaks_find(&rows, OLDER, is_stopped, &leaks);
+        ck_assert(!leaks.is_short_of_memory);
+        return leaks;
+}
+
+static void must_be(const struct leak *leak, enum leak_kind kind, uint32_t pid, uint64_t n_bytes,
+                    uint64_t age_ms)
+{
+        ck_assert_str_eq(leak_name(leak->kind), leak_name(kind));
+        ck_assert_uint_eq(leak->pid, pid);
+        ck_assert_uint_eq(leak->n_bytes, n_bytes);
+        ck_assert_uint_eq(leak->age_ms, age_ms);
+}
+
+START_TEST(clients_that_are_gone_or_stopped_are_found)
+{
+        const struct client_row clients[] = {
+                {.pid = 1,
+                 .uid = USER,
+                 .state = LISTED_READY,
+                 .connected = OLDER,
+                 .device_charged = GIB},
+                {.pid = 2,
+                 .uid = USER,
+                 .state = LISTED_LEFT,
+                 .connected = OLDER,
+                 .device_charged = MIB,
+                 .pinned_charged = MIB,
+                 .program = "gone"},
+                {.pid = 3,
+                 .uid = USER,
+                 .state = LISTED_LEFT,
+                 .connected = OLDER - 1,
+                 .device_charged = MIB},
+                {.pid = 4,
+                 .uid = USER,
+                 .state = LISTED_ORPHANED,
+                 .connected = OLDER,
+                 .device_charged = MIB},
+                {.pid = STOPPED, .uid = USER, .state = LISTED_READY, .pinned_charged = MIB},
+                {.pid = STOPPED, .uid = USER + 1, .state = LISTED_READY, .pinned_charged = MIB},
+                {.pid = 5,
+                 .uid = USER,
+                 .state = LISTED_READY,
+                 .connected = OLDER,
+                 .device_charged = MIB,
+                 .device_declared = MIB},
+                {.uid = LISTING_NOBODY,
+                 .state = LISTED_OTHERS,
+                 .connected = LISTING_UNTOLD,
+                 .device_charged = GIB,
+                 .device_declared = GIB},
+        };
+        struct leaks leaks = find(clients, ARRAY_SIZE(clients), NULL, 0);
+
+        ck_assert_uint_eq(leaks.n, 4);
+        must_be(&leaks.leaks[0], LEAK_LEFT, 2, 2 * MIB, OLDER);
+        ck_assert_str_eq(leaks.leaks[0].program, "gone");
+        ck_assert_uint_eq(leaks.leaks[0].pool, LISTING_NOBODY);
+        must_be(&leaks.leaks[1], LEAK_ORPHANED, 4, MIB, OLDER);
+        must_be(&leaks.leaks[2], LEAK_STOPPED, STOPPED, MIB, LISTING_UNTOLD);
+        must_be(&leaks.leaks[3], LEAK_DECLARED, 5, MIB, OLDER);
+        leaks_deinit(&leaks);
+}
+END_TEST
+
+START_TEST(blocks_of_one_process_and_pool_are_one)
+{
+        const struct client_row clients[] = {
+                {.pid = 1,
+                 .uid = USER,
+                 .state = LISTED_READY,
+                 .program = "holder",
+                 .container = "job_1"},
+        };
+        const struct block_row blocks[] = {
+                {.pool = 0,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LINGERING,
+                 .bytes = MIB,
+                 .state_age = OLDER},
+                {.pool = 0,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LINGERING,
+                 .bytes = MIB,
+                 .state_age = 2 * OLDER},
+                {.pool = 1,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LINGERING,
+                 .bytes = GIB,
+                 .state_age = OLDER},
+                {.pool = 1,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LINGERING,
+                 .bytes = GIB,
+                 .state_age = OLDER - 1},
+                {.pool = 1,
+                 .uid = USER,
+                 .pid = 0,
+                 .state = LISTED_LINGERING,
+                 .bytes = MIB,
+                 .state_age = OLDER},
+                {.pool = 0,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_IDLE,
+                 .bytes = MIB,
+                 .state_age = OLDER},
+                {.pool = 0,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LEASED,
+                 .bytes = MIB,
+                 .state_age = OLDER},
+                {.pool = 0,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LEASED,
+                 .bytes = MIB,
+                 .state_age = OLDER,
+                 .passed_on = 2},
+                {.pool = 0, .uid = USER, .state = LISTED_CACHED, .bytes = MIB, .state_age = OLDER},
+                {.pool = 0,
+                 .uid = LISTING_NOBODY,
+                 .state = LISTED_SUM,
+                 .bytes = GIB,
+                 .state_age = LISTING_UNTOLD,
+                 .passed_on = LISTING_UNTOLD},
+        };
+        struct leaks leaks = find(clients, ARRAY_SIZE(clients), blocks, ARRAY_SIZE(blocks));
+
+        ck_assert_uint_eq(leaks.n, 5);
+        must_be(&leaks.leaks[0], LEAK_LINGERING, 1, GIB, OLDER);
+        ck_assert_uint_eq(leaks.leaks[0].pool, 1);
+        must_be(&leaks.leaks[1], LEAK_LINGERING, 1, 2 * MIB, 2 * OLDER);
+        ck_assert_uint_eq(leaks.leaks[1].n_blocks, 2);
+        ck_assert_str_eq(leaks.leaks[1].program, "holder");
+        ck_assert_str_eq(leaks.leaks[1].container, "job_1");
+        must_be(&leaks.leaks[2], LEAK_UNCHARGED, 0, MIB, OLDER);
+        must_be(&leaks.leaks[3], LEAK_IDLE, 1, MIB, OLDER);
+        must_be(&leaks.leaks[4], LEAK_SHARED, 1, MIB, OLDER);
+        leaks_deinit(&leaks);
+}
+END_TEST
+
+/* It is told as its client's already. */
+START_TEST(what_lingers_of_who_is_gone_is_told_once)
+{
+        const struct client_row clients[] = {
+                {.pid = 1,
+                 .uid = USER,
+                 .state = LISTED_LEFT,
+                 .connected = OLDER,
+                 .device_charged = MIB},
+        };
+        const struct block_row blocks[] = {
+                {.uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LINGERING,
+                 .bytes = MIB,
+                 .state_age = OLDER},
+        };
+        struct leaks leaks = find(clients, ARRAY_SIZE(clients), blocks, ARRAY_SIZE(blocks));
+
+        ck_assert_uint_eq(leaks.n, 1);
+        must_be(&leaks.leaks[0], LEAK_LEFT, 1, MIB, OLDER);
+        leaks_deinit(&leaks);
+}
+END_TEST
+
+/* A cell of a table has room for 71 bytes. */
+START_TEST(each_kind_has_a_name_and_advice)
+{
+        for (unsigned kind = 0; kind < LEAK_N_KINDS; kind++) {
+                ck_assert_uint_gt(strlen(leak_name((enum leak_kind)kind)), 0);
+                ck_assert_uint_lt(strlen(leak_advice((enum leak_kind)kind)), 72);
+        }
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("leak");
+        TCase *tests = tcase_create("leak");
+
+        tcase_add_test(tests, clients_that_are_gone_or_stopped_are_found);
+        tcase_add_test(tests, blocks_of_one_process_and_pool_are_one);
+        tcase_add_test(tests, what_lingers_of_who_is_gone_is_told_once);
+        tcase_add_test(tests, each_kind_has_a_name_and_advice);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
