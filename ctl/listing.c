@@ -11,6 +11,9 @@
 #include "ctl/cells.h"
 #include "ctl/table.h"
 
+/* The longest that a row has. */
+#define TEXT_MAX 401
+
 void listed_deinit(struct listed *listed)
 {
         free(listed->rows);
@@ -31,9 +34,10 @@ static void format_properties(char *cell, uint64_t properties)
 /* What stands for "none" in a number. */
 static bool is_absent(enum row_unit unit, uint64_t value)
 {
-        if (unit == ROW_UNIT_uid)
+        if (unit == ROW_UNIT_uid || unit == ROW_UNIT_any_id)
                 return value == LISTING_NOBODY;
-        if (unit == ROW_UNIT_pid || unit == ROW_UNIT_serial)
+        if (unit == ROW_UNIT_pid || unit == ROW_UNIT_serial || unit == ROW_UNIT_kind ||
+            unit == ROW_UNIT_reason)
                 return value == 0;
         return value == LISTING_UNTOLD;
 }
@@ -52,13 +56,17 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_client_name(value));
         else if (unit == ROW_UNIT_block_state)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_block_name(value));
+        else if (unit == ROW_UNIT_event)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_event_name(value));
+        else if (unit == ROW_UNIT_reason)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_reason_name(value));
         else if (unit == ROW_UNIT_properties)
                 format_properties(cell, value);
         else
                 cell_count(cell, value);
 }
 
-static void format_cell(char *cell, const struct row_field *field, const char *row)
+void listing_cell(char *cell, const struct row_field *field, const char *row)
 {
         const char *text = row + field->offset;
 
@@ -77,11 +85,14 @@ static enum table_align align_of(const struct row_field *field)
         case ROW_UNIT_properties:
         case ROW_UNIT_client_state:
         case ROW_UNIT_block_state:
+        case ROW_UNIT_event:
+        case ROW_UNIT_reason:
                 return TABLE_LEFT;
         case ROW_UNIT_bytes:
         case ROW_UNIT_count:
         case ROW_UNIT_ms:
         case ROW_UNIT_id:
+        case ROW_UNIT_any_id:
         case ROW_UNIT_serial:
         case ROW_UNIT_pid:
         case ROW_UNIT_uid:
@@ -122,7 +133,7 @@ static int print_table(const struct listing *listing, const struct listed *liste
                 if (!row)
                         return report_failure(listing->name, -ENOMEM);
                 for (unsigned i = 0; (field = column(list, i)); i++)
-                        format_cell(row->cells[i], field, listed->rows + n * list->n_row_bytes);
+                        listing_cell(row->cells[i], field, listed->rows + n * list->n_row_bytes);
         }
         table_print(&table, stdout);
         return STATUS_OK;
@@ -142,24 +153,28 @@ static void name_field(char *name, size_t n_name, const struct row_field *field)
         (void)snprintf(name, n_name, "%s%s", field->name, unit);
 }
 
+static json_t *text_to_json(const char *text)
+{
+        return *text ? json_string(text) : json_null();
+}
+
 static json_t *value_to_json(const struct row_field *field, const char *row)
 {
         char text[TABLE_CELL_MAX];
         uint64_t value;
 
-        if (field->unit == ROW_UNIT_properties && !row_value(field, row))
-                return json_null();
-        if (field->type == ROW_TYPE_TEXT && !row[field->offset])
-                return json_null();
-        if (align_of(field) == TABLE_LEFT) {
-                format_cell(text, field, row);
-                return json_string(text);
-        }
+        if (field->type == ROW_TYPE_TEXT)
+                return text_to_json(row + field->offset);
         value = row_value(field, row);
-        return is_absent(field->unit, value) ? json_null() : json_integer((json_int_t)value);
+        if (is_absent(field->unit, value) || (field->unit == ROW_UNIT_properties && !value))
+                return json_null();
+        if (align_of(field) == TABLE_RIGHT)
+                return json_integer((json_int_t)value);
+        listing_cell(text, field, row);
+        return json_string(text);
 }
 
-static json_t *row_to_json(const struct row_list *list, const char *row)
+json_t *listing_row_to_json(const struct row_list *list, const char *row)
 {
         json_t *object = json_object();
 
@@ -178,17 +193,17 @@ static int print_listing_json(const struct listing *listing, const struct listed
 
         for (uint32_t n = 0; n < listed->n_rows; n++)
                 (void)json_array_append_new(
-                        rows,
-                        row_to_json(listing->list, listed->rows + n * listing->list->n_row_bytes));
+                        rows, listing_row_to_json(listing->list,
+                                                  listed->rows + n * listing->list->n_row_bytes));
         return print_json_value(json_pack("{s:o}", listing->name, rows));
 }
 
 /* What a terminal would carry out is not for it. */
-static void clean_texts(const struct row_list *list, char *row)
+void listing_clean(const struct row_list *list, char *row)
 {
         for (unsigned i = 0; i < list->n_fields; i++) {
                 const struct row_field *field = &list->fields[i];
-                char text[TABLE_CELL_MAX];
+                char text[TEXT_MAX];
 
                 if (field->type != ROW_TYPE_TEXT)
                         continue;
@@ -217,7 +232,7 @@ int listing_fetch(struct link *link, const struct listing *listing, struct frame
         if (r)
                 return r;
         for (uint32_t n = 0; n < reply.clients_reply.n_rows; n++)
-                clean_texts(listing->list, (char *)rows + n * listing->list->n_row_bytes);
+                listing_clean(listing->list, (char *)rows + n * listing->list->n_row_bytes);
         *ret_listed = (struct listed){.n_rows = reply.clients_reply.n_rows, .rows = rows};
         return 0;
 }

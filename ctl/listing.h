@@ -21,6 +21,14 @@ struct listed {
 
 void listed_deinit(struct listed *listed);
 
+/* A row's texts hold nothing after that that a terminal would carry out, and end. */
+void listing_clean(const struct row_list *list, char *row);
+
+/* What stands in the table, and in JSON; of rows that are clean. */
+void listing_cell(char *cell, const struct row_field *field, const char *row);
+struct json_t;
+struct json_t *listing_row_to_json(const struct row_list *list, const char *row);
+
 /* The request's own fields are set. */
 int listing_fetch(struct link *link, const struct listing *listing, struct frame *request,
                   struct listed *ret_listed);

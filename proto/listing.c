@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "proto/proto.h"
 
 static_assert(sizeof(struct client_row) == 312, "rows have no padding");
-static_assert(sizeof(struct block_row) == 80, "rows have no padding");
+static_assert(sizeof(struct block_row) == 88, "rows have no padding");
 static_assert(sizeof(struct tenant_row) == 136, "rows have no padding");
+static_assert(sizeof(struct event_row) == 536, "rows have no padding");
 
 #define FIELD(field, type, unit, heading)                                 \
         {                                                                 \
@@ -36,12 +38,20 @@ static const struct row_field tenant_fields[] = {
 };
 #undef ROW
 
+#define ROW event_row
+static const struct row_field event_fields[] = {
+#include "proto/events.def"
+};
+#undef ROW
+
 const struct row_list client_row_list = {client_fields, ARRAY_SIZE(client_fields),
                                          sizeof(struct client_row)};
 const struct row_list block_row_list = {block_fields, ARRAY_SIZE(block_fields),
                                         sizeof(struct block_row)};
 const struct row_list tenant_row_list = {tenant_fields, ARRAY_SIZE(tenant_fields),
                                          sizeof(struct tenant_row)};
+const struct row_list event_row_list = {event_fields, ARRAY_SIZE(event_fields),
+                                        sizeof(struct event_row)};
 
 uint64_t row_value(const struct row_field *field, const void *row)
 {
@@ -83,4 +93,30 @@ const char *listed_block_name(uint64_t state)
         };
 
         return name_of(names, ARRAY_SIZE(names), state);
+}
+
+const char *listed_event_name(uint64_t what)
+{
+        static const char *const names[LISTED_EVENT_N] = {
+#define EVENT(NAME, name, number, lane, text) [number] = #name,
+#include "proto/event_kinds.def"
+#undef EVENT
+        };
+
+        return name_of(names, ARRAY_SIZE(names), what);
+}
+
+const char *listed_reason_name(uint64_t reason)
+{
+        static const char *const names[] = {
+                [PROTO_REFUSED_OTHERWISE] = "otherwise",
+                [PROTO_REFUSED_QUOTA] = "limit",
+                [PROTO_REFUSED_POOL_FULL] = "pool full",
+                [PROTO_REFUSED_DEVICE_FULL] = "device full",
+                [PROTO_REFUSED_LINGERING] = "lingering",
+                [PROTO_REFUSED_IDLE] = "idle",
+                [PROTO_REFUSED_FRAGMENTATION] = "fragmentation",
+        };
+
+        return name_of(names, ARRAY_SIZE(names), reason);
 }

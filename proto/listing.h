@@ -1,15 +1,16 @@
-/* The rows of CLIENTS_REPLY, BLOCKS_REPLY and TENANTS_REPLY, from the lists clients.def, blocks.def
- * and tenants.def: their structs, and descriptions by which a table or JSON is made of any of them.
+/* The rows of CLIENTS_REPLY, BLOCKS_REPLY, TENANTS_REPLY and EVENTS_REPLY, from the lists clients.def,
+ * blocks.def, tenants.def and events.def: their structs, and descriptions by which a table or JSON is made of
+ * any of them.
  *
  *   ROW_U32(field, unit, heading, text)  ROW_U64(field, unit, heading, text)
  *   ROW_TEXT(field, n_bytes, heading, text)
  *
- * Units: bytes, count, ms, id, serial (0: none), pid, uid, kind (enum gpumem_kind), properties, client_state,
- * block_state. An empty heading: not in the table. Fields stand in this order without padding; a
+ * Units: bytes, count, ms, id, any_id (LISTING_NOBODY: none), serial (0: none), pid, uid, kind (enum
+ * gpumem_kind), properties, client_state, block_state, event, reason. An empty heading: not in the table. Fields stand in this order without padding; a
  * later version appends, since a reply says how large its rows are.
  *
  * Who is neither root nor the daemon's own user sees the rows of its own tenant; all others are
- * added up in one row (of clients), or one row a pool. Pure. */
+ * added up in one row (of clients), or one row a pool, or one a kind of event. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -37,6 +38,14 @@ enum listed_block {
         LISTED_IDLE, /* leased, but not used by its client at present */
 };
 
+/* event_kinds.def's. */
+enum listed_event {
+#define EVENT(NAME, name, number, lane, text) LISTED_EVENT_##NAME = (number),
+#include "proto/event_kinds.def"
+#undef EVENT
+        LISTED_EVENT_N = 32,
+};
+
 #define ROW_U32(field, unit, heading, text)     uint32_t field;
 #define ROW_U64(field, unit, heading, text)     uint64_t field;
 #define ROW_TEXT(field, n_bytes, heading, text) char field[n_bytes];
@@ -53,6 +62,10 @@ struct tenant_row {
 #include "proto/tenants.def"
 };
 
+struct event_row {
+#include "proto/events.def"
+};
+
 #undef ROW_U32
 #undef ROW_U64
 #undef ROW_TEXT
@@ -64,6 +77,7 @@ enum row_unit {
         ROW_UNIT_count,
         ROW_UNIT_ms,
         ROW_UNIT_id,
+        ROW_UNIT_any_id,
         ROW_UNIT_serial,
         ROW_UNIT_pid,
         ROW_UNIT_uid,
@@ -71,6 +85,8 @@ enum row_unit {
         ROW_UNIT_properties,
         ROW_UNIT_client_state,
         ROW_UNIT_block_state,
+        ROW_UNIT_event,
+        ROW_UNIT_reason,
         ROW_UNIT_text,
 };
 
@@ -89,7 +105,7 @@ struct row_list {
         size_t n_row_bytes;
 };
 
-extern const struct row_list client_row_list, block_row_list, tenant_row_list;
+extern const struct row_list client_row_list, block_row_list, tenant_row_list, event_row_list;
 
 /* The field's value out of a row; not for texts. */
 uint64_t row_value(const struct row_field *field, const void *row);
@@ -97,3 +113,5 @@ uint64_t row_value(const struct row_field *field, const void *row);
 /* "leased"; "unknown" for a value that is not of the enum. */
 const char *listed_client_name(uint64_t state);
 const char *listed_block_name(uint64_t state);
+const char *listed_event_name(uint64_t what);
+const char *listed_reason_name(uint64_t reason); /* of enum proto_refused */

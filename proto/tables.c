@@ -239,6 +239,32 @@ static void print_tenant_row(void)
         end();
 }
 
+static void print_event_row(void)
+{
+        size_t offset = 0;
+
+        begin_members("event-row");
+#define ROW event_row
+#include "proto/events.def"
+#undef ROW
+        assert(offset == sizeof(struct event_row));
+        end();
+}
+
+#define OF_USE     "its tenant's"
+#define OF_TROUBLE "its tenant's"
+#define OF_NODE    "everybody's"
+#define EVENT(NAME, name, number, lane, text) \
+        (void)printf("| %d | %s | %s | %s |\n", number, #name, lane, text);
+
+static void print_event_kinds(void)
+{
+        begin("event-kinds");
+        (void)printf("| number | name | whose | what happened |\n|---|---|---|---|\n");
+#include "proto/event_kinds.def"
+        end();
+}
+
 /* Words of the document about these rows. */
 static_assert(LISTING_NOBODY == 0xffffffff && LISTED_OTHERS == 4 && LISTED_SUM == 4,
               "PROTOCOL.md says so");
@@ -305,6 +331,8 @@ int main(void)
         print_client_row();
         print_block_row();
         print_tenant_row();
+        print_event_row();
+        print_event_kinds();
         print_board_header();
         print_board_pool();
         print_board_lane();

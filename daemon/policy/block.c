@@ -297,6 +297,7 @@ void block_pass_on(struct block *block)
                         break;
         }
         assert(lease);
+        block->n_passed_on += block->charge.client != lease->client;
         payer_set(block, lease->client, CHARGE_HELD);
         attached_count(block);
 }

@@ -239,3 +239,13 @@ void container_name(const char *path, char ret_name[static CONTAINER_NAME_MAX])
                 ret_name[n++] = next_character(&name);
         ret_name[n] = '\0';
 }
+
+bool container_is_called(const char *path, const char *text)
+{
+        char name[CONTAINER_NAME_MAX];
+
+        if (!*path || strcmp(path, "/") == 0 || !*text)
+                return false;
+        container_name(path, name);
+        return strcmp(name, text) == 0 || (*path == '/' && ends(piece_of(text), path));
+}

@@ -40,21 +40,74 @@ static void answer_if_done(struct free_all *free_all)
                 order_push(&free_all->client->policy->orders, &free_all->order, ORDER_FREED);
 }
 
-int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope)
+static struct free_all *begin(struct client *client, uint32_t serial, uint32_t pool)
 {
         struct free_all *free_all = calloc(1, sizeof(*free_all));
-        struct policy *policy = client->policy;
 
         if (!free_all)
-                return -ENOMEM;
+                return NULL;
         free_all->client = client;
         free_all->serial = serial;
         free_all->pool = pool;
         LIST_INSERT_HEAD(&client->free_alls, free_all, client_link);
+        return free_all;
+}
+
+int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope)
+{
+        struct free_all *free_all = begin(client, serial, pool);
+        struct policy *policy = client->policy;
+
+        if (!free_all)
+                return -ENOMEM;
         for (uint32_t i = 0; i < policy->n_pools; i++) {
                 if (pool == POLICY_ALL_POOLS || pool == i)
                         take_pool(free_all, policy->pools[i], scope);
         }
+        answer_if_done(free_all);
+        return 0;
+}
+
+static void take_cached(struct free_all *free_all, struct tenant *tenant)
+{
+        struct block *block;
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                while ((block = TAILQ_FIRST(&tenant->holdings[i].cached)))
+                        take_block(free_all, block);
+        }
+}
+
+static void take_idle(struct free_all *free_all, struct pool *pool,
+                      bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                      const void *argument)
+{
+        struct block *block, *next;
+
+        for (block = TAILQ_FIRST(&pool->leased); block; block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (is_chosen(&block->holding->tenant->key, argument) &&
+                    lease_revoke(TAILQ_FIRST(&block->leases)))
+                        take_block(free_all, block);
+        }
+}
+
+int free_all_of(struct client *client, uint32_t serial,
+                bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                const void *argument)
+{
+        struct free_all *free_all = begin(client, serial, POLICY_ALL_POOLS);
+        struct policy *policy = client->policy;
+        struct tenant *tenant;
+
+        if (!free_all)
+                return -ENOMEM;
+        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
+                if (is_chosen(&tenant->key, argument))
+                        take_cached(free_all, tenant);
+        }
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                take_idle(free_all, policy->pools[i], is_chosen, argument);
         answer_if_done(free_all);
         return 0;
 }

@@ -2,6 +2,7 @@
  * answer is taken. Owned by the client that asked; blocks know the one that waits for them. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -24,6 +25,11 @@ struct free_all {
 
 /* -ENOMEM: nothing was let go then. */
 int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
+
+/* Of every tenant that is chosen, in all pools. */
+int free_all_of(struct client *client, uint32_t serial,
+                bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                const void *argument);
 
 /* Its blocks go back all the same, but nobody is told. */
 struct free_all *free_all_free(struct free_all *free_all);

@@ -134,6 +134,15 @@ bool lease_is_idle(const struct lease *lease)
                        board_word(lease->id, BOARD_IDLE);
 }
 
+static void tell(const struct lease *lease)
+{
+        const struct policy_witness *witness = &lease->client->policy->witness;
+
+        if (witness->revoked)
+                witness->revoked(witness->argument, lease->client, block_its_pool(lease->block)->id,
+                                 lease->block->bin->n_bytes);
+}
+
 bool lease_revoke(struct lease *lease)
 {
         if (!lease_is_idle(lease) ||
@@ -143,6 +152,7 @@ bool lease_revoke(struct lease *lease)
         lease->revoked = true;
         lease->client->policy->n_revocations++;
         block_its_pool(lease->block)->n_revocations++;
+        tell(lease);
         return true;
 }
 

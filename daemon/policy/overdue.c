@@ -50,6 +50,15 @@ static struct client *late_with(const struct block *block)
                        : NULL;
 }
 
+static void tell(const struct client *client, const struct block *block)
+{
+        const struct policy_witness *witness = &client->policy->witness;
+
+        if (witness->late)
+                witness->late(witness->argument, client, block_its_pool(block)->id,
+                              block->bin->n_bytes);
+}
+
 void overdue_blame(struct block *block)
 {
         struct client *client = late_with(block);
@@ -65,6 +74,7 @@ void overdue_blame(struct block *block)
         if (client) {
                 client->late[pool->id] += block->bin->n_bytes;
                 pool->late += block->bin->n_bytes;
+                tell(client, block);
         }
 }
 

@@ -28,6 +28,11 @@ int policy_new(struct policy **ret_policy)
         return 0;
 }
 
+void policy_set_witness(struct policy *policy, const struct policy_witness *witness)
+{
+        policy->witness = witness ? *witness : (struct policy_witness){.argument = NULL};
+}
+
 static void discard_blocks(struct pool *pool)
 {
         while (!LIST_EMPTY(&pool->blocks))
@@ -220,6 +225,14 @@ int policy_free_all(struct policy *policy, struct client *client, uint32_t seria
         if (pool >= policy->n_pools && pool != POLICY_ALL_POOLS)
                 return GPUMEM_E_NO_POOL;
         return free_all_new(client, serial, pool, scope);
+}
+
+int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
+                   bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                   const void *argument)
+{
+        assert_speaks(policy, client);
+        return free_all_of(client, serial, is_chosen, argument);
 }
 
 static void created_for_request(struct block *block, int result, void *backing)

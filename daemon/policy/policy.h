@@ -82,7 +82,21 @@ struct order {
         struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };
 
+/* Told of what nobody asked for and no order says: an idle lease was taken back from the client, or it is late
+ * with so much, which it was asked to unmap. The policy is at work then: nothing of it may be called but what
+ * reads a client. */
+struct policy_witness {
+        void (*revoked)(void *argument, const struct client *client, uint32_t pool,
+                        uint64_t n_bytes);
+        void (*late)(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes);
+        void *argument;
+};
+
 int policy_new(struct policy **ret_policy);
+
+/* From now on; NULL: nobody. Copied. */
+void policy_set_witness(struct policy *policy, const struct policy_witness *witness);
+
 /* Frees everything; what `backing` pointers name must have been let go before. */
 struct policy *policy_free(struct policy *policy);
 
@@ -151,6 +165,11 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
+
+/* The same for the tenants that are chosen, in all pools. The choice is made before it returns. */
+int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
+                   bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                   const void *argument);
 
 /* The block of a lease that this client was told of, also one that it has returned and still maps;
  * NULL for another id, and for a block that is let go. */

@@ -32,4 +32,5 @@ struct policy {
         uint64_t max_blocks;        /* see files.h */
         bool wants_file;            /* somebody has waited for one since all pools were served */
         bool in_turns;              /* see policy_serve_in_turns */
+        struct policy_witness witness;
 };

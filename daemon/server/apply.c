@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/core.h"
+#include "daemon/server/events.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
 #include "gpumem.h"
@@ -131,6 +132,8 @@ int server_apply(struct server *server, struct settings *settings)
         server_limit_users(server, &settings->each_user);
         server->limits_revision++;
         audit_signal("SIGHUP", "the configuration was read again");
+        events_note_node(server, LISTED_EVENT_RELOADED, PROTO_ALL_POOLS,
+                         "the configuration was read again");
         limits_say_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_settle(server);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/server/events.h"
 
 static void write_line(const struct session *session, const char *what)
 {
@@ -37,6 +38,7 @@ void audit_refusal(struct session *session, const char *text)
 void audit_turned_away(struct server *server, struct account *account, const struct peer *peer,
                        const char *text)
 {
+        events_note_stranger(server, account, peer, text);
         if (account ? log_may(&account->refusals, LOG_WARNING, server_now_ns(server))
                     : server_may_complain(server))
                 log_warning("audit: uid %u, process %d (?): refused: %s", (unsigned)peer->uid,
@@ -45,6 +47,7 @@ void audit_turned_away(struct server *server, struct account *account, const str
 
 void audit_stranger(struct server *server, const char *text)
 {
+        events_note_stranger(server, NULL, NULL, text);
         if (server_may_complain(server))
                 log_warning("audit: uid ?, process ?: refused: %s", text);
 }

@@ -28,6 +28,7 @@ LIST_HEAD(session_list, session);
 struct transport;
 TAILQ_HEAD(transport_list, transport);
 struct user_rule;
+struct history;
 
 /* A file in /dev as it was when it was last looked at. */
 struct watched_file {
@@ -69,6 +70,7 @@ struct server_pool {
 struct server {
         uv_loop_t loop;
         struct policy *policy;
+        struct history *history; /* see events.h */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;

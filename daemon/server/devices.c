@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "daemon/backing/text.h"
+#include "daemon/server/events.h"
 #include "daemon/server/session.h"
 #include "daemon/server/standings.h"
 #include "daemon/server/tenancy.h"
@@ -40,12 +41,16 @@ static void release_held(struct server *server, struct server_pool *pool)
 }
 
 /* Of what it was before only that is told which changes what the daemon does. */
-static void say_health(const struct server_pool *pool, enum nvml_health before)
+static void say_health(struct server *server, const struct server_pool *pool,
+                       enum nvml_health before)
 {
         enum nvml_health now = pool->device.report.health;
 
         if (now == before || now == NVML_HEALTH_UNKNOWN)
                 return;
+        if (now != NVML_WELL || before != NVML_HEALTH_UNKNOWN)
+                events_note_node(server, LISTED_EVENT_HEALTH, pool->row.id, "%s: NVML says: %s",
+                                 name_of(pool), nvml_health_text(now));
         if (nvml_health_is_error(now))
                 log_error("pool %" PRIu32
                           ": %s: NVML says: %s; no new blocks are made there until it "
@@ -59,14 +64,26 @@ static void say_health(const struct server_pool *pool, enum nvml_health before)
                          name_of(pool));
 }
 
-static void say_xids(const struct server_pool *pool, const struct nvml_report *before)
+static void say_xids(struct server *server, const struct server_pool *pool,
+                     const struct nvml_report *before)
 {
         const struct nvml_report *now = &pool->device.report;
         uint64_t n_before = before->n_xids == NVML_UNKNOWN ? 0 : before->n_xids;
 
-        if (now->n_xids != NVML_UNKNOWN && now->n_xids > n_before)
-                log_warning("pool %" PRIu32 ": %s: NVML tells of an error, XID %" PRIu64,
-                            pool->row.id, name_of(pool), now->last_xid);
+        if (now->n_xids == NVML_UNKNOWN || now->n_xids <= n_before)
+                return;
+        log_warning("pool %" PRIu32 ": %s: NVML tells of an error, XID %" PRIu64, pool->row.id,
+                    name_of(pool), now->last_xid);
+        events_note_node(server, LISTED_EVENT_HEALTH, pool->row.id,
+                         "%s: NVML tells of an error, XID %" PRIu64, name_of(pool), now->last_xid);
+}
+
+void devices_find_dirty(struct server *server, struct server_pool *pool)
+{
+        pool->device.is_dirty = true;
+        events_note_node(server, LISTED_EVENT_CANARY, pool->row.id,
+                         "%s: the driver does not clear memory: one tenant only is served there",
+                         name_of(pool));
 }
 
 /* What has been found dirty stays so: its memory is in use. */
@@ -77,10 +94,10 @@ static void take_report(struct server *server, struct server_pool *pool,
         struct nvml_report before = pool->device.report;
 
         pool->device.report = *report;
-        if (watched->canary == CANARY_DIRTY)
-                pool->device.is_dirty = true;
-        say_xids(pool, &before);
-        say_health(pool, before.health);
+        if (watched->canary == CANARY_DIRTY && !pool->device.is_dirty)
+                devices_find_dirty(server, pool);
+        say_xids(server, pool, &before);
+        say_health(server, pool, before.health);
         standings_see_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
         if (report->mig == 1 && !pool->device.said_mig) {
                 pool->device.said_mig = true;

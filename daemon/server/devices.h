@@ -27,6 +27,9 @@ bool devices_hold(struct server *server, uint32_t pool, struct job *job);
 /* No new blocks are made there. */
 bool devices_is_barred(const struct server_pool *pool);
 
+/* Its memory keeps its bytes: from now on one tenant only is served there. */
+void devices_find_dirty(struct server *server, struct server_pool *pool);
+
 /* Whether the tenant may have memory there, which is its from then on if there can be one tenant only. */
 bool devices_admit(struct server *server, uint32_t pool, const struct tenant_key *tenant);
 

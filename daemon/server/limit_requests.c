@@ -9,6 +9,7 @@
 #include "base/fdset.h"
 #include "base/size.h"
 #include "daemon/server/audit.h"
+#include "daemon/server/events.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
 #include "daemon/server/settings.h"
@@ -177,10 +178,13 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         else
                 r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,
                                      kind_of(set), set->max, server_now_ns(server));
-        if (!r)
-                audit_act(session, "limit: %s, revision %" PRIu64,
-                          limit_text(&name, set->max, text), server->limits_revision);
-        return r;
+        if (r)
+                return r;
+        (void)limit_text(&name, set->max, text);
+        audit_act(session, "limit: %s, revision %" PRIu64, text, server->limits_revision);
+        events_note(session, LISTED_EVENT_LIMITED,
+                    set->scope == PROTO_LIMIT_OF_POOL ? set->holder : PROTO_ALL_POOLS, 0, text);
+        return 0;
 }
 
 /* One warning a pool, of what all together have made of it. */

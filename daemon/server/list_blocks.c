@@ -50,6 +50,7 @@ static void add_block(const struct block_listing *block, void *argument)
                 .bytes = block->n_bytes,
                 .blocks = 1,
                 .lease = block->lease_id,
+                .passed_on = block->n_passed_on,
                 .age = age_ms(walk, block->made_ns),
                 .state_age = age_ms(walk, block->since_ns),
         };
@@ -72,7 +73,8 @@ static void walk_pool(struct walk *walk, uint32_t pool)
                                           .uid = LISTING_NOBODY,
                                           .holders = LISTING_UNTOLD,
                                           .age = LISTING_UNTOLD,
-                                          .state_age = LISTING_UNTOLD};
+                                          .state_age = LISTING_UNTOLD,
+                                          .passed_on = LISTING_UNTOLD};
         policy_list_blocks(server->policy, pool, add_block, walk);
         if (walk->others.blocks)
                 row_buffer_add(&walk->buffer, &walk->others);

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/events.h"
+#include "daemon/server/reclaim.h"
 #include "daemon/server/refusal_text.h"
 #include "daemon/server/session.h"
 #include "daemon/server/standings.h"
@@ -52,6 +54,12 @@ static void release(struct server *server, struct block *block)
         server_submit(server, block_pool(block), &backing->job);
 }
 
+static void note_grant(const struct order *order)
+{
+        events_note(client_owner(order->client), LISTED_EVENT_GRANTED, block_pool(order->block),
+                    block_bytes(order->block), NULL);
+}
+
 static void grant_known(const struct order *order)
 {
         struct frame frame = FRAME_NULL;
@@ -83,11 +91,16 @@ static void grant(const struct order *order)
 
 static void freed(const struct order *order)
 {
+        struct session *session = client_owner(order->client);
         struct frame frame = FRAME_NULL;
 
+        if (order->n_bytes)
+                events_note(session, LISTED_EVENT_FREED, order->pool, order->n_bytes, NULL);
+        if (reclaim_answer(session, order))
+                return;
         frame.freed.n_bytes = order->n_bytes;
         frame.freed.n_blocks = order->n_blocks;
-        session_send(client_owner(order->client), &frame, MESSAGE_FREED, order->serial, NULL, 0);
+        session_send(session, &frame, MESSAGE_FREED, order->serial, NULL, 0);
 }
 
 static void call_in(const struct order *order)
@@ -122,6 +135,7 @@ static void carry_out(struct server *server, const struct order *order)
                 release(server, order->block);
                 break;
         case ORDER_GRANT:
+                note_grant(order);
                 if (order->known)
                         grant_known(order);
                 else

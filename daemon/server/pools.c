@@ -10,6 +10,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/backing/nodes.h"
+#include "daemon/server/devices.h"
 #include "daemon/server/core.h"
 #include "daemon/server/driver_files.h"
 #include "daemon/server/server.h"
@@ -94,8 +95,8 @@ static int add_device(struct server *server, const struct server_options *option
         if (r)
                 return r;
         driver_files_find(&server->pools[row.id]);
-        if (ordinal < CANARY_DEVICES_MAX)
-                server->pools[row.id].device.is_dirty = options->canaries[ordinal] == CANARY_DIRTY;
+        if (ordinal < CANARY_DEVICES_MAX && options->canaries[ordinal] == CANARY_DIRTY)
+                devices_find_dirty(server, &server->pools[row.id]);
         return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/events.h"
 #include "daemon/server/limit_requests.h"
 #include "gpumem.h"
 
@@ -331,11 +332,16 @@ void refuse_lease(struct server *server, const struct order *order)
                                             ? say_unknown(&text)
                                             : explain(server, order, &text);
 
+        bool is_told = !order->only_known && order->outcome != GPUMEM_E_CANCELLED;
+
+        if (is_told)
+                events_note_refusal(session, order->pool, order->n_bytes, (uint32_t)code, reason,
+                                    bytes);
         if (!(session->features & PROTO_FEATURE_REFUSED)) {
-                session_send_error(session, order->serial, code, bytes);
+                session_tell_error(session, order->serial, code, bytes);
                 return;
         }
-        if (!order->only_known && order->outcome != GPUMEM_E_CANCELLED)
+        if (is_told)
                 audit_refusal(session, bytes);
         frame.refused.code = (uint32_t)code;
         frame.refused.reason = reason;

@@ -10,9 +10,11 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/driver_files.h"
+#include "daemon/server/events.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/paying.h"
+#include "daemon/server/reclaim.h"
 #include "daemon/server/session.h"
 #include "daemon/server/share.h"
 #include "daemon/server/tenancy.h"
@@ -221,6 +223,14 @@ static void take_pools(struct session *session, const struct frame *frame)
                      &session->server->pools_fd, 1);
 }
 
+static void say_freed_all(const struct session *session)
+{
+        static const char text[] = "every tenant's cached blocks are freed";
+
+        audit_act(session, text);
+        events_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
+}
+
 static void take_free_all(struct session *session, const struct frame *frame)
 {
         enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
@@ -238,7 +248,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
         else if (r)
                 refuse(session, frame, r > 0 ? r : GPUMEM_E_TOO_MANY, NULL);
         else if (scope == SCOPE_NODE)
-                audit_act(session, "every tenant's cached blocks are freed");
+                say_freed_all(session);
 }
 
 static void take_reset_peaks(struct session *session, const struct frame *frame)
@@ -308,8 +318,10 @@ static void (*const takers[])(struct session *session, const struct frame *frame
         [MESSAGE_CLIENTS] = listing_take_clients,
         [MESSAGE_BLOCKS] = listing_take_blocks,
         [MESSAGE_TENANTS] = listing_take_tenants,
+        [MESSAGE_EVENTS] = events_take,
         [MESSAGE_FREE_ALL_BLOCKS] = take_free_all,
         [MESSAGE_RESET_PEAKS] = take_reset_peaks,
+        [MESSAGE_RECLAIM] = reclaim_take,
         [MESSAGE_SHARE] = session_take_share,
         [MESSAGE_ATTACH] = session_take_attach,
         [MESSAGE_DETACH] = session_take_detach,

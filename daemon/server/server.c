@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "daemon/backing/left.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/events.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
@@ -42,6 +43,7 @@ static void stop(struct server *server)
         if (server->stopping)
                 return;
         server->stopping = true;
+        events_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS, "gpumemd shuts down");
         if (server->on_stop)
                 server->on_stop();
         server->listener = listener_close(server->listener);
@@ -133,6 +135,10 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = policy_new(&server->policy);
         if (!r)
+                r = events_open(server);
+        if (!r)
+                events_note_node(server, LISTED_EVENT_STARTED, PROTO_ALL_POOLS, "gpumemd started");
+        if (!r)
                 policy_set_max_blocks(server->policy, server_max_blocks());
         if (!r)
                 r = open_handles(server);
@@ -221,6 +227,7 @@ struct server *server_free(struct server *server)
         if (left_any())
                 return NULL;
         policy_free(server->policy);
+        events_close(server);
         (void)uv_loop_close(&server->loop);
         accounts_deinit(&server->accounts);
         free(server);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
+#include "daemon/server/events.h"
 #include "daemon/server/paying.h"
 #include "daemon/server/tenancy.h"
 #include "gpumem.h"
@@ -44,6 +45,7 @@ static void session_free(struct session *session)
                 (void)munmap(session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
         free(session->draft);
+        free(session->reclaim);
         due_end(&session->connection);
         session->account = account_unref(session->account);
         LIST_REMOVE(session, link);
@@ -84,9 +86,12 @@ static void leave(struct session *session)
 
         (void)policy_client_eof(server->policy, session->client, now_ns);
         if (!client_maps_anything(session->client)) {
+                events_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 close_handles(session);
         } else {
+                events_note_left(session, LISTED_EVENT_LINGERING,
+                                 "the connection is over, the process is not");
                 set_state(session, SESSION_LEFT);
                 transport_close(&session->transport);
         }
@@ -105,6 +110,7 @@ void session_end_connection(struct session *session)
                 leave(session);
                 break;
         case SESSION_ORPHANED:
+                events_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_eof(server->policy, session->client, server_now_ns(server));
                 close_handles(session);
                 server_settle(server);
@@ -128,10 +134,13 @@ void session_end_process(struct session *session)
         case SESSION_READY:
                 (void)uv_poll_stop(&session->pidfd_poll);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
+                events_note_left(session, LISTED_EVENT_LINGERING,
+                                 "the process is over, a child of it holds the connection");
                 set_state(session, SESSION_ORPHANED);
                 server_settle(server);
                 break;
         case SESSION_LEFT:
+                events_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 close_handles(session);
                 server_settle(server);
@@ -183,8 +192,11 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
                 if (server_may_complain(session->server))
                         log_warning("client %d (%s): %s; its connection ends",
                                     (int)session->peer.pid, session->program, text);
-                session_send_error(session, 0, GPUMEM_E_BAD_FRAME, text);
+                events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
+                session_tell_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         }
+        if (transport->fault)
+                events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, transport->fault);
         if (transport->fault && server_may_complain(session->server))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, transport->fault);
@@ -196,7 +208,8 @@ void session_give_up(struct session *session, const char *text)
         if (server_may_complain(session->server))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, text);
-        session_send_error(session, 0, GPUMEM_E_BAD_FRAME, text);
+        events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
+        session_tell_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         session_end_connection(session);
 }
 
@@ -208,6 +221,12 @@ void session_send(struct session *session, struct frame *frame, enum message_kin
 }
 
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text)
+{
+        events_note_denial(session, (uint32_t)code, text);
+        session_tell_error(session, serial, code, text);
+}
+
+void session_tell_error(struct session *session, uint32_t serial, int code, const char *text)
 {
         struct frame frame = FRAME_NULL;
 
@@ -243,6 +262,8 @@ void session_become_ready(struct session *session, struct client *client)
 {
         session->client = client;
         set_state(session, SESSION_READY);
+        events_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
+                    session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
 }
 
 static void start(struct session *session, int take_fd)

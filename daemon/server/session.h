@@ -43,6 +43,7 @@ struct session {
         uint64_t n_held_bytes;     /* as HELLO said, with `succeeds` */
         uint32_t row;              /* in the listing of clients that is being made */
         struct limit_draft *draft; /* changes that are to be made together; NULL: none */
+        struct reclaim *reclaim;   /* that is not answered yet; NULL: none */
 };
 
 /* Takes a connection in. Failures end the connection and are logged. */
@@ -93,6 +94,9 @@ bool session_has_client(const struct session *session);
 void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool);
 
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text);
+
+/* The same of what the history is told of by another name. */
+void session_tell_error(struct session *session, uint32_t serial, int code, const char *text);
 
 /* Sends a frame of `kind` with fds that are not blocks'. */
 void session_send(struct session *session, struct frame *frame, enum message_kind kind,

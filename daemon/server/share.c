@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/driver_files.h"
+#include "daemon/server/events.h"
 #include "gpumem.h"
 
 static_assert(POLICY_SHAREABLE == PROTO_PROPERTY_SHAREABLE,
@@ -102,6 +103,8 @@ void session_take_attach(struct session *session, const struct frame *frame)
                                     RETURN_UNMAPPED, server_now_ns(session->server));
                 return;
         }
+        events_note(session, LISTED_EVENT_GRANTED, block_pool(block), block_bytes(block),
+                    "attached by a token");
         backing = block_backing(block);
         reply.attached = (struct message_attached){
                 .lease = lease_id(lease),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/server/events.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
 
@@ -31,6 +32,29 @@ static void say(const struct server_pool *pool, const struct standing *before, u
         }
 }
 
+static void note(struct server *server, const struct server_pool *pool,
+                 const struct standing *before)
+{
+        double seconds = (double)(server_now_ns(server) - before->since_ns) / 1e9;
+
+        switch (pool->driver.standing.state) {
+        case STANDING_STALLED:
+                events_note_node(server, LISTED_EVENT_STALLED, pool->row.id,
+                                 "%s: the driver does not answer; what is cached is served",
+                                 pool->row.name);
+                break;
+        case STANDING_LOST:
+                events_note_node(server, LISTED_EVENT_LOST, pool->row.id,
+                                 "%s: the device is lost; nothing is served there", pool->row.name);
+                break;
+        case STANDING_SERVES:
+                events_note_node(server, LISTED_EVENT_BACK, pool->row.id,
+                                 "%s: the driver answers again, after %.1f s", pool->row.name,
+                                 seconds);
+                break;
+        }
+}
+
 static void tell(struct server *server, uint32_t id, uint32_t what)
 {
         struct session *session;
@@ -52,6 +76,7 @@ static void change(struct server *server, uint32_t id, const struct standing *be
         uint64_t now_ns = server_now_ns(server);
 
         say(pool, before, now_ns);
+        note(server, pool, before);
         if (!server->stopping)
                 (void)policy_set_standing(server->policy, id, pool->driver.standing.state, now_ns);
         if (before->state == STANDING_LOST) {

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/err.h"
+#include "daemon/server/events.h"
 #include "daemon/server/standings.h"
 
 static bool is_trial(const struct job *job)
@@ -33,13 +34,17 @@ static void adopt(struct server *server, uint32_t id, struct job *job)
 }
 
 /* Said once for each time that the driver begins to refuse. */
-static void say(struct server_pool *pool, const struct job *job)
+static void say(struct server *server, struct server_pool *pool, const struct job *job)
 {
-        if (!pool->driver.said_unreleased)
-                log_error("pool %" PRIu32 ": %s: %" PRIu64 " bytes do not go back to the driver, "
-                          "which is tried again: %s",
-                          pool->row.id, pool->row.name, job->block->n_bytes, job->failure);
+        if (pool->driver.said_unreleased)
+                return;
         pool->driver.said_unreleased = true;
+        log_error("pool %" PRIu32 ": %s: %" PRIu64 " bytes do not go back to the driver, "
+                  "which is tried again: %s",
+                  pool->row.id, pool->row.name, job->block->n_bytes, job->failure);
+        events_note_node(server, LISTED_EVENT_STUCK, pool->row.id,
+                         "%s: %" PRIu64 " bytes do not go back to the driver, which is tried again",
+                         pool->row.name, job->block->n_bytes);
 }
 
 bool unreleased_keep(struct server *server, uint32_t id, struct job *job)
@@ -49,7 +54,7 @@ bool unreleased_keep(struct server *server, uint32_t id, struct job *job)
 
         if (server->stopping)
                 return false;
-        say(pool, job);
+        say(server, pool, job);
         adopt(server, id, job);
         block->life.retry_ns = standing_next_release(&pool->driver.standing, block->life.n_losses,
                                                      ++block->life.n_failures,

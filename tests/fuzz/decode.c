@@ -1,4 +1,5 @@
 /* The decoder of frames, as the daemon uses it and as clients do; and what is read out of rows. */
+#include "base/err.h"
 #include "gpumem.h"
 #include "proto/listing.h"
 #include "tests/fuzz/datagram.h"
@@ -72,9 +73,9 @@ static enum fuzz_outcome decode(const struct datagram *datagram, enum proto_send
 static void read_rows(struct input *input)
 {
         static const struct row_list *const lists[] = {&client_row_list, &block_row_list,
-                                                       &tenant_row_list};
-        const struct row_list *list = lists[input_below(input, 3)];
-        uint8_t row[sizeof(struct client_row)];
+                                                       &tenant_row_list, &event_row_list};
+        const struct row_list *list = lists[input_below(input, ARRAY_SIZE(lists))];
+        uint8_t row[sizeof(struct event_row)];
         char text[64];
 
         input_take(input, row, list->n_row_bytes);
@@ -86,6 +87,7 @@ static void read_rows(struct input *input)
                         continue;
                 value = row_value(field, row);
                 FUZZ_EXPECT(listed_client_name(value) && listed_block_name(value));
+                FUZZ_EXPECT(listed_event_name(value) && listed_reason_name(value));
         }
         input_take(input, text, sizeof(text) - 1);
         text[sizeof(text) - 1] = '\0';

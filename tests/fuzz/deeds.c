@@ -5,6 +5,7 @@
 #include "daemon/server/session.h"
 #include "gpumem.h"
 #include "proto/board.h"
+#include "proto/listing.h"
 #include "tests/fuzz/loop.h"
 #include "tests/fuzz/machine.h"
 
@@ -219,14 +220,28 @@ static void set_limit(struct world *world)
 static void ask_for_lists(struct world *world)
 {
         static const enum message_kind kinds[] = {MESSAGE_STATS,  MESSAGE_POOLS,   MESSAGE_CLIENTS,
-                                                  MESSAGE_BLOCKS, MESSAGE_TENANTS, MESSAGE_LIMITS};
+                                                  MESSAGE_BLOCKS, MESSAGE_TENANTS, MESSAGE_LIMITS,
+                                                  MESSAGE_EVENTS};
         enum message_kind kind = kinds[input_below(world->input, ARRAY_SIZE(kinds))];
         struct process *process = any_process(world);
         struct frame frame = FRAME_NULL;
 
         if (kind == MESSAGE_BLOCKS)
                 frame.blocks.pool = deeds_any_pool(world);
+        if (kind == MESSAGE_EVENTS)
+                frame.events.kinds = input_byte(world->input);
         say(process, &frame, kind);
+}
+
+static void reclaim(struct world *world, struct process *process, uint8_t how)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.reclaim.uid = how & 8 ? LISTING_NOBODY : people[how / 16 % ARRAY_SIZE(people)].uid;
+        if (input_byte(world->input) % 2)
+                proto_put_text(frame.reclaim.container, sizeof(frame.reclaim.container),
+                               "/a/machine-container.scope");
+        say(process, &frame, MESSAGE_RECLAIM);
 }
 
 static void free_all(struct world *world)
@@ -235,6 +250,10 @@ static void free_all(struct world *world)
         struct frame frame = FRAME_NULL;
         uint8_t how = input_byte(world->input);
 
+        if ((how & 6) == 4) {
+                reclaim(world, process, how);
+                return;
+        }
         frame.free_all_blocks.scope = 1 + how % 2;
         frame.free_all_blocks.pool = deeds_any_pool(world);
         say(process, &frame, how & 2 ? MESSAGE_FREE_ALL_BLOCKS : MESSAGE_RESET_PEAKS);

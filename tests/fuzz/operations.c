@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/check.h"
+#include "daemon/policy/history.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
@@ -112,8 +113,10 @@ static void apply(struct world *world)
 static void turn(struct world *world)
 {
         loop_turn();
-        if (world->n_turns++ % N_TURNS_A_CHECK == 0)
-                policy_check(world->server->policy);
+        if (world->n_turns++ % N_TURNS_A_CHECK)
+                return;
+        policy_check(world->server->policy);
+        history_check(world->server->history);
 }
 
 static void step(struct world *world)

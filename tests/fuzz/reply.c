@@ -31,6 +31,7 @@ enum file {
         FILE_BLOCKS,
         FILE_TENANTS,
         FILE_LIMITS,
+        FILE_EVENTS,
         FILE_MISNUMBERED, /* pools in another order */
         FILE_UNSEALED,
         FILE_NONE, /* no memory at all */
@@ -68,6 +69,7 @@ static void make_files(void)
         files[FILE_BLOCKS] = make_file(zeros, N_ROWS * sizeof(struct block_row));
         files[FILE_TENANTS] = make_file(zeros, N_ROWS * sizeof(struct tenant_row));
         files[FILE_LIMITS] = make_file(zeros, N_ROWS * sizeof(struct limit_row));
+        files[FILE_EVENTS] = make_file(zeros, N_ROWS * sizeof(struct event_row));
         pools[2].id = 1;
         files[FILE_MISNUMBERED] = make_file(pools, sizeof(pools));
         files[FILE_UNSEALED] = memfd_create("unsealed", MFD_CLOEXEC);
@@ -179,6 +181,7 @@ static void fit(struct datagram *datagram, enum file *first)
                 {MESSAGE_BLOCKS_REPLY, FILE_BLOCKS, sizeof(struct block_row)},
                 {MESSAGE_TENANTS_REPLY, FILE_TENANTS, sizeof(struct tenant_row)},
                 {MESSAGE_LIMITS_REPLY, FILE_LIMITS, sizeof(struct limit_row)},
+                {MESSAGE_EVENTS_REPLY, FILE_EVENTS, sizeof(struct event_row)},
         };
         struct frame *frame = datagram_frame(datagram);
 
@@ -291,6 +294,7 @@ static void read_rows(const struct frame *reply, const struct fdset *fds)
                 {MESSAGE_BLOCKS_REPLY, sizeof(struct block_row)},
                 {MESSAGE_TENANTS_REPLY, sizeof(struct tenant_row)},
                 {MESSAGE_LIMITS_REPLY, sizeof(struct limit_row)},
+                {MESSAGE_EVENTS_REPLY, sizeof(struct event_row)},
         };
 
         for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -344,6 +348,8 @@ static void do_one(struct connection *connection)
                 {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY},
                 {MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET},
                 {MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET},
+                {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY},
+                {MESSAGE_RECLAIM, MESSAGE_RECLAIMED},
         };
         struct frame frame = FRAME_NULL;
         char refusal[LINK_REFUSAL_MAX];

@@ -200,6 +200,34 @@ START_TEST(a_path_has_its_bound)
 }
 END_TEST
 
+START_TEST(a_container_is_called_by_its_name_or_by_a_path)
+{
+        static const struct {
+                const char *path, *text;
+                int is_meant;
+        } calls[] = {
+                {"/slurm/uid_5/job_12", "job_12", 1},
+                {"/slurm/uid_5/job_12", "/sys/fs/cgroup/slurm/uid_5/job_12", 1},
+                {"/slurm/uid_5/job_12", "/slurm/uid_5/job_12", 1},
+                {"/slurm/uid_5/job_12", "job_1", 0},
+                {"/slurm/uid_5/job_12", "xjob_12", 0},
+                {"/slurm/uid_5/job_12", "/slurm/uid_5/job_12/step_0", 0},
+                {"/slurm/uid_5/job_12", "uid_5/job_12", 0},
+                {"/machine.slice/machine-a.scope", "a", 1},
+                {"client 12", "client 12", 0},
+                {"client 12", "12", 0},
+                {"/", "/", 0},
+                {"", "", 0},
+                {"/a", "", 0},
+        };
+
+        for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+                ck_assert_msg(container_is_called(calls[i].path, calls[i].text) ==
+                                      calls[i].is_meant,
+                              "\"%s\" by \"%s\"", calls[i].path, calls[i].text);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("container");
@@ -208,6 +236,7 @@ int main(void)
         tcase_add_test(tests, containers_are_known_by_their_cgroup);
         tcase_add_test(tests, other_texts_are_refused);
         tcase_add_test(tests, a_path_has_its_bound);
+        tcase_add_test(tests, a_container_is_called_by_its_name_or_by_a_path);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -173,6 +173,43 @@ START_TEST(asker_that_ends_is_not_answered)
 }
 END_TEST
 
+static bool is_of(const struct tenant_key *key, const void *uid)
+{
+        return key->uid == *(const uint32_t *)uid;
+}
+
+START_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
+{
+        struct world world = world_new(32 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *admin = join(&world, 3);
+        struct held of_a = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+        struct held of_b = cache(&world, b, 6 * MIB, RETURN_UNMAPPED);
+        struct held idle = hold(&world, b, 8 * MIB), busy = hold(&world, b, 10 * MIB);
+        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 2 * MIB};
+        const uint32_t uid = 2;
+        struct block *in_pinned;
+
+        ask_with(&world, b, &pinned);
+        in_pinned = take(&world, ORDER_CREATE).block;
+        created(&world, in_pinned, 0);
+        give_back(&world, b, expect_grant(&world, b, 1), RETURN_UNMAPPED);
+        mark_idle(&world, b, idle.lease);
+        ck_assert_int_eq(policy_reclaim(world.policy, admin, 7, is_of, &uid), 0);
+        policy_check(world.policy);
+        expect_release(&world, of_b.block);
+        expect_release(&world, in_pinned);
+        expect_release(&world, idle.block);
+        expect_notice(&world, b, idle.lease);
+        expect_freed(&world, admin, 7, 16 * MIB, 3);
+        ck_assert(was_revoked(&world, b, idle.lease));
+        ck_assert(!was_revoked(&world, b, busy.lease));
+        ck_assert_uint_eq(figures(&world).cached, 4 * MIB);
+        (void)of_a;
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
 int main(void)
 {
         const TTest *tests[] = {
@@ -184,6 +221,7 @@ int main(void)
                 mapped_block_lingers_until_unmapped,
                 unmapped_before_the_release_comes_back_with_it,
                 asker_that_ends_is_not_answered,
+                a_tenant_that_is_chosen_gives_back_in_all_pools,
         };
 
         return run_tests("policy: free all", tests, ARRAY_SIZE(tests));

@@ -61,6 +61,53 @@ START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
 }
 END_TEST
 
+static struct {
+        const struct client *revoked, *late;
+        uint64_t n_revoked_bytes, n_late_bytes;
+} seen;
+
+static void see_revoked(void *argument, const struct client *client, uint32_t pool,
+                        uint64_t n_bytes)
+{
+        ck_assert_ptr_eq(argument, &seen);
+        ck_assert_uint_eq(pool, 0);
+        seen.revoked = client;
+        seen.n_revoked_bytes += n_bytes;
+}
+
+static void see_late(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
+{
+        ck_assert_ptr_eq(argument, &seen);
+        ck_assert_uint_eq(pool, 0);
+        seen.late = client;
+        seen.n_late_bytes += n_bytes;
+}
+
+START_TEST(a_witness_is_told_of_what_is_taken_back_and_of_who_is_late)
+{
+        const struct policy_witness witness = {see_revoked, see_late, &seen};
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, a, 8 * MIB);
+
+        policy_set_witness(world.policy, &witness);
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 8 * MIB, UINT64_MAX);
+        expect_release(&world, held.block);
+        expect_notice(&world, a, held.lease);
+        ck_assert_ptr_eq(seen.revoked, a);
+        ck_assert_uint_eq(seen.n_revoked_bytes, 8 * MIB);
+        ck_assert_ptr_null(seen.late);
+        world.now_ns += OVERDUE_NS;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert_ptr_eq(seen.late, a);
+        ck_assert_uint_eq(seen.n_late_bytes, 8 * MIB);
+        policy_set_witness(world.policy, NULL);
+        unmap(&world, a, held.id);
+        world_free(&world);
+}
+END_TEST
+
 /* It gave the block back itself, and no notice tells it anything; or it was told, and has left since. */
 START_TEST(who_cannot_answer_is_not_late)
 {
@@ -294,6 +341,7 @@ int main(void)
                 oldest_goes_first_and_use_makes_young,
                 of_a_device_nothing_stays_mapped,
                 revoked_leases_are_called_in_once_when_their_block_goes,
+                a_witness_is_told_of_what_is_taken_back_and_of_who_is_late,
         };
 
         return run_tests("policy: room of idle leases", tests, ARRAY_SIZE(tests));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/listing.h"
 #include "tests/unit/policy_world.h"
 
 /* The linker sends the executable's calls here. */
@@ -86,6 +87,20 @@ static int unshare(struct world *world, struct client *client, const struct poli
         return r;
 }
 
+static void see_block(const struct block_listing *block, void *n)
+{
+        *(uint32_t *)n = block->n_passed_on;
+}
+
+/* Of the only block in the first pool. */
+static uint32_t passed_on(const struct world *world)
+{
+        uint32_t n = 0;
+
+        policy_list_blocks(world->policy, 0, see_block, &n);
+        return n;
+}
+
 START_TEST(the_charge_is_the_oldest_holders)
 {
         struct world world = world_new(8 * MIB);
@@ -103,10 +118,12 @@ START_TEST(the_charge_is_the_oldest_holders)
         give_back(&world, a, held.lease, RETURN_UNMAPPED);
         ck_assert_uint_eq(client_charged(a, 0), 0);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        ck_assert_uint_eq(passed_on(&world), 1);
         expect_totals(&world, 4 * MIB, 0, 0);
         /* The youngest goes: nothing changes for the others. */
         give_back(&world, c, of_c, RETURN_UNMAPPED);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        ck_assert_uint_eq(passed_on(&world), 1);
         expect_idle(&world);
         give_back(&world, b, of_b, RETURN_UNMAPPED);
         expect_release(&world, held.block);

@@ -1,0 +1,140 @@
+#include "ctl/happened.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "client/rows.h"
+#include "ctl/listing.h"
+
+/* A daemon has four, and some that came meanwhile; one that says more is not believed. */
+#define PAGES_MAX 64
+
+void happened_deinit(struct happened *happened)
+{
+        free(happened->rows);
+}
+
+static int append(struct happened *happened, const void *rows, uint32_t n)
+{
+        struct event_row *all = reallocarray(happened->rows, happened->n + n, sizeof(*all));
+
+        if (!all)
+                return -ENOMEM;
+        happened->rows = all;
+        memcpy(all + happened->n, rows, n * sizeof(*all));
+        for (uint32_t i = happened->n; i < happened->n + n; i++)
+                listing_clean(&event_row_list, (char *)&all[i]);
+        happened->n += n;
+        return 0;
+}
+
+/* Returns whether there is more in ret_more. */
+static int fetch_page(struct link *link, uint64_t since, uint32_t kinds, struct happened *happened,
+                      bool *ret_more)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        CLEANUP(freep)
+        void *rows = NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.events.since = since;
+        request.events.kinds = kinds;
+        r = link_call(link, &request, MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY, &reply, &fds);
+        if (!r && reply.events_reply.n_rows) {
+                r = rows_read(fds.fds[0], reply.events_reply.n_rows, reply.events_reply.n_row_bytes,
+                              sizeof(struct event_row), &rows);
+                if (!r)
+                        r = append(happened, rows, reply.events_reply.n_rows);
+        }
+        if (r)
+                return r;
+        happened->next = reply.events_reply.next;
+        happened->n_lost = reply.events_reply.n_lost;
+        *ret_more = reply.events_reply.next > since &&
+                    reply.events_reply.next < reply.events_reply.end;
+        return 0;
+}
+
+int happened_fetch(struct link *link, uint64_t since, uint32_t kinds, struct happened *ret_happened)
+{
+        bool is_more = true;
+        int r = 0;
+
+        *ret_happened = (struct happened){.next = since};
+        for (unsigned i = 0; i < PAGES_MAX && is_more && !r; i++)
+                r = fetch_page(link, ret_happened->next, kinds, ret_happened, &is_more);
+        return r;
+}
+
+bool happened_is_sum(const struct event_row *row)
+{
+        return row->event == 0;
+}
+
+/* The daemon says how long ago it was, as its clock may be set. */
+static void find_time(const struct event_row *row, struct timespec *ret_time)
+{
+        uint64_t age_s = row->age / 1000;
+        long age_ns = (long)(row->age % 1000) * 1000000;
+
+        (void)clock_gettime(CLOCK_REALTIME, ret_time);
+        if (age_s >= (uint64_t)ret_time->tv_sec) {
+                *ret_time = (struct timespec){.tv_sec = 0};
+                return;
+        }
+        ret_time->tv_sec -= (time_t)age_s;
+        ret_time->tv_nsec -= age_ns;
+        if (ret_time->tv_nsec < 0) {
+                ret_time->tv_nsec += 1000000000;
+                ret_time->tv_sec--;
+        }
+}
+
+void happened_time(const struct event_row *row, char ret_text[static HAPPENED_TIME_MAX])
+{
+        struct timespec time;
+        struct tm local;
+        size_t n;
+
+        (void)snprintf(ret_text, HAPPENED_TIME_MAX, "-");
+        if (happened_is_sum(row))
+                return;
+        find_time(row, &time);
+        if (!localtime_r(&time.tv_sec, &local))
+                return;
+        n = strftime(ret_text, HAPPENED_TIME_MAX, "%Y-%m-%d %H:%M:%S", &local);
+        (void)snprintf(ret_text + n, HAPPENED_TIME_MAX - n, ".%03ld", time.tv_nsec / 1000000);
+}
+
+static json_t *time_to_json(const struct event_row *row)
+{
+        char text[2 * HAPPENED_TIME_MAX];
+        struct timespec time;
+        struct tm utc;
+        size_t n;
+
+        if (happened_is_sum(row))
+                return json_null();
+        find_time(row, &time);
+        if (!gmtime_r(&time.tv_sec, &utc))
+                return json_null();
+        n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+        (void)snprintf(text + n, sizeof(text) - n, ".%03ldZ", time.tv_nsec / 1000000);
+        return json_string(text);
+}
+
+json_t *happened_to_json(const struct event_row *row)
+{
+        json_t *object = listing_row_to_json(&event_row_list, (const char *)row);
+
+        (void)json_object_set_new(object, "time", time_to_json(row));
+        return object;
+}

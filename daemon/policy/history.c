@@ -1,0 +1,372 @@
+#include "daemon/policy/history.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/table.h"
+
+enum lane_kind { LANE_OF_USE, LANE_OF_TROUBLE, LANE_OF_NODE };
+
+/* All bytes of it are compared. */
+struct lane_key {
+        struct tenant_key tenant;
+        uint32_t kind;
+};
+static_assert(sizeof(struct lane_key) == sizeof(struct tenant_key) + sizeof(uint32_t),
+              "a key has no padding");
+
+struct history_lane {
+        struct lane_key key;
+        uint32_t n_rows;
+        uint64_t n_lost;
+        TAILQ_HEAD(lane_rows, history_row) rows;
+        LIST_ENTRY(history_lane) link; /* among those that are as long */
+        UT_hash_handle hh;
+};
+
+LIST_HEAD(lane_list, history_lane);
+
+struct history {
+        struct history_row *all;
+        uint32_t n_all;
+        uint32_t n_begun; /* those after them were never taken: their memory is not touched */
+        uint64_t end;
+        TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
+        struct history_rows unused;
+        struct history_lane *lanes; /* table by key; none is empty */
+        struct lane_list *by_length;
+        uint32_t longest;
+        struct history_lane *last; /* that was found, or NULL */
+        uint64_t n_lost;
+        uint64_t n_lost_of_gone; /* of lanes that there are no more */
+};
+
+static enum lane_kind lane_of(enum listed_event what)
+{
+        static const uint8_t kinds[LISTED_EVENT_N] = {
+#define OF_USE                                LANE_OF_USE
+#define OF_TROUBLE                            LANE_OF_TROUBLE
+#define OF_NODE                               LANE_OF_NODE
+#define EVENT(NAME, name, number, lane, text) [number] = (lane),
+#include "proto/event_kinds.def"
+#undef EVENT
+#undef OF_USE
+#undef OF_TROUBLE
+#undef OF_NODE
+        };
+
+        return (enum lane_kind)kinds[what];
+}
+
+int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history)
+{
+        struct history *history = calloc(1, sizeof(*history));
+
+        assert(n_rows && first_number);
+        if (!history)
+                return -ENOMEM;
+        history->all = calloc(n_rows, sizeof(*history->all));
+        history->by_length = calloc((size_t)n_rows + 1, sizeof(*history->by_length));
+        if (!history->all || !history->by_length) {
+                history_free(history);
+                return -ENOMEM;
+        }
+        history->n_all = n_rows;
+        history->end = first_number;
+        TAILQ_INIT(&history->rows);
+        TAILQ_INIT(&history->unused);
+        *ret_history = history;
+        return 0;
+}
+
+struct history *history_free(struct history *history)
+{
+        struct history_lane *lane, *next;
+
+        if (!history)
+                return NULL;
+        HASH_ITER(hh, history->lanes, lane, next)
+        {
+                HASH_DEL(history->lanes, lane);
+                free(lane);
+        }
+        free(history->all);
+        free(history->by_length);
+        free(history);
+        return NULL;
+}
+
+static void make_key(const struct tenant_key *tenant, enum lane_kind kind, struct lane_key *ret_key)
+{
+        assert((tenant == NULL) == (kind == LANE_OF_NODE));
+        memset(ret_key, 0, sizeof(*ret_key));
+        if (tenant)
+                ret_key->tenant = *tenant;
+        ret_key->kind = kind;
+}
+
+static struct history_lane *find_lane(const struct history *history, const struct lane_key *key)
+{
+        struct history_lane *lane;
+
+        if (history->last && memcmp(&history->last->key, key, sizeof(*key)) == 0)
+                return history->last;
+        HASH_FIND(hh, history->lanes, key, sizeof(*key), lane);
+        return lane;
+}
+
+/* With as many rows as it has, it has a place among others. */
+static void place_lane(struct history *history, struct history_lane *lane)
+{
+        LIST_INSERT_HEAD(&history->by_length[lane->n_rows], lane, link);
+        if (lane->n_rows > history->longest)
+                history->longest = lane->n_rows;
+        while (history->longest && LIST_EMPTY(&history->by_length[history->longest]))
+                history->longest--;
+}
+
+static struct history_lane *make_lane(struct history *history, const struct lane_key *key)
+{
+        struct history_lane *lane = calloc(1, sizeof(*lane));
+
+        if (!lane)
+                return NULL;
+        lane->key = *key;
+        TAILQ_INIT(&lane->rows);
+        HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
+        if (!lane->hh.tbl) {
+                free(lane);
+                return NULL;
+        }
+        place_lane(history, lane);
+        return lane;
+}
+
+static void end_lane(struct history *history, struct history_lane *lane)
+{
+        if (history->last == lane)
+                history->last = NULL;
+        history->n_lost_of_gone += lane->n_lost;
+        LIST_REMOVE(lane, link);
+        HASH_DEL(history->lanes, lane);
+        free(lane);
+}
+
+static void lose_oldest(struct history *history, struct history_lane *lane)
+{
+        struct history_row *row = TAILQ_FIRST(&lane->rows);
+
+        lane->n_lost += row->times;
+        history->n_lost += row->times;
+        TAILQ_REMOVE(&lane->rows, row, lane_link);
+        TAILQ_REMOVE(&history->rows, row, link);
+        TAILQ_INSERT_TAIL(&history->unused, row, link);
+        LIST_REMOVE(lane, link);
+        lane->n_rows--;
+        place_lane(history, lane);
+}
+
+/* `asker` stays, though it be empty. */
+static void make_room(struct history *history, const struct history_lane *asker)
+{
+        struct history_lane *lane;
+
+        if (!TAILQ_EMPTY(&history->unused) || history->n_begun < history->n_all)
+                return;
+        lane = LIST_FIRST(&history->by_length[history->longest]);
+        lose_oldest(history, lane);
+        if (!lane->n_rows && lane != asker)
+                end_lane(history, lane);
+}
+
+static bool is_alike(const struct history_row *row, const struct history_event *event)
+{
+        return row->what == event->what && row->pid == event->pid && row->pool == event->pool &&
+               row->code == event->code && row->reason == event->reason;
+}
+
+/* Of states of the node it counts which was the last: they stay apart. */
+static struct history_row *find_alike(const struct history_lane *lane,
+                                      const struct history_event *event, uint64_t now_ns)
+{
+        struct history_row *row = TAILQ_LAST(&lane->rows, lane_rows);
+
+        if (lane->key.kind == LANE_OF_NODE)
+                return NULL;
+        for (unsigned n = 0; row && n < HISTORY_LOOKS; n++) {
+                if (is_alike(row, event))
+                        return now_ns < row->first_ns + HISTORY_ALIKE_NS ? row : NULL;
+                row = TAILQ_PREV(row, lane_rows, lane_link);
+        }
+        return NULL;
+}
+
+static struct history_row *take_unused(struct history *history)
+{
+        struct history_row *row = TAILQ_FIRST(&history->unused);
+
+        if (!row)
+                return &history->all[history->n_begun++];
+        TAILQ_REMOVE(&history->unused, row, link);
+        return row;
+}
+
+static struct history_row *begin_row(struct history *history, struct history_lane *lane,
+                                     const struct history_event *event, uint64_t now_ns)
+{
+        struct history_row *row;
+
+        make_room(history, lane);
+        row = take_unused(history);
+        *row = (struct history_row){.first = history->end,
+                                    .first_ns = now_ns,
+                                    .what = event->what,
+                                    .pid = event->pid,
+                                    .pool = event->pool,
+                                    .code = event->code,
+                                    .reason = event->reason,
+                                    .lane = lane};
+        LIST_REMOVE(lane, link);
+        lane->n_rows++;
+        place_lane(history, lane);
+        return row;
+}
+
+static void take_out(struct history *history, struct history_row *row)
+{
+        TAILQ_REMOVE(&row->lane->rows, row, lane_link);
+        TAILQ_REMOVE(&history->rows, row, link);
+}
+
+static void add_event(struct history *history, struct history_row *row,
+                      const struct history_event *event, uint64_t now_ns)
+{
+        row->number = history->end;
+        row->last_ns = now_ns;
+        row->times += row->times < UINT32_MAX;
+        row->n_bytes = event->n_bytes + (event->what == LISTED_EVENT_REFUSED ? 0 : row->n_bytes);
+        (void)snprintf(row->program, sizeof(row->program), "%s",
+                       event->program ? event->program : "");
+        (void)snprintf(row->text, sizeof(row->text), "%s", event->text ? event->text : "");
+        TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
+        TAILQ_INSERT_TAIL(&history->rows, row, link);
+}
+
+void history_note(struct history *history, const struct tenant_key *key,
+                  const struct history_event *event, uint64_t now_ns)
+{
+        struct lane_key lane_key;
+        struct history_lane *lane;
+        struct history_row *row;
+
+        make_key(key, lane_of(event->what), &lane_key);
+        lane = find_lane(history, &lane_key);
+        if (!lane)
+                lane = make_lane(history, &lane_key);
+        if (lane) {
+                row = find_alike(lane, event, now_ns);
+                if (row)
+                        take_out(history, row);
+                else
+                        row = begin_row(history, lane, event, now_ns);
+                add_event(history, row, event, now_ns);
+                history->last = lane;
+        } else {
+                history->n_lost++;
+                history->n_lost_of_gone++;
+        }
+        history->end++;
+}
+
+const struct history_row *history_find(const struct history *history, uint64_t number)
+{
+        const struct history_row *row = TAILQ_LAST(&history->rows, history_rows);
+        const struct history_row *found = NULL;
+
+        /* Who follows asks for the last ones. */
+        for (; row && row->number >= number; row = TAILQ_PREV(row, history_rows, link))
+                found = row;
+        return found;
+}
+
+const struct history_row *history_next(const struct history_row *row)
+{
+        return TAILQ_NEXT(row, link);
+}
+
+const struct tenant_key *history_whose(const struct history_row *row)
+{
+        return row->lane->key.kind == LANE_OF_NODE ? NULL : &row->lane->key.tenant;
+}
+
+uint64_t history_end(const struct history *history)
+{
+        return history->end;
+}
+
+static uint64_t lost_in(const struct history *history, const struct tenant_key *key,
+                        enum lane_kind kind)
+{
+        struct lane_key lane_key;
+        const struct history_lane *lane;
+
+        make_key(key, kind, &lane_key);
+        lane = find_lane(history, &lane_key);
+        return lane ? lane->n_lost : 0;
+}
+
+uint64_t history_lost(const struct history *history, const struct tenant_key *key)
+{
+        if (!key)
+                return history->n_lost;
+        return history->n_lost_of_gone + lost_in(history, NULL, LANE_OF_NODE) +
+               lost_in(history, key, LANE_OF_USE) + lost_in(history, key, LANE_OF_TROUBLE);
+}
+
+static uint32_t check_lane(const struct history *history, const struct history_lane *lane)
+{
+        const struct history_row *row;
+        const struct history_lane *as_long;
+        uint64_t before = 0;
+        uint32_t n = 0;
+        bool has_place = false;
+
+        TAILQ_FOREACH (row, &lane->rows, lane_link) {
+                assert(row->lane == lane && row->number > before);
+                before = row->number;
+                n++;
+        }
+        assert(n && n == lane->n_rows && n <= history->longest);
+        LIST_FOREACH (as_long, &history->by_length[n], link)
+                has_place = has_place || as_long == lane;
+        assert(has_place);
+        return n;
+}
+
+void history_check(const struct history *history)
+{
+        const struct history_lane *lane;
+        const struct history_row *row;
+        uint64_t before = 0, n_lost = history->n_lost_of_gone;
+        uint32_t n = 0, n_in_lanes = 0, n_unused = 0;
+
+        TAILQ_FOREACH (row, &history->rows, link) {
+                assert(row->number > before && row->number < history->end && row->times);
+                assert(row->first <= row->number && row->first_ns <= row->last_ns);
+                before = row->number;
+                n++;
+        }
+        TAILQ_FOREACH (row, &history->unused, link)
+                n_unused++;
+        for (lane = history->lanes; lane; lane = lane->hh.next) {
+                n_in_lanes += check_lane(history, lane);
+                n_lost += lane->n_lost;
+        }
+        assert(n == n_in_lanes && n + n_unused == history->n_begun);
+        assert(history->n_begun <= history->n_all);
+        assert(n_lost == history->n_lost);
+        assert(!history->longest || !LIST_EMPTY(&history->by_length[history->longest]));
+}

@@ -1,0 +1,85 @@
+/* What happened: a bounded memory of it, for people who ask later. Pure; one thread.
+ *
+ * Rows are fixed, and made at the beginning. Each stands in a lane: what is of use, and what is trouble, of
+ * each tenant has one of its own, and what is everybody's has one. When all rows are taken the oldest of the
+ * longest lane goes: so a tenant that causes many events pushes out its own, however many they are, and others
+ * keep as much as it keeps at least. A fixed share for each would have to be tiny, as there may be many
+ * tenants, or be taken from nobody. Besides, events of one client that are alike and come within a second are
+ * one row. What has gone is counted. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/policy/policy.h"
+#include "proto/listing.h"
+
+#define HISTORY_ROWS 4096
+
+/* Events that come so soon after the first of a row are of it, if they are alike. */
+#define HISTORY_ALIKE_NS UINT64_C(1000000000)
+
+/* Of its lane's rows so many are looked at for that. */
+#define HISTORY_LOOKS 32
+
+#define HISTORY_TEXT_MAX    400
+#define HISTORY_PROGRAM_MAX 32
+
+struct history;
+struct history_lane;
+
+struct history_event {
+        enum listed_event what;
+        uint32_t pid;        /* 0: none */
+        uint32_t pool;       /* POLICY_ALL_POOLS: none, or several */
+        uint32_t code;       /* of a refusal */
+        uint32_t reason;     /* likewise */
+        uint64_t n_bytes;    /* that it is about */
+        const char *program; /* NULL: none. Cut to fit, as is the text */
+        const char *text;    /* likewise */
+};
+
+struct history_row {
+        uint64_t number; /* of the last of those that it stands for */
+        uint64_t first;  /* of the first */
+        uint64_t last_ns;
+        uint64_t first_ns;
+        uint32_t times;
+        enum listed_event what;
+        uint32_t pid;
+        uint32_t pool;
+        uint32_t code;
+        uint32_t reason;
+        uint64_t n_bytes; /* of all; of refusals the last */
+        char program[HISTORY_PROGRAM_MAX];
+        char text[HISTORY_TEXT_MAX];
+        struct history_lane *lane;
+        TAILQ_ENTRY(history_row) link; /* in the order of numbers */
+        TAILQ_ENTRY(history_row) lane_link;
+};
+
+/* With so many rows, 1 at least. The first event gets that number, 1 at least, and each one the next. */
+int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history);
+struct history *history_free(struct history *history);
+
+/* Of that tenant; NULL: of nobody's, with a kind that is of the node. Never fails: what there is no memory for
+ * counts as lost. */
+void history_note(struct history *history, const struct tenant_key *key,
+                  const struct history_event *event, uint64_t now_ns);
+
+/* The first row with that number or a higher one, and the next; NULL: none. */
+const struct history_row *history_find(const struct history *history, uint64_t number);
+const struct history_row *history_next(const struct history_row *row);
+
+/* Whose it is; NULL: everybody's. */
+const struct tenant_key *history_whose(const struct history_row *row);
+
+/* What the next event gets. */
+uint64_t history_end(const struct history *history);
+
+/* Events that are not kept any more: of everybody (NULL), or such as concern that tenant. Those of lanes of which
+ * nothing is kept are of nobody that is known any more, and counted for each. */
+uint64_t history_lost(const struct history *history, const struct tenant_key *key);
+
+void history_check(const struct history *history);

@@ -1,0 +1,118 @@
+#include "daemon/server/reclaim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "daemon/policy/listing.h"
+#include "daemon/server/audit.h"
+#include "daemon/server/events.h"
+#include "gpumem.h"
+
+#define ANY_UID UINT32_MAX
+
+static_assert(sizeof(((struct reclaim *)0)->container) ==
+                      sizeof(((struct message_reclaim *)0)->container),
+              "it is copied");
+
+static bool is_meant(const struct tenant_key *key, const void *argument)
+{
+        const struct reclaim *reclaim = argument;
+
+        return (reclaim->uid == ANY_UID || key->uid == reclaim->uid) &&
+               (!*reclaim->container || container_is_called(key->realm, reclaim->container));
+}
+
+static void say(const struct session *session, const struct reclaim *reclaim)
+{
+        char text[400], user[32] = "any user";
+
+        if (reclaim->uid != ANY_UID)
+                (void)snprintf(user, sizeof(user), "uid %u", (unsigned)reclaim->uid);
+        (void)snprintf(text, sizeof(text), "cached and idle blocks of %s%s%s are freed", user,
+                       *reclaim->container ? " in " : "", reclaim->container);
+        audit_act(session, "%s", text);
+        events_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
+}
+
+static int begin(struct session *session, const struct frame *frame)
+{
+        int r;
+
+        session->reclaim = calloc(1, sizeof(*session->reclaim));
+        if (!session->reclaim)
+                return -ENOMEM;
+        session->reclaim->serial = frame->serial;
+        session->reclaim->uid = frame->reclaim.uid;
+        memcpy(session->reclaim->container, frame->reclaim.container,
+               sizeof(session->reclaim->container));
+        r = policy_reclaim(session->server->policy, session->client, frame->serial, is_meant,
+                           session->reclaim);
+        if (r) {
+                free(session->reclaim);
+                session->reclaim = NULL;
+        }
+        return r;
+}
+
+void reclaim_take(struct session *session, const struct frame *frame)
+{
+        if (!session_may_rule(session))
+                session_send_error(session, frame->serial, GPUMEM_E_DENIED,
+                                   "blocks of a tenant are reclaimed by root, or over the admin "
+                                   "socket");
+        else if (frame->reclaim.uid == ANY_UID && !*frame->reclaim.container)
+                session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
+                                   "a uid is needed, or a container");
+        else if (session->reclaim)
+                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
+                                   "one at a time: the last one is not answered yet");
+        else if (begin(session, frame))
+                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
+                                   "the daemon has no memory for that");
+        else
+                say(session, session->reclaim);
+}
+
+struct left {
+        const struct reclaim *reclaim;
+        const struct tenant *last;
+        struct message_reclaimed *reply;
+};
+
+static void add(const struct tenant_listing *tenant, void *argument)
+{
+        struct left *left = argument;
+        uint64_t n_bytes = tenant->leased + tenant->cached + tenant->lingering + tenant->declared;
+
+        if (!is_meant(tenant->key, left->reclaim))
+                return;
+        if (*left->reclaim->container)
+                container_name(tenant->key->realm, left->reply->container);
+        left->reply->n_left_bytes += n_bytes;
+        left->reply->n_charged_bytes += tenant->charged;
+        left->reply->n_clients += (uint32_t)tenant->n_clients;
+        if ((n_bytes || tenant->charged) && tenant->tenant != left->last) {
+                left->reply->n_tenants++;
+                left->last = tenant->tenant;
+        }
+}
+
+bool reclaim_answer(struct session *session, const struct order *order)
+{
+        CLEANUP(freep)
+        struct reclaim *reclaim = NULL;
+        struct frame frame = FRAME_NULL;
+        struct left left;
+
+        if (!session->reclaim || session->reclaim->serial != order->serial)
+                return false;
+        reclaim = steal_ptr(session->reclaim);
+        frame.reclaimed.n_bytes = order->n_bytes;
+        frame.reclaimed.n_blocks = order->n_blocks;
+        left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};
+        policy_list_tenants(session->server->policy, add, &left);
+        session_send(session, &frame, MESSAGE_RECLAIMED, order->serial, NULL, 0);
+        return true;
+}

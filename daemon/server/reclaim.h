@@ -1,0 +1,18 @@
+/* RECLAIM: what tenants of a user, or in a container, have cached or idle goes back to the driver, and the answer
+ * says what they still have. On the loop. */
+#pragma once
+
+#include "daemon/server/session.h"
+
+/* What a session waits for: one at a time. Owned by it. */
+struct reclaim {
+        uint32_t serial;
+        uint32_t uid;
+        char container[252];
+};
+
+/* Handler of requests.c. */
+void reclaim_take(struct session *session, const struct frame *frame);
+
+/* Whether the order is an answer to it, which is sent then. */
+bool reclaim_answer(struct session *session, const struct order *order);

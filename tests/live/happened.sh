@@ -1,0 +1,178 @@
+#!/bin/bash
+# happened.sh BUILD: gpumemctl's commands about what has happened, and what is left over: events, why-oom, leaks,
+# reclaim.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+# shellcheck source=tests/holding.sh
+. "$source_folder/tests/holding.sh"
+
+make_place 1 1GiB
+me=$(id -u)
+
+# What is refused before anybody is asked.
+ok "events: no number" said 2 '--since: "soon" is no number; allowed: one of the column EVENT' \
+        gpumemctl events --since soon
+ok "events: no daemon" said 3 "is gpumemd running" gpumemctl events
+ok "events: nobody to follow" said 3 "is gpumemd running" gpumemctl events --follow
+ok "why-oom: no process" said 2 '--pid: "0" is no process; allowed: 1 to' gpumemctl why-oom --pid 0
+ok "why-oom: no user" said 2 '--uid: "no one" is no user' gpumemctl why-oom --uid "no one"
+ok "why-oom: no number" said 2 '--last: "x" is no number; allowed: 1 to' gpumemctl why-oom --last x
+ok "why-oom: no daemon" said 3 "is gpumemd running" gpumemctl why-oom
+ok "leaks: no time" said 2 '--older: "x" is no time; allowed: 0 to' gpumemctl leaks --older x
+ok "leaks: no daemon" said 3 "is gpumemd running" gpumemctl leaks
+ok "reclaim: of nobody" said 2 "--uid or --cgroup is needed" gpumemctl reclaim
+ok "reclaim: no user" said 2 '--uid: "no one" is no user' gpumemctl reclaim --uid "no one"
+ok "reclaim: no container" said 2 '--cgroup: "" is no container' gpumemctl reclaim --cgroup ""
+ok "reclaim: no daemon" said 3 "is gpumemd running" gpumemctl reclaim --uid 1
+
+start_daemon --canary off
+
+# answer EXPRESSION COMMAND...: of the JSON that the command prints, with any exit status; `a` is all of it.
+answer() {
+        local expression=$1
+        shift
+        { gpumemctl "$@" --json || true; } |
+                python3 -c 'import json, sys
+a = json.load(sys.stdin)
+print(eval(sys.argv[1]))' "$expression"
+}
+
+# refuse BYTES: a process that asks for so much, which is too much, and has ended after that.
+refuse() {
+        printf 'alloc device %s\nquit\n' "$(numfmt --from=auto "${1%B}")" | gpumem-share-demo >"$place/refused" 2>&1 || true
+        grep -q "^error 1:" "$place/refused"
+}
+
+# tell NAME LINE: a holder is told something; its answer.
+tell() {
+        local fd=${1}_fd n
+        fd=${!fd}
+        n=$(wc -l <"$place/$1.out")
+        echo "$2" >&"$fd"
+        wait_while_alive "${holders[$1]}" has_lines "$place/$1.out" $((n + 1))
+        tail -n 1 "$place/$1.out"
+}
+
+# gpumemctl_says EXPRESSION VALUE COMMAND...: see answer.
+gpumemctl_says() {
+        local expression=$1 value=$2
+        shift 2
+        [ "$(answer "$expression" "$@")" = "$value" ]
+}
+
+has_lines() {
+        [ "$(wc -l <"$1")" -ge "$2" ]
+}
+
+# The process is stopped, and stands.
+suspend() {
+        kill -STOP "$1"
+        wait_until 20 grep -q "^State:.T" "/proc/$1/status"
+}
+
+ok "why-oom: nothing yet" equal "$(gpumemctl why-oom)" "nothing was refused for want of memory"
+ok "why-oom: nothing yet: JSON" equal "$(answer 'a["refusals"]' why-oom)" "[]"
+ok "leaks: none" gpumemctl leaks --older 0
+ok "leaks: none: JSON" equal "$(answer 'a["leaks"]' leaks)" "[]"
+
+# --follow begins with what there is, and goes on.
+gpumemctl events --follow >"$place/follow" 2>&1 &
+follower=$!
+gpumemctl events --follow --json >"$place/follow.json" 2>"$place/follow.said" &
+other=$!
+hold first device 768MiB
+hold second pinned 4MiB
+ok "events --follow: lines come while it runs" \
+        wait_while_alive "$follower" grep -q "granted .* ${holders[second]} " "$place/follow"
+ok "events --follow: from the beginning on" contains "$(sed -n 2p "$place/follow")" "gpumemd started"
+kill -INT "$follower"
+status=0
+wait "$follower" || status=$?
+ok "events --follow: an interrupt ends it in order" equal "$status" 0
+ok "events --follow --json: an object each line" wait_while_alive "$other" \
+        grep -q "\"pid\":${holders[second]},.*\"time\":" "$place/follow.json"
+ok "events --follow --json: each is JSON" python3 -c 'import json, sys
+for line in open(sys.argv[1]):
+    if line.endswith("\n"): assert json.loads(line)["event"] > 0' "$place/follow.json"
+
+ok "events: a line each" contains "$(gpumemctl events)" "granted          1  $(printf '%5s  %7s' "$me" "${holders[first]}")     0  768.00 MiB  gpumem-share-demo"
+ok "events: JSON" equal "$(answer '[e["bytes"] for e in a["events"] if e["what"] == "granted"]' events)" \
+        "[$((768 << 20)), $((4 << 20))]"
+ok "events: nothing is lost yet" equal "$(answer 'a["lost_count"]' events)" 0
+next=$(answer 'a["events"][1]["event"]' events)
+ok "events --since: from that one on" equal "$(answer 'a["events"][0]["event"]' events --since "$next")" "$next"
+ok "events --since: what is yet to come" equal "$(answer 'len(a["events"])' events --since 9000000000000000)" 0
+
+ok "what is too much is refused" refuse 512MiB
+ok "why-oom: who asked for how much" contains "$(gpumemctl why-oom)" ", uid $me, was refused 512.00 MiB of pool 0:"
+ok "why-oom: in whose way" contains "$(gpumemctl why-oom)" \
+        "the pool is full. Held by gpumem-share-demo (pid ${holders[first]}) 768.00 MiB. To do: "
+ok "why-oom: how it is now" contains "$(gpumemctl why-oom)" \
+        "256.00 MiB could be had. Held by gpumem-share-demo (pid ${holders[first]}) 768.00 MiB"
+ok "why-oom: JSON" equal \
+        "$(answer '[(r["reason"], r["bytes"], r["now"]["room_bytes"], r["now"]["holders"][0]["pid"]) for r in a["refusals"]]' why-oom)" \
+        "[('pool full', $((512 << 20)), $((256 << 20)), ${holders[first]})]"
+ok "why-oom: of another process" equal "$(gpumemctl why-oom --pid 1)" "nothing was refused for want of memory"
+ok "why-oom: of another user" equal "$(answer 'a["refusals"]' why-oom --uid 4294967294)" "[]"
+ok "why-oom: of this user" equal "$(answer 'len(a["refusals"])' why-oom --uid "$me")" 1
+refuse 640MiB
+ok "why-oom: the last one" equal "$(answer '[r["bytes"] for r in a["refusals"]]' why-oom --last 1)" "[$((640 << 20))]"
+
+suspend "${holders[second]}"
+ok "leaks: a process that is stopped" said 1 "stopped" gpumemctl leaks --older 0
+ok "leaks: a process that is stopped: JSON" equal \
+        "$(answer '[(l["what"], l["pid"], l["bytes"]) for l in a["leaks"]]' leaks)" \
+        "[('stopped', ${holders[second]}, $((4 << 20)))]"
+kill -CONT "${holders[second]}"
+token=$(tell second share | sed 's/^ok //')
+hold third pinned 2MiB
+tell third free >/dev/null
+ok "another attaches what was shared" contains "$(tell third "attach pinned $token")" "ok $((4 << 20))"
+ok "leaks: memory that is shared is none" equal "$(answer 'a["leaks"]' leaks --older 0)" "[]"
+let_go second
+wait_until 20 gpumemctl_says '[l["what"] for l in a["leaks"]]' "['shared']" leaks --older 0
+ok "leaks: who shared it is gone" equal \
+        "$(answer '[(l["what"], l["pid"], l["bytes"]) for l in a["leaks"]]' leaks --older 0)" \
+        "[('shared', ${holders[third]}, $((4 << 20)))]"
+ok "leaks: not as old as that" equal "$(answer 'a["leaks"]' leaks --older 1000000)" "[]"
+
+# Who reclaims waits for what is held, and says whose it is.
+ok "reclaim: what is held is left" said 1 \
+        "pid ${holders[first]} (gpumem-share-demo), uid $me, ready: 768.00 MiB device, 0 B pinned" \
+        gpumemctl reclaim --uid "$me"
+ok "reclaim: what is held is left: JSON" equal \
+        "$(answer '(a["left_bytes"], sorted(h["pid"] for h in a["holders"]))' reclaim --uid "$me")" \
+        "($((772 << 20)), [$(printf '%s\n' "${holders[first]}" "${holders[third]}" | sort -n | paste -sd, | sed 's/,/, /')])"
+ok "reclaim: another user has nothing" said 0 "nothing is left" gpumemctl reclaim --uid 4294967294
+ok "reclaim: a container that there is not" said 0 "nothing is left" gpumemctl reclaim --cgroup job_4711
+reclaims='sum(e["times_count"] for e in a["events"] if e["what"] == "freed all")'
+before=$(answer "$reclaims" events)
+gpumemctl reclaim --uid "$me" --wait 60 >"$place/reclaimed" 2>&1 &
+reclaimer=$!
+wait_until 20 gpumemctl_says "$reclaims > $before" True events
+let_go first third
+status=0
+wait "$reclaimer" || status=$?
+ok "reclaim --wait: until nothing is left" equal "$status $(sed 's/.*; //' "$place/reclaimed")" "0 nothing is left"
+
+# What was cached goes back.
+printf 'a 1 33554432 0\nf 1\n' | gzip >"$place/one.trace.gz"
+gpumem-replay --name cached "$place/one.trace.gz" >/dev/null
+wait_until 20 nothing_charged
+cached=$(figure cached_bytes)
+ok "there is something cached" [ "$cached" -ge $((32 << 20)) ]
+ok "reclaim: what is cached goes back" equal "$(answer 'a["freed_bytes"]' reclaim --uid "$me")" "$cached"
+ok "reclaim: it is gone" equal "$(figure reserved_bytes)" 0
+
+stop_daemon
+status=0
+wait "$other" || status=$?
+ok "events --follow: the daemon's end ends it" equal "$status" 3
+ok "events --follow: and it says so" contains "$(cat "$place/follow.said")" "gpumemctl: events: "
+done_testing

@@ -1,0 +1,433 @@
+/* What the daemon remembers of what happened, and who is told of it; and what is reclaimed of a tenant. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "tests/live/frames_world.h"
+#include "tests/live/links.h"
+#include "tests/live/party.h"
+#include "tests/live/told.h"
+#include "tests/suite.h"
+
+#define STRANGER 4711
+#define N_CROWD  700
+
+static void start(void)
+{
+        frames_start();
+        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
+        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+}
+
+static uint32_t own_pid(void)
+{
+        return (uint32_t)getpid();
+}
+
+static uint32_t own_uid(void)
+{
+        return (uint32_t)getuid();
+}
+
+static struct link *open_as_stranger(void)
+{
+        struct link *link;
+
+        ck_assert_int_eq(seteuid(STRANGER), 0);
+        link = open_link("stranger", NULL);
+        ck_assert_int_eq(seteuid(0), 0);
+        return link;
+}
+
+static struct party join_as_stranger(void)
+{
+        struct party party;
+
+        ck_assert_int_eq(seteuid(STRANGER), 0);
+        party = party_join();
+        ck_assert_int_eq(seteuid(0), 0);
+        return party;
+}
+
+/* The last row of that kind and user in the list; there must be one. */
+static struct event_row last_of(const struct told *told, enum listed_event what, uint32_t uid)
+{
+        struct event_row found = {.event = 0};
+        bool is_there = false;
+
+        for (uint32_t i = 0; i < told->n_rows; i++) {
+                if (told->rows[i].what != what || told->rows[i].uid != uid)
+                        continue;
+                found = told->rows[i];
+                is_there = true;
+        }
+        ck_assert_msg(is_there, "%s is not told", listed_event_name(what));
+        return found;
+}
+
+static unsigned count(const struct told *told, enum listed_event what)
+{
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < told->n_rows; i++)
+                n += told->rows[i].what == what;
+        return n;
+}
+
+static void refuse_one(struct party *party, uint64_t n_bytes, enum gpumem_error code)
+{
+        struct frame frame = lease_frame(0, n_bytes, 0);
+
+        party_say(party, &frame, MESSAGE_LEASE);
+        expect_error(party->fd, party->serial, code);
+}
+
+START_TEST(a_client_is_told_of_from_its_coming_to_its_end)
+{
+        struct party party = party_join();
+        struct message_leased leased = party_lease(&party, 0, 200 * MIB);
+        struct event_row row;
+
+        refuse_one(&party, 128 * MIB, GPUMEM_E_REFUSED);
+        party_give_back(&party, leased.lease);
+        party_give_back(&party, leased.lease);
+        expect_error(party.fd, party.serial, GPUMEM_E_NO_LEASE);
+        party_leave(&party);
+        row = told_await(LISTED_EVENT_GRANTED, own_pid(), own_uid());
+        ck_assert_uint_ge(row.bytes, 200 * MIB);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_uint_eq(row.kind, GPUMEM_DEVICE);
+        ck_assert_str_eq(row.program, "test");
+        ck_assert_str_eq(row.container, "");
+        row = told_await(LISTED_EVENT_REFUSED, own_pid(), own_uid());
+        ck_assert_uint_eq(row.bytes, 128 * MIB);
+        ck_assert_uint_eq(row.code, GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(row.reason, PROTO_REFUSED_POOL_FULL);
+        ck_assert_msg(strstr(row.text, "128.00 MiB asked"), "%s", row.text);
+        row = told_await(LISTED_EVENT_DENIED, own_pid(), own_uid());
+        ck_assert_uint_eq(row.code, GPUMEM_E_NO_LEASE);
+        ck_assert_uint_eq(row.pool, LISTING_NOBODY);
+        (void)told_await(LISTED_EVENT_CONNECTED, own_pid(), own_uid());
+        (void)told_await(LISTED_EVENT_ENDED, own_pid(), own_uid());
+        row = told_await(LISTED_EVENT_STARTED, 0, LISTING_NOBODY);
+        ck_assert_uint_eq(row.times, 1);
+}
+END_TEST
+
+START_TEST(rows_follow_each_other_and_begin_where_that_is_asked)
+{
+        struct link *link = open_link("test", NULL);
+        struct told all = told_fetch(link, 0, 0), some;
+
+        ck_assert_uint_ge(all.n_rows, 3);
+        ck_assert_uint_eq(all.n_lost, 0);
+        for (uint32_t i = 1; i < all.n_rows; i++)
+                ck_assert_uint_gt(all.rows[i].event, all.rows[i - 1].event);
+        ck_assert_uint_eq(all.next, all.end);
+        some = told_fetch(link, all.rows[1].event, 0);
+        ck_assert_uint_eq(some.n_rows, all.n_rows - 1);
+        ck_assert_uint_eq(some.rows[0].event, all.rows[1].event);
+        told_free(&some);
+        some = told_fetch(link, 0, TOLD_BIT(STARTED) | TOLD_BIT(CONNECTED));
+        ck_assert_uint_eq(count(&some, LISTED_EVENT_STARTED), 1);
+        ck_assert_uint_eq(count(&some, LISTED_EVENT_GRANTED), 0);
+        told_free(&some);
+        some = told_fetch(link, all.next, 0);
+        ck_assert_uint_eq(some.n_rows, 0);
+        ck_assert_uint_eq(some.next, all.next);
+        told_free(&some);
+        told_free(&all);
+        link_free(link);
+}
+END_TEST
+
+/* By who comes and goes: each of them is another process's, so that none are alike. */
+START_TEST(an_answer_has_its_bound_and_says_where_to_go_on)
+{
+        struct told told = {.next = 0};
+        struct link *link;
+        uint32_t n_rows = 0;
+        unsigned n_answers = 0;
+
+        for (unsigned i = 0; i < N_CROWD; i++) {
+                pid_t pid = fork();
+
+                if (pid == 0)
+                        _exit(connect_ready() < 0);
+                ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        }
+        (void)told_await(LISTED_EVENT_CONNECTED, own_pid(), own_uid());
+        link = open_link("test", NULL);
+        do {
+                told = told_fetch(link, told.next, TOLD_BIT(CONNECTED) | TOLD_BIT(ENDED));
+                n_rows += told.n_rows;
+                n_answers++;
+                ck_assert_uint_le(told.n_rows, 1024);
+                told_free(&told);
+        } while (told.next < told.end);
+        ck_assert_uint_eq(n_answers, 2);
+        ck_assert_uint_gt(n_rows, 2 * N_CROWD - 10);
+        link_free(link);
+}
+END_TEST
+
+START_TEST(other_tenants_events_are_a_sum)
+{
+        struct party stranger, root = party_join();
+        struct message_leased held = party_lease(&root, 0, 4 * MIB);
+        struct link *link, *all;
+        struct told told;
+        struct event_row others;
+
+        stranger = join_as_stranger();
+        refuse_one(&stranger, 512 * MIB, GPUMEM_E_TOO_LARGE);
+        link = open_as_stranger();
+        told = told_fetch(link, 0, 0);
+        others = last_of(&told, LISTED_EVENT_GRANTED, LISTING_NOBODY);
+        ck_assert_uint_eq(others.event, 0);
+        ck_assert_uint_eq(others.first, 0);
+        ck_assert_uint_eq(others.pid, 0);
+        ck_assert_uint_eq(others.age, LISTING_UNTOLD);
+        ck_assert_uint_ge(others.bytes, 4 * MIB);
+        ck_assert_uint_ge(others.times, 1);
+        ck_assert_str_eq(others.program, "(other tenants)");
+        ck_assert_str_eq(others.text, "");
+        ck_assert_uint_eq(count(&told, LISTED_EVENT_REFUSED), 1);
+        ck_assert_uint_eq(last_of(&told, LISTED_EVENT_REFUSED, STRANGER).bytes, 512 * MIB);
+        (void)last_of(&told, LISTED_EVENT_STARTED, LISTING_NOBODY);
+        for (uint32_t i = 0; i < told.n_rows; i++)
+                ck_assert(told.rows[i].uid == STRANGER || told.rows[i].uid == LISTING_NOBODY);
+        told_free(&told);
+        all = open_link("test", NULL);
+        told = told_fetch(all, 0, 0);
+        (void)last_of(&told, LISTED_EVENT_REFUSED, STRANGER);
+        (void)last_of(&told, LISTED_EVENT_GRANTED, 0);
+        told_free(&told);
+        link_free(all);
+        link_free(link);
+        party_give_back(&root, held.lease);
+        party_leave(&root);
+        party_leave(&stranger);
+}
+END_TEST
+
+/* A child that leaves with a lease, and lives on until it is told to end. */
+static pid_t leave_and_live(void)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                int fd = connect_ready();
+
+                (void)take_lease(fd, 6 * MIB);
+                (void)close(fd);
+                for (;;)
+                        (void)pause();
+        }
+        ck_assert_int_gt(pid, 0);
+        return pid;
+}
+
+START_TEST(what_lingers_is_told_and_its_end)
+{
+        pid_t pid = leave_and_live();
+        struct event_row row = told_await(LISTED_EVENT_LINGERING, (uint32_t)pid, own_uid());
+
+        ck_assert_uint_eq(row.bytes, 6 * MIB);
+        ck_assert_str_ne(row.text, "");
+        ck_assert_int_eq(kill(pid, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        row = told_await(LISTED_EVENT_ENDED, (uint32_t)pid, own_uid());
+        ck_assert_uint_eq(row.bytes, 6 * MIB);
+}
+END_TEST
+
+START_TEST(who_is_dropped_is_told_with_the_reason)
+{
+        int fd = connect_ready();
+        struct event_row row;
+
+        send_bytes(fd, "x", 1);
+        expect_error(fd, 0, GPUMEM_E_BAD_FRAME);
+        expect_end(fd);
+        (void)close(fd);
+        row = told_await(LISTED_EVENT_DROPPED, own_pid(), own_uid());
+        ck_assert_ptr_nonnull(strstr(row.text, "malformed frame"));
+}
+END_TEST
+
+START_TEST(what_administrators_do_is_told)
+{
+        struct link *link = open_admin_link("admin");
+        const struct message_set_limits change = {.scope = PROTO_LIMIT_OF_TENANT,
+                                                  .holder = STRANGER,
+                                                  .kind = PROTO_LIMIT_LEASES,
+                                                  .max = 7};
+        struct event_row row;
+
+        ck_assert_int_eq(set_limit_over(link, &change, NULL), 0);
+        row = told_await(LISTED_EVENT_LIMITED, own_pid(), own_uid());
+        ck_assert_str_eq(row.text, "tenant/4711:leases=7");
+        daemon_free_all();
+        (void)told_await(LISTED_EVENT_FREED_ALL, own_pid(), own_uid());
+        daemon_configure(&gpumemd, "{}");
+        (void)told_await(LISTED_EVENT_RELOADED, 0, LISTING_NOBODY);
+        link_free(link);
+}
+END_TEST
+
+START_TEST(a_driver_that_hangs_is_told_and_its_return)
+{
+        struct event_row row;
+        struct frame frame = lease_frame(0, 8 * MIB, 0);
+        struct party party = party_join();
+
+        daemon_fault(&gpumemd, gpumemd.pid, "hang=cuMemCreate:1");
+        party_say(&party, &frame, MESSAGE_LEASE);
+        row = told_await(LISTED_EVENT_STALLED, 0, LISTING_NOBODY);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_ptr_nonnull(strstr(row.text, "does not answer"));
+        expect_error(party.fd, party.serial, GPUMEM_E_STALLED);
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        row = told_await(LISTED_EVENT_BACK, 0, LISTING_NOBODY);
+        ck_assert_ptr_nonnull(strstr(row.text, "answers again"));
+        party_leave(&party);
+}
+END_TEST
+
+static struct frame reclaim_frame(uint32_t uid, const char *container)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.reclaim.uid = uid;
+        proto_put_text(frame.reclaim.container, sizeof(frame.reclaim.container), container);
+        return frame;
+}
+
+static struct message_reclaimed reclaim(struct link *link, uint32_t uid)
+{
+        struct frame frame = reclaim_frame(uid, ""), reply;
+        struct fdset fds = FDSET_NULL;
+
+        ck_assert_int_eq(link_call(link, &frame, MESSAGE_RECLAIM, MESSAGE_RECLAIMED, &reply, &fds),
+                         0);
+        return reply.reclaimed;
+}
+
+START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
+{
+        struct party stranger = join_as_stranger(), root = party_join();
+        struct message_leased cached = party_lease(&stranger, 0, 4 * MIB);
+        struct message_leased idle = party_lease(&stranger, 0, 6 * MIB);
+        struct message_leased busy = party_lease(&stranger, 0, 8 * MIB);
+        struct message_leased of_root = party_lease(&root, 0, 10 * MIB);
+        struct link *link = open_link("test", NULL);
+        struct message_reclaimed reclaimed;
+        struct event_row row;
+        struct frame notice;
+        struct fdset fds = FDSET_NULL;
+
+        party_give_back(&stranger, cached.lease);
+        party_give_back(&root, of_root.lease);
+        daemon_await(FIGURE_cached, 14 * MIB);
+        party_mark_idle(&stranger, &idle);
+        reclaimed = reclaim(link, STRANGER);
+        ck_assert_uint_eq(reclaimed.n_bytes, 10 * MIB);
+        ck_assert_uint_eq(reclaimed.n_blocks, 2);
+        /* The client was told to unmap what was idle, and has not yet. */
+        ck_assert_uint_eq(reclaimed.n_left_bytes, 14 * MIB);
+        ck_assert_uint_eq(reclaimed.n_charged_bytes, 14 * MIB);
+        ck_assert_uint_eq(reclaimed.n_tenants, 1);
+        ck_assert_uint_eq(reclaimed.n_clients, 1);
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 10 * MIB);
+        ck_assert(party_was_revoked(&stranger, &idle));
+        party_expect(&stranger, MESSAGE_NOTICE, &notice, &fds);
+        party_unmapped(&stranger, idle.lease);
+        party_give_back(&stranger, busy.lease);
+        daemon_await(FIGURE_charged, 0);
+        reclaimed = reclaim(link, STRANGER);
+        ck_assert_uint_eq(reclaimed.n_bytes, 8 * MIB);
+        ck_assert_uint_eq(reclaimed.n_left_bytes, 0);
+        ck_assert_uint_eq(reclaimed.n_tenants, 0);
+        row = told_await(LISTED_EVENT_REVOKED, own_pid(), STRANGER);
+        ck_assert_uint_eq(row.bytes, 6 * MIB);
+        row = told_await(LISTED_EVENT_FREED_ALL, own_pid(), own_uid());
+        ck_assert_str_eq(row.text, "cached and idle blocks of uid 4711 are freed");
+        link_free(link);
+        party_leave(&root);
+        party_leave(&stranger);
+}
+END_TEST
+
+START_TEST(who_may_not_reclaim_is_denied)
+{
+        struct party stranger = join_as_stranger(), root = party_join();
+        struct frame frame = reclaim_frame(STRANGER, "");
+
+        party_say(&stranger, &frame, MESSAGE_RECLAIM);
+        expect_error(stranger.fd, stranger.serial, GPUMEM_E_DENIED);
+        frame = reclaim_frame(UINT32_MAX, "");
+        party_say(&root, &frame, MESSAGE_RECLAIM);
+        expect_error(root.fd, root.serial, GPUMEM_E_BAD_REQUEST);
+        frame = reclaim_frame(UINT32_MAX, "job_5");
+        party_say(&root, &frame, MESSAGE_RECLAIM);
+        ck_assert_uint_eq(expect(root.fd, MESSAGE_RECLAIMED).reclaimed.n_tenants, 0);
+        party_leave(&root);
+        party_leave(&stranger);
+}
+END_TEST
+
+/* The release hangs in the driver, so that the first is not answered. */
+START_TEST(one_reclaim_at_a_time_is_taken)
+{
+        struct party root = party_join();
+        struct message_leased held = party_lease(&root, 0, 4 * MIB);
+        struct frame frame = reclaim_frame(own_uid(), "");
+        uint32_t first;
+
+        party_give_back(&root, held.lease);
+        daemon_fault(&gpumemd, gpumemd.pid, "hang=cuMemRelease:1");
+        first = party_say(&root, &frame, MESSAGE_RECLAIM);
+        frame = reclaim_frame(own_uid(), "");
+        party_say(&root, &frame, MESSAGE_RECLAIM);
+        expect_error(root.fd, root.serial, GPUMEM_E_TOO_MANY);
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        frame = expect(root.fd, MESSAGE_RECLAIMED);
+        ck_assert_uint_eq(frame.serial, first);
+        ck_assert_uint_eq(frame.reclaimed.n_bytes, 4 * MIB);
+        party_leave(&root);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("events");
+        TCase *tests = tcase_create("events");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, frames_stop);
+        tcase_add_test(tests, a_client_is_told_of_from_its_coming_to_its_end);
+        tcase_add_test(tests, rows_follow_each_other_and_begin_where_that_is_asked);
+        tcase_add_test(tests, an_answer_has_its_bound_and_says_where_to_go_on);
+        tcase_add_test(tests, what_lingers_is_told_and_its_end);
+        tcase_add_test(tests, who_is_dropped_is_told_with_the_reason);
+        tcase_add_test(tests, what_administrators_do_is_told);
+        if (machine_is_emulated()) {
+                tcase_add_test(tests, a_driver_that_hangs_is_told_and_its_return);
+                tcase_add_test(tests, one_reclaim_at_a_time_is_taken);
+        }
+        if (geteuid() == 0) {
+                tcase_add_test(tests, other_tenants_events_are_a_sum);
+                tcase_add_test(tests, a_tenant_is_reclaimed_and_what_it_has_left_is_said);
+                tcase_add_test(tests, who_may_not_reclaim_is_denied);
+        } else {
+                (void)puts("# left out: tests of several tenants: they need root");
+        }
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

@@ -1,0 +1,270 @@
+/* The daemon's memory of what happened. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "daemon/policy/history.h"
+#include "tests/random.h"
+#include "tests/suite.h"
+
+#define FIRST      UINT64_C(1000)
+#define S          UINT64_C(1000000000)
+#define N_ROWS     8
+#define N_TENANTS  12
+#define N_STEPS    3000
+#define N_ROWS_ALL 24
+
+static struct history *history;
+static uint64_t now_ns;
+
+static void start(void)
+{
+        now_ns = S;
+        ck_assert_int_eq(history_new(N_ROWS, FIRST, &history), 0);
+}
+
+static void end(void)
+{
+        history_check(history);
+        history = history_free(history);
+}
+
+static struct tenant_key tenant(uint32_t uid, const char *realm)
+{
+        struct tenant_key key = {.uid = uid};
+
+        (void)snprintf(key.realm, sizeof(key.realm), "%s", realm);
+        return key;
+}
+
+static void note(uint32_t uid, enum listed_event what, uint32_t pid)
+{
+        const struct tenant_key key = tenant(uid, "");
+        const struct history_event event = {
+                .what = what, .pid = pid, .n_bytes = 10, .program = "program", .text = "text"};
+
+        history_note(history, &key, &event, now_ns);
+        history_check(history);
+}
+
+static void note_node(enum listed_event what)
+{
+        const struct history_event event = {.what = what, .pool = 3, .text = "a device"};
+
+        history_note(history, NULL, &event, now_ns);
+        history_check(history);
+}
+
+/* Rows of that user's, and how many events these are. */
+static unsigned count_rows(uint32_t uid, uint64_t *ret_times)
+{
+        const struct history_row *row;
+        unsigned n = 0;
+
+        *ret_times = 0;
+        for (row = history_find(history, 0); row; row = history_next(row)) {
+                if (!history_whose(row) || history_whose(row)->uid != uid)
+                        continue;
+                n++;
+                *ret_times += row->times;
+        }
+        return n;
+}
+
+START_TEST(events_are_told_in_the_order_of_their_numbers)
+{
+        const struct history_row *row;
+
+        note(1, LISTED_EVENT_CONNECTED, 5);
+        note(2, LISTED_EVENT_CONNECTED, 6);
+        note(1, LISTED_EVENT_REFUSED, 5);
+        ck_assert_uint_eq(history_end(history), FIRST + 3);
+        row = history_find(history, 0);
+        for (unsigned i = 0; i < 3; i++) {
+                ck_assert_uint_eq(row->number, FIRST + i);
+                ck_assert_uint_eq(row->first, FIRST + i);
+                ck_assert_uint_eq(row->times, 1);
+                ck_assert_str_eq(row->program, "program");
+                ck_assert_str_eq(row->text, "text");
+                row = history_next(row);
+        }
+        ck_assert_ptr_null(row);
+        ck_assert_uint_eq(history_find(history, FIRST + 1)->pid, 6);
+        ck_assert_ptr_null(history_find(history, FIRST + 3));
+        ck_assert_uint_eq(history_lost(history, NULL), 0);
+}
+END_TEST
+
+START_TEST(what_is_alike_within_a_second_is_one_row)
+{
+        const struct history_row *row;
+
+        note(1, LISTED_EVENT_GRANTED, 5);
+        note(2, LISTED_EVENT_GRANTED, 5);
+        now_ns += S / 2;
+        note(1, LISTED_EVENT_GRANTED, 5);
+        row = history_find(history, 0);
+        ck_assert_uint_eq(history_whose(row)->uid, 2);
+        row = history_next(row);
+        ck_assert_uint_eq(row->times, 2);
+        ck_assert_uint_eq(row->n_bytes, 20);
+        ck_assert_uint_eq(row->first, FIRST);
+        ck_assert_uint_eq(row->number, FIRST + 2);
+        ck_assert_uint_eq(row->last_ns - row->first_ns, S / 2);
+        ck_assert_ptr_null(history_next(row));
+        now_ns += S / 2;
+        note(1, LISTED_EVENT_GRANTED, 5);
+        ck_assert_uint_eq(history_find(history, FIRST + 3)->times, 1);
+        note(1, LISTED_EVENT_GRANTED, 6);
+        note(1, LISTED_EVENT_REVOKED, 6);
+        ck_assert_uint_eq(history_find(history, FIRST + 5)->times, 1);
+        ck_assert_uint_eq(history_lost(history, NULL), 0);
+}
+END_TEST
+
+/* Else it would be said that as much was asked for as never was. */
+START_TEST(refusals_say_what_the_last_one_asked_for)
+{
+        note(1, LISTED_EVENT_REFUSED, 5);
+        note(1, LISTED_EVENT_REFUSED, 5);
+        ck_assert_uint_eq(history_find(history, 0)->times, 2);
+        ck_assert_uint_eq(history_find(history, 0)->n_bytes, 10);
+}
+END_TEST
+
+START_TEST(states_of_the_node_stay_in_their_order)
+{
+        const struct history_row *row;
+
+        note_node(LISTED_EVENT_STALLED);
+        note_node(LISTED_EVENT_BACK);
+        note_node(LISTED_EVENT_STALLED);
+        row = history_find(history, 0);
+        ck_assert_int_eq(row->what, LISTED_EVENT_STALLED);
+        ck_assert_int_eq(history_next(row)->what, LISTED_EVENT_BACK);
+        ck_assert_int_eq(history_next(history_next(row))->what, LISTED_EVENT_STALLED);
+        ck_assert_ptr_null(history_whose(row));
+}
+END_TEST
+
+/* Each event is another process's, so that none is alike. */
+START_TEST(a_flood_pushes_out_its_own)
+{
+        const struct tenant_key quiet = tenant(1, ""), loud = tenant(2, "");
+        uint64_t n_times;
+
+        note_node(LISTED_EVENT_STARTED);
+        note(1, LISTED_EVENT_REFUSED, 5);
+        note(1, LISTED_EVENT_GRANTED, 5);
+        for (uint32_t i = 0; i < 1000; i++)
+                note(2, LISTED_EVENT_GRANTED, i + 10);
+        ck_assert_uint_eq(count_rows(1, &n_times), 2);
+        ck_assert_uint_eq(count_rows(2, &n_times), N_ROWS - 3);
+        ck_assert_uint_eq(history_find(history, 0)->number, FIRST);
+        ck_assert_uint_eq(history_lost(history, NULL), 1000 - (N_ROWS - 3));
+        ck_assert_uint_eq(history_lost(history, &loud), 1000 - (N_ROWS - 3));
+        ck_assert_uint_eq(history_lost(history, &quiet), 0);
+}
+END_TEST
+
+START_TEST(grants_push_no_refusal_out)
+{
+        uint64_t n_times;
+
+        note(1, LISTED_EVENT_REFUSED, 5);
+        for (uint32_t i = 0; i < 100; i++) {
+                now_ns += S;
+                note(1, LISTED_EVENT_GRANTED, 5);
+        }
+        ck_assert_int_eq(history_find(history, 0)->what, LISTED_EVENT_REFUSED);
+        ck_assert_uint_eq(count_rows(1, &n_times), N_ROWS);
+}
+END_TEST
+
+START_TEST(containers_of_a_user_are_apart)
+{
+        const struct tenant_key one = tenant(1, "/one"), other = tenant(1, "/other");
+        const struct history_event event = {.what = LISTED_EVENT_GRANTED, .pid = 1};
+
+        history_note(history, &one, &event, now_ns);
+        history_note(history, &other, &event, now_ns);
+        ck_assert_uint_eq(history_find(history, 0)->times, 1);
+        ck_assert_str_eq(history_whose(history_find(history, 0))->realm, "/one");
+        ck_assert_str_eq(history_whose(history_find(history, FIRST + 1))->realm, "/other");
+}
+END_TEST
+
+/* More tenants than rows: those of whom nothing is kept are counted nevertheless. */
+START_TEST(what_is_lost_of_the_forgotten_is_counted)
+{
+        const struct tenant_key key = tenant(N_ROWS, "");
+
+        for (uint32_t uid = 0; uid < 2 * N_ROWS; uid++)
+                note(uid, LISTED_EVENT_CONNECTED, uid);
+        ck_assert_uint_eq(history_lost(history, NULL), N_ROWS);
+        ck_assert_uint_eq(history_lost(history, &key), N_ROWS);
+}
+END_TEST
+
+START_TEST(long_texts_are_cut)
+{
+        const struct tenant_key key = tenant(1, "");
+        char text[2 * HISTORY_TEXT_MAX];
+        const struct history_event event = {
+                .what = LISTED_EVENT_DENIED, .program = text, .text = text};
+
+        memset(text, 'a', sizeof(text) - 1);
+        text[sizeof(text) - 1] = '\0';
+        history_note(history, &key, &event, now_ns);
+        ck_assert_uint_eq(strlen(history_find(history, 0)->text), HISTORY_TEXT_MAX - 1);
+        ck_assert_uint_eq(strlen(history_find(history, 0)->program), HISTORY_PROGRAM_MAX - 1);
+}
+END_TEST
+
+/* Whatever comes: nothing is lost and not counted, and who has least keeps what it has. */
+START_TEST(every_event_is_kept_or_counted)
+{
+        static const enum listed_event kinds[] = {LISTED_EVENT_GRANTED, LISTED_EVENT_REFUSED,
+                                                  LISTED_EVENT_ENDED, LISTED_EVENT_STALLED};
+        struct test_random random = test_random_begin();
+        uint64_t n_kept = 0;
+
+        history_free(history);
+        ck_assert_int_eq(history_new(N_ROWS_ALL, FIRST, &history), 0);
+        for (unsigned i = 0; i < N_STEPS; i++) {
+                enum listed_event what = kinds[test_random_below(&random, ARRAY_SIZE(kinds))];
+
+                now_ns += test_random_below(&random, S / 4);
+                if (what == LISTED_EVENT_STALLED)
+                        note_node(what);
+                else
+                        note((uint32_t)test_random_below(&random, N_TENANTS), what,
+                             (uint32_t)test_random_below(&random, 3));
+        }
+        for (const struct history_row *row = history_find(history, 0); row; row = history_next(row))
+                n_kept += row->times;
+        ck_assert_uint_eq(n_kept + history_lost(history, NULL), N_STEPS);
+        ck_assert_uint_eq(history_end(history), FIRST + N_STEPS);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("history");
+        TCase *tests = tcase_create("history");
+
+        tcase_add_checked_fixture(tests, start, end);
+        tcase_add_test(tests, events_are_told_in_the_order_of_their_numbers);
+        tcase_add_test(tests, what_is_alike_within_a_second_is_one_row);
+        tcase_add_test(tests, refusals_say_what_the_last_one_asked_for);
+        tcase_add_test(tests, states_of_the_node_stay_in_their_order);
+        tcase_add_test(tests, a_flood_pushes_out_its_own);
+        tcase_add_test(tests, grants_push_no_refusal_out);
+        tcase_add_test(tests, containers_of_a_user_are_apart);
+        tcase_add_test(tests, what_is_lost_of_the_forgotten_is_counted);
+        tcase_add_test(tests, long_texts_are_cut);
+        tcase_add_test(tests, every_event_is_kept_or_counted);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
