@@ -9,7 +9,7 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test check fuzz model soak kills flood faults demo bench gpu-bundle format protocol clean help
+.PHONY: build setup install test check fuzz model soak kills flood faults demo bench gpu-bundle format protocol metrics clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -69,6 +69,9 @@ format: setup ## lay out the code as .clang-format says
 
 protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
 	@python3 tests/style/protocol.py --write build/proto/protocol-tables proto/PROTOCOL.md
+
+metrics: build ## write the table of docs/metrics.md as the lists say
+	@python3 tests/metrics/lists.py --write build/tests/metrics/metrics-text .
 
 clean: ## remove the build folders
 	rm -rf build build-asan build-fuzz build-coverage build-analyzer build-clang build-tsan build-release build-bundle gpu-bundle

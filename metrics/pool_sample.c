@@ -1,0 +1,30 @@
+#include "metrics/pool_sample.h"
+
+#include "gpumem.h"
+
+#define UUID_TEXT_MAX 48
+
+static void print_uuid(const struct pool_row *pool, char text[static UUID_TEXT_MAX])
+{
+        int n = snprintf(text, UUID_TEXT_MAX, "GPU-");
+
+        for (unsigned i = 0; i < sizeof(pool->uuid); i++)
+                n += snprintf(text + n, UUID_TEXT_MAX - (size_t)n, "%s%02x",
+                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", pool->uuid[i]);
+}
+
+void pool_sample(struct lines *lines, const struct pool_row *pool)
+{
+        char uuid[UUID_TEXT_MAX];
+
+        lines_sample(lines);
+        lines_label_number(lines, "pool", pool->id);
+        if (pool->kind == GPUMEM_DEVICE) {
+                print_uuid(pool, uuid);
+                lines_label(lines, "kind", "device");
+                lines_label(lines, "gpu_uuid", uuid);
+        } else {
+                lines_label(lines, "kind", "pinned");
+                lines_label_number(lines, "numa_node", pool->place);
+        }
+}

@@ -1,0 +1,9 @@
+/* A pool's labels: its id, its kind, and the UUID of its GPU, as nvidia-smi prints it, or its NUMA node.
+ * Pure. */
+#pragma once
+
+#include "metrics/lines.h"
+#include "proto/proto.h"
+
+/* Begins a sample of the family with them; others may follow. */
+void pool_sample(struct lines *lines, const struct pool_row *pool);

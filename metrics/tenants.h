@@ -1,0 +1,7 @@
+/* Tenants' figures as metrics: a sample a tenant, pool and field of proto/tenants.def. Pure. */
+#pragma once
+
+#include "metrics/metrics.h"
+
+/* -ENOMEM. */
+int tenants_put(struct lines *lines, const struct metrics_figures *figures);
