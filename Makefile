@@ -77,7 +77,7 @@ protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
 	@python3 tests/style/protocol.py --write build/proto/protocol-tables proto/PROTOCOL.md
 
 metrics: build ## write the table of docs/metrics.md as the lists say
-	@python3 tests/metrics/lists.py --write build/tests/live/metrics-text .
+	@python3 tests/metrics/lists.py --write build/tests/metrics/metrics-text .
 
 clean: ## remove the build folders
 	rm -rf build build-asan build-fuzz build-coverage build-analyzer build-clang build-tsan build-release build-bundle gpu-bundle

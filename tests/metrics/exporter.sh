@@ -41,7 +41,7 @@ scrape() {
                 get
                 return
         fi
-        python3 "$source_folder/tests/live/scrape.py" "$deed" "$port" "$@"
+        python3 "$source_folder/tests/metrics/scrape.py" "$deed" "$port" "$@"
 }
 
 # said STATUS PART COMMAND...: the command exits so and says so.
@@ -81,11 +81,11 @@ parse() {
 }
 
 hostile_is_linted() {
-        "$build/tests/live/metrics-text" text | lint
+        "$build/tests/metrics/metrics-text" text | lint
 }
 
 hostile_is_parsed() {
-        "$build/tests/live/metrics-text" openmetrics | parse hostile
+        "$build/tests/metrics/metrics-text" openmetrics | parse hostile
 }
 
 ok "promtool takes hostile names" hostile_is_linted
