@@ -118,6 +118,15 @@ ok "what is meant for another process is left alone" \
 end
 ok "which ends in order" equal "$status" 0
 
+# Not where the kernel has no numbers for processes of all times.
+if python3 -c 'import os, sys; fd = os.pidfd_open(os.getpid()); sys.exit(os.fstat(fd).st_ino < 2**16)'; then
+        LISTEN_PIDFDID=1 listen_with client:admin "10 11" --socket "$place/own.sock"
+        ok "and what is meant for one that had its number" \
+                env GPUMEM_SOCKET="$place/own.sock" gpumemctl --wait 10 stats
+        end
+        ok "which ends in order, too" equal "$status" 0
+fi
+
 ok "a file is no socket" refuses "it is no Unix socket" client 0
 ok "nor is one of another family" refuses "it is no Unix socket" client 16
 ok "a stream socket is refused" refuses "it is no SOCK_SEQPACKET socket" client 13
