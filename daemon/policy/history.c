@@ -29,18 +29,15 @@ struct history_lane {
 
 LIST_HEAD(lane_list, history_lane);
 
-/* Rows are made so many at a time, when they are needed, and stay. */
-#define CHUNK_ROWS 64
-
-struct chunk {
-        SLIST_ENTRY(chunk) link;
-        struct history_row rows[CHUNK_ROWS];
-};
-
+/* Rows and lanes are there from the beginning, as many as there may be, but those that were never taken
+ * are not touched: of them there is no memory in use. */
 struct history {
-        SLIST_HEAD(, chunk) chunks;
-        uint32_t n_max;
-        uint32_t n_made;
+        struct history_row *all_rows;
+        struct history_lane *all_lanes; /* one more than rows: for who is about to get one */
+        uint32_t n_all;
+        uint32_t n_rows_begun;
+        uint32_t n_lanes_begun;
+        struct lane_list unused_lanes;
         uint64_t end;
         TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
         struct history_rows unused;
@@ -76,13 +73,14 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
         assert(n_rows && first_number);
         if (!history)
                 return -ENOMEM;
+        history->all_rows = malloc(n_rows * sizeof(*history->all_rows));
+        history->all_lanes = malloc(((size_t)n_rows + 1) * sizeof(*history->all_lanes));
         history->by_length = calloc((size_t)n_rows + 1, sizeof(*history->by_length));
-        if (!history->by_length) {
+        if (!history->all_rows || !history->all_lanes || !history->by_length) {
                 history_free(history);
                 return -ENOMEM;
         }
-        SLIST_INIT(&history->chunks);
-        history->n_max = n_rows;
+        history->n_all = n_rows;
         history->end = first_number;
         TAILQ_INIT(&history->rows);
         TAILQ_INIT(&history->unused);
@@ -93,19 +91,13 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
 struct history *history_free(struct history *history)
 {
         struct history_lane *lane, *next;
-        struct chunk *chunk;
 
         if (!history)
                 return NULL;
         HASH_ITER(hh, history->lanes, lane, next)
-        {
-                HASH_DEL(history->lanes, lane);
-                free(lane);
-        }
-        while ((chunk = SLIST_FIRST(&history->chunks))) {
-                SLIST_REMOVE_HEAD(&history->chunks, link);
-                free(chunk);
-        }
+        HASH_DEL(history->lanes, lane);
+        free(history->all_rows);
+        free(history->all_lanes);
         free(history->by_length);
         free(history);
         return NULL;
@@ -140,17 +132,30 @@ static void place_lane(struct history *history, struct history_lane *lane)
                 history->longest--;
 }
 
+/* Each of those that there are has a row, or is about to. */
+static struct history_lane *take_lane(struct history *history)
+{
+        struct history_lane *lane = LIST_FIRST(&history->unused_lanes);
+
+        if (lane) {
+                LIST_REMOVE(lane, link);
+                return lane;
+        }
+        assert(history->n_lanes_begun <= history->n_all);
+        return &history->all_lanes[history->n_lanes_begun++];
+}
+
+/* NULL: the table has no memory for it. */
 static struct history_lane *make_lane(struct history *history, const struct lane_key *key)
 {
-        struct history_lane *lane = calloc(1, sizeof(*lane));
+        struct history_lane *lane = take_lane(history);
 
-        if (!lane)
-                return NULL;
+        memset(lane, 0, sizeof(*lane));
         lane->key = *key;
         TAILQ_INIT(&lane->rows);
         HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
         if (!lane->hh.tbl) {
-                free(lane);
+                LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
                 return NULL;
         }
         place_lane(history, lane);
@@ -164,7 +169,7 @@ static void end_lane(struct history *history, struct history_lane *lane)
         history->n_lost_of_gone += lane->n_lost;
         LIST_REMOVE(lane, link);
         HASH_DEL(history->lanes, lane);
-        free(lane);
+        LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
 }
 
 static void lose_oldest(struct history *history, struct history_lane *lane)
@@ -181,34 +186,27 @@ static void lose_oldest(struct history *history, struct history_lane *lane)
         place_lane(history, lane);
 }
 
-static void make_rows(struct history *history)
+/* `asker` stays, though it be empty. */
+static void make_room(struct history *history, const struct history_lane *asker)
 {
-        uint32_t n = history->n_max - history->n_made;
-        struct chunk *chunk = n ? calloc(1, sizeof(*chunk)) : NULL;
+        struct history_lane *lane = LIST_FIRST(&history->by_length[history->longest]);
 
-        if (!chunk)
-                return;
-        SLIST_INSERT_HEAD(&history->chunks, chunk, link);
-        for (uint32_t i = 0; i < n && i < CHUNK_ROWS; i++) {
-                TAILQ_INSERT_TAIL(&history->unused, &chunk->rows[i], link);
-                history->n_made++;
-        }
+        lose_oldest(history, lane);
+        if (!lane->n_rows && lane != asker)
+                end_lane(history, lane);
 }
 
-/* One that is unused; NULL: there is no memory for any. `asker` stays, though it be empty. */
-static struct history_row *find_room(struct history *history, const struct history_lane *asker)
+static struct history_row *take_row(struct history *history, const struct history_lane *asker)
 {
-        struct history_lane *lane;
+        struct history_row *row;
 
+        if (TAILQ_EMPTY(&history->unused) && history->n_rows_begun < history->n_all)
+                return &history->all_rows[history->n_rows_begun++];
         if (TAILQ_EMPTY(&history->unused))
-                make_rows(history);
-        if (TAILQ_EMPTY(&history->unused) && history->longest) {
-                lane = LIST_FIRST(&history->by_length[history->longest]);
-                lose_oldest(history, lane);
-                if (!lane->n_rows && lane != asker)
-                        end_lane(history, lane);
-        }
-        return TAILQ_FIRST(&history->unused);
+                make_room(history, asker);
+        row = TAILQ_FIRST(&history->unused);
+        TAILQ_REMOVE(&history->unused, row, link);
+        return row;
 }
 
 static bool is_alike(const struct history_row *row, const struct history_event *event)
@@ -236,11 +234,8 @@ static struct history_row *find_alike(const struct history_lane *lane,
 static struct history_row *begin_row(struct history *history, struct history_lane *lane,
                                      const struct history_event *event, uint64_t now_ns)
 {
-        struct history_row *row = find_room(history, lane);
+        struct history_row *row = take_row(history, lane);
 
-        if (!row)
-                return NULL;
-        TAILQ_REMOVE(&history->unused, row, link);
         *row = (struct history_row){.first = history->end,
                                     .first_ns = now_ns,
                                     .what = event->what,
@@ -275,8 +270,7 @@ static void add_event(struct history *history, struct history_row *row,
         TAILQ_INSERT_TAIL(&history->rows, row, link);
 }
 
-/* Returns whether there was memory for it. */
-static bool note_in(struct history *history, struct history_lane *lane,
+static void note_in(struct history *history, struct history_lane *lane,
                     const struct history_event *event, uint64_t now_ns)
 {
         struct history_row *row = find_alike(lane, event, now_ns);
@@ -285,14 +279,8 @@ static bool note_in(struct history *history, struct history_lane *lane,
                 take_out(history, row);
         else
                 row = begin_row(history, lane, event, now_ns);
-        if (!row) {
-                if (!lane->n_rows)
-                        end_lane(history, lane);
-                return false;
-        }
         add_event(history, row, event, now_ns);
         history->last = lane;
-        return true;
 }
 
 void history_note(struct history *history, const struct tenant_key *key,
@@ -305,7 +293,9 @@ void history_note(struct history *history, const struct tenant_key *key,
         lane = find_lane(history, &lane_key);
         if (!lane)
                 lane = make_lane(history, &lane_key);
-        if (!lane || !note_in(history, lane, event, now_ns)) {
+        if (lane) {
+                note_in(history, lane, event, now_ns);
+        } else {
                 history->n_lost++;
                 history->n_lost_of_gone++;
         }
@@ -396,8 +386,8 @@ void history_check(const struct history *history)
                 n_in_lanes += check_lane(history, lane);
                 n_lost += lane->n_lost;
         }
-        assert(n == n_in_lanes && n + n_unused == history->n_made);
-        assert(history->n_made <= history->n_max);
+        assert(n == n_in_lanes && n + n_unused == history->n_rows_begun);
+        assert(history->n_rows_begun <= history->n_all);
         assert(n_lost == history->n_lost);
         assert(!history->longest || !LIST_EMPTY(&history->by_length[history->longest]));
 }
