@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "client/refusal.h"
 #include "ctl/figures.h"
+#include "ctl/happened.h"
 #include "ctl/judge.h"
 #include "ctl/listing.h"
 #include "ctl/values.h"
@@ -19,9 +20,9 @@ static const char help[] =
         "Says whether gpumemd and its devices are well, a line each finding; for probes\n"
         "by the exit status: 0 well, 1 ill, 3 no gpumemd, or none that answers.\n"
         "\n"
-        "  ill   a driver that does not answer, or has lost its device; a device that\n"
-        "        NVML wants to be reset or replaced; memory that lingers for long: taken\n"
-        "        from a client that may still map it\n"
+        "  ill   a driver that does not answer, has lost its device, or does not clear\n"
+        "        memory; a device that NVML wants to be reset or replaced; memory that\n"
+        "        lingers for long: taken from a client that may still map it\n"
         "  note  worth a look, and yet 0: errors of a device that works; no NVML\n"
         "\n"
         "  --strict             1 with a note, too\n"
@@ -58,6 +59,8 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
                                                &block_row_list};
         CLEANUP(listed_deinit)
         struct listed blocks = {.n_rows = 0};
+        CLEANUP(happened_deinit)
+        struct happened happened = {.n = 0};
         struct frame request = FRAME_NULL;
         int r;
 
@@ -65,12 +68,15 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
         r = figures_fetch(link, &examined->figures);
         if (!r)
                 r = listing_fetch(link, &listing, &request, &blocks);
+        if (!r)
+                r = happened_fetch(link, 0, HAPPENED_BIT(CANARY), &happened);
         if (r)
                 return r;
         for (uint32_t i = 0; i < examined->figures.n; i++)
                 judge_pool(&examined->figures.pools[i], &examined->figures.stats[i],
                            &examined->findings);
         judge_blocks((const void *)blocks.rows, blocks.n_rows, lingering_ms, &examined->findings);
+        judge_events(happened.rows, happened.n, &examined->findings);
         return examined->findings.is_short_of_memory ? -ENOMEM : 0;
 }
 

@@ -138,3 +138,17 @@ void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t li
                 judge_pools_blocks(blocks, n_blocks, i, lingering_ms, findings);
         }
 }
+
+void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings)
+{
+        unsigned char seen[PROTO_POOLS_MAX] = {0};
+
+        for (uint32_t i = 0; i < n_events; i++) {
+                if (events[i].what != LISTED_EVENT_CANARY || events[i].pool >= PROTO_POOLS_MAX ||
+                    seen[events[i].pool])
+                        continue;
+                seen[events[i].pool] = 1;
+                add(findings, JUDGED_ILL, events[i].pool, "memory_not_cleared",
+                    "its driver does not clear memory between owners: one tenant only is served");
+        }
+}

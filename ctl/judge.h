@@ -35,3 +35,6 @@ void judge_pool(const struct pool_row *pool, const struct stats_row *stats,
 /* All blocks together: those that linger for so long and longer. */
 void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
                   struct findings *findings);
+
+/* What has happened: a pool whose memory was found not cleared is one for as long as its daemon lives. */
+void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings);

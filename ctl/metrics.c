@@ -108,11 +108,18 @@ static const struct option options[] = {
         COMMAND_OPTIONS_END,
 };
 
+static const struct command_value values[] = {
+        {"format", "openmetrics text", NULL},
+        {"output", COMMAND_VALUE_FILE, NULL},
+        COMMAND_VALUES_END,
+};
+
 const struct command metrics_command = {
         .name = "metrics",
         .line = "figures for Prometheus, once; gpumemd-exporter serves them",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct own),

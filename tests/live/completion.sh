@@ -62,7 +62,7 @@ ok "bash: files" equal "$(words gpumemctl map --svg "$place/so")" "$place/some.s
 ok "bash: --option=value" equal "$(words gpumemctl blocks --state = le)" leased
 
 # What is offered is what is allowed: gpumemctl says that when it refuses another word.
-for pair in blocks--state clients--state blocks--sort clients--sort tenants--sort top--sort; do
+for pair in metrics--format blocks--state clients--state blocks--sort clients--sort tenants--sort top--sort; do
         allowed=$(gpumemctl "${pair%%--*}" "--${pair#*--}" none-of-them 2>&1 || true)
         ok "bash: words behind ${pair%%--*} --${pair#*--}" \
                 equal "$(words gpumemctl "${pair%%--*}" "--${pair#*--}" '')" \

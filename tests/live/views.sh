@@ -189,4 +189,15 @@ kill -CONT "$daemon"
 
 let_go first second third
 stop_daemon
+if is_emulated; then
+        before=$GPUMEM_EMULATOR
+        export GPUMEM_EMULATOR="$before,dirty=1"
+        start_daemon --canary on
+        ok "health: memory that is not cleared" \
+                said 1 "does not clear memory between owners: one tenant only is served" gpumemctl health
+        stop_daemon
+        export GPUMEM_EMULATOR=$before
+else
+        skip "health: memory that is not cleared" "a GPU's driver clears it"
+fi
 done_testing

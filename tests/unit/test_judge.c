@@ -125,6 +125,22 @@ START_TEST(what_lingers_for_long_is_one_finding_a_pool)
 }
 END_TEST
 
+START_TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
+{
+        const struct event_row events[] = {
+                {.what = LISTED_EVENT_STARTED, .pool = LISTING_NOBODY},
+                {.what = LISTED_EVENT_CANARY, .pool = 1},
+                {.what = LISTED_EVENT_CANARY, .pool = 1},
+                {.what = LISTED_EVENT_CANARY, .pool = LISTING_NOBODY},
+        };
+
+        judge_events(events, ARRAY_SIZE(events), &findings);
+        expect(JUDGED_ILL, 1, "memory_not_cleared", "one tenant only is served");
+        judge_events(NULL, 0, &findings);
+        ck_assert_uint_eq(findings.n, 0);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("judge");
@@ -137,6 +153,7 @@ int main(void)
         tcase_add_test(tests, errors_that_are_over_are_notes);
         tcase_add_test(tests, pinned_memory_has_no_device);
         tcase_add_test(tests, what_lingers_for_long_is_one_finding_a_pool);
+        tcase_add_test(tests, memory_that_is_not_cleared_is_one_finding_a_pool);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
