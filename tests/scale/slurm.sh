@@ -19,7 +19,7 @@ for name in prolog epilog; do
                 "$build/slurm/$name.sh" >"$place/$name"
         chmod +x "$place/$name"
 done
-echo GPUMEMD_WAIT=0 >"$place/slurm.conf"
+printf 'GPUMEMD_WAIT=0\nGPUMEMD_RECLAIM_WAIT=0\n' >"$place/slurm.conf"
 
 # slurmd VARIABLE=VALUE... SCRIPT: with nothing else in the environment but where the daemon is.
 slurmd() {
