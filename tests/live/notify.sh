@@ -102,7 +102,6 @@ hold_memory
 kill -TERM "$daemon"
 ok "what an end waits for is told" wait_until 20 heard \
         'STATUS=ending: waits [0-9]* s at most for .*, held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
-touch "$place/meeting.go"
 kill -KILL "$holder"
 wait "$holder" 2>/dev/null || true
 status=0

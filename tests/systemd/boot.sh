@@ -102,8 +102,10 @@ install_packages() {
         mkdir "$root/deb"
         cp "$build"/deb/*.deb "$root/deb"
         rm -f "$root"/deb/*-dbgsym_*
-        in_root sh -c 'dpkg --install /deb/*.deb' >"$place/dpkg.log" 2>&1 || { cat "$place/dpkg.log"; return 1; }
-        in_root useradd --create-home --home-dir /srv/alice --groups gpumem alice
+        in_root sh -c 'apt-get install -qq -y --no-install-recommends /deb/*.deb' >"$place/apt.log" 2>&1 ||
+                { cat "$place/apt.log"; return 1; }
+        in_root useradd --create-home --home-dir /srv/alice alice
+        in_root usermod --append --groups gpumem alice
         in_root useradd --create-home --home-dir /srv/mallory mallory
 }
 
@@ -360,6 +362,20 @@ stop() {
                 guest systemctl start gpumemd.socket gpumemd-admin.socket gpumemd.service
 }
 
+# Nobody waits for a daemon that cannot be.
+fail() {
+        guest systemctl stop gpumemd.service 2>/dev/null
+        echo '{"limits": 1}' >"$root/etc/gpumemd/gpumemd.conf"
+        come
+        end_of_early
+        ok "where it cannot start, who connects is told so soon" equal "$status" 1
+        ok "since its sockets have given up with it" wait_until 20 property_is gpumemd.socket ActiveState failed
+        rm "$root/etc/gpumemd/gpumemd.conf"
+        guest systemctl reset-failed gpumemd.service gpumemd.socket gpumemd-admin.socket
+        ok "when it can, all is well again" \
+                guest systemctl start gpumemd.socket gpumemd-admin.socket gpumemd.service
+}
+
 exchange() {
         local since
         before=$(property gpumemd MainPID)
@@ -387,6 +403,7 @@ inside() {
         configure
         restart
         stop
+        fail
         exchange
         guest systemctl poweroff || true
         status=0
