@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,13 +111,26 @@ static void make_key(const struct tenant_key *tenant, enum lane_kind kind, struc
         ret_key->kind = kind;
 }
 
-static struct history_lane *find_lane(const struct history *history, const struct lane_key *key)
+/* Grants come one after another: mostly it is the lane of the last event. */
+static bool is_last(const struct history *history, const struct tenant_key *tenant,
+                    enum lane_kind kind)
+{
+        const struct history_lane *last = history->last;
+
+        return last && last->key.kind == kind &&
+               (!tenant || memcmp(&last->key.tenant, tenant, sizeof(*tenant)) == 0);
+}
+
+static struct history_lane *find_lane(const struct history *history,
+                                      const struct tenant_key *tenant, enum lane_kind kind)
 {
         struct history_lane *lane;
+        struct lane_key key;
 
-        if (history->last && memcmp(&history->last->key, key, sizeof(*key)) == 0)
+        if (is_last(history, tenant, kind))
                 return history->last;
-        HASH_FIND(hh, history->lanes, key, sizeof(*key), lane);
+        make_key(tenant, kind, &key);
+        HASH_FIND(hh, history->lanes, &key, sizeof(key), lane);
         return lane;
 }
 
@@ -146,12 +158,13 @@ static struct history_lane *take_lane(struct history *history)
 }
 
 /* NULL: the table has no memory for it. */
-static struct history_lane *make_lane(struct history *history, const struct lane_key *key)
+static struct history_lane *make_lane(struct history *history, const struct tenant_key *tenant,
+                                      enum lane_kind kind)
 {
         struct history_lane *lane = take_lane(history);
 
         memset(lane, 0, sizeof(*lane));
-        lane->key = *key;
+        make_key(tenant, kind, &lane->key);
         TAILQ_INIT(&lane->rows);
         HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
         if (!lane->hh.tbl) {
@@ -256,6 +269,16 @@ static void take_out(struct history *history, struct history_row *row)
         TAILQ_REMOVE(&history->rows, row, link);
 }
 
+/* What does not fit is cut. */
+static void put_text(char *field, size_t n_field, const char *text)
+{
+        size_t n = text ? strnlen(text, n_field - 1) : 0;
+
+        if (n)
+                memcpy(field, text, n);
+        field[n] = '\0';
+}
+
 static void add_event(struct history *history, struct history_row *row,
                       const struct history_event *event, uint64_t now_ns)
 {
@@ -263,9 +286,8 @@ static void add_event(struct history *history, struct history_row *row,
         row->last_ns = now_ns;
         row->times += row->times < UINT32_MAX;
         row->n_bytes = event->n_bytes + (event->what == LISTED_EVENT_REFUSED ? 0 : row->n_bytes);
-        (void)snprintf(row->program, sizeof(row->program), "%s",
-                       event->program ? event->program : "");
-        (void)snprintf(row->text, sizeof(row->text), "%s", event->text ? event->text : "");
+        put_text(row->program, sizeof(row->program), event->program);
+        put_text(row->text, sizeof(row->text), event->text);
         TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
         TAILQ_INSERT_TAIL(&history->rows, row, link);
 }
@@ -286,13 +308,11 @@ static void note_in(struct history *history, struct history_lane *lane,
 void history_note(struct history *history, const struct tenant_key *key,
                   const struct history_event *event, uint64_t now_ns)
 {
-        struct lane_key lane_key;
-        struct history_lane *lane;
+        enum lane_kind kind = lane_of(event->what);
+        struct history_lane *lane = find_lane(history, key, kind);
 
-        make_key(key, lane_of(event->what), &lane_key);
-        lane = find_lane(history, &lane_key);
         if (!lane)
-                lane = make_lane(history, &lane_key);
+                lane = make_lane(history, key, kind);
         if (lane) {
                 note_in(history, lane, event, now_ns);
         } else {
@@ -331,11 +351,8 @@ uint64_t history_end(const struct history *history)
 static uint64_t lost_in(const struct history *history, const struct tenant_key *key,
                         enum lane_kind kind)
 {
-        struct lane_key lane_key;
-        const struct history_lane *lane;
+        const struct history_lane *lane = find_lane(history, key, kind);
 
-        make_key(key, kind, &lane_key);
-        lane = find_lane(history, &lane_key);
         return lane ? lane->n_lost : 0;
 }
 

@@ -31,7 +31,7 @@ ok "reclaim: no user" said 2 '--uid: "no one" is no user' gpumemctl reclaim --ui
 ok "reclaim: no container" said 2 '--cgroup: "" is no container' gpumemctl reclaim --cgroup ""
 ok "reclaim: no daemon" said 3 "is gpumemd running" gpumemctl reclaim --uid 1
 
-start_daemon --canary off
+start_daemon --canary off --device-bytes 1GiB
 
 # answer EXPRESSION COMMAND...: of the JSON that the command prints, with any exit status; `a` is all of it.
 answer() {

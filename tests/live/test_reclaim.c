@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "tests/live/containers.h"
 #include "tests/live/frames_world.h"
 #include "tests/live/links.h"
 #include "tests/live/party.h"
@@ -104,6 +105,52 @@ START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
 }
 END_TEST
 
+static struct party join_in_container(enum cgroup_tree tree, unsigned n)
+{
+        struct party party;
+
+        container_enter(tree, n);
+        party = party_join();
+        container_leave(tree);
+        return party;
+}
+
+START_TEST(a_container_is_reclaimed_by_its_name)
+{
+        char name[CONTAINER_SHORT_ID_BYTES];
+        enum cgroup_tree tree;
+        struct party inside, other, outside;
+        struct frame frame;
+
+        ck_assert(containers_find_tree(&tree));
+        inside = join_in_container(tree, 0);
+        other = join_in_container(tree, 1);
+        outside = party_join();
+        party_give_back(&inside, party_lease(&inside, 0, 4 * MIB).lease);
+        party_give_back(&other, party_lease(&other, 0, 6 * MIB).lease);
+        party_give_back(&outside, party_lease(&outside, 0, 8 * MIB).lease);
+        daemon_await(FIGURE_cached, 18 * MIB);
+        frame = reclaim_frame(UINT32_MAX, container_short_id(0, name));
+        party_say(&inside, &frame, MESSAGE_RECLAIM);
+        expect_error(inside.fd, inside.serial, GPUMEM_E_DENIED);
+        frame = reclaim_frame(UINT32_MAX, container_short_id(0, name));
+        party_say(&outside, &frame, MESSAGE_RECLAIM);
+        frame = expect(outside.fd, MESSAGE_RECLAIMED);
+        ck_assert_uint_eq(frame.reclaimed.n_bytes, 4 * MIB);
+        ck_assert_uint_eq(frame.reclaimed.n_left_bytes, 0);
+        ck_assert_str_eq(frame.reclaimed.container, name);
+        /* Of a user that has nothing in that container. */
+        frame = reclaim_frame(STRANGER, container_short_id(1, name));
+        party_say(&outside, &frame, MESSAGE_RECLAIM);
+        ck_assert_uint_eq(expect(outside.fd, MESSAGE_RECLAIMED).reclaimed.n_bytes, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 14 * MIB);
+        party_leave(&outside);
+        party_leave(&other);
+        party_leave(&inside);
+        containers_remove(tree);
+}
+END_TEST
+
 START_TEST(who_may_not_reclaim_is_denied)
 {
         struct party stranger = join_as_stranger(), root = party_join();
@@ -148,6 +195,7 @@ int main(void)
 {
         Suite *suite = suite_create("reclaim");
         TCase *tests = tcase_create("reclaim");
+        enum cgroup_tree tree;
 
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, frames_stop);
@@ -159,6 +207,11 @@ int main(void)
         } else {
                 (void)puts("# left out: tests of several tenants: they need root");
         }
+        if (geteuid() == 0 && containers_find_tree(&tree))
+                tcase_add_test(tests, a_container_is_reclaimed_by_its_name);
+        else
+                (void)puts("# left out: a_container_is_reclaimed_by_its_name: needs root, and "
+                           "cgroups that may be written to");
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
