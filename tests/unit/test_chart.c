@@ -128,6 +128,17 @@ START_TEST(a_cell_shows_what_has_most_of_what_is_reserved)
 }
 END_TEST
 
+/* Of two that have as much, what stands first. */
+START_TEST(a_cell_that_two_share_shows_the_first)
+{
+        const struct block_row blocks[] = {block(LISTED_CACHED, 7, 0, 2),
+                                           block(LISTED_LEASED, 7, 70, 2)};
+
+        make(blocks, ARRAY_SIZE(blocks), 64 * MIB);
+        expect_cells(4, "A...");
+}
+END_TEST
+
 START_TEST(a_limit_below_what_is_there_is_no_end)
 {
         const struct block_row some = block(LISTED_LEASED, 7, 70, 8);
@@ -171,6 +182,7 @@ int main(void)
         tcase_add_test(tests, other_pools_are_not_in_it);
         tcase_add_test(tests, those_with_most_have_letters_of_their_own);
         tcase_add_test(tests, a_cell_shows_what_has_most_of_what_is_reserved);
+        tcase_add_test(tests, a_cell_that_two_share_shows_the_first);
         tcase_add_test(tests, a_limit_below_what_is_there_is_no_end);
         tcase_add_test(tests, an_empty_pool_has_no_cells);
         tcase_add_test(tests, absurd_sizes_do_no_harm);
