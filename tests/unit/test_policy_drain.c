@@ -138,6 +138,29 @@ START_TEST(what_is_idle_goes_back_though_it_becomes_so_later)
 }
 END_TEST
 
+/* Whoever marks idle leases in its own time only would keep them for longer. */
+START_TEST(clients_are_asked_what_is_idle)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        const struct client *asked[2] = {NULL, NULL};
+
+        (void)hold(&world, a, 4 * MIB);
+        expect_idle(&world);
+        world.now_ns += SECOND;
+        policy_drain(world.policy, world.now_ns);
+        for (unsigned i = 0; i < ARRAY_SIZE(asked); i++) {
+                struct order order = policy_next_order(world.policy);
+
+                ck_assert_int_eq(order.kind, ORDER_MARK);
+                asked[i] = order.client;
+        }
+        ck_assert((asked[0] == a && asked[1] == b) || (asked[0] == b && asked[1] == a));
+        ck_assert_int_eq(policy_next_order(world.policy).kind, ORDER_NONE);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(nobody_attaches_any_more)
 {
         struct world world = world_new(12 * MIB);
@@ -169,6 +192,7 @@ int main(void)
                 who_waits_is_refused_and_what_is_made_goes_back,
                 what_is_cached_goes_back,
                 what_is_idle_goes_back_though_it_becomes_so_later,
+                clients_are_asked_what_is_idle,
                 nobody_attaches_any_more,
         };
 

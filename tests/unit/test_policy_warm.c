@@ -265,6 +265,30 @@ START_TEST(what_is_over_goes_back_when_it_is_old_enough)
 }
 END_TEST
 
+/* As admission does with what is more (room.h). */
+START_TEST(what_is_kept_stays_beside_new_blocks)
+{
+        for (unsigned keeps = 0; keeps < 2; keeps++) {
+                struct world world = world_new(1024 * MIB);
+                struct client *a = join(&world, 1);
+                struct held held[2];
+                struct order order;
+
+                cache_several(&world, a, 128 * MIB, ARRAY_SIZE(held), held);
+                for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                        unmap(&world, a, held[i].id);
+                if (keeps)
+                        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 256 * MIB,
+                                                              POLICY_KEEP_FOR_EVER),
+                                         0);
+                ask(&world, a, 9, 8 * MIB, 0);
+                order = next_order(&world);
+                ck_assert_int_eq(order.kind, keeps ? ORDER_CREATE : ORDER_RELEASE);
+                world_free(&world);
+        }
+}
+END_TEST
+
 START_TEST(what_is_kept_is_not_cut)
 {
         struct world world = world_new(64 * MIB);
@@ -293,6 +317,7 @@ int main(void)
                 what_cannot_be_made_is_told,
                 what_is_made_while_it_ends_goes_back,
                 what_is_over_goes_back_when_it_is_old_enough,
+                what_is_kept_stays_beside_new_blocks,
                 what_is_kept_is_not_cut,
         };
 
