@@ -9,7 +9,7 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test check fuzz model soak kills flood faults demo bench gpu-bundle format protocol metrics clean help
+.PHONY: build setup install test check fuzz model soak kills flood faults deb boot demo bench gpu-bundle format protocol metrics clean help
 
 build: setup ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -49,6 +49,12 @@ kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte b
 
 flood: build ## crowds press the daemon while another leases: counts, and its times as ratios
 	@tests/flood/flood.sh build
+
+deb: setup ## make the Debian packages, in build/deb, and have lintian look at them
+	@.ci/deb
+
+boot: build deb ## boot systemd in a bare Debian root with them: clients, reload, watchdog
+	@tests/systemd/boot.sh build
 
 demo: build ## build, then tell the story of tests/demo
 	@tests/demo/demo.sh build

@@ -105,7 +105,9 @@ static int print_followed(const struct happened *happened, enum output output)
                 if (r)
                         return r;
         }
-        return fflush(stdout) ? err_errno() : 0;
+        if (fflush(stdout))
+                return err_errno();
+        return ferror(stdout) ? -EIO : 0;
 }
 
 static int print_all_json(const struct happened *happened)

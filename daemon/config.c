@@ -9,6 +9,7 @@
 #include "base/fdset.h"
 #include "base/size.h"
 #include "daemon/config_reader.h"
+#include "daemon/policy/drain.h"
 
 #define FILE_BYTES_MAX (1 * MIB)
 
@@ -149,11 +150,22 @@ static void read_tenants(struct reader *reader, const json_t *json, struct setti
                               "\"container\", \"uid\", \"client\"");
 }
 
+static void read_drain(struct reader *reader, const json_t *json, struct settings *settings)
+{
+        if (!json)
+                return;
+        if (json_is_integer(json) && json_integer_value(json) >= 0 &&
+            json_integer_value(json) <= DRAIN_SECONDS_MAX)
+                settings->n_drain_seconds = (uint64_t)json_integer_value(json);
+        else
+                reader_refuse(reader, "drain_seconds", json, "number of seconds", "0 to 3600");
+}
+
 static void read_all(struct reader *reader, const json_t *json, struct config *config)
 {
-        static const char *const keys[] = {"socket", "group",  "cuda_library", "nvml_library",
-                                           "canary", "log",    "user",         "tenants",
-                                           "pools",  "limits", "each_user",    NULL};
+        static const char *const keys[] = {
+                "socket",  "group", "cuda_library", "nvml_library", "canary",        "log", "user",
+                "tenants", "pools", "limits",       "each_user",    "drain_seconds", NULL};
         const json_t *pools = json_object_get(json, "pools");
         const json_t *limits = json_object_get(json, "limits");
 
@@ -166,6 +178,7 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
         copy_text(reader, "nvml_library", json_object_get(json, "nvml_library"),
                   &config->nvml_library);
         read_canary(reader, json_object_get(json, "canary"), config);
+        read_drain(reader, json_object_get(json, "drain_seconds"), &config->settings);
         read_log(reader, json_object_get(json, "log"), config);
         read_user(reader, json_object_get(json, "user"), &config->settings);
         read_tenants(reader, json_object_get(json, "tenants"), &config->settings);

@@ -93,6 +93,50 @@ static void read_minimum(struct reader *reader, const char *up, const json_t *js
                 reader_refuse(reader, path, bytes, "minimum", "max_bytes of this pool at most");
 }
 
+static bool says_stock(const json_t *json)
+{
+        return json_object_get(json, "warm_bytes") || json_object_get(json, "keep_cached_bytes") ||
+               json_object_get(json, "return_after_seconds");
+}
+
+static void read_warm(struct reader *reader, const char *up, const json_t *json,
+                      struct pool_rule *rule)
+{
+        const json_t *bytes = json_object_get(json, "warm_bytes");
+        char path[KEY_PATH_MAX];
+
+        if (!bytes)
+                return;
+        key_path(path, up, "warm_bytes");
+        rule->says_warm = reader_size(reader, path, bytes, 0, allowed_minima, &rule->warm_bytes);
+        if (rule->says_warm && rule->max_bytes && rule->warm_bytes > rule->max_bytes)
+                reader_refuse(reader, path, bytes, "size", "max_bytes of this pool at most");
+}
+
+static void read_keep(struct reader *reader, const char *up, const json_t *json,
+                      struct pool_rule *rule)
+{
+        const json_t *bytes = json_object_get(json, "keep_cached_bytes");
+        const json_t *seconds = json_object_get(json, "return_after_seconds");
+        char path[KEY_PATH_MAX];
+
+        if (bytes) {
+                key_path(path, up, "keep_cached_bytes");
+                rule->says_keep = reader_size(reader, path, bytes, 0, allowed_minima,
+                                              &rule->keep_bytes);
+        }
+        if (!seconds)
+                return;
+        rule->says_return = json_is_integer(seconds) && json_integer_value(seconds) >= 0 &&
+                            json_integer_value(seconds) <= SETTINGS_RETURN_SECONDS_MAX;
+        if (rule->says_return) {
+                rule->return_seconds = (uint64_t)json_integer_value(seconds);
+                return;
+        }
+        key_path(path, up, "return_after_seconds");
+        reader_refuse(reader, path, seconds, "number of seconds", "0 to 31536000, which is a year");
+}
+
 static void read_limit(struct reader *reader, const char *up, const json_t *json,
                        struct pool_rule *rule)
 {
@@ -101,11 +145,12 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
         char path[KEY_PATH_MAX];
 
         if (!bytes && !fraction && !json_object_get(json, "min_bytes") &&
-            !json_object_get(json, "backing") && !json_object_get(json, "ipc"))
+            !json_object_get(json, "backing") && !json_object_get(json, "ipc") && !says_stock(json))
                 reader_complain(
                         reader, up,
                         "nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
-                        "smaller one holds), \"min_bytes\", \"backing\", \"ipc\"");
+                        "smaller one holds), \"min_bytes\", \"warm_bytes\", "
+                        "\"keep_cached_bytes\", \"return_after_seconds\", \"backing\", \"ipc\"");
         if (bytes) {
                 key_path(path, up, "max_bytes");
                 (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, allowed_sizes,
@@ -151,8 +196,17 @@ static void read_ipc(struct reader *reader, const char *up, const json_t *json,
 static void read_rule(struct reader *reader, const char *up, const json_t *json,
                       struct pool_rule *rule)
 {
-        static const char *const keys[] = {"device",    "pinned",  "max_bytes", "max_fraction",
-                                           "min_bytes", "backing", "ipc",       NULL};
+        static const char *const keys[] = {"device",
+                                           "pinned",
+                                           "max_bytes",
+                                           "max_fraction",
+                                           "min_bytes",
+                                           "warm_bytes",
+                                           "keep_cached_bytes",
+                                           "return_after_seconds",
+                                           "backing",
+                                           "ipc",
+                                           NULL};
         const json_t *device = json_object_get(json, "device");
         const json_t *pinned = json_object_get(json, "pinned");
         char path[KEY_PATH_MAX];
@@ -171,6 +225,8 @@ static void read_rule(struct reader *reader, const char *up, const json_t *json,
         }
         read_limit(reader, up, json, rule);
         read_minimum(reader, up, json, rule);
+        read_warm(reader, up, json, rule);
+        read_keep(reader, up, json, rule);
         read_backing(reader, up, json, rule);
         read_ipc(reader, up, json, rule);
 }

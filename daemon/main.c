@@ -11,6 +11,7 @@
 
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/activation.h"
 #include "daemon/backing/canary.h"
 #include "daemon/backing/left.h"
 #include "daemon/notify.h"
@@ -55,13 +56,19 @@ static void try_canaries(const struct start *start, const struct cuda *cuda,
                 canary_run(cuda_library_name(start->options.cuda_library), n_devices, canaries);
 }
 
-static int serve(struct start *start, const struct cuda *cuda)
+static void on_ready(void)
+{
+        notify_ready("serving");
+}
+
+static int serve(struct start *start, const struct cuda *cuda, const struct server_sockets *sockets)
 {
         enum canary_outcome canaries[CANARY_DEVICES_MAX] = {CANARY_NOT_RUN};
         char nvml_room[NVML_LIBRARY_MAX];
         struct server_options server_options = {
                 .socket_path = start->options.socket_path,
                 .group = start->options.group,
+                .sockets = sockets,
                 .cuda = cuda,
                 .canaries = canaries,
                 .nvml_library = nvml_library_name(start->options.nvml_library,
@@ -73,6 +80,8 @@ static int serve(struct start *start, const struct cuda *cuda)
                 .on_alive = notify_alive,
                 .alive_ms = notify_alive_ms(),
                 .on_stop = notify_stopping,
+                .on_ready = on_ready,
+                .on_status = notify_status,
         };
         struct server *server;
         int r;
@@ -84,7 +93,6 @@ static int serve(struct start *start, const struct cuda *cuda)
         r = server_new(&server_options, &server);
         if (r)
                 return EXIT_FAILURE;
-        notify_ready("serving");
         r = server_run(server);
         server_free(server);
         /* The driver has handlers of its own at the end, which would wait for what hangs. */
@@ -95,12 +103,17 @@ static int serve(struct start *start, const struct cuda *cuda)
 
 static int run(struct start *start)
 {
-        char reason[CUDA_REASON_MAX];
+        struct server_sockets sockets = SERVER_SOCKETS_NULL;
+        char reason[CUDA_REASON_MAX], fault[ACTIVATION_FAULT_MAX];
         struct cuda cuda;
 
         log_setup("gpumemd", start->options.log_level);
         if (!stderr_is_journal())
                 log_show_time();
+        if (activation_take(&sockets, fault)) {
+                log_error("%s", fault);
+                return EXIT_USAGE;
+        }
         (void)signal(SIGPIPE, SIG_IGN);
         raise_fd_limit();
         if (cuda_load(start->options.cuda_library, &cuda, reason)) {
@@ -110,7 +123,7 @@ static int run(struct start *start)
                                   "--cuda-library PATH/libcuda-emu.so");
                 return EXIT_NO_DRIVER;
         }
-        return serve(start, &cuda);
+        return serve(start, &cuda, &sockets);
 }
 
 static int check_config(const char *path)

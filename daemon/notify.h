@@ -10,6 +10,9 @@ void notify_ready(const char *status);
 /* It serves nobody new. */
 void notify_stopping(void);
 
+/* It is about this, and is waited for for some seconds more. */
+void notify_status(const char *status);
+
 /* How often systemd is to be told that the loop goes on, in ms: twice as often as it wants to hear it. 0: it
  * does not wait for that. */
 uint64_t notify_alive_ms(void);

@@ -42,19 +42,28 @@ static int choose_size(const struct comparing *comparing, char note[static ROW_N
         return r;
 }
 
+/* Both at once: some take seconds to start. */
+static int start(enum rival_kind kind, struct killing *killing)
+{
+        struct rival *const both[] = {&killing->holder, &killing->waiter};
+        int r = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(both) && !r; i++)
+                r = note(killing, both[i], rival_spawn(kind, &killing->setup, both[i]));
+        for (unsigned i = 0; i < ARRAY_SIZE(both) && !r; i++)
+                r = note(killing, both[i], rival_hear_ready(both[i], SECONDS_ALL));
+        return r;
+}
+
 /* The one has it, as soon as what others had before is free, and the other one cannot have it. */
 static int prepare(enum rival_kind kind, uint64_t n_bytes, struct killing *killing)
 {
         double numbers[RIVAL_NUMBERS_MAX];
         char hold[32], wait[32];
-        int r = note(killing, &killing->holder,
-                     rival_start(kind, &killing->setup, &killing->holder));
+        int r = start(kind, killing);
 
         (void)snprintf(hold, sizeof(hold), "hold %llu", (unsigned long long)n_bytes);
         (void)snprintf(wait, sizeof(wait), "wait %llu", (unsigned long long)n_bytes);
-        if (!r)
-                r = note(killing, &killing->waiter,
-                         rival_start(kind, &killing->setup, &killing->waiter));
         if (!r)
                 r = note(killing, &killing->holder,
                          rival_ask(&killing->holder, wait, SECONDS, numbers));

@@ -16,6 +16,7 @@
 #include "daemon/policy/request.h"
 #include "daemon/policy/room.h"
 #include "daemon/policy/state.h"
+#include "daemon/policy/warm.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)
@@ -245,6 +246,22 @@ static void wait_for_file(struct turn *turn, struct request *request)
                 serve_late(turn, request, GPUMEM_E_TOO_MANY);
 }
 
+/* It passes those who wait for room as a new block would: they could have it for theirs. */
+static bool serve_from_nobodys(struct turn *turn, struct request *request)
+{
+        struct block *block;
+
+        if (turn->held || !passing_is_allowed(&turn->passing, request))
+                return false;
+        block = warm_take(request);
+        if (!block)
+                return false;
+        passing_mean(&turn->passing);
+        passing_count(&turn->passing);
+        line_give(block->holding, block->bin->n_bytes);
+        return serve_by(turn, request, block);
+}
+
 static void serve_one(struct turn *turn, struct request *request)
 {
         if (turn->pool->standing == STANDING_LOST) {
@@ -257,6 +274,8 @@ static void serve_one(struct turn *turn, struct request *request)
                 request_refuse(request, GPUMEM_E_REFUSED);
         else if (request->n_bytes > turn->pool->settings.max_bytes)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
+        else if (serve_from_nobodys(turn, request))
+                return;
         else if (turn->pool->standing != STANDING_SERVES)
                 wait_for_driver(turn, request);
         else if (!files_have_room(request->client->tenant))
@@ -362,7 +381,7 @@ static int check_ask(struct client *client, const struct policy_ask *ask)
         if (client->n_waiting >= CLIENT_MAX_WAITING ||
             client->tenant->n_waiting >= TENANT_MAX_WAITING)
                 return GPUMEM_E_TOO_MANY;
-        return 0;
+        return policy->draining ? GPUMEM_E_SHUTTING_DOWN : 0;
 }
 
 void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns)

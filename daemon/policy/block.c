@@ -18,7 +18,7 @@
 #define BIT(state) (1u << (state))
 
 static const unsigned legal_next[BLOCK_N_STATES] = {
-        [BLOCK_NONE] = BIT(BLOCK_CREATING),
+        [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_STOCKING),
         [BLOCK_CREATING] = BIT(BLOCK_NONE) | BIT(BLOCK_STOCKING) | BIT(BLOCK_LEASED),
         [BLOCK_STOCKING] = BIT(BLOCK_NONE) | BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
         [BLOCK_LEASED] = BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
@@ -244,6 +244,19 @@ int block_create(struct request *request, struct block **ret_block)
         return 0;
 }
 
+int block_make_ahead(struct holding *holding, uint64_t n_bytes)
+{
+        struct block *block;
+        int r;
+
+        r = block_new(holding, n_bytes, 0, &block);
+        if (r)
+                return r;
+        set_state(block, BLOCK_STOCKING);
+        order_push(&holding->pool->policy->orders, &block->order, ORDER_CREATE);
+        return 0;
+}
+
 struct block *block_uncreate(struct block *block)
 {
         block->request = NULL;
@@ -388,6 +401,38 @@ void block_unmapped(struct block *block, struct lease *lease)
                 bin_forget_charged(block->bin, block);
         if (block->state == BLOCK_LINGERING && !block_is_mapped(block))
                 come_back(block);
+}
+
+static void count_in(struct holding *holding, const struct totals *before,
+                     const struct totals *after)
+{
+        replace(&holding->totals, before, after);
+        if (totals_reserved(&holding->totals) > holding->reserved_peak)
+                holding->reserved_peak = totals_reserved(&holding->totals);
+}
+
+int block_change_holding(struct block *block, struct holding *holding)
+{
+        struct holding *before = block->holding;
+        const struct totals none = {0};
+        struct totals count = {0};
+        struct bin *bin;
+
+        assert(block->state == BLOCK_CACHED && !block_is_mapped(block) &&
+               before->pool == holding->pool);
+        if (bins_ref(&holding->bins, block->bin->n_bytes, block->bin->properties, &bin))
+                return -ENOMEM;
+        block_count(block, &count);
+        delist_cached(block);
+        count_in(before, &count, &none);
+        bin_unref(block->bin);
+        block->bin = bin;
+        block->holding = holding;
+        (void)tenant_ref(holding->tenant);
+        count_in(holding, &none, &count);
+        enlist_cached(block);
+        tenant_unref(before->tenant);
+        return 0;
 }
 
 struct block *block_discard(struct block *block)

@@ -23,7 +23,7 @@ struct share;
 enum block_state {
         BLOCK_NONE,      /* not counted: just begun, or gone */
         BLOCK_CREATING,  /* ordered for a request; counts as leased and is charged */
-        BLOCK_STOCKING,  /* ordered, but its request was withdrawn; counts as cached */
+        BLOCK_STOCKING,  /* ordered, but for no request, or none any more; counts as cached */
         BLOCK_LEASED,    /* in busy leases: one, or more when it is shared; charged to the client of
                           * the oldest */
         BLOCK_CACHED,    /* in no lease; found through its bin */
@@ -74,6 +74,12 @@ int block_create(struct request *request, struct block **ret_block);
 
 /* Before the worker has made it, or when it could not: the block was never there. */
 struct block *block_uncreate(struct block *block);
+
+/* For nobody: to be made for the cache of a tenant that is none. -ENOMEM. */
+int block_make_ahead(struct holding *holding, uint64_t n_bytes);
+
+/* One that is nobody's becomes another tenant's, cached as it is. -ENOMEM. */
+int block_change_holding(struct block *block, struct holding *holding);
 
 /* The request is withdrawn while the worker makes the block: it is made for the tenant's cache. */
 void block_stock(struct block *block);

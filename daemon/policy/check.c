@@ -12,6 +12,7 @@
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/state.h"
+#include "daemon/policy/warm.h"
 
 static uint64_t check_leases_of(const struct block *block)
 {
@@ -91,8 +92,11 @@ static void check_block(const struct block *block)
                 assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->spoiled &&
                        !block_its_pool(block)->closing);
         if (order_is_queued(&block->order))
-                assert(block->order.kind == ORDER_RELEASE ? state == BLOCK_RELEASING
-                                                          : state == BLOCK_CREATING);
+                assert(block->order.kind == ORDER_RELEASE
+                               ? state == BLOCK_RELEASING
+                               : state == BLOCK_CREATING ||
+                                         (state == BLOCK_STOCKING && block_is_nobodys(block)));
+        assert(!block_is_nobodys(block) || (!block_is_mapped(block) && !block->charge.client));
 }
 
 /* One that is told to unmap it, and has not left: see overdue.h. */

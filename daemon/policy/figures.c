@@ -4,6 +4,7 @@
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/state.h"
+#include "daemon/policy/warm.h"
 #include "gpumem.h"
 
 static void see_idle(struct pool *pool)
@@ -124,7 +125,9 @@ void *block_backing(const struct block *block)
 
 bool block_is_awaited(const struct block *block)
 {
-        return block->state == BLOCK_CREATING;
+        return block->state == BLOCK_CREATING ||
+               (block->state == BLOCK_STOCKING && block_is_nobodys(block) &&
+                !block_its_pool(block)->closing);
 }
 
 bool client_maps_anything(const struct client *client)

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,10 +28,15 @@ struct history_lane {
 
 LIST_HEAD(lane_list, history_lane);
 
+/* Rows and lanes are there from the beginning, as many as there may be, but those that were never taken
+ * are not touched: of them there is no memory in use. */
 struct history {
-        struct history_row *all;
+        struct history_row *all_rows;
+        struct history_lane *all_lanes; /* one more than rows: for who is about to get one */
         uint32_t n_all;
-        uint32_t n_begun; /* those after them were never taken: their memory is not touched */
+        uint32_t n_rows_begun;
+        uint32_t n_lanes_begun;
+        struct lane_list unused_lanes;
         uint64_t end;
         TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
         struct history_rows unused;
@@ -68,9 +72,10 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
         assert(n_rows && first_number);
         if (!history)
                 return -ENOMEM;
-        history->all = calloc(n_rows, sizeof(*history->all));
+        history->all_rows = malloc(n_rows * sizeof(*history->all_rows));
+        history->all_lanes = malloc(((size_t)n_rows + 1) * sizeof(*history->all_lanes));
         history->by_length = calloc((size_t)n_rows + 1, sizeof(*history->by_length));
-        if (!history->all || !history->by_length) {
+        if (!history->all_rows || !history->all_lanes || !history->by_length) {
                 history_free(history);
                 return -ENOMEM;
         }
@@ -89,11 +94,9 @@ struct history *history_free(struct history *history)
         if (!history)
                 return NULL;
         HASH_ITER(hh, history->lanes, lane, next)
-        {
-                HASH_DEL(history->lanes, lane);
-                free(lane);
-        }
-        free(history->all);
+        HASH_DEL(history->lanes, lane);
+        free(history->all_rows);
+        free(history->all_lanes);
         free(history->by_length);
         free(history);
         return NULL;
@@ -108,13 +111,26 @@ static void make_key(const struct tenant_key *tenant, enum lane_kind kind, struc
         ret_key->kind = kind;
 }
 
-static struct history_lane *find_lane(const struct history *history, const struct lane_key *key)
+/* Grants come one after another: mostly it is the lane of the last event. */
+static bool is_last(const struct history *history, const struct tenant_key *tenant,
+                    enum lane_kind kind)
+{
+        const struct history_lane *last = history->last;
+
+        return last && last->key.kind == kind &&
+               (!tenant || memcmp(&last->key.tenant, tenant, sizeof(*tenant)) == 0);
+}
+
+static struct history_lane *find_lane(const struct history *history,
+                                      const struct tenant_key *tenant, enum lane_kind kind)
 {
         struct history_lane *lane;
+        struct lane_key key;
 
-        if (history->last && memcmp(&history->last->key, key, sizeof(*key)) == 0)
+        if (is_last(history, tenant, kind))
                 return history->last;
-        HASH_FIND(hh, history->lanes, key, sizeof(*key), lane);
+        make_key(tenant, kind, &key);
+        HASH_FIND(hh, history->lanes, &key, sizeof(key), lane);
         return lane;
 }
 
@@ -128,17 +144,31 @@ static void place_lane(struct history *history, struct history_lane *lane)
                 history->longest--;
 }
 
-static struct history_lane *make_lane(struct history *history, const struct lane_key *key)
+/* Each of those that there are has a row, or is about to. */
+static struct history_lane *take_lane(struct history *history)
 {
-        struct history_lane *lane = calloc(1, sizeof(*lane));
+        struct history_lane *lane = LIST_FIRST(&history->unused_lanes);
 
-        if (!lane)
-                return NULL;
-        lane->key = *key;
+        if (lane) {
+                LIST_REMOVE(lane, link);
+                return lane;
+        }
+        assert(history->n_lanes_begun <= history->n_all);
+        return &history->all_lanes[history->n_lanes_begun++];
+}
+
+/* NULL: the table has no memory for it. */
+static struct history_lane *make_lane(struct history *history, const struct tenant_key *tenant,
+                                      enum lane_kind kind)
+{
+        struct history_lane *lane = take_lane(history);
+
+        memset(lane, 0, sizeof(*lane));
+        make_key(tenant, kind, &lane->key);
         TAILQ_INIT(&lane->rows);
         HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
         if (!lane->hh.tbl) {
-                free(lane);
+                LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
                 return NULL;
         }
         place_lane(history, lane);
@@ -152,7 +182,7 @@ static void end_lane(struct history *history, struct history_lane *lane)
         history->n_lost_of_gone += lane->n_lost;
         LIST_REMOVE(lane, link);
         HASH_DEL(history->lanes, lane);
-        free(lane);
+        LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
 }
 
 static void lose_oldest(struct history *history, struct history_lane *lane)
@@ -172,14 +202,24 @@ static void lose_oldest(struct history *history, struct history_lane *lane)
 /* `asker` stays, though it be empty. */
 static void make_room(struct history *history, const struct history_lane *asker)
 {
-        struct history_lane *lane;
+        struct history_lane *lane = LIST_FIRST(&history->by_length[history->longest]);
 
-        if (!TAILQ_EMPTY(&history->unused) || history->n_begun < history->n_all)
-                return;
-        lane = LIST_FIRST(&history->by_length[history->longest]);
         lose_oldest(history, lane);
         if (!lane->n_rows && lane != asker)
                 end_lane(history, lane);
+}
+
+static struct history_row *take_row(struct history *history, const struct history_lane *asker)
+{
+        struct history_row *row;
+
+        if (TAILQ_EMPTY(&history->unused) && history->n_rows_begun < history->n_all)
+                return &history->all_rows[history->n_rows_begun++];
+        if (TAILQ_EMPTY(&history->unused))
+                make_room(history, asker);
+        row = TAILQ_FIRST(&history->unused);
+        TAILQ_REMOVE(&history->unused, row, link);
+        return row;
 }
 
 static bool is_alike(const struct history_row *row, const struct history_event *event)
@@ -204,23 +244,11 @@ static struct history_row *find_alike(const struct history_lane *lane,
         return NULL;
 }
 
-static struct history_row *take_unused(struct history *history)
-{
-        struct history_row *row = TAILQ_FIRST(&history->unused);
-
-        if (!row)
-                return &history->all[history->n_begun++];
-        TAILQ_REMOVE(&history->unused, row, link);
-        return row;
-}
-
 static struct history_row *begin_row(struct history *history, struct history_lane *lane,
                                      const struct history_event *event, uint64_t now_ns)
 {
-        struct history_row *row;
+        struct history_row *row = take_row(history, lane);
 
-        make_room(history, lane);
-        row = take_unused(history);
         *row = (struct history_row){.first = history->end,
                                     .first_ns = now_ns,
                                     .what = event->what,
@@ -241,6 +269,16 @@ static void take_out(struct history *history, struct history_row *row)
         TAILQ_REMOVE(&history->rows, row, link);
 }
 
+/* What does not fit is cut. */
+static void put_text(char *field, size_t n_field, const char *text)
+{
+        size_t n = text ? strnlen(text, n_field - 1) : 0;
+
+        if (n)
+                memcpy(field, text, n);
+        field[n] = '\0';
+}
+
 static void add_event(struct history *history, struct history_row *row,
                       const struct history_event *event, uint64_t now_ns)
 {
@@ -248,32 +286,35 @@ static void add_event(struct history *history, struct history_row *row,
         row->last_ns = now_ns;
         row->times += row->times < UINT32_MAX;
         row->n_bytes = event->n_bytes + (event->what == LISTED_EVENT_REFUSED ? 0 : row->n_bytes);
-        (void)snprintf(row->program, sizeof(row->program), "%s",
-                       event->program ? event->program : "");
-        (void)snprintf(row->text, sizeof(row->text), "%s", event->text ? event->text : "");
+        put_text(row->program, sizeof(row->program), event->program);
+        put_text(row->text, sizeof(row->text), event->text);
         TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
         TAILQ_INSERT_TAIL(&history->rows, row, link);
+}
+
+static void note_in(struct history *history, struct history_lane *lane,
+                    const struct history_event *event, uint64_t now_ns)
+{
+        struct history_row *row = find_alike(lane, event, now_ns);
+
+        if (row)
+                take_out(history, row);
+        else
+                row = begin_row(history, lane, event, now_ns);
+        add_event(history, row, event, now_ns);
+        history->last = lane;
 }
 
 void history_note(struct history *history, const struct tenant_key *key,
                   const struct history_event *event, uint64_t now_ns)
 {
-        struct lane_key lane_key;
-        struct history_lane *lane;
-        struct history_row *row;
+        enum lane_kind kind = lane_of(event->what);
+        struct history_lane *lane = find_lane(history, key, kind);
 
-        make_key(key, lane_of(event->what), &lane_key);
-        lane = find_lane(history, &lane_key);
         if (!lane)
-                lane = make_lane(history, &lane_key);
+                lane = make_lane(history, key, kind);
         if (lane) {
-                row = find_alike(lane, event, now_ns);
-                if (row)
-                        take_out(history, row);
-                else
-                        row = begin_row(history, lane, event, now_ns);
-                add_event(history, row, event, now_ns);
-                history->last = lane;
+                note_in(history, lane, event, now_ns);
         } else {
                 history->n_lost++;
                 history->n_lost_of_gone++;
@@ -310,11 +351,8 @@ uint64_t history_end(const struct history *history)
 static uint64_t lost_in(const struct history *history, const struct tenant_key *key,
                         enum lane_kind kind)
 {
-        struct lane_key lane_key;
-        const struct history_lane *lane;
+        const struct history_lane *lane = find_lane(history, key, kind);
 
-        make_key(key, kind, &lane_key);
-        lane = find_lane(history, &lane_key);
         return lane ? lane->n_lost : 0;
 }
 
@@ -365,8 +403,8 @@ void history_check(const struct history *history)
                 n_in_lanes += check_lane(history, lane);
                 n_lost += lane->n_lost;
         }
-        assert(n == n_in_lanes && n + n_unused == history->n_begun);
-        assert(history->n_begun <= history->n_all);
+        assert(n == n_in_lanes && n + n_unused == history->n_rows_begun);
+        assert(history->n_rows_begun <= history->n_all);
         assert(n_lost == history->n_lost);
         assert(!history->longest || !LIST_EMPTY(&history->by_length[history->longest]));
 }

@@ -1,6 +1,6 @@
 /* What happened: a bounded memory of it, for people who ask later. Pure; one thread.
  *
- * Rows are fixed, and made at the beginning. Each stands in a lane: what is of use, and what is trouble, of
+ * There are so many rows, and no memory is asked for but at the beginning. Each stands in a lane: what is of use, and what is trouble, of
  * each tenant has one of its own, and what is everybody's has one. When all rows are taken the oldest of the
  * longest lane goes: so a tenant that causes many events pushes out its own, however many they are, and others
  * keep as much as it keeps at least. A fixed share for each would have to be tiny, as there may be many

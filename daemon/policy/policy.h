@@ -205,7 +205,8 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
  * it; when that lease ends the next one is, and when the last one ends it is let go.
  * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_LIMIT for a client that
  * could not be charged now for the block and all else that it has attached, though it is not yet;
- * GPUMEM_E_DRIVER where the device is lost; GPUMEM_E_TOO_MANY, also when the block has too many leases; -ENOMEM. */
+ * GPUMEM_E_DRIVER where the device is lost; GPUMEM_E_SHUTTING_DOWN; GPUMEM_E_TOO_MANY, also when the block has
+ * too many leases; -ENOMEM. */
 int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
                   struct lease **ret_lease, uint64_t *ret_n_bytes);
 

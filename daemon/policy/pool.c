@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/policy/warm.h"
+
 int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *settings,
              struct pool **ret_pool)
 {
@@ -14,6 +16,7 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         pool->policy = policy;
         pool->id = id;
         pool->settings = *settings;
+        pool->return_after_ns = POLICY_KEEP_FOR_EVER;
         LIST_INIT(&pool->blocks);
         TAILQ_INIT(&pool->cached);
         TAILQ_INIT(&pool->leased);

@@ -18,6 +18,8 @@ struct pool {
         struct policy_pool settings;
         bool closing; /* what nobody leases is let go */
         enum standing_state standing;
+        uint64_t keep_bytes; /* these two: see warm.h */
+        uint64_t return_after_ns;
 
         struct totals totals;
         uint64_t stranded; /* part of what lingers: no block's, see policy_set_stranded */

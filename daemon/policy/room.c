@@ -136,7 +136,9 @@ static uint64_t spare_bytes(const struct pool *pool)
 {
         uint64_t n_bytes = pool->reserved_peak / ROOM_SPARE_PART;
 
-        return n_bytes > ROOM_SPARE_BYTES ? n_bytes : ROOM_SPARE_BYTES;
+        if (n_bytes < ROOM_SPARE_BYTES)
+                n_bytes = ROOM_SPARE_BYTES;
+        return n_bytes > pool->keep_bytes ? n_bytes : pool->keep_bytes;
 }
 
 /* Idle leases of the tenant, and those of others as far as they are needed to see n_bytes unused. */

@@ -32,7 +32,7 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
                   enum room_amount amount, uint64_t now_ns, struct looks *looks);
 
 /* So much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
- * what is reserved, or a few blocks. */
+ * what is reserved, or a few blocks, or what the pool is to keep (warm.h). */
 #define ROOM_SPARE_PART  512
 #define ROOM_SPARE_BYTES (64 * MIB)
 

@@ -4,6 +4,7 @@
 #include "daemon/policy/attached.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
+#include "daemon/policy/drain.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/share.h"
@@ -45,6 +46,8 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
         if (!share || !share_is_for(share, client))
                 return GPUMEM_E_NO_TOKEN;
         block = share->block;
+        if (policy_is_draining(policy))
+                return GPUMEM_E_SHUTTING_DOWN;
         if (block_its_pool(block)->standing == STANDING_LOST)
                 return GPUMEM_E_DRIVER;
         if (attached_bars(client, block))

@@ -17,8 +17,10 @@ int slots_init(struct slots *slots, uint32_t n)
 
         if (!free_bits)
                 return -ENOMEM;
-        for (uint32_t slot = 0; slot < n; slot++)
-                free_bits[slot / 64] |= UINT64_C(1) << (slot % 64);
+        for (uint32_t word = 0; word < n / 64; word++)
+                free_bits[word] = UINT64_MAX;
+        if (n % 64)
+                free_bits[n / 64] = (UINT64_C(1) << (n % 64)) - 1;
         *slots = (struct slots){.n = n, .free_bits = free_bits};
         return 0;
 }

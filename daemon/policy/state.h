@@ -18,6 +18,7 @@ struct policy {
         struct pool **pools;
         uint32_t n_pools;
         struct tenant *tenants; /* table by key */
+        struct tenant *nobody;  /* of these, whose blocks are made ahead; NULL: there is none */
         LIST_HEAD(policy_clients, client) clients;
         uint64_t last_client_number;
         uint64_t last_lease_id;
@@ -31,6 +32,7 @@ struct policy {
         uint64_t n_counts;          /* of shared blocks, ever */
         uint64_t max_blocks;        /* see files.h */
         bool wants_file;            /* somebody has waited for one since all pools were served */
+        bool draining;              /* see drain.h */
         bool in_turns;              /* see policy_serve_in_turns */
         struct policy_witness witness;
 };

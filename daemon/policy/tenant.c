@@ -110,6 +110,8 @@ struct tenant *tenant_unref(struct tenant *tenant)
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
                 line_end(&tenant->holdings[i]);
         HASH_DEL(tenant->policy->tenants, tenant);
+        if (tenant->policy->nobody == tenant)
+                tenant->policy->nobody = NULL;
         free(tenant);
         return NULL;
 }

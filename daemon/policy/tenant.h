@@ -1,4 +1,5 @@
-/* Tenants: who trusts whom. A block belongs to one tenant for life.
+/* Tenants: who trusts whom. A block belongs to one tenant for life; but one that is made ahead
+ * is nobody's until somebody has it (warm.h).
  *
  * A tenant lives while a client or a block refers to it. What it has in a pool is a holding. */
 #pragma once

@@ -9,6 +9,7 @@
 #include "daemon/server/events.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/server.h"
+#include "daemon/server/warming.h"
 #include "gpumem.h"
 
 int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes)
@@ -129,7 +130,9 @@ int server_apply(struct server *server, struct settings *settings)
                         r = server_set_pool_max(server, i, max_bytes);
         }
         server_set_pool_mins(server, settings);
+        warming_apply(server, settings);
         server_limit_users(server, &settings->each_user);
+        server->ending.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;
         audit_signal("SIGHUP", "the configuration was read again");
         events_note_node(server, LISTED_EVENT_RELOADED, PROTO_ALL_POOLS,
@@ -145,7 +148,7 @@ static void on_hangup(uv_signal_t *signal, int number)
         struct server *server = signal->data;
 
         (void)number;
-        if (!server->stopping && server->on_hangup)
+        if (!server->stopping && server->ending.drain.state == DRAIN_NONE && server->on_hangup)
                 server->on_hangup(server, server->hangup_argument);
 }
 
@@ -173,7 +176,6 @@ int server_open_alive(struct server *server, const struct server_options *option
 
         r = uv_timer_init(&server->loop, &server->alive);
         server->on_alive = options->on_alive;
-        server->on_stop = options->on_stop;
         if (r || !options->alive_ms)
                 return r;
         return uv_timer_start(&server->alive, on_alive, options->alive_ms, options->alive_ms);

@@ -12,8 +12,10 @@
 #include "daemon/policy/account.h"
 #include "daemon/policy/container.h"
 #include "daemon/policy/device_file.h"
+#include "daemon/policy/drain.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
+#include "daemon/policy/warm.h"
 #include "daemon/server/settings.h"
 #include "proto/proto.h"
 
@@ -65,6 +67,14 @@ struct server_pool {
                 char file[24];                    /* "/dev/nvidia0"; "": it is not known which */
                 struct watched_file watched_file; /* that */
         } device;
+        struct {
+                struct pool_stock stock; /* as the settings say */
+                bool is_under_way;
+                struct warm sizes;
+                uint64_t n_made_bytes;
+                uint64_t n_wanted_bytes;
+                uint64_t since_ns;
+        } warming; /* see warming.h */
 };
 
 struct server {
@@ -81,14 +91,27 @@ struct server {
         uv_timer_t driver_look; /* see standings.h */
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */
-        uv_signal_t sigterm;
-        uv_signal_t sigint;
         uv_signal_t sighup;
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;
         uv_timer_t alive;
         void (*on_alive)(void);
         void (*on_stop)(void);
+        void (*on_status)(const char *status);
+        void (*on_ready)(void);
+        struct {
+                uv_timer_t timer;
+                bool is_ready; /* and that was told */
+                uint64_t said_ns;
+        } warming;
+        struct {
+                struct drain drain;
+                uint64_t n_seconds; /* that are waited for what is held */
+                uv_timer_t timer;
+                uv_signal_t sigterm;
+                uv_signal_t sigint;
+                uint64_t said_ns; /* when progress was told last */
+        } ending;
         struct {
                 uv_work_t request;
                 bool busy;
@@ -122,6 +145,9 @@ struct server {
  * The queues are served, and the deadline timer is set, once in a turn of the loop, before it waits. */
 void server_settle(struct server *server);
 int server_open_turns(struct server *server);
+
+/* Nobody is served any more. Leases stay valid in the clients' hands: only the daemon's own fds go. */
+void server_stop(struct server *server);
 
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);

@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/server/server.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
-#include "daemon/server/socket_file.h"
 #include "proto/address.h"
 
 struct door {
@@ -20,7 +20,7 @@ struct door {
         struct sockaddr_un address;
         int fd;
         uv_poll_t poll;
-        bool is_open; /* the file is there, and ours */
+        bool has_file; /* which is ours */
 };
 
 struct listener {
@@ -84,14 +84,10 @@ static int find_places(struct listener *listener, const char *named)
         return r;
 }
 
-static int open_door(struct door *door, mode_t mode, gid_t group)
+static int watch_door(struct door *door)
 {
-        int r = socket_file_open(&door->address, mode, group, &door->fd);
+        int r = uv_poll_init(&door->listener->server->loop, &door->poll, door->fd);
 
-        if (r)
-                return r;
-        door->is_open = true;
-        r = uv_poll_init(&door->listener->server->loop, &door->poll, door->fd);
         if (r)
                 return r;
         door->listener->n_open_handles++;
@@ -99,13 +95,65 @@ static int open_door(struct door *door, mode_t mode, gid_t group)
         return 0;
 }
 
+static int open_door(struct door *door, mode_t mode, gid_t group)
+{
+        int r = socket_file_open(&door->address, mode, group, &door->fd);
+
+        if (r)
+                return r;
+        door->has_file = true;
+        return watch_door(door);
+}
+
+/* What is said of where to listen is said in vain: whoever passes sockets decides. */
+static void warn_of_vain(const struct door *door, const struct server_options *options)
+{
+        struct sockaddr_un named;
+
+        if (options->socket_path && address_to_listen(options->socket_path, &named) == 0 &&
+            strcmp(named.sun_path, door->address.sun_path) != 0)
+                log_warning("%s is not served, but %s: systemd has opened that; change "
+                            "ListenSequentialPacket= of its socket units instead",
+                            named.sun_path, door->address.sun_path);
+        if (options->group != SOCKET_FILE_OWN_GROUP)
+                log_warning("who may connect to %s says SocketGroup= of the socket unit: a group "
+                            "that is said elsewhere has no effect",
+                            door->address.sun_path);
+}
+
+/* Sockets whose files somebody else has made, and takes away. */
+static int adopt_doors(struct listener *listener, const struct server_options *options)
+{
+        const int fds[SESSION_N_WAYS] = {
+                [SESSION_AS_CLIENT] = options->sockets->client,
+                [SESSION_AS_ADMIN] = options->sockets->admin,
+        };
+        int r = 0;
+
+        for (unsigned way = 0; way < SESSION_N_WAYS && !r; way++) {
+                struct door *door = &listener->doors[way];
+                socklen_t n = sizeof(door->address);
+
+                if (fds[way] < 0)
+                        continue;
+                door->fd = fds[way];
+                socket_file_adopt(door->fd);
+                (void)getsockname(door->fd, (struct sockaddr *)&door->address, &n);
+                r = watch_door(door);
+        }
+        warn_of_vain(&listener->doors[SESSION_AS_CLIENT], options);
+        return r;
+}
+
 /* Clients find theirs last: who meets one meets the other. */
-static int open_doors(struct listener *listener, const char *named, gid_t group)
+static int open_doors(struct listener *listener, const struct server_options *options)
 {
         struct door *doors = listener->doors;
         int r;
 
-        r = find_places(listener, named);
+        if (options->sockets && options->sockets->client >= 0)
+                return adopt_doors(listener, options);
+        r = find_places(listener, options->socket_path);
         if (!r)
                 r = socket_file_check_folder(&doors[SESSION_AS_CLIENT].address);
         if (!r)
@@ -113,7 +161,7 @@ static int open_doors(struct listener *listener, const char *named, gid_t group)
         if (!r)
                 r = open_door(&doors[SESSION_AS_ADMIN], 0600, SOCKET_FILE_OWN_GROUP);
         if (!r)
-                r = open_door(&doors[SESSION_AS_CLIENT], 0660, group);
+                r = open_door(&doors[SESSION_AS_CLIENT], 0660, options->group);
         return r;
 }
 
@@ -141,7 +189,7 @@ struct listener *listener_close(struct listener *listener)
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
                 struct door *door = &listener->doors[way];
 
-                if (door->is_open)
+                if (door->has_file)
                         (void)unlink(door->address.sun_path);
                 if (door->poll.loop)
                         uv_close((uv_handle_t *)&door->poll, on_closed);
@@ -151,7 +199,7 @@ struct listener *listener_close(struct listener *listener)
         return NULL;
 }
 
-int listener_new(struct server *server, const char *named, gid_t group,
+int listener_new(struct server *server, const struct server_options *options,
                  struct listener **ret_listener)
 {
         struct listener *listener = calloc(1, sizeof(*listener));
@@ -165,7 +213,7 @@ int listener_new(struct server *server, const char *named, gid_t group,
                 listener->doors[way] = (struct door){
                         .listener = listener, .way = (enum session_way)way, .fd = -1};
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        r = open_doors(listener, named, group);
+        r = open_doors(listener, options);
         if (r) {
                 listener_close(listener);
                 return r;

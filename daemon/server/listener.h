@@ -6,10 +6,10 @@
 
 struct listener;
 
-/* `named` as in proto/address.h; `group`, or SOCKET_FILE_OWN_GROUP, may connect as clients. Failures are
- * logged. */
-int listener_new(struct server *server, const char *named, gid_t group,
+/* At the sockets of the options, or where they say. Failures are logged. */
+struct server_options;
+int listener_new(struct server *server, const struct server_options *options,
                  struct listener **ret_listener);
 
-/* Takes the files away and ends with the loop's next turn. NULL is legal; returns NULL. */
+/* Takes the files away that it has made and ends with the loop's next turn. NULL is legal; returns NULL. */
 struct listener *listener_close(struct listener *listener);

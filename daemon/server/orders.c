@@ -13,6 +13,7 @@
 #include "daemon/server/session.h"
 #include "daemon/server/standings.h"
 #include "daemon/server/unreleased.h"
+#include "daemon/server/warming.h"
 #include "gpumem.h"
 
 /* Between tries of a driver that had no memory. */
@@ -34,8 +35,15 @@ static void create(struct server *server, struct block *block)
         struct backing_block *backing = is_barred ? NULL : calloc(1, sizeof(*backing));
 
         if (!backing) {
+                uint32_t pool = block_pool(block);
+                bool is_warm = block_is_nobodys(block);
+
                 policy_created(server->policy, block, is_barred ? -ENODEV : -ENOMEM, NULL,
                                server_now_ns(server));
+                if (is_warm)
+                        warming_give_up(server, pool,
+                                        is_barred ? "the device is in error"
+                                                  : "the daemon has no memory for it");
                 return;
         }
         backing->n_bytes = block_bytes(block);
@@ -235,6 +243,7 @@ static void on_turn(uv_prepare_t *turn)
         } while (carry_all_out(server));
         server->settling = server->unsettled = false;
         abandon(server);
+        warming_watch(server);
         if (!server->stopping)
                 set_deadline(server);
 }
@@ -275,8 +284,10 @@ void server_created(struct server *server, struct backing_block *backing)
         struct block *block = backing->job.owner;
         uint32_t pool = block_pool(block);
         int r = backing->job.result;
-        bool is_kept;
+        bool is_kept, is_warm = block_is_nobodys(block);
+        char failure[BACKING_FAILURE_MAX];
 
+        (void)snprintf(failure, sizeof(failure), "%s", backing->job.failure);
         LIST_REMOVE(backing, link);
         if (r == GPUMEM_E_DEVICE_FULL)
                 note_full(server, pool);
@@ -286,6 +297,8 @@ void server_created(struct server *server, struct backing_block *backing)
         /* Before the room that it takes is given to another. */
         is_kept = r && backing->handle && unreleased_keep(server, pool, &backing->job);
         policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
+        if (is_warm)
+                warming_go_on(server, pool, backing->n_bytes, r ? failure : NULL);
         if (r && !is_kept)
                 free(backing);
 }

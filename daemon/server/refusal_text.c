@@ -11,6 +11,7 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/ending.h"
 #include "daemon/server/events.h"
 #include "daemon/server/limit_requests.h"
 #include "gpumem.h"
@@ -321,6 +322,17 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         return reason;
 }
 
+static enum proto_refused give_reason(struct server *server, const struct order *order,
+                                      struct text *text)
+{
+        if (order->only_known && order->outcome == GPUMEM_E_REFUSED)
+                return say_unknown(text);
+        if (order->outcome != GPUMEM_E_SHUTTING_DOWN)
+                return explain(server, order, text);
+        ending_say(server, text->bytes, text->n_bytes);
+        return PROTO_REFUSED_OTHERWISE;
+}
+
 void refuse_lease(struct server *server, const struct order *order)
 {
         struct session *session = client_owner(order->client);
@@ -328,9 +340,7 @@ void refuse_lease(struct server *server, const struct order *order)
         struct frame frame = FRAME_NULL;
         char bytes[sizeof(frame.refused.text)] = "";
         struct text text = {bytes, sizeof(bytes), 0};
-        enum proto_refused reason = order->only_known && order->outcome == GPUMEM_E_REFUSED
-                                            ? say_unknown(&text)
-                                            : explain(server, order, &text);
+        enum proto_refused reason = give_reason(server, order, &text);
 
         bool is_told = !order->only_known && order->outcome != GPUMEM_E_CANCELLED;
 

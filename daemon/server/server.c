@@ -1,7 +1,6 @@
 #include "daemon/server/server.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -11,10 +10,12 @@
 #include "base/log.h"
 #include "daemon/backing/left.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/ending.h"
 #include "daemon/server/events.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
+#include "daemon/server/warming.h"
 
 static void on_worker_wake(uv_async_t *async)
 {
@@ -35,8 +36,7 @@ static void tell_everybody(struct server *server)
         }
 }
 
-/* Leases stay valid in the clients' hands: only the daemon's own fds go. */
-static void stop(struct server *server)
+void server_stop(struct server *server)
 {
         struct session *session, *next;
 
@@ -44,8 +44,6 @@ static void stop(struct server *server)
                 return;
         server->stopping = true;
         events_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS, "gpumemd shuts down");
-        if (server->on_stop)
-                server->on_stop();
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -62,31 +60,10 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         uv_close((uv_handle_t *)&server->patience, NULL);
+        uv_close((uv_handle_t *)&server->warming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_patience, NULL);
-        uv_close((uv_handle_t *)&server->sigterm, NULL);
-        uv_close((uv_handle_t *)&server->sigint, NULL);
-}
-
-static void on_signal(uv_signal_t *signal, int number)
-{
-        log_info("%s: shutting down", strsignal(number));
-        stop(signal->data);
-}
-
-static int open_signals(struct server *server)
-{
-        int r;
-
-        r = uv_signal_init(&server->loop, &server->sigterm);
-        if (!r)
-                r = uv_signal_init(&server->loop, &server->sigint);
-        if (r)
-                return r;
-        server->sigterm.data = server;
-        server->sigint.data = server;
-        r = uv_signal_start(&server->sigterm, on_signal, SIGTERM);
-        return r ? r : uv_signal_start(&server->sigint, on_signal, SIGINT);
+        ending_close(server);
 }
 
 static int open_handles(struct server *server)
@@ -104,9 +81,7 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->driver_look);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->reminder);
-        if (!r)
-                r = server_open_turns(server);
-        return r ? r : open_signals(server);
+        return r ? r : server_open_turns(server);
 }
 
 /* 0 means "none" on the wire. */
@@ -143,11 +118,15 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = open_handles(server);
         if (!r)
+                r = ending_open(server, options);
+        if (!r)
                 r = server_open_hangup(server, options);
         if (!r)
                 r = server_open_alive(server, options);
         if (!r)
                 r = pools_make(server, options);
+        if (!r)
+                r = warming_open(server, options);
         if (!r)
                 r = devices_open(server, options->nvml_library, options->canary_library);
         if (!r) {
@@ -157,7 +136,7 @@ static int set_up(struct server *server, const struct server_options *options)
                                   server_now_ns(server));
         }
         if (!r)
-                r = listener_new(server, options->socket_path, options->group, &server->listener);
+                r = listener_new(server, options, &server->listener);
         return r;
 }
 
@@ -198,6 +177,7 @@ static bool jobs_left(const struct server *server)
 
 int server_run(struct server *server)
 {
+        warming_begin(server);
         while (!server->stopping)
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
         /* What was cached goes back to the driver before the daemon is gone, if the driver answers. */

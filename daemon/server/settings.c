@@ -6,7 +6,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "daemon/policy/warm.h"
 #include "gpumem.h"
+
+#define NS_PER_S UINT64_C(1000000000)
 
 void settings_deinit(struct settings *settings)
 {
@@ -47,6 +50,21 @@ static bool says_limit(const struct pool_rule *rule)
 static bool says_min(const struct pool_rule *rule)
 {
         return rule->says_min;
+}
+
+static bool says_warm(const struct pool_rule *rule)
+{
+        return rule->says_warm;
+}
+
+static bool says_keep(const struct pool_rule *rule)
+{
+        return rule->says_keep;
+}
+
+static bool says_return(const struct pool_rule *rule)
+{
+        return rule->says_return;
 }
 
 static bool says_backing(const struct pool_rule *rule)
@@ -128,6 +146,24 @@ uint64_t settings_pool_min(const struct settings *settings, const struct pool_ro
         const struct pool_rule *rule = find_rule(settings, row, says_min);
 
         return rule ? rule->min_bytes : 0;
+}
+
+struct pool_stock settings_pool_stock(const struct settings *settings, const struct pool_row *row)
+{
+        const struct pool_rule *warm = find_rule(settings, row, says_warm);
+        const struct pool_rule *keep = find_rule(settings, row, says_keep);
+        const struct pool_rule *back = find_rule(settings, row, says_return);
+        struct pool_stock stock = {.return_after_ns = POLICY_KEEP_FOR_EVER};
+
+        if (warm)
+                stock.warm_bytes = stock.keep_bytes = warm->warm_bytes;
+        if (keep)
+                stock.keep_bytes = keep->keep_bytes;
+        if (back)
+                stock.return_after_ns = back->return_seconds * NS_PER_S;
+        else if (keep)
+                stock.return_after_ns = 0;
+        return stock;
 }
 
 enum pinned_backing settings_pinned_backing(const struct settings *settings,

@@ -13,6 +13,8 @@
 /* Smaller than one block a pool is of no use. */
 #define SETTINGS_POOL_BYTES_MIN (UINT64_C(2) << 20)
 
+#define SETTINGS_RETURN_SECONDS_MAX 31536000
+
 enum pool_selector {
         POOL_OF_EACH_DEVICE,
         POOL_OF_EACH_NODE,
@@ -47,6 +49,12 @@ struct pool_rule {
         uint64_t max_bytes; /* 0: not said */
         uint64_t min_bytes; /* that each tenant keeps */
         bool says_min;
+        uint64_t warm_bytes; /* that are made ahead */
+        bool says_warm;
+        uint64_t keep_bytes; /* of what is cached */
+        bool says_keep;
+        uint64_t return_seconds; /* after which what is cached beyond that goes back */
+        bool says_return;
         double max_fraction; /* of the memory that there is; 0: not said */
         enum pinned_backing backing;
         enum device_ipc ipc;
@@ -69,6 +77,7 @@ struct settings {
         bool says_user;
         uint32_t user; /* the only one who leases memory */
         struct user_rule each_user;
+        uint64_t n_drain_seconds; /* that an end waits for what is held */
 };
 
 #define SETTINGS_USERS                                               \
@@ -91,6 +100,17 @@ uint64_t settings_pool_max(const struct settings *settings, const struct pool_ro
 /* What no tenant loses of its leases in the pool to others: what the rule that names it says, else the
  * rule for its kind, else 0. */
 uint64_t settings_pool_min(const struct settings *settings, const struct pool_row *row);
+
+/* What a pool has ready before anybody asks, and keeps of what is cached, each as the rule says that names it, else
+ * the rule for its kind. Where one of the latter two is not said, and the other is: as much is kept as is made
+ * ahead, and what is more goes back at once. Where neither is, it stays: POLICY_KEEP_FOR_EVER. */
+struct pool_stock {
+        uint64_t warm_bytes;
+        uint64_t keep_bytes;
+        uint64_t return_after_ns;
+};
+
+struct pool_stock settings_pool_stock(const struct settings *settings, const struct pool_row *row);
 
 /* What a pinned pool's blocks are made of: what the rule that names it says, else the rule for each
  * node. Never PINNED_NOT_SAID. */

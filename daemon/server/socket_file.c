@@ -112,6 +112,11 @@ static void refuse_fds(int fd)
                 log_debug("this kernel (before 6.16) lets clients send file descriptors");
 }
 
+void socket_file_adopt(int fd)
+{
+        refuse_fds(fd);
+}
+
 static int bind_file(int fd, const struct sockaddr_un *address, mode_t mode)
 {
         mode_t before = umask(0777 & ~mode);

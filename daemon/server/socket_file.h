@@ -21,3 +21,6 @@ int socket_file_lock(const struct sockaddr_un *address, int *ret_fd);
 /* A socket that listens, of this mode from birth. What a daemon that was killed has left there goes;
  * anything else is left alone: -EEXIST. */
 int socket_file_open(const struct sockaddr_un *address, mode_t mode, gid_t group, int *ret_fd);
+
+/* What is said to a socket of one's own from its birth is said to one that somebody else has made. */
+void socket_file_adopt(int fd);

@@ -7,6 +7,7 @@
 #include "daemon/server/events.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
+#include "daemon/server/warming.h"
 
 #define LOOK_MS 250
 
@@ -77,6 +78,8 @@ static void change(struct server *server, uint32_t id, const struct standing *be
 
         say(pool, before, now_ns);
         note(server, pool, before);
+        if (pool->driver.standing.state != STANDING_SERVES)
+                warming_give_up(server, id, "the driver does not answer, or has lost the device");
         if (!server->stopping)
                 (void)policy_set_standing(server->policy, id, pool->driver.standing.state, now_ns);
         if (before->state == STANDING_LOST) {

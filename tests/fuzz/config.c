@@ -5,6 +5,8 @@
 
 #include "base/err.h"
 #include "daemon/config.h"
+#include "daemon/policy/drain.h"
+#include "daemon/policy/warm.h"
 #include "gpumem.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -27,6 +29,7 @@ static const char *const words[] = {
         "cuda_library",
         "nvml_library",
         "canary",
+        "drain_seconds",
         "log",
         "user",
         "pools",
@@ -37,6 +40,9 @@ static const char *const words[] = {
         "min_bytes",
         "max_fraction",
         "backing",
+        "warm_bytes",
+        "keep_cached_bytes",
+        "return_after_seconds",
         "ipc",
         "client",
         "tenant",
@@ -73,10 +79,12 @@ static const char *const numbers[] = {
 };
 
 /* As configurations nest: what each object may hold comes first in its list, ends with NULL. */
-static const char *const top_keys[] = {"socket", "cuda_library", "nvml_library", "canary",
-                                       "log",    "user",         "pools",        "limits"};
-static const char *const pool_keys[] = {"device",    "pinned",  "max_bytes", "max_fraction",
-                                        "min_bytes", "backing", "ipc"};
+static const char *const top_keys[] = {"socket", "cuda_library", "nvml_library",
+                                       "canary", "log",          "user",
+                                       "pools",  "limits",       "drain_seconds"};
+static const char *const pool_keys[] = {
+        "device",  "pinned", "max_bytes",  "max_fraction",      "min_bytes",
+        "backing", "ipc",    "warm_bytes", "keep_cached_bytes", "return_after_seconds"};
 static const char *const limit_keys[] = {"client", "tenant", "tenants"};
 static const char *const tenant_keys[] = {"uid", "device_bytes", "pinned_bytes", "leases"};
 
@@ -201,6 +209,7 @@ static void use(const struct settings *settings)
                 struct pool_row row = {.kind = i % 2 ? GPUMEM_PINNED : GPUMEM_DEVICE,
                                        .place = i / 2,
                                        .name = "a pool"};
+                struct pool_stock stock;
                 uint64_t max_bytes;
 
                 row.n_capacity_bytes = UINT64_C(96) << 20;
@@ -209,6 +218,12 @@ static void use(const struct settings *settings)
                             max_bytes <= row.n_capacity_bytes);
                 FUZZ_EXPECT(max_bytes % SETTINGS_POOL_BYTES_MIN == 0);
                 FUZZ_EXPECT(settings_pool_min(settings, &row) <= UINT64_MAX / 2);
+                stock = settings_pool_stock(settings, &row);
+                FUZZ_EXPECT(stock.warm_bytes <= UINT64_MAX / 2 &&
+                            stock.keep_bytes <= UINT64_MAX / 2);
+                FUZZ_EXPECT(stock.return_after_ns <=
+                                    SETTINGS_RETURN_SECONDS_MAX * UINT64_C(1000000000) ||
+                            stock.return_after_ns == POLICY_KEEP_FOR_EVER);
                 FUZZ_EXPECT(settings_pinned_backing(settings, &row) != PINNED_NOT_SAID);
                 FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_NOT_SAID);
                 FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_LEGACY || settings->says_user);
@@ -225,6 +240,7 @@ static int parse(const char *bytes, size_t n_bytes, unsigned *n_sentences)
         FUZZ_EXPECT((r == 0) == (*n_sentences == 0));
         if (r)
                 return r;
+        FUZZ_EXPECT(config.settings.n_drain_seconds <= DRAIN_SECONDS_MAX);
         FUZZ_EXPECT(!config.socket_path || *config.socket_path == '/');
         use(&config.settings);
         config_deinit(&config);

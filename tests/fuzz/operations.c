@@ -11,6 +11,7 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
+#include "daemon/server/warming.h"
 #include "gpumem.h"
 #include "tests/fuzz/deeds.h"
 #include "tests/fuzz/loop.h"
@@ -23,17 +24,16 @@ const char fuzz_name[] = "operations";
 #define N_STEPS_MAX 400
 
 /* Turns after which the books are checked: it takes longer than they do. */
-#define N_TURNS_A_CHECK 4
+#define N_TURNS_A_CHECK 16
 
 /* Nobody knocks: connections are taken in when the input says so. */
-int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+int __wrap_listener_new(struct server *server, const struct server_options *options,
                         struct listener **ret_listener);
-int __wrap_listener_new(struct server *server, const char *named, gid_t group,
+int __wrap_listener_new(struct server *server, const struct server_options *options,
                         struct listener **ret_listener)
 {
         (void)server;
-        (void)named;
-        (void)group;
+        (void)options;
         *ret_listener = NULL;
         return 0;
 }
@@ -66,7 +66,10 @@ static void trouble(struct world *world)
 
         switch (how % 4) {
         case 0:
-                machine_set_strangers(pool, deeds_any_bytes(world) % (64 * MIB));
+                if (how >= 0xf8)
+                        loop_signal(SIGTERM);
+                else
+                        machine_set_strangers(pool, deeds_any_bytes(world) % (64 * MIB));
                 break;
         case 1:
                 if (how & 0x40)
@@ -90,9 +93,14 @@ static void apply(struct world *world)
                  .max_bytes = 2 * MIB + deeds_any_bytes(world) % (64 * MIB)},
                 {.selector = POOL_OF_EACH_NODE,
                  .min_bytes = deeds_any_bytes(world) % (64 * MIB),
-                 .says_min = true},
+                 .says_min = true,
+                 .warm_bytes = deeds_any_bytes(world) % (64 * MIB),
+                 .says_warm = true,
+                 .return_seconds = input_byte(world->input) % 4,
+                 .says_return = true},
         };
         struct settings settings = {.each_user = SETTINGS_USERS,
+                                    .n_drain_seconds = 600,
                                     .n_pinned_bytes = 128 * MIB,
                                     .rules = rules,
                                     .n_rules = 2};
@@ -190,9 +198,11 @@ static void end_all(struct world *world)
         expect_nothing_charged(server);
 }
 
+/* Perhaps it ends already, or waits for what is held. */
 static void stop(struct world *world)
 {
-        loop_signal(SIGTERM);
+        for (unsigned i = 0; i < 2 && !server_is_stopping(world->server); i++)
+                loop_signal(SIGTERM);
         FUZZ_EXPECT(server_is_stopping(world->server));
         settle(world);
         expect_nothing_charged(world->server);
@@ -203,21 +213,26 @@ static void begin(struct world *world)
 {
         static const enum canary_outcome canaries[CANARY_DEVICES_MAX];
         uint8_t how = input_byte(world->input);
-        struct pool_rule rule = {.selector = POOL_OF_EACH_DEVICE, .ipc = IPC_LEGACY};
+        struct pool_rule rule = {.selector = POOL_OF_EACH_DEVICE,
+                                 .ipc = how % 32 == 1 ? IPC_LEGACY : IPC_NOT_SAID,
+                                 .warm_bytes = 30 * MIB,
+                                 .says_warm = how % 4 == 2};
         struct settings settings = {
                 .n_device_bytes = 40 * MIB,
                 .n_pinned_bytes = 64 * MIB,
                 .each_user = {.n_connections = how & 32 ? 4 : 1024, .n_requests_a_second = 10000},
                 .says_user = how % 16 == 1,
                 .user = 1000,
+                .n_drain_seconds = how & 64 ? 600 : 0,
                 .rules = &rule,
-                .n_rules = how % 32 == 1};
+                .n_rules = 1};
         struct server_options options = {.canaries = canaries, .settings = &settings};
 
         machine_begin();
         peers_begin();
         loop_begin(peers_ready);
         FUZZ_EXPECT(server_new(&options, &world->server) == 0);
+        warming_begin(world->server);
         if (how % 8 == 2)
                 world->server->pools[0].device.is_dirty = true;
 }
@@ -229,9 +244,9 @@ enum fuzz_outcome fuzz_run(const uint8_t *bytes, size_t n_bytes)
         struct world world = {.input = &input};
 
         begin(&world);
-        while (input.n && world.n_steps++ < N_STEPS_MAX)
+        while (input.n && world.n_steps++ < N_STEPS_MAX && !server_is_stopping(world.server))
                 step(&world);
-        if (n_bytes % 8)
+        if (n_bytes % 8 && !server_is_stopping(world.server))
                 end_all(&world);
         stop(&world);
         machine_end();

@@ -48,6 +48,17 @@ same_session() {
         diff <(example_session) <(replay_session)
 }
 
+# As a user of that system would have them.
+pages_are_there() {
+        local mandir page
+        mandir=$(find "$root" -type d -name man)
+        for page in gpumemd gpumemctl gpumemd.conf gpumem gpumem-protocol gpumem_alloc gpumem_flush; do
+                MANPATH=$mandir man -w "$page" || return 1
+        done
+        MANPATH=$mandir MANPAGER=cat man gpumem_alloc | grep -q "GPU and pinned host memory" ||
+                { echo "gpumem_alloc(3) does not lead to gpumem(3)"; return 1; }
+}
+
 cxx=
 for name in g++ clang++; do
         [ -n "$cxx" ] || ! command -v "$name" >/dev/null || cxx=$name
@@ -69,6 +80,7 @@ ok "the example of a configuration is where --help says" \
 ok "what shells complete is there" \
         grep -q 'complete -F .* gpumemctl$' "${bindir%/*}/share/bash-completion/completions/gpumemctl"
 ok "for zsh, too" grep -q '^#compdef gpumemctl$' "${bindir%/*}/share/zsh/site-functions/_gpumemctl"
+ok "each page of the manual is there" pages_are_there
 ok "the list of errors is there" [ -e "$includedir/gpumem-errors.def" ]
 ok "the header stands alone in C11" header_alone c cc -std=c11
 ok "the header stands alone in C++98" header_alone cc "$cxx" -std=c++98

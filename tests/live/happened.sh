@@ -31,7 +31,7 @@ ok "reclaim: no user" said 2 '--uid: "no one" is no user' gpumemctl reclaim --ui
 ok "reclaim: no container" said 2 '--cgroup: "" is no container' gpumemctl reclaim --cgroup ""
 ok "reclaim: no daemon" said 3 "is gpumemd running" gpumemctl reclaim --uid 1
 
-start_daemon --canary off
+start_daemon --canary off --device-bytes 1GiB
 
 # answer EXPRESSION COMMAND...: of the JSON that the command prints, with any exit status; `a` is all of it.
 answer() {
@@ -100,6 +100,13 @@ ok "events --follow --json: an object each line" wait_while_alive "$other" \
 ok "events --follow --json: each is JSON" python3 -c 'import json, sys
 for line in open(sys.argv[1]):
     if line.endswith("\n"): assert json.loads(line)["event"] > 0' "$place/follow.json"
+
+unwritable() {
+        local status=0
+        timeout 20 gpumemctl events --follow >/dev/full 2>"$place/unwritten" || status=$?
+        equal "$status" 1 && contains "$(cat "$place/unwritten")" "could not be written"
+}
+ok "events --follow: a write error ends it" unwritable
 
 ok "events: a line each" contains "$(gpumemctl events)" "granted          1  $(printf '%5s  %7s' "$me" "${holders[first]}")     0  768.00 MiB  gpumem-share-demo"
 ok "events: JSON" equal "$(answer '[e["bytes"] for e in a["events"] if e["what"] == "granted"]' events)" \

@@ -10,6 +10,11 @@ build=$(cd "$1" && pwd)
 . "$source_folder/tests/tap.sh"
 
 make_place 1 1GiB
+# One that needs no library but glibc, as a bundle's, tells systemd nothing.
+if ! grep -q sd_notify "$(command -v gpumemd)"; then
+        echo "1..0 # SKIP this gpumemd was made without systemd"
+        exit 0
+fi
 python3 "$source_folder/tests/live/notified.py" "$place/notify" "$place/heard" &
 wait_until 20 test -e "$place/heard"
 
@@ -82,6 +87,45 @@ status=0
 stop_daemon || status=$?
 ok "it ends in order" equal "$status" 0
 ok "its end is told" wait_until 20 heard 'STOPPING=1; STATUS=.*'
+
+# A program that holds memory until it may go on.
+hold_memory() {
+        gpumem-replay --name holder --meeting "$place/meeting" --devices 1 \
+                "$source_folder/bench/traces/diffusion.trace.gz" >/dev/null 2>&1 &
+        holder=$!
+        wait_until 60 test -e "$place/meeting.holder"
+}
+
+echo '{"drain_seconds": 3600}' >"$place/drain.conf"
+start_daemon --config "$place/drain.conf"
+hold_memory
+kill -TERM "$daemon"
+ok "what an end waits for is told" wait_until 20 heard \
+        'STATUS=ending: waits [0-9]* s at most for .*, held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
+kill -KILL "$holder"
+wait "$holder" 2>/dev/null || true
+status=0
+wait "$daemon" || status=$?
+ok "it ends when nothing is held any more" equal "$status" 0
+
+# The folder's emulated devices take their time.
+is_ready_again() {
+        [ "$(grep -cx 'READY=1; STATUS=serving' "$place/heard")" -gt "$n_ready" ]
+}
+
+made_and_ready() {
+        wait_until 60 is_ready_again
+        equal "$(figure cached_bytes)" $((256 * 1024 * 1024))
+}
+
+n_ready=$(grep -cx 'READY=1; STATUS=serving' "$place/heard")
+echo '{"pools": [{"device": 0, "warm_bytes": "256MiB"}]}' >"$place/warm.conf"
+! is_emulated || export GPUMEM_EMULATOR=$GPUMEM_EMULATOR,delay=cuMemCreate:20000
+start_daemon --config "$place/warm.conf"
+ok "it is ready when all is made that is to be" made_and_ready
+ok "until then it tells how far it is" grep -q \
+        '^STATUS=warming: .* of 256.00 MiB are made; EXTEND_TIMEOUT_USEC=15000000$' "$place/heard"
+stop_daemon
 
 all_heard ended
 WATCHDOG_USEC=100000 WATCHDOG_PID=1 start_daemon

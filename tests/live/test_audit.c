@@ -113,7 +113,8 @@ START_TEST(what_is_refused_is_logged)
         struct frame frame;
         int fd = connect_ready();
 
-        frame = lease_frame(0, 512 * MIB, 0);
+        /* Twice what the device has: a GPU has more than the emulated one. */
+        frame = lease_frame(0, daemon_device_bytes() / (2 * MIB) * (4 * MIB), 0);
         send_frame(fd, &frame, MESSAGE_LEASE, 2);
         expect_error(fd, 2, GPUMEM_E_TOO_LARGE);
         ck_assert_uint_eq(count_lines("test", "", "refused: "), 1);

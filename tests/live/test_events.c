@@ -1,4 +1,4 @@
-/* What the daemon remembers of what happened, and who is told of it; and what is reclaimed of a tenant. */
+/* What the daemon remembers of what happened, and who is told of it. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -300,107 +300,54 @@ START_TEST(a_driver_that_hangs_is_told_and_its_return)
 }
 END_TEST
 
-static struct frame reclaim_frame(uint32_t uid, const char *container)
+START_TEST(a_device_that_is_lost_is_told_and_its_return)
 {
-        struct frame frame = FRAME_NULL;
-
-        frame.reclaim.uid = uid;
-        proto_put_text(frame.reclaim.container, sizeof(frame.reclaim.container), container);
-        return frame;
-}
-
-static struct message_reclaimed reclaim(struct link *link, uint32_t uid)
-{
-        struct frame frame = reclaim_frame(uid, ""), reply;
-        struct fdset fds = FDSET_NULL;
-
-        ck_assert_int_eq(link_call(link, &frame, MESSAGE_RECLAIM, MESSAGE_RECLAIMED, &reply, &fds),
-                         0);
-        return reply.reclaimed;
-}
-
-START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
-{
-        struct party stranger = join_as_stranger(), root = party_join();
-        struct message_leased cached = party_lease(&stranger, 0, 4 * MIB);
-        struct message_leased idle = party_lease(&stranger, 0, 6 * MIB);
-        struct message_leased busy = party_lease(&stranger, 0, 8 * MIB);
-        struct message_leased of_root = party_lease(&root, 0, 10 * MIB);
-        struct link *link = open_link("test", NULL);
-        struct message_reclaimed reclaimed;
         struct event_row row;
-        struct frame notice;
-        struct fdset fds = FDSET_NULL;
+        struct frame frame = lease_frame(0, 8 * MIB, 0);
+        struct party party = party_join();
 
-        party_give_back(&stranger, cached.lease);
-        party_give_back(&root, of_root.lease);
-        daemon_await(FIGURE_cached, 14 * MIB);
-        party_mark_idle(&stranger, &idle);
-        reclaimed = reclaim(link, STRANGER);
-        ck_assert_uint_eq(reclaimed.n_bytes, 10 * MIB);
-        ck_assert_uint_eq(reclaimed.n_blocks, 2);
-        /* The client was told to unmap what was idle, and has not yet. */
-        ck_assert_uint_eq(reclaimed.n_left_bytes, 14 * MIB);
-        ck_assert_uint_eq(reclaimed.n_charged_bytes, 14 * MIB);
-        ck_assert_uint_eq(reclaimed.n_tenants, 1);
-        ck_assert_uint_eq(reclaimed.n_clients, 1);
-        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 10 * MIB);
-        ck_assert(party_was_revoked(&stranger, &idle));
-        party_expect(&stranger, MESSAGE_NOTICE, &notice, &fds);
-        party_unmapped(&stranger, idle.lease);
-        party_give_back(&stranger, busy.lease);
-        daemon_await(FIGURE_charged, 0);
-        reclaimed = reclaim(link, STRANGER);
-        ck_assert_uint_eq(reclaimed.n_bytes, 8 * MIB);
-        ck_assert_uint_eq(reclaimed.n_left_bytes, 0);
-        ck_assert_uint_eq(reclaimed.n_tenants, 0);
-        row = told_await(LISTED_EVENT_REVOKED, own_pid(), STRANGER);
-        ck_assert_uint_eq(row.bytes, 6 * MIB);
-        row = told_await(LISTED_EVENT_FREED_ALL, own_pid(), own_uid());
-        ck_assert_str_eq(row.text, "cached and idle blocks of uid 4711 are freed");
-        link_free(link);
-        party_leave(&root);
-        party_leave(&stranger);
-}
-END_TEST
-
-START_TEST(who_may_not_reclaim_is_denied)
-{
-        struct party stranger = join_as_stranger(), root = party_join();
-        struct frame frame = reclaim_frame(STRANGER, "");
-
-        party_say(&stranger, &frame, MESSAGE_RECLAIM);
-        expect_error(stranger.fd, stranger.serial, GPUMEM_E_DENIED);
-        frame = reclaim_frame(UINT32_MAX, "");
-        party_say(&root, &frame, MESSAGE_RECLAIM);
-        expect_error(root.fd, root.serial, GPUMEM_E_BAD_REQUEST);
-        frame = reclaim_frame(UINT32_MAX, "job_5");
-        party_say(&root, &frame, MESSAGE_RECLAIM);
-        ck_assert_uint_eq(expect(root.fd, MESSAGE_RECLAIMED).reclaimed.n_tenants, 0);
-        party_leave(&root);
-        party_leave(&stranger);
-}
-END_TEST
-
-/* The release hangs in the driver, so that the first is not answered. */
-START_TEST(one_reclaim_at_a_time_is_taken)
-{
-        struct party root = party_join();
-        struct message_leased held = party_lease(&root, 0, 4 * MIB);
-        struct frame frame = reclaim_frame(own_uid(), "");
-        uint32_t first;
-
-        party_give_back(&root, held.lease);
-        daemon_fault(&gpumemd, gpumemd.pid, "hang=cuMemRelease:1");
-        first = party_say(&root, &frame, MESSAGE_RECLAIM);
-        frame = reclaim_frame(own_uid(), "");
-        party_say(&root, &frame, MESSAGE_RECLAIM);
-        expect_error(root.fd, root.serial, GPUMEM_E_TOO_MANY);
+        daemon_fault(&gpumemd, gpumemd.pid, "lost=cuMemCreate:1");
+        party_say(&party, &frame, MESSAGE_LEASE);
+        expect_error(party.fd, party.serial, GPUMEM_E_DRIVER);
+        row = told_await(LISTED_EVENT_LOST, 0, LISTING_NOBODY);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_ptr_nonnull(strstr(row.text, "the device is lost"));
         daemon_fault(&gpumemd, gpumemd.pid, "");
-        frame = expect(root.fd, MESSAGE_RECLAIMED);
-        ck_assert_uint_eq(frame.serial, first);
-        ck_assert_uint_eq(frame.reclaimed.n_bytes, 4 * MIB);
-        party_leave(&root);
+        (void)told_await(LISTED_EVENT_BACK, 0, LISTING_NOBODY);
+        party_leave(&party);
+}
+END_TEST
+
+START_TEST(an_error_that_nvml_tells_of_is_told)
+{
+        struct event_row row;
+
+        daemon_nvml(&gpumemd, "xid=0:79\n");
+        row = told_await(LISTED_EVENT_HEALTH, 0, LISTING_NOBODY);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_ptr_nonnull(strstr(row.text, "XID 79"));
+}
+END_TEST
+
+/* The holder was told, and says nothing for a second. */
+START_TEST(who_is_late_is_told)
+{
+        struct frame frame = lease_frame(0, 220 * MIB, 60000), notice;
+        struct party holder = party_join(), asker = party_join();
+        struct message_leased idle = party_lease(&holder, 0, 200 * MIB), leased;
+        struct fdset fds = FDSET_NULL;
+        struct event_row row;
+
+        party_mark_idle(&holder, &idle);
+        party_say(&asker, &frame, MESSAGE_LEASE);
+        party_expect(&holder, MESSAGE_NOTICE, &notice, &fds);
+        row = told_await(LISTED_EVENT_LATE, own_pid(), own_uid());
+        ck_assert_uint_eq(row.bytes, 200 * MIB);
+        party_unmapped(&holder, idle.lease);
+        leased = party_take(&asker, NULL);
+        party_give_back(&asker, leased.lease);
+        party_leave(&asker);
+        party_leave(&holder);
 }
 END_TEST
 
@@ -416,15 +363,15 @@ int main(void)
         tcase_add_test(tests, an_answer_has_its_bound_and_says_where_to_go_on);
         tcase_add_test(tests, what_lingers_is_told_and_its_end);
         tcase_add_test(tests, who_is_dropped_is_told_with_the_reason);
+        tcase_add_test(tests, who_is_late_is_told);
         tcase_add_test(tests, what_administrators_do_is_told);
         if (machine_is_emulated()) {
                 tcase_add_test(tests, a_driver_that_hangs_is_told_and_its_return);
-                tcase_add_test(tests, one_reclaim_at_a_time_is_taken);
+                tcase_add_test(tests, a_device_that_is_lost_is_told_and_its_return);
+                tcase_add_test(tests, an_error_that_nvml_tells_of_is_told);
         }
         if (geteuid() == 0) {
                 tcase_add_test(tests, other_tenants_events_are_a_sum);
-                tcase_add_test(tests, a_tenant_is_reclaimed_and_what_it_has_left_is_said);
-                tcase_add_test(tests, who_may_not_reclaim_is_denied);
         } else {
                 (void)puts("# left out: tests of several tenants: they need root");
         }

@@ -26,6 +26,17 @@ static void must_be_refused(struct link *link, uint64_t n_bytes, uint32_t wait_m
         ck_assert_ptr_nonnull(strstr(text, "gpumemctl limits"));
 }
 
+/* As refusals call this process's tenant: it may run in a container. */
+#define TENANT_NAME_MAX 96
+
+static void name_own_tenant(struct link *link, char ret_name[static TENANT_NAME_MAX])
+{
+        struct limit_row row = limit_of(link, PROTO_LIMIT_OF_TENANT, getuid(), PROTO_LIMIT_LEASES);
+
+        (void)snprintf(ret_name, TENANT_NAME_MAX, "tenant uid %u%s%s", (unsigned)getuid(),
+                       *row.name ? " in " : "", row.name);
+}
+
 static void reload(struct link *link, const char *config, uint32_t scope, uint32_t holder,
                    uint32_t kind, uint64_t wanted)
 {
@@ -143,12 +154,11 @@ START_TEST(a_tenant_is_limited_across_processes)
         uint64_t held = must_lease(link, 10 * MIB), got = 0;
         int end;
         pid_t other = hold_elsewhere(14 * MIB, &end);
-        char why[LINK_REFUSAL_MAX];
+        char tenant[TENANT_NAME_MAX], why[LINK_REFUSAL_MAX];
 
+        name_own_tenant(link, tenant);
         (void)snprintf(why, sizeof(why),
-                       "tenant uid %u: 24.00 MiB of 24.00 MiB device memory charged; "
-                       "2.00 MiB asked",
-                       (unsigned)getuid());
+                       "%s: 24.00 MiB of 24.00 MiB device memory charged; 2.00 MiB asked", tenant);
         must_be_refused(link, 2 * MIB, 0, why);
         ck_assert_uint_eq(
                 limit_of(link, PROTO_LIMIT_OF_TENANT, getuid(), PROTO_LIMIT_DEVICE_BYTES).used,
@@ -167,10 +177,10 @@ START_TEST(leases_are_counted)
 {
         struct link *links[2] = {open_link("limited", NULL), open_link("limited", NULL)};
         uint64_t held[6];
-        char why[LINK_REFUSAL_MAX];
+        char tenant[TENANT_NAME_MAX], why[LINK_REFUSAL_MAX];
 
-        (void)snprintf(why, sizeof(why), "tenant uid %u: 6 of 6 leases charged; 1 asked",
-                       (unsigned)getuid());
+        name_own_tenant(links[0], tenant);
+        (void)snprintf(why, sizeof(why), "%s: 6 of 6 leases charged; 1 asked", tenant);
         for (unsigned i = 0; i < 6; i++)
                 held[i] = must_lease(links[i / 3], 2 * MIB);
         must_be_refused(links[0], 2 * MIB, 0, why);

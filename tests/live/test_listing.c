@@ -414,6 +414,7 @@ static int compare_others(const struct listed *own)
                 const struct tenant_row *row = &seen.tenants[own->n_rows + i];
 
                 wanted.uid = LISTING_NOBODY;
+                memset(wanted.container, 0, sizeof(wanted.container));
                 wanted.reserved_peak = row->reserved_peak;
                 wanted.clients = row->clients;
                 if (memcmp(&wanted, row, sizeof(wanted)) != 0)

@@ -54,11 +54,13 @@ def get(port, form='text'):
 
 
 def agree(port):
-    """Both are of one answer only if they come within a second: until they do, again."""
-    while True:
+    """Both are of one answer if they come within a second: until they do, again."""
+    for _ in range(100):
         one, other = (read_samples(get(port, form)) for form in ACCEPT)
         if one['gpumemd_exporter_asks_total', None] == other['gpumemd_exporter_asks_total', None]:
             break
+    else:
+        raise AssertionError('scrapes of one second share no answer')
     assert one == other, set(one.items()) ^ set(other.items())
     return len(one)
 

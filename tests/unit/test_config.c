@@ -1,5 +1,6 @@
 /* Configuration files, good and bad: what is read, and every sentence about what is wrong. */
 #include "daemon/config.h"
+#include "daemon/policy/warm.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,10 +17,10 @@
 #define TEXT_MAX 8192
 #define TOP_KEYS                                                                           \
         "\"socket\", \"group\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", " \
-        "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\""
-#define POOL_KEYS                                                                               \
-        "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"backing\", " \
-        "\"ipc\""
+        "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\", \"drain_seconds\""
+#define POOL_KEYS                                                                                  \
+        "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"warm_bytes\", " \
+        "\"keep_cached_bytes\", \"return_after_seconds\", \"backing\", \"ipc\""
 #define SIZES "2MiB and more, as bytes or a text with a unit: \"12GiB\""
 
 static char path[64];
@@ -125,6 +126,12 @@ static const struct {
         {"{\"cuda_library\": \"\"}",
          "@: cuda_library: \"\" is no text; allowed: a text in double quotes, not empty\n"},
         {"{\"canary\": \"dead\"}", "@: canary: \"dead\" is no choice; allowed: \"on\", \"off\"\n"},
+        {"{\"drain_seconds\": 3601}",
+         "@: drain_seconds: 3601 is no number of seconds; allowed: 0 to 3600\n"},
+        {"{\"drain_seconds\": -1}",
+         "@: drain_seconds: -1 is no number of seconds; allowed: 0 to 3600\n"},
+        {"{\"drain_seconds\": 1.5}",
+         "@: drain_seconds: 1.5 is no number of seconds; allowed: 0 to 3600\n"},
         {"{\"canary\": true}", "@: canary: true is no choice; allowed: \"on\", \"off\"\n"},
         {"{\"tenants\": \"gid\"}",
          "@: tenants: \"gid\" is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
@@ -151,9 +158,11 @@ static const struct {
          "@: pools[0]: no pool; allowed: one of \"device\" and \"pinned\"\n"},
         {"{\"pools\": [{\"device\": 0, \"pinned\": 0, \"max_fraction\": 0.5}]}",
          "@: pools[0]: two pools; allowed: one of \"device\" and \"pinned\"\n"},
-        {"{\"pools\": [{\"device\": 0}]}", "@: pools[0]: nothing is said of it; allowed: "
-                                           "\"max_bytes\", \"max_fraction\" (the smaller one "
-                                           "holds), \"min_bytes\", \"backing\", \"ipc\"\n"},
+        {"{\"pools\": [{\"device\": 0}]}",
+         "@: pools[0]: nothing is said of it; allowed: "
+         "\"max_bytes\", \"max_fraction\" (the smaller one "
+         "holds), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", \"return_after_seconds\", "
+         "\"backing\", \"ipc\"\n"},
         {"{\"pools\": [{\"device\": \"GPU-12\", \"max_fraction\": 1}]}",
          "@: pools[0].device: \"GPU-12\" is no device; allowed: an index, a UUID as nvidia-smi -L "
          "prints it, or \"all\"\n"},
@@ -166,6 +175,24 @@ static const struct {
          "@: pools[0].min_bytes: \"some\" is no size; allowed: 0 and more, as bytes or a text with "
          "a "
          "unit: \"12GiB\"\n"},
+        {"{\"pools\": [{\"device\": 0, \"warm_bytes\": -1}]}",
+         "@: pools[0].warm_bytes: -1 is no size; allowed: 0 and more, as bytes or a text with a "
+         "unit: "
+         "\"12GiB\"\n"},
+        {"{\"pools\": [{\"device\": 0, \"max_bytes\": \"1GiB\", \"warm_bytes\": \"2GiB\"}]}",
+         "@: pools[0].warm_bytes: \"2GiB\" is no size; allowed: max_bytes of this pool at most\n"},
+        {"{\"pools\": [{\"pinned\": 0, \"keep_cached_bytes\": \"much\"}]}",
+         "@: pools[0].keep_cached_bytes: \"much\" is no size; allowed: 0 and more, as bytes or a "
+         "text "
+         "with a unit: \"12GiB\"\n"},
+        {"{\"pools\": [{\"pinned\": 0, \"return_after_seconds\": -1}]}",
+         "@: pools[0].return_after_seconds: -1 is no number of seconds; allowed: 0 to 31536000, "
+         "which is a "
+         "year\n"},
+        {"{\"pools\": [{\"pinned\": 0, \"return_after_seconds\": 31536001}]}",
+         "@: pools[0].return_after_seconds: 31536001 is no number of seconds; allowed: 0 to "
+         "31536000, which "
+         "is a year\n"},
         {"{\"pools\": [{\"device\": 0, \"max_bytes\": \"1GiB\", \"min_bytes\": \"2GiB\"}]}",
          "@: pools[0].min_bytes: \"2GiB\" is no minimum; allowed: max_bytes of this pool at "
          "most\n"},
@@ -214,7 +241,8 @@ static const struct {
          "@: pools[1]: no pool; allowed: one of \"device\" and \"pinned\"\n"
          "@: pools[1]: nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
          "smaller one "
-         "holds), \"min_bytes\", \"backing\", \"ipc\"\n"},
+         "holds), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", \"return_after_seconds\", "
+         "\"backing\", \"ipc\"\n"},
 };
 
 START_TEST(what_is_wrong_is_said_exactly)
@@ -237,6 +265,7 @@ START_TEST(everything_is_optional)
         ck_assert_ptr_null(config.cuda_library);
         ck_assert(!config.says_log_level);
         ck_assert_uint_eq(config.settings.n_rules, 0);
+        ck_assert_uint_eq(config.settings.n_drain_seconds, 0);
         ck_assert_ptr_null(config.settings.limits);
         config_deinit(&config);
 }
@@ -246,7 +275,7 @@ START_TEST(texts_are_taken)
 {
         struct config config = must_load(
                 "{\"socket\": \"/s\", \"group\": \"root\", \"cuda_library\": \"l.so\","
-                " \"nvml_library\": \"n.so\", \"canary\": \"off\","
+                " \"nvml_library\": \"n.so\", \"canary\": \"off\", \"drain_seconds\": 3600,"
                 " \"log\": \"warning\", \"tenants\": \"client\", \"pools\": [],"
                 " \"limits\": {}}");
 
@@ -255,6 +284,7 @@ START_TEST(texts_are_taken)
         ck_assert_str_eq(config.cuda_library, "l.so");
         ck_assert_str_eq(config.nvml_library, "n.so");
         ck_assert_int_eq(config.canary, CANARY_OFF);
+        ck_assert_uint_eq(config.settings.n_drain_seconds, 3600);
         ck_assert(config.says_log_level);
         ck_assert_int_eq(config.log_level, LOG_WARNING);
         ck_assert_int_eq(config.settings.tenancy, TENANCY_OF_CLIENTS);
@@ -376,6 +406,44 @@ START_TEST(minima_are_taken)
 }
 END_TEST
 
+static void expect_stock(const struct config *config, uint32_t place, uint64_t warm_bytes,
+                         uint64_t keep_bytes, uint64_t return_after_ns)
+{
+        struct pool_row row = {.kind = GPUMEM_DEVICE, .place = place, .n_capacity_bytes = GIB};
+        struct pool_stock stock = settings_pool_stock(&config->settings, &row);
+
+        ck_assert_uint_eq(stock.warm_bytes, warm_bytes);
+        ck_assert_uint_eq(stock.keep_bytes, keep_bytes);
+        ck_assert_uint_eq(stock.return_after_ns, return_after_ns);
+}
+
+/* Nothing is made, and all is kept, unless it is said; what is not said follows from what is. */
+START_TEST(stocks_are_taken)
+{
+        struct config config = must_load(
+                "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"1GiB\"},"
+                "             {\"device\": 1, \"keep_cached_bytes\": \"2MiB\"},"
+                "             {\"device\": 2, \"return_after_seconds\": 3},"
+                "             {\"device\": 3, \"warm_bytes\": \"1GiB\","
+                "              \"return_after_seconds\": 31536000},"
+                "             {\"device\": 4, \"warm_bytes\": \"1GiB\", \"keep_cached_bytes\": "
+                "0}]}");
+
+        expect_stock(&config, 0, GIB, GIB, POLICY_KEEP_FOR_EVER);
+        expect_stock(&config, 1, 0, 2 * MIB, 0);
+        expect_stock(&config, 2, 0, 0, UINT64_C(3000000000));
+        expect_stock(&config, 3, GIB, GIB, UINT64_C(31536000000000000));
+        expect_stock(&config, 4, GIB, 0, 0);
+        expect_stock(&config, 5, 0, 0, POLICY_KEEP_FOR_EVER);
+        config_deinit(&config);
+        config = must_load("{\"pools\": [{\"device\": \"all\", \"warm_bytes\": \"1GiB\"},"
+                           "             {\"device\": 0, \"warm_bytes\": 0}]}");
+        expect_stock(&config, 0, 0, 0, POLICY_KEEP_FOR_EVER);
+        expect_stock(&config, 1, GIB, GIB, POLICY_KEEP_FOR_EVER);
+        config_deinit(&config);
+}
+END_TEST
+
 START_TEST(limits_are_taken)
 {
         struct config config = must_load(
@@ -463,6 +531,7 @@ int main(void)
         tcase_add_test(tests, backing_and_limit_are_said_apart);
         tcase_add_test(tests, blocks_are_handed_out_as_is_said);
         tcase_add_test(tests, minima_are_taken);
+        tcase_add_test(tests, stocks_are_taken);
         tcase_add_test(tests, limits_are_taken);
         tcase_add_test(tests, files_that_are_none);
         tcase_add_test(tests, a_mebibyte_is_the_most);

@@ -7,6 +7,7 @@
 #include "daemon/policy/history.h"
 #include "tests/random.h"
 #include "tests/suite.h"
+#include "tests/unit/failing_alloc.h"
 
 #define FIRST      UINT64_C(1000)
 #define S          UINT64_C(1000000000)
@@ -222,6 +223,25 @@ START_TEST(long_texts_are_cut)
 }
 END_TEST
 
+/* The table of lanes takes some, and nothing else. */
+START_TEST(what_there_is_no_memory_for_is_counted)
+{
+        uint64_t n_lost = 0;
+
+        for (int i = 0; i < 8; i++) {
+                n_until_failure = i;
+                note(1, LISTED_EVENT_GRANTED, 5);
+                if (history_lost(history, NULL) == n_lost)
+                        break;
+                ck_assert_ptr_null(history_find(history, 0));
+                ck_assert_uint_eq(history_lost(history, NULL), ++n_lost);
+        }
+        n_until_failure = -1;
+        ck_assert_uint_ge(n_lost, 1);
+        ck_assert_uint_eq(history_find(history, 0)->number, FIRST + n_lost);
+}
+END_TEST
+
 /* Whatever comes: nothing is lost and not counted, and who has least keeps what it has. */
 START_TEST(every_event_is_kept_or_counted)
 {
@@ -264,6 +284,7 @@ int main(void)
         tcase_add_test(tests, containers_of_a_user_are_apart);
         tcase_add_test(tests, what_is_lost_of_the_forgotten_is_counted);
         tcase_add_test(tests, long_texts_are_cut);
+        tcase_add_test(tests, what_there_is_no_memory_for_is_counted);
         tcase_add_test(tests, every_event_is_kept_or_counted);
         suite_add_tcase(suite, tests);
         return run_suite(suite);

@@ -1,0 +1,153 @@
+#include "daemon/policy/warm.h"
+
+#include <assert.h>
+
+#include "base/size.h"
+#include "daemon/policy/block.h"
+#include "daemon/policy/client.h"
+#include "daemon/policy/files.h"
+#include "daemon/policy/pool.h"
+#include "daemon/policy/quota.h"
+#include "daemon/policy/request.h"
+#include "daemon/policy/state.h"
+#include "gpumem.h"
+
+#define BLOCK_UNIT (2 * MIB)
+
+/* Of what is less than the smallest of the sizes one block is made. */
+uint64_t warm_next(struct warm *warm, uint64_t n_left_bytes)
+{
+        unsigned found = 0;
+
+        if (n_left_bytes < 2 * WARM_LEAST_BYTES) {
+                warm->n_bytes[0] += n_left_bytes;
+                return n_left_bytes;
+        }
+        for (unsigned i = 1; i < WARM_N_SIZES && WARM_LEAST_BYTES << i <= n_left_bytes; i++) {
+                if (warm->n_bytes[i] < warm->n_bytes[found])
+                        found = i;
+        }
+        warm->n_bytes[found] += WARM_LEAST_BYTES << found;
+        return WARM_LEAST_BYTES << found;
+}
+
+static int check(const struct policy *policy, uint32_t pool, uint64_t n_bytes)
+{
+        if (pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        if (n_bytes == 0 || n_bytes % BLOCK_UNIT)
+                return GPUMEM_E_BAD_REQUEST;
+        if (policy->pools[pool]->standing != STANDING_SERVES)
+                return GPUMEM_E_STALLED;
+        if (policy->pools[pool]->closing || policy->pools[pool]->n_waiting ||
+            pool_room(policy->pools[pool]) < n_bytes)
+                return GPUMEM_E_REFUSED;
+        return 0;
+}
+
+int policy_warm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns)
+{
+        const struct tenant_key nobody = {.uid = POLICY_NO_UID};
+        struct tenant *tenant;
+        int r = check(policy, pool, n_bytes);
+
+        if (now_ns > policy->now_ns)
+                policy->now_ns = now_ns;
+        if (!r)
+                r = tenant_get(policy, &nobody, &tenant);
+        if (r)
+                return r;
+        policy->nobody = tenant;
+        r = files_have_room(tenant) ? block_make_ahead(&tenant->holdings[pool], n_bytes)
+                                    : GPUMEM_E_TOO_MANY;
+        tenant_unref(tenant);
+        return r;
+}
+
+bool block_is_nobodys(const struct block *block)
+{
+        const struct policy *policy = block_its_pool(block)->policy;
+
+        return policy->nobody && block->holding->tenant == policy->nobody;
+}
+
+int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
+                         uint64_t return_after_ns)
+{
+        if (pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        policy->pools[pool]->keep_bytes = keep_bytes;
+        policy->pools[pool]->return_after_ns = return_after_ns;
+        return 0;
+}
+
+static uint64_t over_bytes(const struct pool *pool)
+{
+        uint64_t n_bytes = pool->totals.evictable + pool->totals.mapped_cached;
+
+        if (pool->return_after_ns == POLICY_KEEP_FOR_EVER || n_bytes <= pool->keep_bytes)
+                return 0;
+        return n_bytes - pool->keep_bytes;
+}
+
+bool policy_keeps_more(const struct policy *policy)
+{
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                if (over_bytes(policy->pools[i]))
+                        return true;
+        }
+        return false;
+}
+
+/* The list is in the order of caching: what comes after one that is not old enough is not, either. A block
+ * goes whole, and so only as far as what is kept is not touched. */
+static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
+{
+        struct block *block = TAILQ_FIRST(&pool->cached), *next;
+
+        for (; block && n_looks && over_bytes(pool); block = next, n_looks--) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (now_ns - block->since_ns < pool->return_after_ns)
+                        return;
+                if (!block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool))
+                        block_let_go(block);
+        }
+}
+
+void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns)
+{
+        if (now_ns > policy->now_ns)
+                policy->now_ns = now_ns;
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                return_cached(policy->pools[i], n_looks, policy->now_ns);
+}
+
+static struct block *find(const struct request *request)
+{
+        const struct tenant *nobody = request->client->policy->nobody;
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct limit_hit hit;
+        const struct bins *bins;
+        struct bin *bin;
+
+        if (!nobody || !files_have_room(request->client->tenant))
+                return NULL;
+        bins = &nobody->holdings[request->pool->id].bins;
+        bin = bins_find(bins, BIN_CACHED, &fits);
+        /* A block may be larger than what was asked for. */
+        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
+                bin = NULL;
+        if (!bin)
+                bin = bins_find_last(bins, BIN_CACHED, &less);
+        return bin ? TAILQ_FIRST(&bin->sides[BIN_CACHED]) : NULL;
+}
+
+struct block *warm_take(const struct request *request)
+{
+        struct block *block = find(request);
+
+        if (!block ||
+            block_change_holding(block, &request->client->tenant->holdings[request->pool->id]))
+                return NULL;
+        return block;
+}

@@ -1,0 +1,52 @@
+/* Memory that is there before anybody asks for it, and how long what is cached stays there.
+ *
+ * A block that is made ahead is nobody's: it is cached for no tenant, and becomes that of the first one that
+ * can use it, for life. Nobody has written to it, so it is as good as a new one; like all that is cached it
+ * goes when others want room. How large the next one will be is not known, so that they are made in sizes of
+ * powers of two, as many bytes of each.
+ *
+ * Of what is cached a pool keeps so much; what is more goes back to the driver when it has not been used
+ * for some time, the one that was cached longest ago first. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/policy/policy.h"
+
+#define WARM_LEAST_BYTES (UINT64_C(4) << 20)
+#define WARM_N_SIZES     7 /* up to 256 MiB */
+
+/* What has been made so far, of each size. */
+struct warm {
+        uint64_t n_bytes[WARM_N_SIZES];
+};
+
+/* The size of the next block, of which there are so few bytes as of no other; no more than is left. 0: nothing
+ * is. A multiple of 2 MiB if that is one. */
+uint64_t warm_next(struct warm *warm, uint64_t n_left_bytes);
+
+/* Orders a block for nobody. GPUMEM_E_REFUSED: somebody waits for memory, or there is no room for it, or it ends;
+ * GPUMEM_E_TOO_MANY blocks; GPUMEM_E_STALLED; GPUMEM_E_NO_POOL; -ENOMEM. */
+int policy_warm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns);
+
+/* Whether the block was made ahead, and nobody has had it yet. */
+bool block_is_nobodys(const struct block *block);
+
+/* From now on. POLICY_KEEP_FOR_EVER: what is cached stays until somebody wants the room. GPUMEM_E_NO_POOL. */
+#define POLICY_KEEP_FOR_EVER UINT64_MAX
+int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
+                         uint64_t return_after_ns);
+
+/* Whether a pool has more cached than it keeps. */
+bool policy_keeps_more(const struct policy *policy);
+
+/* Lets go of what is over and old enough, after so many looks at most in each pool. What a client would keep
+ * mapped is left alone: it would not come back. */
+void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns);
+
+struct request;
+
+/* A block of nobody's that serves the request and passes no limit; it is cached for the request's tenant
+ * now. NULL: none. */
+struct block *warm_take(const struct request *request);

@@ -1,0 +1,227 @@
+#include "daemon/server/ending.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "daemon/server/server.h"
+#include "daemon/server/session.h"
+#include "gpumem.h"
+
+/* Between looks at what is held. */
+#define LOOK_MS 10
+
+/* Leases of a pool in one of them. */
+#define LOOKS 1024
+
+/* Clients that are named in the end. */
+#define NAMED_MAX 100
+
+#define STATUS_MAX 200
+
+struct holder {
+        const struct session *session;
+        uint64_t n_device_bytes, n_pinned_bytes;
+};
+
+static uint64_t bytes_of(const struct holder *holder)
+{
+        return holder->n_device_bytes + holder->n_pinned_bytes;
+}
+
+static struct holder find_holder(const struct session *session)
+{
+        struct holder holder = {.session = session};
+
+        for (uint32_t i = 0; i < session->server->n_pools; i++) {
+                uint64_t n_bytes = client_charged(session->client, i);
+
+                if (session->server->pools[i].row.kind == GPUMEM_DEVICE)
+                        holder.n_device_bytes += n_bytes;
+                else
+                        holder.n_pinned_bytes += n_bytes;
+        }
+        return holder;
+}
+
+static unsigned count_holders(const struct server *server)
+{
+        const struct session *session;
+        unsigned n = 0;
+
+        LIST_FOREACH (session, &server->sessions, link) {
+                struct holder holder;
+
+                if (!session_has_client(session))
+                        continue;
+                holder = find_holder(session);
+                n += bytes_of(&holder) > 0;
+        }
+        return n;
+}
+
+/* The one that holds most comes first. */
+static int compare(const void *a, const void *b)
+{
+        uint64_t n_a = bytes_of(a), n_b = bytes_of(b);
+
+        return n_a > n_b ? -1 : n_a < n_b;
+}
+
+static void name_holder(enum log_level level, const struct holder *holder)
+{
+        const struct session *session = holder->session;
+        char device[SIZE_TEXT_MAX], pinned[SIZE_TEXT_MAX];
+
+        log_line(level,
+                 "client %d (%s), uid %u: still holds %s of device memory, %s of pinned memory",
+                 (int)session->peer.pid, session->program, (unsigned)session->peer.uid,
+                 size_format(holder->n_device_bytes, device),
+                 size_format(holder->n_pinned_bytes, pinned));
+}
+
+static void name_holders(enum log_level level, struct holder *holders, unsigned n)
+{
+        char size[SIZE_TEXT_MAX];
+        uint64_t n_rest_bytes = 0;
+
+        qsort(holders, n, sizeof(*holders), compare);
+        for (unsigned i = 0; i < n && i < NAMED_MAX; i++)
+                name_holder(level, &holders[i]);
+        for (unsigned i = NAMED_MAX; i < n; i++)
+                n_rest_bytes += bytes_of(&holders[i]);
+        if (n > NAMED_MAX)
+                log_line(level, "%u more of them hold %s", n - NAMED_MAX,
+                         size_format(n_rest_bytes, size));
+}
+
+/* Who waited for them is warned; else it is as it always is. */
+static void say_holders(const struct server *server)
+{
+        enum log_level level = server->ending.n_seconds ? LOG_WARNING : LOG_INFO;
+        unsigned n_holders = count_holders(server), n = 0;
+        struct holder *holders = calloc(n_holders ? n_holders : 1, sizeof(*holders));
+        const struct session *session;
+        char size[SIZE_TEXT_MAX];
+
+        if (n_holders)
+                log_line(level,
+                         "clients that still hold memory: %u, of %s; it stays valid in their hands",
+                         n_holders, size_format(policy_held_bytes(server->policy), size));
+        LIST_FOREACH (session, &server->sessions, link) {
+                struct holder holder;
+
+                if (!holders || !session_has_client(session))
+                        continue;
+                holder = find_holder(session);
+                if (bytes_of(&holder))
+                        holders[n++] = holder;
+        }
+        if (holders)
+                name_holders(level, holders, n);
+        free(holders);
+}
+
+static void say_status(struct server *server, uint64_t now_ns)
+{
+        char status[STATUS_MAX], size[SIZE_TEXT_MAX];
+
+        if (!server->on_status || now_ns < server->ending.said_ns + NS_PER_S)
+                return;
+        server->ending.said_ns = now_ns;
+        (void)snprintf(status, sizeof(status),
+                       "ending: waits %" PRIu64 " s at most for %s, held by clients: %u",
+                       drain_seconds_left(&server->ending.drain, now_ns),
+                       size_format(policy_held_bytes(server->policy), size), count_holders(server));
+        server->on_status(status);
+}
+
+void ending_say(const struct server *server, char *text, size_t n_text)
+{
+        (void)snprintf(text, n_text,
+                       "gpumemd is ending and leases nothing more; it waits %" PRIu64
+                       " s at most for what is held. What you hold stays valid. To do: try again "
+                       "when the next gpumemd is there",
+                       drain_seconds_left(&server->ending.drain, server_now_ns(server)));
+}
+
+/* Every way out leads through here. */
+static void go_on(struct server *server)
+{
+        uint64_t now_ns = server_now_ns(server);
+
+        drain_see(&server->ending.drain, policy_held_bytes(server->policy), now_ns);
+        if (server->ending.drain.state == DRAIN_OVER) {
+                say_holders(server);
+                server_stop(server);
+        } else {
+                say_status(server, now_ns);
+        }
+}
+
+static void on_look(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, ending.timer);
+
+        policy_drain_idle(server->policy, LOOKS);
+        server_settle(server);
+        go_on(server);
+}
+
+static void begin(struct server *server)
+{
+        char size[SIZE_TEXT_MAX];
+
+        log_info("nothing is leased any more; %s are held, and waited for for %" PRIu64 " s",
+                 size_format(policy_held_bytes(server->policy), size), server->ending.n_seconds);
+        policy_drain(server->policy, server_now_ns(server));
+        (void)uv_timer_start(&server->ending.timer, on_look, 0, LOOK_MS);
+        server_settle(server);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+        struct server *server = signal->data;
+
+        if (server->stopping)
+                return;
+        log_info("%s: shutting down", strsignal(number));
+        if (server->ending.drain.state == DRAIN_NONE && server->on_stop)
+                server->on_stop();
+        drain_signal(&server->ending.drain, server->ending.n_seconds, server_now_ns(server));
+        if (server->ending.drain.state == DRAIN_WAITS)
+                begin(server);
+        else
+                go_on(server);
+}
+
+int ending_open(struct server *server, const struct server_options *options)
+{
+        int r;
+
+        server->on_stop = options->on_stop;
+        server->on_status = options->on_status;
+        server->ending.n_seconds = options->settings->n_drain_seconds;
+        r = uv_timer_init(&server->loop, &server->ending.timer);
+        if (!r)
+                r = uv_signal_init(&server->loop, &server->ending.sigterm);
+        if (!r)
+                r = uv_signal_init(&server->loop, &server->ending.sigint);
+        if (r)
+                return r;
+        server->ending.sigterm.data = server;
+        server->ending.sigint.data = server;
+        r = uv_signal_start(&server->ending.sigterm, on_signal, SIGTERM);
+        return r ? r : uv_signal_start(&server->ending.sigint, on_signal, SIGINT);
+}
+
+void ending_close(struct server *server)
+{
+        uv_close((uv_handle_t *)&server->ending.timer, NULL);
+        uv_close((uv_handle_t *)&server->ending.sigterm, NULL);
+        uv_close((uv_handle_t *)&server->ending.sigint, NULL);
+}

@@ -1,0 +1,15 @@
+/* SIGTERM and SIGINT: the daemon's end, at once or when what is held has come back (daemon/policy/drain.h), and
+ * who still holds what then. On the loop. */
+#pragma once
+
+#include "daemon/server/core.h"
+
+/* Takes the signals, and what of the options is about the end. */
+struct server_options;
+int ending_open(struct server *server, const struct server_options *options);
+
+/* The server stops: there is nothing more to wait for. */
+void ending_close(struct server *server);
+
+/* For a refusal. */
+void ending_say(const struct server *server, char *text, size_t n_text);

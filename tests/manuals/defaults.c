@@ -1,0 +1,43 @@
+/* Prints what holds where the configuration says nothing, a line each: what the manual says is compared with it. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/size.h"
+#include "daemon/config.h"
+#include "gpumem.h"
+
+/* A text that a parser takes for this number. */
+#define PRINT_CHOICE(name, parse, type, value, ...)                             \
+        do {                                                                    \
+                static const char *const texts[] = {__VA_ARGS__};               \
+                type parsed;                                                    \
+                                                                                \
+                for (unsigned i = 0; i < sizeof(texts) / sizeof(*texts); i++) { \
+                        if (parse(texts[i], &parsed) == 0 && parsed == (value)) \
+                                (void)printf("%s \"%s\"\n", name, texts[i]);    \
+                }                                                               \
+        } while (0)
+
+int main(void)
+{
+        static const struct config config = CONFIG_NULL;
+        const struct settings *settings = &config.settings;
+        const struct pool_row device = {.kind = GPUMEM_DEVICE, .n_capacity_bytes = 4 * GIB};
+        const struct pool_row pinned = {.kind = GPUMEM_PINNED, .n_capacity_bytes = 4 * GIB};
+
+        PRINT_CHOICE("tenants", tenancy_parse, enum tenancy, settings->tenancy, "container", "uid",
+                     "client");
+        PRINT_CHOICE("backing", pinned_backing_parse, enum pinned_backing,
+                     settings_pinned_backing(settings, &pinned), "memfd", "vmm");
+        PRINT_CHOICE("ipc", device_ipc_parse, enum device_ipc, settings_ipc(settings, &device),
+                     "fd", "legacy");
+        (void)printf("min_bytes %" PRIu64 "\n", settings_pool_min(settings, &device));
+        (void)printf("device of 4 GiB %" PRIu64 " GiB\n",
+                     settings_pool_max(settings, &device) / GIB);
+        (void)printf("pinned of 4 GiB %" PRIu64 " GiB\n",
+                     settings_pool_max(settings, &pinned) / GIB);
+        (void)printf("connections %" PRIu64 "\n", settings->each_user.n_connections);
+        (void)printf("requests_per_second %" PRIu64 "\n", settings->each_user.n_requests_a_second);
+        (void)printf("file %s\n", CONFIG_DEFAULT_PATH);
+        return 0;
+}

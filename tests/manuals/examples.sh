@@ -1,0 +1,48 @@
+#!/bin/bash
+# examples.sh BUILD: what the manuals' examples say is done, each block of commands in a shell of its own, and
+# each command succeeds.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 1 1GiB
+
+# examples_of FILE FOLDER: the commands of each block, in a file of its own.
+examples_of() {
+        mkdir -p "$2"
+        awk -v folder="$2" '
+                /^```/ { inside = !inside; n += inside }
+                inside && /^\$ / { print substr($0, 3) > sprintf("%s/%02d", folder, n) }' "$1"
+}
+
+# run_example FILE: in a folder with the example of a configuration. What it starts ends with it.
+run_example() (
+        cd "$place"
+        cp "$source_folder/docs/gpumemd.conf.example" gpumemd.conf
+        export XDG_RUNTIME_DIR=$place/runtime
+        mkdir -p "$XDG_RUNTIME_DIR"
+        { cat "$1"; echo 'wait'; } >script
+        timeout 60 bash -eux script
+)
+
+run_examples_of() {
+        local folder=$place/examples-$1 file n=0
+        examples_of "$source_folder/man/$1.md" "$folder"
+        for file in "$folder"/*; do
+                [ -e "$file" ] || continue
+                n=$((n + 1))
+                ok "$1, example $n: $(head -n 1 "$file")" run_example "$file"
+        done
+        ok "$1 has examples" [ "$n" -gt 0 ]
+}
+
+run_examples_of gpumemd.8
+start_daemon
+run_examples_of gpumemctl.1
+stop_daemon
+done_testing

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Compares the manual pages with the programs, the header and the sources, and has them read by man and mandoc.
+
+    manuals.py SOURCE PAGES GPUMEMD GPUMEMCTL DEFAULTS    (PAGES: the folder in which they were made)
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import tap
+
+PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd.conf.5', 'gpumem.3', 'gpumem-protocol.7']
+OPTION = re.compile(r'(?<![\w-])--[a-z][a-z-]*')
+TAG = re.compile(r'^\.TP\n(.*)\n((?:(?!\.TP|\.SH|\.SS|\.PP).*\n)*)', re.MULTILINE)
+VARIABLE = re.compile(r'"(GPUMEM_(?!E_|TEST_)[A-Z_]+)"')
+ALLOWED = re.compile(r'this key is unknown; allowed: (.*)')
+
+# What a default of the program is called in the page: (its line's first word, the sentence).
+DEFAULTS = {
+    'tenants': r'`"client"`, see below; default: `(\S+)` \|',
+    'backing': r'say its `backing`\. `(\S+)`, the default',
+    'ipc': r'say its `ipc`\. `(\S+)`, the default',
+    'min_bytes': r'`min_bytes`, (\d+) by default',
+    'connections': r'`connections`, (\d+) by default',
+    'requests_per_second': r'`requests_per_second`, (\d+) by default',
+    'file': r'gpumemd reads `([^`]+)`, if it is there',
+}
+POOLS = 'Pools without an entry: all of a GPU\'s memory, a quarter of a node\'s.'
+WHOLE_POOLS = {'device of 4 GiB': '4 GiB', 'pinned of 4 GiB': '1 GiB'}
+
+
+def output_of(*command, **others):
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, **others)
+    return ran.stdout + ran.stderr
+
+
+def plain(page):
+    """A page's text without its marks."""
+    text = re.sub(r'\\f[BRIP]', '', page)
+    return text.replace('\\-', '-').replace('\\(aq', "'").replace('\\&', '').replace('\\e', '\\')
+
+
+def section(page, title):
+    """The lines below .SH TITLE."""
+    match = re.search(rf'^\.SH {re.escape(title)}\n(.*?)(?=^\.SH |\Z)', page, re.MULTILINE | re.DOTALL)
+    return match[1] if match else ''
+
+
+def tags(text):
+    return {tag: ' '.join(lines.split()) for tag, lines in TAG.findall(text)}
+
+
+def differ(where, told, known):
+    """Names of one side that the other has not."""
+    return ([f'{where}: {name} is not in the manual' for name in sorted(known - told)] +
+            [f'{where}: {name} is in the manual only' for name in sorted(told - known)])
+
+
+def check_read(pages, name):
+    """What man and mandoc have to complain of."""
+    path = str(pages / name)
+    ran = subprocess.run(['man', '--warnings', '-E', 'UTF-8', '-l', path], capture_output=True, text=True,
+                         check=False, stdin=subprocess.DEVNULL,
+                         env={**os.environ, 'LC_ALL': 'C.UTF-8', 'MANWIDTH': '80', 'PAGER': 'cat'})
+    return (ran.stderr.splitlines() + ([] if 'SEE ALSO' in ran.stdout else ['man shows no end of it']) +
+            output_of('mandoc', '-Tlint', '-W', 'warning', path).splitlines())
+
+
+def option_tags(page):
+    """Each option of the page, with what is said of it."""
+    told = {}
+    for tag, text in tags(section(page, 'OPTIONS')).items():
+        for option in OPTION.findall(tag):
+            told[option] = text
+    return told
+
+
+def help_options(text):
+    return set(OPTION.findall(text))
+
+
+def help_commands(text):
+    """The names at the beginnings of the lines of the first list."""
+    lists = text.split('\n\n')
+    names = [re.match(r'  ([a-z][a-z, -]*?)(?:  |$)', line) for line in lists[1].splitlines()]
+    return {name for match in names if match for name in match[1].split(', ')}
+
+
+def help_defaults(text):
+    """What the help says after "default:" of an option: values, by what is in them or for want of other words."""
+    defaults = {}
+    for entry in re.findall(r'^  --.*\n(?: {3,}.*\n)*', text, re.MULTILINE):
+        clause = re.split(r'[;.] |$', ' '.join(entry.partition('default: ')[2].split()))[0]
+        words = re.findall(r'[\w$./-]*\w', clause)
+        if clause:
+            defaults[OPTION.search(entry)[0]] = [word for word in words
+                                                 if len(words) == 1 or re.search(r'[\d$/.]', word)]
+    return defaults
+
+
+def check_defaults_of_options(page, text):
+    told = option_tags(page)
+    wrong = []
+    for option, words in help_defaults(text).items():
+        said = told.get(option, '').partition('default: ')[2]
+        wrong += [f'{option}: "{word}" is not among its defaults: {said}'
+                  for word in words if word not in said]
+    return wrong
+
+
+def keys_of(gpumemd):
+    """The keys that each part of the configuration may have, as the program names them."""
+    nothing = {'x': 1}
+    text = json.dumps({**nothing, 'pools': [nothing], 'each_user': nothing,
+                       'limits': {**nothing, 'client': nothing, 'tenants': [nothing]}})
+    with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:
+        file.write(text)
+        file.flush()
+        said = output_of(gpumemd, '--check-config', file.name)
+    return [re.findall(r'"(\w+)"', match) for match in ALLOWED.findall(said)]
+
+
+def check_keys(page, keys):
+    first = TAG.search(section(page, 'DESCRIPTION'))
+    table = re.match(r'(?:\.TP\n.*\n(?:(?!\.).*\n)*)+', section(page, 'DESCRIPTION')[first.start():])[0]
+    named = set(re.findall(r'\w+', page))
+    return (differ('the table of keys', set(tags(table)), set(keys[0])) +
+            [f'{key} is not in the manual' for part in keys for key in part if key not in named])
+
+
+def check_defaults(source, lines):
+    text = re.sub(r'\s+', ' ', (source / 'docs/configuration.md').read_text())
+    wrong = [] if POOLS in text else [f'it does not say: {POOLS}']
+    for name, value in lines.items():
+        match = re.search(DEFAULTS.get(name, '$^'), text)
+        if name in WHOLE_POOLS:
+            wrong += [] if value == WHOLE_POOLS[name] else [f'{name}: it is {value}']
+        elif not match or match[1] != value:
+            wrong.append(f'{name}: it is {value}, the manual says {match and match[1]}')
+    return wrong + [f'{name}: the program does not say it'
+                    for name in [*DEFAULTS, *WHOLE_POOLS] if name not in lines]
+
+
+def defaults_of(program):
+    lines = [line.rpartition(' ') for line in output_of(program).splitlines()]
+    return {('device of 4 GiB' if name.startswith('device') else 'pinned of 4 GiB')
+            if value == 'GiB' else name:
+            f'{name.split()[-1]} GiB' if value == 'GiB' else value for name, _, value in lines}
+
+
+def check_variables(source, pages):
+    """Variables of the environment that the sources ask for, and those that pages list."""
+    known = set()
+    for folder in ('base', 'client', 'ctl', 'daemon', 'driver', 'proto'):
+        for path in (source / folder).rglob('*.[ch]'):
+            known |= set(VARIABLE.findall(path.read_text()))
+    told = {tag for page in pages.values() for tag in tags(section(page, 'ENVIRONMENT'))
+            if tag.startswith('GPUMEM_')}
+    return differ('environment', told, known)
+
+
+def check_functions(source, page):
+    header = source / 'include/gpumem.h'
+    names = set(re.findall(r'^GPUMEM_API[^;]*?\b(gpumem_\w+)\(', header.read_text(), re.MULTILINE))
+    titles = set(re.findall(r'(gpumem_\w+)\(\)', ' '.join(re.findall(r'^\.SS (.*)', page, re.MULTILINE))))
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, source / 'man/header.py', '--links', folder, header], check=True)
+        links = {path.stem for path in pathlib.Path(folder).iterdir()
+                 if path.read_text() == '.so man3/gpumem.3\n'}
+    undeclared = [f'{name}: its declaration is not there' for name in names
+                  if not re.search(rf'^.*\b{name}\(', section(page, 'TYPES AND FUNCTIONS'), re.MULTILINE)]
+    return (['there are none'] if not names else []) + undeclared + [
+        *differ('functions', titles, names), *differ('pages of their own', links, names)]
+
+
+def main():
+    source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    gpumemd, gpumemctl, defaults = sys.argv[3:6]
+    pages = {name: plain((folder / name).read_text()) for name in PAGES}
+    help_of = {name: output_of(program, '--help') for name, program in
+               (('gpumemd.8', gpumemd), ('gpumemctl.1', gpumemctl))}
+    commands = help_commands(help_of['gpumemctl.1'])
+    of_commands = [output_of(gpumemctl, command, '--help') for command in sorted(commands)]
+
+    report = tap.Report()
+    for name in PAGES:
+        report.case(f'man and mandoc read {name} without a complaint', check_read(folder, name))
+    report.case('the options of gpumemd are those of its page', differ(
+        'gpumemd', set(option_tags(pages['gpumemd.8'])), help_options(help_of['gpumemd.8'])))
+    report.case('the options of gpumemctl and its commands are those of its page', differ(
+        'gpumemctl', set(option_tags(pages['gpumemctl.1'])),
+        help_options(' '.join([help_of['gpumemctl.1'], *of_commands]))))
+    report.case('the commands of gpumemctl are those of its page', differ(
+        'gpumemctl', set(tags(section(pages['gpumemctl.1'], 'COMMANDS'))), commands))
+    for name, text in help_of.items():
+        report.case(f'{name} says what is so by default', check_defaults_of_options(pages[name], text))
+    keys = keys_of(gpumemd)
+    report.case('the keys of the configuration are those of its page',
+                check_keys(pages['gpumemd.conf.5'], keys) if len(keys) == 6 else [f'keys: {keys}'])
+    report.case('what holds where the configuration says nothing is as its page says',
+                check_defaults(source, defaults_of(defaults)))
+    report.case('every function of the library is in its page, and has one that points there',
+                check_functions(source, pages['gpumem.3']))
+    report.case('the variables of the environment are those of the pages',
+                check_variables(source, pages))
+    return report.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

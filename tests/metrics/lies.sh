@@ -1,0 +1,59 @@
+#!/bin/bash
+# lies.sh BUILD: metrics of a daemon that lies: what cannot be is no figure, and a name stays in its label.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 1 1GiB
+export PYTHONDONTWRITEBYTECODE=1
+liar=
+
+# lie LIE: a daemon that does, in the place of the last one.
+lie() {
+        if [ -n "$liar" ]; then
+                kill -KILL "$liar"
+                wait "$liar" 2>/dev/null || true
+        fi
+        rm -f "$GPUMEM_SOCKET"
+        python3 "$source_folder/tests/metrics/odd_daemon.py" "$source_folder" "$GPUMEM_SOCKET" "$1" &
+        liar=$!
+        wait_while_alive "$liar" listens
+}
+
+listens() {
+        grep -q "$GPUMEM_SOCKET" /proc/net/unix
+}
+
+is_told() {
+        contains "$(gpumemctl metrics --timeout 1)" 'gpumemd_pool_reserved_bytes{pool="1",'
+}
+
+is_linted() {
+        gpumemctl metrics --format text --timeout 1 >"$place/metrics"
+        [ "$(grep -c '^gpumemd_pool_info{' "$place/metrics")" -eq 2 ]
+        promtool check metrics <"$place/metrics"
+}
+
+is_no_figure() {
+        local status=0 said
+        said=$(gpumemctl metrics --timeout 1 2>"$place/why") || status=$?
+        { [ "$status" -eq 1 ] || [ "$status" -eq 3 ]; } && grep -qx 'gpumemd_up 0' <<<"$said" &&
+                ! grep '^gpumemd_pool' <<<"$said" && grep -q '^gpumemctl: ' "$place/why"
+}
+
+lie none
+ok "a daemon that does not lie is told of" is_told
+lie names
+ok "a name stays in its label" is_linted
+for name in ids few no-pools many pipe short unsealed silent gone noise error; do
+        lie "$name"
+        ok "no figure: $name" is_no_figure
+done
+kill -KILL "$liar"
+wait "$liar" 2>/dev/null || true
+done_testing

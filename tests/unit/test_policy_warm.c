@@ -1,0 +1,325 @@
+/* Memory that is made before anybody asks, and what is cached for too long. */
+#include "daemon/policy/warm.h"
+
+#include "base/err.h"
+#include "tests/unit/policy_world.h"
+
+#define SECOND UINT64_C(1000000000)
+
+START_TEST(sizes_get_as_many_bytes_each)
+{
+        struct warm warm = {{0}};
+        uint64_t n_bytes[WARM_N_SIZES] = {0}, n_left_bytes = 7 * 1024 * MIB;
+
+        while (n_left_bytes) {
+                uint64_t n_next_bytes = warm_next(&warm, n_left_bytes);
+                unsigned size = 0;
+
+                ck_assert_uint_gt(n_next_bytes, 0);
+                ck_assert_uint_le(n_next_bytes, n_left_bytes);
+                while (WARM_LEAST_BYTES << size < n_next_bytes)
+                        size++;
+                ck_assert_uint_eq(WARM_LEAST_BYTES << size, n_next_bytes);
+                n_bytes[size] += n_next_bytes;
+                n_left_bytes -= n_next_bytes;
+        }
+        for (unsigned size = 0; size < WARM_N_SIZES; size++)
+                ck_assert_uint_eq(n_bytes[size], 1024 * MIB);
+}
+END_TEST
+
+START_TEST(of_little_all_is_made)
+{
+        for (uint64_t n_all_bytes = 0; n_all_bytes < 600 * MIB; n_all_bytes += 2 * MIB) {
+                struct warm warm = {{0}};
+                uint64_t n_left_bytes = n_all_bytes, n_next_bytes;
+
+                while ((n_next_bytes = warm_next(&warm, n_left_bytes))) {
+                        ck_assert_uint_le(n_next_bytes, n_left_bytes);
+                        ck_assert_uint_eq(n_next_bytes % (2 * MIB), 0);
+                        n_left_bytes -= n_next_bytes;
+                }
+                ck_assert_uint_eq(n_left_bytes, 0);
+        }
+}
+END_TEST
+
+static struct block *make_ahead(struct world *world, uint64_t n_bytes)
+{
+        struct order order;
+
+        ck_assert_int_eq(policy_warm(world->policy, 0, n_bytes, world->now_ns), 0);
+        policy_check(world->policy);
+        order = take(world, ORDER_CREATE);
+        ck_assert_ptr_null(order.client);
+        ck_assert_uint_eq(block_bytes(order.block), n_bytes);
+        ck_assert(block_is_awaited(order.block));
+        ck_assert(block_is_nobodys(order.block));
+        created(world, order.block, 0);
+        return order.block;
+}
+
+START_TEST(the_first_that_asks_has_it_for_life)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct block *block = make_ahead(&world, 8 * MIB);
+        struct lease *lease;
+
+        expect_totals(&world, 0, 8 * MIB, 0);
+        ask(&world, a, 1, 8 * MIB, 0);
+        lease = expect_grant(&world, a, 1);
+        ck_assert_ptr_eq(lease_block(lease), block);
+        ck_assert(!block_is_nobodys(block));
+        ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
+        give_back(&world, a, lease, RETURN_UNMAPPED);
+        /* It is his tenant's now, and for another one a new one is made. */
+        ask(&world, b, 1, 8 * MIB, 0);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, b, 1);
+        ask(&world, a, 2, 8 * MIB, 0);
+        ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 2)), block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(ones_own_cache_goes_before_it)
+{
+        struct world world = world_new(32 * MIB);
+        struct client *a = join(&world, 1);
+        struct held own = cache(&world, a, 8 * MIB, RETURN_UNMAPPED);
+        struct block *block = make_ahead(&world, 8 * MIB);
+
+        ask(&world, a, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 1)), own.block);
+        ask(&world, a, 2, 8 * MIB, 0);
+        ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 2)), block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(a_smaller_one_will_do_where_it_may)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *a = join(&world, 1);
+        struct policy_ask request = {.serial = 1, .n_bytes = 20 * MIB, .n_least_bytes = 6 * MIB};
+        struct block *block;
+
+        (void)make_ahead(&world, 4 * MIB);
+        block = make_ahead(&world, 16 * MIB);
+        (void)make_ahead(&world, 8 * MIB);
+        ask_with(&world, a, &request);
+        ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 1)), block);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(one_that_is_too_large_for_a_limit_is_not_taken)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *a = join(&world, 1);
+
+        (void)make_ahead(&world, 18 * MIB);
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
+                                          LIMIT_DEVICE_BYTES, 16 * MIB, 0),
+                         0);
+        ask(&world, a, 1, 16 * MIB, 0);
+        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 16 * MIB);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(it_makes_room_for_what_it_does_not_fit)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1);
+        struct block *block = make_ahead(&world, 8 * MIB);
+
+        ask(&world, a, 1, 16 * MIB, 0);
+        expect_release(&world, block);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 1);
+        world_free(&world);
+}
+END_TEST
+
+/* That is a pass as any other: so many, and no more. */
+START_TEST(who_waits_for_room_is_passed_so_often)
+{
+        struct world world = world_new(96 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
+        unsigned n_passes = 0;
+
+        for (unsigned i = 0; i < 12; i++)
+                (void)make_ahead(&world, 4 * MIB);
+        (void)hold(&world, a, 48 * MIB);
+        ask(&world, b, 1, 96 * MIB, UINT64_MAX);
+        for (unsigned i = 0; i < 12; i++) {
+                struct order order;
+
+                ask(&world, c, i, 4 * MIB, 0);
+                order = next_order(&world);
+                ck_assert(order.kind == ORDER_GRANT || order.kind == ORDER_REFUSE);
+                n_passes += order.kind == ORDER_GRANT;
+        }
+        ck_assert_uint_eq(n_passes, 8);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_cannot_be_made_is_told)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1);
+        struct block *block;
+
+        ck_assert_int_eq(policy_warm(world.policy, 2, 4 * MIB, 0), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 0, 0), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 3 * MIB, 0), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 18 * MIB, 0), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 16 * MIB, 0), 0);
+        block = take(&world, ORDER_CREATE).block;
+        ck_assert_int_eq(policy_warm(world.policy, 0, 2 * MIB, 0), GPUMEM_E_REFUSED);
+        created(&world, block, GPUMEM_E_DEVICE_FULL);
+        expect_totals(&world, 0, 0, 0);
+        (void)hold(&world, a, 8 * MIB);
+        ask(&world, a, 9, 16 * MIB, UINT64_MAX);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_REFUSED);
+        policy_cancel(world.policy, a, 9, 0);
+        expect_refusal(&world, a, 9, GPUMEM_E_CANCELLED);
+        ck_assert_int_eq(policy_set_standing(world.policy, 0, STANDING_STALLED, 0), 0);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_STALLED);
+        ck_assert_int_eq(policy_set_standing(world.policy, 0, STANDING_SERVES, 0), 0);
+        policy_set_max_blocks(world.policy, 1);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_TOO_MANY);
+        policy_set_max_blocks(world.policy, 1000);
+        policy_shut_down(world.policy);
+        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_REFUSED);
+        expect_idle(&world);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_is_made_while_it_ends_goes_back)
+{
+        struct world world = world_new(16 * MIB);
+        struct block *block;
+
+        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), 0);
+        block = take(&world, ORDER_CREATE).block;
+        policy_shut_down(world.policy);
+        ck_assert(!block_is_awaited(block));
+        created(&world, block, 0);
+        expect_release(&world, block);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_is_over_goes_back_when_it_is_old_enough)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held[3];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                held[i] = hold(&world, a, 4 * MIB);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++) {
+                world.now_ns = (i + 1) * SECOND;
+                give_back(&world, a, held[i].lease, RETURN_UNMAPPED);
+        }
+        /* Unless it is said, for ever. */
+        ck_assert(!policy_keeps_more(world.policy));
+        policy_return_cached(world.policy, 100, 1000 * SECOND);
+        expect_idle(&world);
+        world_free(&world);
+
+        world = world_new(64 * MIB);
+        a = join(&world, 1);
+        ck_assert_int_eq(policy_set_pool_keep(world.policy, 2, 0, 0), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 4 * MIB, 10 * SECOND), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                held[i] = hold(&world, a, 4 * MIB);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++) {
+                world.now_ns = (i + 1) * SECOND;
+                ck_assert_int_eq(policy_keeps_more(world.policy), i > 1);
+                give_back(&world, a, held[i].lease, RETURN_UNMAPPED);
+        }
+        ck_assert(policy_keeps_more(world.policy));
+        policy_return_cached(world.policy, 100, 11 * SECOND - 1);
+        expect_idle(&world);
+        policy_return_cached(world.policy, 100, 11 * SECOND);
+        policy_check(world.policy);
+        expect_release(&world, held[0].block);
+        expect_idle(&world);
+        ck_assert(policy_keeps_more(world.policy));
+        policy_return_cached(world.policy, 0, 100 * SECOND);
+        expect_idle(&world);
+        policy_return_cached(world.policy, 1, 100 * SECOND);
+        expect_release(&world, held[1].block);
+        ck_assert(!policy_keeps_more(world.policy));
+        policy_return_cached(world.policy, 100, 1000 * SECOND);
+        expect_idle(&world);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        world_free(&world);
+}
+END_TEST
+
+/* As admission does with what is more (room.h). */
+START_TEST(what_is_kept_stays_beside_new_blocks)
+{
+        for (unsigned keeps = 0; keeps < 2; keeps++) {
+                struct world world = world_new(1024 * MIB);
+                struct client *a = join(&world, 1);
+                struct held held[2];
+                struct order order;
+
+                cache_several(&world, a, 128 * MIB, ARRAY_SIZE(held), held);
+                for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                        unmap(&world, a, held[i].id);
+                if (keeps)
+                        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 256 * MIB,
+                                                              POLICY_KEEP_FOR_EVER),
+                                         0);
+                ask(&world, a, 9, 8 * MIB, 0);
+                order = next_order(&world);
+                ck_assert_int_eq(order.kind, keeps ? ORDER_CREATE : ORDER_RELEASE);
+                world_free(&world);
+        }
+}
+END_TEST
+
+START_TEST(what_is_kept_is_not_cut)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *a = join(&world, 1);
+
+        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 6 * MIB, 0), 0);
+        (void)cache(&world, a, 8 * MIB, RETURN_UNMAPPED);
+        policy_return_cached(world.policy, 100, SECOND);
+        expect_idle(&world);
+        expect_totals(&world, 0, 8 * MIB, 0);
+        world_free(&world);
+}
+END_TEST
+
+int main(void)
+{
+        const TTest *tests[] = {
+                sizes_get_as_many_bytes_each,
+                of_little_all_is_made,
+                the_first_that_asks_has_it_for_life,
+                ones_own_cache_goes_before_it,
+                a_smaller_one_will_do_where_it_may,
+                one_that_is_too_large_for_a_limit_is_not_taken,
+                it_makes_room_for_what_it_does_not_fit,
+                who_waits_for_room_is_passed_so_often,
+                what_cannot_be_made_is_told,
+                what_is_made_while_it_ends_goes_back,
+                what_is_over_goes_back_when_it_is_old_enough,
+                what_is_kept_stays_beside_new_blocks,
+                what_is_kept_is_not_cut,
+        };
+
+        return run_tests("policy: warm", tests, ARRAY_SIZE(tests));
+}
