@@ -7,7 +7,7 @@
 #include "driver/context.h"
 #include "gpumem.h"
 
-#define PAGE_BYTES 4096
+#define PAGE_BYTES       4096
 #define UNREGISTER_TRIES 3
 
 /* A default stream is the current context's; any other knows its own. */
