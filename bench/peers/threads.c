@@ -9,7 +9,6 @@
 #include "bench/pairs.h"
 #include "bench/timing.h"
 
-#define N_WARM      2
 #define N_BATCHES   9
 #define FIRST_STEPS 32
 
@@ -17,10 +16,15 @@
 #define BATCH_NS 200000000
 #define ALL_NS   5000000000
 
+/* Each slot has had each size, twice: memory is as much as it gets. Who is slow need not be through with it. */
+#define WARM_STEPS (2 * PAIRS_N_LIVE * PAIRS_N_SIZES)
+#define WARM_NS    2000000000
+
 /* What the first one changes, the others read when they have met it again. */
 struct team {
         struct player *player;
         unsigned n_steps;
+        unsigned n_warm_steps;
         bool is_over;
         uint64_t start_ns;
         pthread_barrier_t barrier;
@@ -52,16 +56,19 @@ static int end(void *argument, void *pointer)
         return player->allocator->free(player, mate->stream, pointer);
 }
 
-/* Until the slowest has done it. */
+/* Until the slowest has done it. 0: it is over. */
 static uint64_t run_batch(struct mate *mate)
 {
+        struct team *team = mate->team;
         uint64_t start;
 
-        (void)pthread_barrier_wait(&mate->team->barrier);
+        (void)pthread_barrier_wait(&team->barrier);
+        if (team->is_over)
+                return 0;
         start = now_ns();
-        if (!mate->r && !mate->team->is_over)
-                mate->r = pairs_steps(&mate->pairs, mate->team->n_steps, alloc, end, mate);
-        (void)pthread_barrier_wait(&mate->team->barrier);
+        if (!mate->r)
+                mate->r = pairs_steps(&mate->pairs, team->n_steps, alloc, end, mate);
+        (void)pthread_barrier_wait(&team->barrier);
         return now_ns() - start;
 }
 
@@ -75,22 +82,28 @@ static unsigned fitting_steps(const struct team *team, uint64_t batch_ns)
         return fit > FIRST_STEPS ? (unsigned)fit : FIRST_STEPS;
 }
 
+static void plan_next(struct team *team, struct samples *batches, uint64_t batch_ns)
+{
+        uint64_t ns = now_ns() - team->start_ns;
+
+        if (team->n_warm_steps < WARM_STEPS && ns < WARM_NS) {
+                team->n_warm_steps += team->n_steps;
+                team->n_steps = fitting_steps(team, batch_ns);
+        } else {
+                samples_add(batches, team->n_steps / (double)batch_ns);
+        }
+        team->is_over = batches->n == N_BATCHES || (batches->n && ns > ALL_NS);
+}
+
 /* One whose steps fail goes on meeting the others. */
 static void run_batches(struct mate *mate)
 {
         struct samples batches = {.n = 0};
-        struct team *team = mate->team;
+        uint64_t ns;
 
-        for (unsigned i = 0; i < N_WARM + N_BATCHES; i++) {
-                uint64_t ns = run_batch(mate);
-
-                if (mate->stream || team->is_over)
-                        continue;
-                if (i >= N_WARM)
-                        samples_add(&batches, team->n_steps / (double)ns);
-                else
-                        team->n_steps = fitting_steps(team, ns);
-                team->is_over = batches.n && now_ns() - team->start_ns > ALL_NS;
+        while ((ns = run_batch(mate))) {
+                if (!mate->stream)
+                        plan_next(mate->team, &batches, ns);
         }
         mate->rate = samples_median(&batches);
 }
