@@ -20,13 +20,25 @@ examples_of() {
                 inside && /^\$ / { print substr($0, 3) > sprintf("%s/%02d", folder, n) }' "$1"
 }
 
+# on_terminal COMMAND: whose user types q until it ends.
+on_terminal() {
+        (
+                trap '' PIPE
+                while printf q 2>/dev/null; do sleep 0.1; done
+        ) | TERM=xterm script --quiet --return --command "$1" /dev/null
+}
+
 # run_example FILE: in a folder with the example of a configuration. What it starts ends with it.
 run_example() (
         cd "$place"
         cp "$source_folder/docs/gpumemd.conf.example" gpumemd.conf
         export XDG_RUNTIME_DIR=$place/runtime
         mkdir -p "$XDG_RUNTIME_DIR"
-        { cat "$1"; echo 'wait'; } >script
+        {
+                declare -f on_terminal
+                sed 's/^gpumemctl top.*/on_terminal "&"/' "$1"
+                echo 'wait'
+        } >script
         timeout 60 bash -eux script
 )
 
