@@ -44,6 +44,7 @@ def output_of(*command, **others):
 def plain(page):
     """A page's text without its marks."""
     text = re.sub(r'\\f[BRIP]', '', page)
+    text = text.replace('\\(ti', '~').replace('\\(ga', '`').replace('\\(ha', '^')
     return text.replace('\\-', '-').replace('\\(aq', "'").replace('\\&', '').replace('\\e', '\\')
 
 
@@ -99,10 +100,12 @@ def help_commands(text):
 
 
 def check_command(parts, name, text):
-    """A command's part of the page, and its help."""
+    """A command's part of the page, and its help: options, and words that the help explains."""
     if name not in parts:
         return [f'{name} has no part']
-    return differ(name, set(option_tags(parts[name])), help_options(text))
+    words = set(re.findall(r'[A-Za-z_~?=.-]+', parts[name].replace('\n', ' ')))
+    explained = re.findall(r'^  ([A-Za-z-]+|[=~?.]) {2,}', text, re.MULTILINE)
+    return [f'{name}: {word} is not explained' for word in explained if word not in words] + differ(name, set(option_tags(parts[name])), help_options(text))
 
 
 def help_defaults(text):
@@ -201,7 +204,15 @@ def report_programs(report, pages, programs):
         report.case(f'{name} says what is so by default', check_defaults_of_options(options, text))
 
 
-def report_commands(report, page, gpumemctl):
+def check_events(source, part):
+    """What can have happened."""
+    known = re.findall(r'^EVENT\(\w+, ([a-z ]+),', (source / 'proto/event_kinds.def').read_text(), re.MULTILINE)
+    text = ' '.join(part.split())
+    return ([] if known else ['there is nothing']) + [
+        f'events: {name} is not in the manual' for name in known if not re.search(rf'\b{name}\b', text)]
+
+
+def report_commands(report, source, page, gpumemctl):
     parts, names = command_parts(page), help_commands(output_of(gpumemctl, '--help'))
     report.case('the commands of gpumemctl are those of its page, in the same order',
                 differ('gpumemctl', set(parts), set(names)) or
@@ -211,6 +222,7 @@ def report_commands(report, page, gpumemctl):
         report.case(f'the options of gpumemctl {name}, and what is so by default, are those of its part',
                     check_command(parts, name, text) +
                     check_defaults_of_options(parts.get(name, ''), text))
+    report.case('what can have happened is in the part of events', check_events(source, parts.get('events', '')))
 
 
 def main():
@@ -223,7 +235,7 @@ def main():
         report.case(f'man and mandoc read {name} without a complaint', check_read(folder, name))
     report_programs(report, pages, {'gpumemd.8': gpumemd, 'gpumemctl.1': gpumemctl,
                                     'gpumemd-exporter.8': exporter})
-    report_commands(report, pages['gpumemctl.1'], gpumemctl)
+    report_commands(report, source, pages['gpumemctl.1'], gpumemctl)
     keys = keys_of(gpumemd)
     report.case('the keys of the configuration are those of its page',
                 check_keys(pages['gpumemd.conf.5'], keys) if len(keys) == 6 else [f'keys: {keys}'])
