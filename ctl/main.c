@@ -11,7 +11,7 @@
 #include "ctl/options.h"
 
 static const char help_head[] =
-        "Usage: gpumemctl COMMAND [OPTION]...  COMMAND --help says more; --version\n";
+        "Usage: gpumemctl COMMAND [OPTION]...  COMMAND --help says more; --version\n\n";
 
 static const char help_tail[] =
         "  --socket PATH      where gpumemd listens; default: $GPUMEM_SOCKET,\n"

@@ -7,7 +7,8 @@
 #include "driver/context.h"
 #include "gpumem.h"
 
-#define PAGE_BYTES 4096
+#define PAGE_BYTES       4096
+#define UNREGISTER_TRIES 3
 
 /* A default stream is the current context's; any other knows its own. */
 static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *ret_context)
@@ -32,6 +33,16 @@ static int current_device(const struct cuda *cuda, void *argument)
         return CUDA_CALL(cuda, cuCtxGetDevice, argument);
 }
 
+/* A page that stays registered cannot be given back: a call that fails now and then is made again. */
+static int unregister_at_last(const struct cuda *cuda, void *page)
+{
+        int r = CUDA_CALL(cuda, cuMemHostUnregister, page);
+
+        for (unsigned i = 1; r && i < UNREGISTER_TRIES; i++)
+                r = CUDA_CALL(cuda, cuMemHostUnregister, page);
+        return r;
+}
+
 /* Not by cuCtxSynchronize: that spoils what streams of the context capture, in whatever mode the thread
  * is, and nobody can tell whether there are any. Unregistering waits for the same work and spoils nothing
  * where the mode is relaxed; but other threads' launches wait with it. */
@@ -49,7 +60,7 @@ static int synchronize_current(const struct cuda *cuda, void *argument)
                 (void)munmap(page, PAGE_BYTES);
                 return r;
         }
-        r = CUDA_CALL(cuda, cuMemHostUnregister, page);
+        r = unregister_at_last(cuda, page);
         if (!r)
                 (void)munmap(page, PAGE_BYTES);
         return r;

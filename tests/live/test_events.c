@@ -261,6 +261,25 @@ START_TEST(who_is_dropped_is_told_with_the_reason)
 }
 END_TEST
 
+START_TEST(who_is_turned_away_is_told)
+{
+        struct event_row row;
+        int fds[24];
+
+        daemon_stop(&gpumemd);
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", NULL,
+                                "{\"each_user\": {\"connections\": 20}}");
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                fds[i] = connect_raw();
+        row = told_await(LISTED_EVENT_TURNED_AWAY, own_pid(), own_uid());
+        ck_assert_ptr_nonnull(strstr(row.text, "too many connections"));
+        for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+                (void)close(fds[i]);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
+}
+END_TEST
+
 START_TEST(what_administrators_do_is_told)
 {
         struct link *link = open_admin_link("admin");
@@ -364,6 +383,7 @@ int main(void)
         tcase_add_test(tests, what_lingers_is_told_and_its_end);
         tcase_add_test(tests, who_is_dropped_is_told_with_the_reason);
         tcase_add_test(tests, who_is_late_is_told);
+        tcase_add_test(tests, who_is_turned_away_is_told);
         tcase_add_test(tests, what_administrators_do_is_told);
         if (machine_is_emulated()) {
                 tcase_add_test(tests, a_driver_that_hangs_is_told_and_its_return);

@@ -61,7 +61,7 @@ static bool find(struct link *link, enum listed_event what, uint32_t pid, uint32
 
 struct event_row told_await(enum listed_event what, uint32_t pid, uint32_t uid)
 {
-        struct link *link = open_link("told", NULL);
+        struct link *link = open_admin_link("told");
         struct event_row row = {.event = 0};
         bool found = false;
 

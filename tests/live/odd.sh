@@ -1,0 +1,64 @@
+#!/bin/bash
+# odd.sh BUILD: gpumemctl and a daemon whose lists cannot be true: it shows something, and nothing that a
+# terminal would carry out.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 1 1GiB
+export PYTHONDONTWRITEBYTECODE=1
+if [ ! -d "$source_folder/proto" ]; then
+        skip "lists of one byte" "only a source tree has the lists"
+        done_testing
+        exit
+fi
+
+commands=("stats" "stats --json" "devices" "devices --json" "clients --sort program" "clients --json"
+        "blocks --sort size --min-size 1" "blocks --json" "tenants --sort container" "tenants --json"
+        "map" "map --json" "map --svg -" "snapshot --json" "snapshot --output $place/pickle"
+        "health" "health --json")
+
+# shows_something COMMAND...: 0 or 1, and printable.
+shows_something() {
+        local status=0
+        # shellcheck disable=SC2086
+        gpumemctl $1 --timeout 5 >"$place/said" 2>&1 || status=$?
+        [ "$status" -le 1 ] || { echo "status $status"; cat "$place/said"; return 1; }
+        ! LC_ALL=C grep -n -a '[^[:print:]]' "$place/said"
+}
+
+# A terminal of its own for each; it is closed by whatever ends the script.
+terminal() { env -u TMUX TMUX_TMPDIR="$place" LC_ALL=C tmux -f /dev/null -L "odd$byte" "$@"; }
+byte=none
+trap 'terminal kill-server 2>/dev/null || true; clear_place' EXIT
+has() { terminal capture-pane -p -J | grep -q -e "$1"; }
+top_ends() {
+        terminal new-session -d -x 100 -y 20 'gpumemctl top; echo status $?; exec sleep 1000'
+        wait_until 20 has "^gpumemd  .* blocks 64 " || { terminal capture-pane -p; return 1; }
+        terminal send-keys p s S P Down NPage h h q
+        wait_until 20 has "^status 0" || { terminal capture-pane -p; return 1; }
+}
+
+for byte in 0x00 0x01 0x1b 0xff; do
+        rm -f "$GPUMEM_SOCKET"
+        python3 "$source_folder/tests/live/odd_lists.py" "$source_folder" "$GPUMEM_SOCKET" "$byte" &
+        liar=$!
+        wait_while_alive "$liar" grep -q "$GPUMEM_SOCKET" /proc/net/unix
+        for command in "${commands[@]}"; do
+                ok "lists of one byte: $byte, $command" shows_something "$command"
+        done
+        if command -v tmux >/dev/null; then
+                ok "lists of one byte: $byte, top" top_ends
+                terminal kill-server 2>/dev/null || true
+        else
+                skip "lists of one byte: $byte, top" "no tmux"
+        fi
+        kill -KILL "$liar"
+        wait "$liar" 2>/dev/null || true
+done
+done_testing
