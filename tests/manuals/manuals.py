@@ -170,6 +170,18 @@ def defaults_of(program):
             f'{name.split()[-1]} GiB' if value == 'GiB' else value for name, _, value in lines}
 
 
+def check_references(pages):
+    """Pages of ours that the pages name are there, and each is named under SEE ALSO of another."""
+    names = {f'{name}({number})' for name, _, number in (page.rpartition('.') for page in PAGES)}
+    wrong, others = [], set()
+    for title, page in pages.items():
+        said = set(re.findall(r'\bgpumem[\w.-]*\([1-9]\)', page))
+        wrong += [f'{title}: there is no {name}' for name in sorted(said - names)]
+        name, _, number = title.rpartition('.')
+        others |= set(re.findall(r'\bgpumem[\w.-]*\([1-9]\)', section(page, 'SEE ALSO'))) - {f'{name}({number})'}
+    return wrong + [f'nobody names {name}' for name in sorted(names - others)]
+
+
 def check_variables(source, pages):
     """Variables of the environment that the sources ask for, and those that pages list."""
     known = set()
@@ -243,6 +255,7 @@ def main():
                 check_defaults(source, defaults_of(defaults)))
     report.case('every function of the library is in its page, and has one that points there',
                 check_functions(source, pages['gpumem.3']))
+    report.case('the pages name each other', check_references(pages))
     report.case('the variables of the environment are those of the pages',
                 check_variables(source, pages))
     return report.finish()
