@@ -28,6 +28,8 @@ DEFAULTS = {
     'backing': r'say its `backing`\. `(\S+)`, the default',
     'ipc': r'say its `ipc`\. `(\S+)`, the default',
     'min_bytes': r'`min_bytes`, (\d+) by default',
+    'drain_seconds': r'see below; default: (\d+), not at all',
+    'warm_bytes': r'when gpumemd starts; (\d+) by default',
     'connections': r'`connections`, (\d+) by default',
     'requests_per_second': r'`requests_per_second`, (\d+) by default',
     'file': r'gpumemd reads `([^`]+)`, if it is there',
