@@ -32,10 +32,12 @@ int main(void)
         PRINT_CHOICE("ipc", device_ipc_parse, enum device_ipc, settings_ipc(settings, &device),
                      "fd", "legacy");
         (void)printf("min_bytes %" PRIu64 "\n", settings_pool_min(settings, &device));
+        (void)printf("warm_bytes %" PRIu64 "\n", settings_pool_stock(settings, &device).warm_bytes);
         (void)printf("device of 4 GiB %" PRIu64 " GiB\n",
                      settings_pool_max(settings, &device) / GIB);
         (void)printf("pinned of 4 GiB %" PRIu64 " GiB\n",
                      settings_pool_max(settings, &pinned) / GIB);
+        (void)printf("drain_seconds %" PRIu64 "\n", settings->n_drain_seconds);
         (void)printf("connections %" PRIu64 "\n", settings->each_user.n_connections);
         (void)printf("requests_per_second %" PRIu64 "\n", settings->each_user.n_requests_a_second);
         (void)printf("file %s\n", CONFIG_DEFAULT_PATH);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # examples.sh BUILD: what the manuals' examples say is done, each block of commands in a shell of its own, and
-# each command succeeds.
+# each command succeeds. And the columns of gpumemctl's tables are those of its page.
 set -eu -o pipefail
 
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)
@@ -20,13 +20,25 @@ examples_of() {
                 inside && /^\$ / { print substr($0, 3) > sprintf("%s/%02d", folder, n) }' "$1"
 }
 
+# on_terminal COMMAND: whose user types q until it ends.
+on_terminal() {
+        (
+                trap '' PIPE
+                while printf q 2>/dev/null; do sleep 0.1; done
+        ) | TERM=xterm script --quiet --return --command "$1" /dev/null
+}
+
 # run_example FILE: in a folder with the example of a configuration. What it starts ends with it.
 run_example() (
         cd "$place"
         cp "$source_folder/docs/gpumemd.conf.example" gpumemd.conf
         export XDG_RUNTIME_DIR=$place/runtime
         mkdir -p "$XDG_RUNTIME_DIR"
-        { cat "$1"; echo 'wait'; } >script
+        {
+                declare -f on_terminal
+                sed 's/^gpumemctl top.*/on_terminal "&"/' "$1"
+                echo 'wait'
+        } >script
         timeout 60 bash -eux script
 )
 
@@ -41,8 +53,25 @@ run_examples_of() {
         ok "$1 has examples" [ "$n" -gt 0 ]
 }
 
+# columns_are_told COMMAND: the headings of its table are in its part of the page, before all parts, or in those of stats.
+columns_are_told() {
+        local headings heading
+        {
+                sed -n "/^## Commands/,/^###/p; /^### $1\$/,/^##/p" "$source_folder/man/gpumemctl.1.md"
+                sed -n '/^## What gpumemctl stats shows/,/^## A program/p' "$source_folder/README.md"
+        } >"$place/part"
+        headings=$(gpumemctl "$1" | sed -n '1 { s/DEV-\|PIN-\|://g; p }')
+        [ -n "$headings" ] || return 1
+        for heading in $headings; do
+                grep -qw -e "$heading" "$place/part" || { echo "$heading is not told"; return 1; }
+        done
+}
+
 run_examples_of gpumemd.8
 start_daemon
 run_examples_of gpumemctl.1
+for command in stats devices clients blocks tenants events leaks limits; do
+        ok "gpumemctl.1 has the columns of $command" columns_are_told "$command"
+done
 stop_daemon
 done_testing

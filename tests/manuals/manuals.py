@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the manual pages with the programs, the header and the sources, and has them read by man and mandoc.
 
-    manuals.py SOURCE PAGES GPUMEMD GPUMEMCTL DEFAULTS    (PAGES: the folder in which they were made)
+    manuals.py SOURCE PAGES GPUMEMD GPUMEMCTL EXPORTER DEFAULTS    (PAGES: the folder in which they were made)
 """
 
 import json
@@ -15,10 +15,11 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap
 
-PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd.conf.5', 'gpumem.3', 'gpumem-protocol.7']
+PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', 'gpumem.3', 'gpumem-protocol.7']
 OPTION = re.compile(r'(?<![\w-])--[a-z][a-z-]*')
 TAG = re.compile(r'^\.TP\n(.*)\n((?:(?!\.TP|\.SH|\.SS|\.PP).*\n)*)', re.MULTILINE)
 VARIABLE = re.compile(r'"(GPUMEM_(?!E_|TEST_)[A-Z_]+)"')
+SHARED = 'as in gpumemctl --help'
 ALLOWED = re.compile(r'this key is unknown; allowed: (.*)')
 
 # What a default of the program is called in the page: (its line's first word, the sentence).
@@ -27,6 +28,8 @@ DEFAULTS = {
     'backing': r'say its `backing`\. `(\S+)`, the default',
     'ipc': r'say its `ipc`\. `(\S+)`, the default',
     'min_bytes': r'`min_bytes`, (\d+) by default',
+    'drain_seconds': r'see below; default: (\d+), not at all',
+    'warm_bytes': r'when gpumemd starts; (\d+) by default',
     'connections': r'`connections`, (\d+) by default',
     'requests_per_second': r'`requests_per_second`, (\d+) by default',
     'file': r'gpumemd reads `([^`]+)`, if it is there',
@@ -43,6 +46,7 @@ def output_of(*command, **others):
 def plain(page):
     """A page's text without its marks."""
     text = re.sub(r'\\f[BRIP]', '', page)
+    text = text.replace('\\(ti', '~').replace('\\(ga', '`').replace('\\(ha', '^')
     return text.replace('\\-', '-').replace('\\(aq', "'").replace('\\&', '').replace('\\e', '\\')
 
 
@@ -72,24 +76,38 @@ def check_read(pages, name):
             output_of('mandoc', '-Tlint', '-W', 'warning', path).splitlines())
 
 
-def option_tags(page):
-    """Each option of the page, with what is said of it."""
+def option_tags(text):
+    """Each option of a part of the page, with what is said of it."""
     told = {}
-    for tag, text in tags(section(page, 'OPTIONS')).items():
-        for option in OPTION.findall(tag):
-            told[option] = text
+    for tag, about in tags(text).items():
+        for option in OPTION.findall(tag) if tag.startswith('--') else []:
+            told[option] = about
     return told
 
 
+def command_parts(page):
+    """What the page has of each command."""
+    return dict(re.findall(r'^\.SS (.*)\n((?:(?!\.SS ).*\n)*)', section(page, 'COMMANDS'), re.MULTILINE))
+
+
 def help_options(text):
-    return set(OPTION.findall(text))
+    """Options in the first line and at the beginnings of others, but those that a command shares with all."""
+    first, *others = text.splitlines()
+    return set(OPTION.findall(' '.join([first, *(line for line in others if line.startswith('  --') and
+                                                 not line.endswith(SHARED))])))
 
 
 def help_commands(text):
-    """The names at the beginnings of the lines of the first list."""
-    lists = text.split('\n\n')
-    names = [re.match(r'  ([a-z][a-z, -]*?)(?:  |$)', line) for line in lists[1].splitlines()]
-    return {name for match in names if match for name in match[1].split(', ')}
+    return re.findall(r'^  ([a-z][a-z-]+) ', text, re.MULTILINE)
+
+
+def check_command(parts, name, text):
+    """A command's part of the page, and its help: options, and words that the help explains."""
+    if name not in parts:
+        return [f'{name} has no part']
+    words = set(re.findall(r'[A-Za-z_~?=.-]+', parts[name].replace('\n', ' ')))
+    explained = re.findall(r'^  ([A-Za-z-]+|[=~?.]) {2,}', text, re.MULTILINE)
+    return [f'{name}: {word} is not explained' for word in explained if word not in words] + differ(name, set(option_tags(parts[name])), help_options(text))
 
 
 def help_defaults(text):
@@ -104,8 +122,8 @@ def help_defaults(text):
     return defaults
 
 
-def check_defaults_of_options(page, text):
-    told = option_tags(page)
+def check_defaults_of_options(part, text):
+    told = option_tags(part)
     wrong = []
     for option, words in help_defaults(text).items():
         said = told.get(option, '').partition('default: ')[2]
@@ -154,10 +172,22 @@ def defaults_of(program):
             f'{name.split()[-1]} GiB' if value == 'GiB' else value for name, _, value in lines}
 
 
+def check_references(pages):
+    """Pages of ours that the pages name are there, and each is named under SEE ALSO of another."""
+    names = {f'{name}({number})' for name, _, number in (page.rpartition('.') for page in PAGES)}
+    wrong, others = [], set()
+    for title, page in pages.items():
+        said = set(re.findall(r'\bgpumem[\w.-]*\([1-9]\)', page))
+        wrong += [f'{title}: there is no {name}' for name in sorted(said - names)]
+        name, _, number = title.rpartition('.')
+        others |= set(re.findall(r'\bgpumem[\w.-]*\([1-9]\)', section(page, 'SEE ALSO'))) - {f'{name}({number})'}
+    return wrong + [f'nobody names {name}' for name in sorted(names - others)]
+
+
 def check_variables(source, pages):
     """Variables of the environment that the sources ask for, and those that pages list."""
     known = set()
-    for folder in ('base', 'client', 'ctl', 'daemon', 'driver', 'proto'):
+    for folder in ('base', 'client', 'ctl', 'daemon', 'driver', 'metrics', 'proto'):
         for path in (source / folder).rglob('*.[ch]'):
             known |= set(VARIABLE.findall(path.read_text()))
     told = {tag for page in pages.values() for tag in tags(section(page, 'ENVIRONMENT'))
@@ -179,27 +209,47 @@ def check_functions(source, page):
         *differ('functions', titles, names), *differ('pages of their own', links, names)]
 
 
+def report_programs(report, pages, programs):
+    """What the programs say of their options, beside the pages' lists of them."""
+    for name, program in programs.items():
+        text, options = output_of(program, '--help'), section(pages[name], 'OPTIONS')
+        report.case(f'the options of {name} are those of its program',
+                    differ(name, set(option_tags(options)), help_options(text)))
+        report.case(f'{name} says what is so by default', check_defaults_of_options(options, text))
+
+
+def check_events(source, part):
+    """What can have happened."""
+    known = re.findall(r'^EVENT\(\w+, ([a-z ]+),', (source / 'proto/event_kinds.def').read_text(), re.MULTILINE)
+    text = ' '.join(part.split())
+    return ([] if known else ['there is nothing']) + [
+        f'events: {name} is not in the manual' for name in known if not re.search(rf'\b{name}\b', text)]
+
+
+def report_commands(report, source, page, gpumemctl):
+    parts, names = command_parts(page), help_commands(output_of(gpumemctl, '--help'))
+    report.case('the commands of gpumemctl are those of its page, in the same order',
+                differ('gpumemctl', set(parts), set(names)) or
+                ([] if [*parts] == names else [f'the page has them as {[*parts]}']))
+    for name in names:
+        text = output_of(gpumemctl, name, '--help')
+        report.case(f'the options of gpumemctl {name}, and what is so by default, are those of its part',
+                    check_command(parts, name, text) +
+                    check_defaults_of_options(parts.get(name, ''), text))
+    report.case('what can have happened is in the part of events', check_events(source, parts.get('events', '')))
+
+
 def main():
     source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    gpumemd, gpumemctl, defaults = sys.argv[3:6]
+    gpumemd, gpumemctl, exporter, defaults = sys.argv[3:7]
     pages = {name: plain((folder / name).read_text()) for name in PAGES}
-    help_of = {name: output_of(program, '--help') for name, program in
-               (('gpumemd.8', gpumemd), ('gpumemctl.1', gpumemctl))}
-    commands = help_commands(help_of['gpumemctl.1'])
-    of_commands = [output_of(gpumemctl, command, '--help') for command in sorted(commands)]
 
     report = tap.Report()
     for name in PAGES:
         report.case(f'man and mandoc read {name} without a complaint', check_read(folder, name))
-    report.case('the options of gpumemd are those of its page', differ(
-        'gpumemd', set(option_tags(pages['gpumemd.8'])), help_options(help_of['gpumemd.8'])))
-    report.case('the options of gpumemctl and its commands are those of its page', differ(
-        'gpumemctl', set(option_tags(pages['gpumemctl.1'])),
-        help_options(' '.join([help_of['gpumemctl.1'], *of_commands]))))
-    report.case('the commands of gpumemctl are those of its page', differ(
-        'gpumemctl', set(tags(section(pages['gpumemctl.1'], 'COMMANDS'))), commands))
-    for name, text in help_of.items():
-        report.case(f'{name} says what is so by default', check_defaults_of_options(pages[name], text))
+    report_programs(report, pages, {'gpumemd.8': gpumemd, 'gpumemctl.1': gpumemctl,
+                                    'gpumemd-exporter.8': exporter})
+    report_commands(report, source, pages['gpumemctl.1'], gpumemctl)
     keys = keys_of(gpumemd)
     report.case('the keys of the configuration are those of its page',
                 check_keys(pages['gpumemd.conf.5'], keys) if len(keys) == 6 else [f'keys: {keys}'])
@@ -207,6 +257,7 @@ def main():
                 check_defaults(source, defaults_of(defaults)))
     report.case('every function of the library is in its page, and has one that points there',
                 check_functions(source, pages['gpumem.3']))
+    report.case('the pages name each other', check_references(pages))
     report.case('the variables of the environment are those of the pages',
                 check_variables(source, pages))
     return report.finish()
