@@ -14,11 +14,11 @@
 
 /* A batch of those that are slow in many threads is made shorter, and after so long there is no other one. */
 #define BATCH_NS 200000000
-#define ALL_NS   5000000000
+#define ALL_NS   6000000000
 
 /* Each slot has had each size, twice: memory is as much as it gets. Who is slow need not be through with it. */
 #define WARM_STEPS (2 * PAIRS_N_LIVE * PAIRS_N_SIZES)
-#define WARM_NS    2000000000
+#define WARM_NS    3000000000
 
 /* What the first one changes, the others read when they have met it again. */
 struct team {
