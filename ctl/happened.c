@@ -12,8 +12,8 @@
 #include "client/rows.h"
 #include "ctl/listing.h"
 
-/* A daemon has four, and some that came meanwhile; one that says more is not believed. */
-#define PAGES_MAX 64
+/* A daemon has 64, and some that came meanwhile; one that says more is not believed. */
+#define PAGES_MAX 128
 
 void happened_deinit(struct happened *happened)
 {

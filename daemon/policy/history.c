@@ -228,13 +228,14 @@ static bool is_alike(const struct history_row *row, const struct history_event *
                row->code == event->code && row->reason == event->reason;
 }
 
-/* Of states of the node it counts which was the last: they stay apart. */
+/* Of states of the node, and of what administrators do, each one counts: they stay apart. */
 static struct history_row *find_alike(const struct history_lane *lane,
                                       const struct history_event *event, uint64_t now_ns)
 {
         struct history_row *row = TAILQ_LAST(&lane->rows, lane_rows);
 
-        if (lane->key.kind == LANE_OF_NODE)
+        if (lane->key.kind == LANE_OF_NODE || event->what == LISTED_EVENT_LIMITED ||
+            event->what == LISTED_EVENT_FREED_ALL)
                 return NULL;
         for (unsigned n = 0; row && n < HISTORY_LOOKS; n++) {
                 if (is_alike(row, event))
@@ -325,8 +326,10 @@ void history_note(struct history *history, const struct tenant_key *key,
 const struct history_row *history_find(const struct history *history, uint64_t number)
 {
         const struct history_row *row = TAILQ_LAST(&history->rows, history_rows);
-        const struct history_row *found = NULL;
+        const struct history_row *first = TAILQ_FIRST(&history->rows), *found = NULL;
 
+        if (first && first->number >= number)
+                return first;
         /* Who follows asks for the last ones. */
         for (; row && row->number >= number; row = TAILQ_PREV(row, history_rows, link))
                 found = row;

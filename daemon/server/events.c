@@ -2,16 +2,22 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/err.h"
 #include "base/memfd.h"
 #include "daemon/server/listing.h"
+#include "daemon/server/paying.h"
 #include "gpumem.h"
 
-/* In one answer, beside those of other tenants. */
-#define ROWS_MAX 1024
+/* In one answer, beside those of other tenants: what is short to make, as nobody else is served meanwhile. */
+#define ROWS_MAX 64
+#define ROOM     (ROWS_MAX + LISTED_EVENT_N)
+
+/* As costly as a row that is told. */
+#define LOOKS_A_ROW 64
 
 static void on_revoked(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
 {
@@ -149,6 +155,7 @@ struct walk {
         uint64_t now_ns;
         uint32_t kinds; /* 0: all */
         uint64_t next;
+        uint32_t n_looked; /* rows that were looked at */
         struct row_buffer buffer;
         struct event_row others[LISTED_EVENT_N];
 };
@@ -189,8 +196,12 @@ static void add_to_others(struct walk *walk, const struct history_row *kept)
 {
         struct event_row *row = &walk->others[kept->what];
 
-        row->times += kept->times;
-        row->bytes += kept->n_bytes;
+        if (__builtin_add_overflow(row->times, kept->times, &row->times))
+                row->times = UINT32_MAX;
+        /* What was asked for, and not had, is told nobody else. */
+        if (kept->what != LISTED_EVENT_REFUSED &&
+            __builtin_add_overflow(row->bytes, kept->n_bytes, &row->bytes))
+                row->bytes = UINT64_MAX;
 }
 
 static void add_others(struct walk *walk)
@@ -216,21 +227,37 @@ static bool shows(const struct walk *walk, const struct history_row *row)
                memcmp(whose, client_tenant_key(walk->asker->client), sizeof(*whose)) == 0;
 }
 
+static bool is_asked_for(const struct walk *walk, const struct history_row *row)
+{
+        return !walk->kinds || walk->kinds & (UINT32_C(1) << row->what);
+}
+
+/* Of all that is remembered: the sums of a part would tell single ones apart. */
+static void sum_others(struct walk *walk)
+{
+        const struct history_row *row = history_find(walk->asker->server->history, 0);
+
+        if (session_sees_all(walk->asker))
+                return;
+        for (; row; row = history_next(row), walk->n_looked++) {
+                if (is_asked_for(walk, row) && !shows(walk, row))
+                        add_to_others(walk, row);
+        }
+        add_others(walk);
+}
+
 static void list(struct walk *walk, uint64_t since)
 {
         const struct history *history = walk->asker->server->history;
         const struct history_row *row = history_find(history, since);
 
-        for (; row && walk->buffer.n_rows < ROWS_MAX; row = history_next(row)) {
-                if (walk->kinds && !(walk->kinds & (UINT32_C(1) << row->what)))
-                        continue;
-                if (shows(walk, row))
+        for (; row && walk->buffer.n_rows < ROWS_MAX; row = history_next(row), walk->n_looked++) {
+                if (is_asked_for(walk, row) && shows(walk, row))
                         add_row(walk, row);
-                else
-                        add_to_others(walk, row);
         }
         walk->next = row ? row->number : history_end(history);
-        add_others(walk);
+        if (!since)
+                sum_others(walk);
 }
 
 static uint64_t count_lost(const struct session *asker)
@@ -247,9 +274,14 @@ void events_take(struct session *session, const struct frame *frame)
         struct walk walk = {.asker = session,
                             .now_ns = server_now_ns(session->server),
                             .kinds = frame->events.kinds,
-                            .buffer = {.n_row_bytes = sizeof(struct event_row)}};
+                            .buffer = {.rows = malloc(ROOM * sizeof(struct event_row)),
+                                       .n_row_bytes = sizeof(struct event_row),
+                                       .n_room = ROOM}};
 
-        list(&walk, frame->events.since);
+        walk.buffer.failed = !walk.buffer.rows;
+        if (!walk.buffer.failed)
+                list(&walk, frame->events.since);
+        paying_take_rows(session, walk.buffer.n_rows + walk.n_looked / LOOKS_A_ROW);
         if (walk.buffer.failed ||
             memfd_new_constant("gpumem-events", walk.buffer.rows,
                                walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {

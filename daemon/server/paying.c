@@ -5,6 +5,9 @@
 
 #include "gpumem.h"
 
+/* Rows of an answer that cost as much as a request. */
+#define ROWS_A_PACE 8
+
 /* What a frame of a client's costs of its tenant's pace. */
 enum price {
         PRICE_NONE,   /* it gives something back, or ends something; if that is there */
@@ -96,6 +99,19 @@ void paying_take(struct session *session)
 {
         if (session->way == SESSION_AS_CLIENT)
                 (void)pay(session);
+}
+
+void paying_take_rows(struct session *session, uint32_t n_rows)
+{
+        uint64_t now_ns = server_now_ns(session->server), ready_ns;
+
+        if (session->way != SESSION_AS_CLIENT)
+                return;
+        for (uint32_t n = 0; n < n_rows / ROWS_A_PACE; n++)
+                account_pay(session->account, now_ns);
+        ready_ns = account_ready_ns(session->account, now_ns);
+        if (n_rows >= ROWS_A_PACE && ready_ns != now_ns)
+                transport_hold(&session->transport, ready_ns);
 }
 
 void paying_note_vain(struct session *session, const struct frame *frame)

@@ -103,6 +103,36 @@ START_TEST(a_cancel_of_nothing_counts)
 }
 END_TEST
 
+/* Without them the frame behind would be read, and refused. */
+START_TEST(rows_that_are_told_are_paid_for)
+{
+        struct frame frame = FRAME_NULL, reply;
+        struct fdset fds = FDSET_NULL;
+        int fd = connect_ready();
+
+        for (unsigned i = 0; i < N_HASTY; i++) {
+                frame.free_all_blocks = (struct message_free_all_blocks){.scope = PROTO_SCOPE_NODE,
+                                                                         .pool = PROTO_ALL_POOLS};
+                ck_assert_int_eq(link_call(admin, &frame, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED,
+                                           &reply, &fds),
+                                 0);
+        }
+        /* Once it was refused it is not read before it may ask. */
+        do {
+                memset(&frame, 0, sizeof(frame));
+                send_frame(fd, &frame, MESSAGE_EVENTS, 2);
+                ck_assert_int_eq(receive(fd, &reply, &fds), 0);
+                fdset_deinit(&fds);
+        } while (reply.kind == MESSAGE_ERROR);
+        ck_assert_uint_eq(reply.kind, MESSAGE_EVENTS_REPLY);
+        ck_assert_uint_eq(reply.events_reply.n_rows, 64);
+        send_frame(fd, &frame, MESSAGE_STATS, 3);
+        let_it_read();
+        ck_assert(!is_read(fd));
+        closep(&fd);
+}
+END_TEST
+
 START_TEST(a_frame_of_no_kind_counts)
 {
         struct frame frame = FRAME_NULL;
@@ -209,6 +239,7 @@ int main(void)
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, a_cancel_of_nothing_counts);
+        tcase_add_test(tests, rows_that_are_told_are_paid_for);
         tcase_add_test(tests, a_frame_of_no_kind_counts);
         tcase_add_test(tests, a_hello_counts);
         tcase_add_test(tests, a_hello_that_is_held_is_in_time);

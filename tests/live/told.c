@@ -44,18 +44,21 @@ void told_free(struct told *told)
 static bool find(struct link *link, enum listed_event what, uint32_t pid, uint32_t uid,
                  struct event_row *ret_row)
 {
-        struct told told = told_fetch(link, 0, UINT32_C(1) << what);
+        struct told told = {.next = 0};
         bool found = false;
 
-        for (uint32_t i = 0; i < told.n_rows; i++) {
-                const struct event_row *row = &told.rows[i];
+        do {
+                told = told_fetch(link, told.next, UINT32_C(1) << what);
+                for (uint32_t i = 0; i < told.n_rows; i++) {
+                        const struct event_row *row = &told.rows[i];
 
-                if (row->what != what || (pid && row->pid != pid) || row->uid != uid)
-                        continue;
-                *ret_row = *row;
-                found = true;
-        }
-        told_free(&told);
+                        if (row->what != what || (pid && row->pid != pid) || row->uid != uid)
+                                continue;
+                        *ret_row = *row;
+                        found = true;
+                }
+                told_free(&told);
+        } while (told.next < told.end);
         return found;
 }
 

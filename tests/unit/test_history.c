@@ -73,6 +73,19 @@ static unsigned count_rows(uint32_t uid, uint64_t *ret_times)
         return n;
 }
 
+START_TEST(acts_of_administrators_stay_apart)
+{
+        uint64_t times;
+
+        note(1, LISTED_EVENT_LIMITED, 5);
+        note(1, LISTED_EVENT_LIMITED, 5);
+        note(1, LISTED_EVENT_FREED_ALL, 5);
+        note(1, LISTED_EVENT_FREED_ALL, 5);
+        ck_assert_uint_eq(count_rows(1, &times), 4);
+        ck_assert_uint_eq(times, 4);
+}
+END_TEST
+
 START_TEST(events_are_told_in_the_order_of_their_numbers)
 {
         const struct history_row *row;
@@ -275,6 +288,7 @@ int main(void)
         TCase *tests = tcase_create("history");
 
         tcase_add_checked_fixture(tests, start, end);
+        tcase_add_test(tests, acts_of_administrators_stay_apart);
         tcase_add_test(tests, events_are_told_in_the_order_of_their_numbers);
         tcase_add_test(tests, what_is_alike_within_a_second_is_one_row);
         tcase_add_test(tests, refusals_say_what_the_last_one_asked_for);
