@@ -20,10 +20,11 @@ static const char help[] =
         "Says whether gpumemd and its devices are well, a line each finding; for probes\n"
         "by the exit status: 0 well, 1 ill, 3 no gpumemd, or none that answers.\n"
         "\n"
-        "  ill   a driver that does not answer, has lost its device, or does not clear\n"
-        "        memory; a device that NVML wants to be reset or replaced; memory that\n"
-        "        lingers for long: taken from a client that may still map it\n"
-        "  note  worth a look, and yet 0: errors of a device that works; no NVML\n"
+        "  ill   a driver that does not answer, has lost its device, does not clear\n"
+        "        memory, or does not take it back for long; a device that NVML wants\n"
+        "        to be reset or replaced\n"
+        "  note  worth a look, and yet 0: errors of a device that works; no NVML; memory\n"
+        "        that lingers for long with a process, which may still map it\n"
         "\n"
         "  --strict             1 with a note, too\n"
         "  --lingering SECONDS  what is long; default: 60\n"
@@ -80,15 +81,6 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
         return examined->findings.is_short_of_memory ? -ENOMEM : 0;
 }
 
-static bool is_well(const struct findings *findings, bool is_strict)
-{
-        for (unsigned i = 0; i < findings->n; i++) {
-                if (is_strict || findings->findings[i].judged == JUDGED_ILL)
-                        return false;
-        }
-        return true;
-}
-
 static const char *judged_name(enum judged judged)
 {
         return judged == JUDGED_ILL ? "ill" : "note";
@@ -103,17 +95,21 @@ static const char *pool_name(const struct figures *figures, uint32_t pool)
         return "unknown";
 }
 
-static int print_lines(const struct examined *examined, bool well)
+static int print_lines(const struct examined *examined, unsigned n_ill)
 {
+        const char *pools = examined->figures.n == 1 ? "pool" : "pools";
+
         for (unsigned i = 0; i < examined->findings.n; i++) {
                 const struct finding *finding = &examined->findings.findings[i];
 
                 (void)printf("%s: pool %u (%s): %s\n", judged_name(finding->judged), finding->pool,
                              pool_name(&examined->figures, finding->pool), finding->text);
         }
-        (void)printf("%s: %u %s\n", well ? "well" : "ill", examined->figures.n,
-                     examined->figures.n == 1 ? "pool" : "pools");
-        return well ? STATUS_OK : STATUS_FAILURE;
+        if (!n_ill)
+                (void)printf("well: %u %s\n", examined->figures.n, pools);
+        else
+                (void)printf("ill: %u of %u %s\n", n_ill, examined->figures.n, pools);
+        return n_ill ? STATUS_FAILURE : STATUS_OK;
 }
 
 static json_t *findings_to_json(const struct findings *findings)
@@ -157,15 +153,16 @@ static int run_linked(struct link *link, const struct arguments *arguments)
         CLEANUP(examined_deinit)
         struct examined examined = {.figures = {.n = 0}};
         int r = examine(link, lingering_s * 1000, &examined);
-        bool well;
+        unsigned n_ill;
 
         if (r)
                 return report_unwell(link, "health", r, arguments->output);
-        well = is_well(&examined.findings, health->is_strict);
+        n_ill = findings_count_pools(&examined.findings,
+                                     health->is_strict ? JUDGED_NOTE : JUDGED_ILL);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(well, "answers", findings_to_json(&examined.findings),
-                                  well ? STATUS_OK : STATUS_FAILURE);
-        return print_lines(&examined, well);
+                return print_json(!n_ill, "answers", findings_to_json(&examined.findings),
+                                  n_ill ? STATUS_FAILURE : STATUS_OK);
+        return print_lines(&examined, n_ill);
 }
 
 static int run(struct link *none, const struct arguments *arguments)

@@ -101,12 +101,42 @@ void judge_pool(const struct pool_row *pool, const struct stats_row *stats,
         judge_errors(pool, stats, findings);
 }
 
-/* One finding a pool, so that it is one line however many blocks linger. */
+struct lingering {
+        uint64_t n_bytes, n, oldest_ms;
+};
+
+static void add_lingering(struct lingering *lingering, const struct block_row *block)
+{
+        lingering->n++;
+        lingering->n_bytes += block->bytes;
+        if (block->state_age > lingering->oldest_ms)
+                lingering->oldest_ms = block->state_age;
+}
+
+/* What a process may still map is that process's affair: a user must not be able to make a node ill. */
+static void judge_lingering(const struct lingering *mapped, const struct lingering *stuck,
+                            uint32_t pool, struct findings *findings)
+{
+        char text[SIZE_TEXT_MAX];
+
+        if (stuck->n)
+                add(findings, JUDGED_ILL, pool, "stuck",
+                    "its driver does not take back %s in %" PRIu64 " %s, for up to %" PRIu64 " s",
+                    size_format(stuck->n_bytes, text), stuck->n, stuck->n == 1 ? "block" : "blocks",
+                    stuck->oldest_ms / 1000);
+        if (mapped->n)
+                add(findings, JUDGED_NOTE, pool, "lingering",
+                    "%s in %" PRIu64 " %s linger with processes, for up to %" PRIu64
+                    " s: gpumemctl leaks",
+                    size_format(mapped->n_bytes, text), mapped->n,
+                    mapped->n == 1 ? "block" : "blocks", mapped->oldest_ms / 1000);
+}
+
+/* One finding a pool of each sort, so that it is one line however many blocks linger. */
 static void judge_pools_blocks(const struct block_row *blocks, uint32_t n_blocks, uint32_t first,
                                uint64_t lingering_ms, struct findings *findings)
 {
-        uint64_t n_bytes = 0, oldest_ms = 0, n = 0;
-        char text[SIZE_TEXT_MAX];
+        struct lingering mapped = {.n = 0}, stuck = {.n = 0};
 
         for (uint32_t i = first; i < n_blocks; i++) {
                 const struct block_row *block = &blocks[i];
@@ -114,16 +144,9 @@ static void judge_pools_blocks(const struct block_row *blocks, uint32_t n_blocks
                 if (block->pool != blocks[first].pool || block->state != LISTED_LINGERING ||
                     block->state_age < lingering_ms || block->state_age == LISTING_UNTOLD)
                         continue;
-                n++;
-                n_bytes += block->bytes;
-                if (block->state_age > oldest_ms)
-                        oldest_ms = block->state_age;
+                add_lingering(block->pid ? &mapped : &stuck, block);
         }
-        if (n)
-                add(findings, JUDGED_ILL, blocks[first].pool, "lingering",
-                    "%s in %" PRIu64 " %s linger, for up to %" PRIu64
-                    " s: gpumemctl blocks --state lingering",
-                    size_format(n_bytes, text), n, n == 1 ? "block" : "blocks", oldest_ms / 1000);
+        judge_lingering(&mapped, &stuck, blocks[first].pool, findings);
 }
 
 void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
@@ -151,4 +174,20 @@ void judge_events(const struct event_row *events, uint32_t n_events, struct find
                 add(findings, JUDGED_ILL, events[i].pool, "memory_not_cleared",
                     "its driver does not clear memory between owners: one tenant only is served");
         }
+}
+
+unsigned findings_count_pools(const struct findings *findings, enum judged least)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < findings->n; i++) {
+                unsigned before = 0;
+
+                while (before < i &&
+                       (findings->findings[before].judged < least ||
+                        findings->findings[before].pool != findings->findings[i].pool))
+                        before++;
+                n += findings->findings[i].judged >= least && before == i;
+        }
+        return n;
 }

@@ -32,9 +32,13 @@ void findings_deinit(struct findings *findings);
 void judge_pool(const struct pool_row *pool, const struct stats_row *stats,
                 struct findings *findings);
 
-/* All blocks together: those that linger for so long and longer. */
+/* All blocks together: those that linger for so long and longer. Those that a process may still map are worth a
+ * look; what the driver does not take back is ill. */
 void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
                   struct findings *findings);
 
 /* What has happened: a pool whose memory was found not cleared is one for as long as its daemon lives. */
 void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings);
+
+/* Pools with a finding that is as bad, or worse. */
+unsigned findings_count_pools(const struct findings *findings, enum judged least);

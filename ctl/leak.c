@@ -3,13 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpumem.h"
+
 const char *leak_name(enum leak_kind kind)
 {
         static const char *const names[LEAK_N_KINDS] = {
-                [LEAK_LEFT] = "left",       [LEAK_ORPHANED] = "orphaned",
-                [LEAK_STOPPED] = "stopped", [LEAK_LINGERING] = "lingering",
-                [LEAK_UNCHARGED] = "stuck", [LEAK_DECLARED] = "declared",
-                [LEAK_IDLE] = "idle",       [LEAK_SHARED] = "shared",
+                [LEAK_LEFT] = "left",
+                [LEAK_ORPHANED] = "orphaned",
+                [LEAK_STOPPED] = "stopped",
+                [LEAK_LINGERING] = "lingering",
+                [LEAK_UNCHARGED] = "stuck",
+                [LEAK_DECLARED] = "declared",
+                [LEAK_IDLE] = "idle",
+                [LEAK_SHARED] = "shared",
+                [LEAK_REGISTERED] = "registered",
         };
 
         return names[kind];
@@ -22,6 +29,7 @@ const char *leak_advice(enum leak_kind kind)
                 [LEAK_ORPHANED] = "has ended, a child holds its connection: end the child",
                 [LEAK_STOPPED] = "is stopped: continue it (kill -CONT), or end it",
                 [LEAK_LINGERING] = "has not unmapped what was taken back: end it, if it hangs",
+                [LEAK_REGISTERED] = "keeps it registered: call gpumem_flush there, or end it",
                 [LEAK_UNCHARGED] = "the driver does not take it back: see gpumemd's log",
                 [LEAK_DECLARED] = "an earlier gpumemd's: goes when it is freed, or it ends",
                 [LEAK_IDLE] = "does not use it: others get it; gpumemctl reclaim frees it now",
@@ -127,8 +135,10 @@ static enum leak_kind kind_of(const struct block_row *block, const struct client
 {
         if (block->state == LISTED_LINGERING && is_gone(client))
                 return LEAK_N_KINDS;
+        if (block->state == LISTED_LINGERING && !block->pid)
+                return LEAK_UNCHARGED;
         if (block->state == LISTED_LINGERING)
-                return block->pid ? LEAK_LINGERING : LEAK_UNCHARGED;
+                return block->kind == GPUMEM_PINNED ? LEAK_REGISTERED : LEAK_LINGERING;
         if (block->state == LISTED_IDLE)
                 return LEAK_IDLE;
         if (block->state == LISTED_LEASED && block->passed_on && block->passed_on != LISTING_UNTOLD)

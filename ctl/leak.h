@@ -7,14 +7,15 @@
 #include "proto/listing.h"
 
 enum leak_kind {
-        LEAK_LEFT,      /* of a client whose connection is over, and whose process is not */
-        LEAK_ORPHANED,  /* of one whose process is over, and whose connection is not */
-        LEAK_STOPPED,   /* held by a process that is stopped */
-        LEAK_LINGERING, /* taken from a client that has not unmapped it */
-        LEAK_UNCHARGED, /* on its way back to the driver, which does not take it */
-        LEAK_DECLARED,  /* of an earlier daemon */
-        LEAK_IDLE,      /* leased, and not used */
-        LEAK_SHARED,    /* held by those who attached it, and no more by who shared it */
+        LEAK_LEFT,       /* of a client whose connection is over, and whose process is not */
+        LEAK_ORPHANED,   /* of one whose process is over, and whose connection is not */
+        LEAK_STOPPED,    /* held by a process that is stopped */
+        LEAK_LINGERING,  /* taken from a client that has not unmapped it */
+        LEAK_REGISTERED, /* the same of pinned memory, which a process that works keeps registered */
+        LEAK_UNCHARGED,  /* on its way back to the driver, which does not take it */
+        LEAK_DECLARED,   /* of an earlier daemon */
+        LEAK_IDLE,       /* leased, and not used */
+        LEAK_SHARED,     /* held by those who attached it, and no more by who shared it */
         LEAK_N_KINDS,
 };
 

@@ -14,6 +14,7 @@
 #include "daemon/policy/request.h"
 #include "daemon/policy/share.h"
 #include "daemon/policy/state.h"
+#include "daemon/policy/warm.h"
 
 #define BIT(state) (1u << (state))
 
@@ -121,6 +122,8 @@ static void recount(struct block *block, const struct totals *before)
         block_count(block, &after);
         replace(&pool->totals, before, &after);
         replace(&block->holding->totals, before, &after);
+        if (after.evictable + after.mapped_cached > before->evictable + before->mapped_cached)
+                warm_look_again(pool);
         assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
                totals_reserved(&after) <= totals_reserved(before));
         if (totals_reserved(&pool->totals) > pool->reserved_peak)
@@ -169,10 +172,14 @@ static void enlist_leased(struct block *block)
 
 static void delist_cached(struct block *block)
 {
+        struct pool *pool = block_its_pool(block);
+
+        if (pool->return_next == block)
+                pool->return_next = TAILQ_NEXT(block, pool_age_link);
         bin_forget_charged(block->bin, block);
         bin_remove(block->bin, BIN_CACHED, block);
         TAILQ_REMOVE(&block->holding->cached, block, holding_link);
-        TAILQ_REMOVE(&block_its_pool(block)->cached, block, pool_age_link);
+        TAILQ_REMOVE(&pool->cached, block, pool_age_link);
 }
 
 static void delist_leased(struct block *block)

@@ -7,7 +7,13 @@
 
 #include "base/table.h"
 
-enum lane_kind { LANE_OF_USE, LANE_OF_TROUBLE, LANE_OF_NODE };
+/* What lasts is the node's, too; it is not pushed out. */
+enum lane_kind { LANE_OF_USE, LANE_OF_TROUBLE, LANE_OF_NODE, LANE_OF_LASTING };
+
+static bool is_nobodys(enum lane_kind kind)
+{
+        return kind == LANE_OF_NODE || kind == LANE_OF_LASTING;
+}
 
 /* All bytes of it are compared. */
 struct lane_key {
@@ -48,7 +54,13 @@ struct history {
         uint64_t n_lost_of_gone; /* of lanes that there are no more */
 };
 
-static enum lane_kind lane_of(enum listed_event what)
+/* Memory that is not cleared is so for as long as the daemon lives: a row a pool, of half of the rows at most. */
+static bool is_lasting(const struct history *history, const struct history_event *event)
+{
+        return event->what == LISTED_EVENT_CANARY && event->pool < history->n_all / 2;
+}
+
+static enum lane_kind lane_of(const struct history *history, const struct history_event *event)
 {
         static const uint8_t kinds[LISTED_EVENT_N] = {
 #define OF_USE                                LANE_OF_USE
@@ -62,7 +74,9 @@ static enum lane_kind lane_of(enum listed_event what)
 #undef OF_NODE
         };
 
-        return (enum lane_kind)kinds[what];
+        if (is_lasting(history, event))
+                return LANE_OF_LASTING;
+        return (enum lane_kind)kinds[event->what];
 }
 
 int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history)
@@ -104,7 +118,7 @@ struct history *history_free(struct history *history)
 
 static void make_key(const struct tenant_key *tenant, enum lane_kind kind, struct lane_key *ret_key)
 {
-        assert((tenant == NULL) == (kind == LANE_OF_NODE));
+        assert((tenant == NULL) == is_nobodys(kind));
         memset(ret_key, 0, sizeof(*ret_key));
         if (tenant)
                 ret_key->tenant = *tenant;
@@ -134,12 +148,20 @@ static struct history_lane *find_lane(const struct history *history,
         return lane;
 }
 
+/* Rows that it may be asked for. */
+static uint32_t length_of(const struct history_lane *lane)
+{
+        return lane->key.kind == LANE_OF_LASTING ? 0 : lane->n_rows;
+}
+
 /* With as many rows as it has, it has a place among others. */
 static void place_lane(struct history *history, struct history_lane *lane)
 {
-        LIST_INSERT_HEAD(&history->by_length[lane->n_rows], lane, link);
-        if (lane->n_rows > history->longest)
-                history->longest = lane->n_rows;
+        uint32_t length = length_of(lane);
+
+        LIST_INSERT_HEAD(&history->by_length[length], lane, link);
+        if (length > history->longest)
+                history->longest = length;
         while (history->longest && LIST_EMPTY(&history->by_length[history->longest]))
                 history->longest--;
 }
@@ -233,13 +255,14 @@ static struct history_row *find_alike(const struct history_lane *lane,
                                       const struct history_event *event, uint64_t now_ns)
 {
         struct history_row *row = TAILQ_LAST(&lane->rows, lane_rows);
+        bool lasts = lane->key.kind == LANE_OF_LASTING;
 
         if (lane->key.kind == LANE_OF_NODE || event->what == LISTED_EVENT_LIMITED ||
             event->what == LISTED_EVENT_FREED_ALL)
                 return NULL;
-        for (unsigned n = 0; row && n < HISTORY_LOOKS; n++) {
+        for (unsigned n = 0; row && (lasts || n < HISTORY_LOOKS); n++) {
                 if (is_alike(row, event))
-                        return now_ns < row->first_ns + HISTORY_ALIKE_NS ? row : NULL;
+                        return lasts || now_ns < row->first_ns + HISTORY_ALIKE_NS ? row : NULL;
                 row = TAILQ_PREV(row, lane_rows, lane_link);
         }
         return NULL;
@@ -309,7 +332,7 @@ static void note_in(struct history *history, struct history_lane *lane,
 void history_note(struct history *history, const struct tenant_key *key,
                   const struct history_event *event, uint64_t now_ns)
 {
-        enum lane_kind kind = lane_of(event->what);
+        enum lane_kind kind = lane_of(history, event);
         struct history_lane *lane = find_lane(history, key, kind);
 
         if (!lane)
@@ -343,7 +366,7 @@ const struct history_row *history_next(const struct history_row *row)
 
 const struct tenant_key *history_whose(const struct history_row *row)
 {
-        return row->lane->key.kind == LANE_OF_NODE ? NULL : &row->lane->key.tenant;
+        return is_nobodys((enum lane_kind)row->lane->key.kind) ? NULL : &row->lane->key.tenant;
 }
 
 uint64_t history_end(const struct history *history)
@@ -380,8 +403,8 @@ static uint32_t check_lane(const struct history *history, const struct history_l
                 before = row->number;
                 n++;
         }
-        assert(n && n == lane->n_rows && n <= history->longest);
-        LIST_FOREACH (as_long, &history->by_length[n], link)
+        assert(n && n == lane->n_rows && length_of(lane) <= history->longest);
+        LIST_FOREACH (as_long, &history->by_length[length_of(lane)], link)
                 has_place = has_place || as_long == lane;
         assert(has_place);
         return n;

@@ -5,7 +5,8 @@
  * longest lane goes: so a tenant that causes many events pushes out its own, however many they are, and others
  * keep as much as it keeps at least. A fixed share for each would have to be tiny, as there may be many
  * tenants, or be taken from nobody. Besides, events of one client that are alike and come within a second are
- * one row. What has gone is counted. */
+ * one row. What has gone is counted. Only what lasts as long as the daemon does stays: that a device does not clear
+ * memory, one row a pool. */
 #pragma once
 
 #include <stdbool.h>

@@ -78,7 +78,14 @@ int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_byt
                 return GPUMEM_E_NO_POOL;
         policy->pools[pool]->keep_bytes = keep_bytes;
         policy->pools[pool]->return_after_ns = return_after_ns;
+        warm_look_again(policy->pools[pool]);
         return 0;
+}
+
+void warm_look_again(struct pool *pool)
+{
+        pool->returns_grew = true;
+        pool->returned_all = false;
 }
 
 static uint64_t over_bytes(const struct pool *pool)
@@ -93,25 +100,36 @@ static uint64_t over_bytes(const struct pool *pool)
 bool policy_keeps_more(const struct policy *policy)
 {
         for (uint32_t i = 0; i < policy->n_pools; i++) {
-                if (over_bytes(policy->pools[i]))
+                if (over_bytes(policy->pools[i]) && !policy->pools[i]->returned_all)
                         return true;
         }
         return false;
 }
 
 /* The list is in the order of caching: what comes after one that is not old enough is not, either. A block
- * goes whole, and so only as far as what is kept is not touched. */
+ * goes whole, and so only as far as what is kept is not touched. What goes makes the rest no easier to let go
+ * of: one pass says all, unless something comes meanwhile. */
 static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
 {
-        struct block *block = TAILQ_FIRST(&pool->cached), *next;
+        struct block *block = pool->return_next;
 
-        for (; block && n_looks && over_bytes(pool); block = next, n_looks--) {
-                next = TAILQ_NEXT(block, pool_age_link);
-                if (now_ns - block->since_ns < pool->return_after_ns)
+        if (!block) {
+                block = TAILQ_FIRST(&pool->cached);
+                pool->returns_grew = false;
+        }
+        for (; block && n_looks && over_bytes(pool); n_looks--) {
+                struct block *next = TAILQ_NEXT(block, pool_age_link);
+
+                if (now_ns - block->since_ns < pool->return_after_ns) {
+                        pool->return_next = NULL;
                         return;
+                }
                 if (!block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool))
                         block_let_go(block);
+                block = next;
         }
+        pool->return_next = over_bytes(pool) ? block : NULL;
+        pool->returned_all = !block && !pool->returns_grew;
 }
 
 void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns)

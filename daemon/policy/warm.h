@@ -38,11 +38,16 @@ bool block_is_nobodys(const struct block *block);
 int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
                          uint64_t return_after_ns);
 
-/* Whether a pool has more cached than it keeps. */
+struct pool;
+
+/* There has come what may go back: more is cached, or less is kept mapped. */
+void warm_look_again(struct pool *pool);
+
+/* Whether a pool has more cached than it keeps, and a look may let go of some. */
 bool policy_keeps_more(const struct policy *policy);
 
-/* Lets go of what is over and old enough, after so many looks at most in each pool. What a client would keep
- * mapped is left alone: it would not come back. */
+/* Lets go of what is over and old enough, after so many looks at most in each pool; the next call goes on where
+ * this one ends. What a client would keep mapped is left alone: it would not come back. */
 void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns);
 
 struct request;

@@ -25,11 +25,18 @@ static void on_revoked(void *argument, const struct client *client, uint32_t poo
         events_note(client_owner(client), LISTED_EVENT_REVOKED, pool, n_bytes, NULL);
 }
 
+/* Registering pinned memory is dear: a process that works keeps it so. */
 static void on_late(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
 {
+        const struct session *session = client_owner(client);
+        bool is_pinned = session->server->pools[pool].row.kind == GPUMEM_PINNED;
+
         (void)argument;
-        events_note(client_owner(client), LISTED_EVENT_LATE, pool, n_bytes,
-                    "the process does not answer: is it stopped, or does it hang?");
+        events_note(session, LISTED_EVENT_LATE, pool, n_bytes,
+                    is_pinned
+                            ? "the process keeps it registered: until it calls gpumem_flush, ends, "
+                              "or needs it again"
+                            : "the process does not answer: is it stopped, or does it hang?");
 }
 
 /* Microseconds since 1970: fewer events than these there are in any run, so that no later one uses a number

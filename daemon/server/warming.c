@@ -31,9 +31,15 @@ static bool is_any_under_way(const struct server *server)
         return false;
 }
 
+static bool is_ending(const struct server *server)
+{
+        return server->stopping || policy_is_draining(server->policy);
+}
+
+/* Who has been told of the end is told nothing that would take that back. */
 static void tell_ready(struct server *server)
 {
-        if (server->warming.is_ready || is_any_under_way(server))
+        if (server->warming.is_ready || is_ending(server) || is_any_under_way(server))
                 return;
         server->warming.is_ready = true;
         if (server->on_ready)
@@ -67,7 +73,11 @@ static void end(struct server *server, uint32_t id, const char *why)
         pool->warming.is_under_way = false;
         (void)size_format(pool->warming.n_made_bytes, made);
         (void)size_format(pool->warming.n_wanted_bytes, wanted);
-        if (why)
+        if (why && is_ending(server))
+                log_info("pool %" PRIu32 ": %s: %s of %s are made ahead and no more: "
+                         "gpumemd is ending",
+                         id, pool->row.name, made, wanted);
+        else if (why)
                 log_warning("pool %" PRIu32 ": %s: %s of %s are made ahead and no more: %s", id,
                             pool->row.name, made, wanted, why);
         else
@@ -98,8 +108,8 @@ static void step(struct server *server, uint32_t id)
                                      pool->warming.n_wanted_bytes - pool->warming.n_made_bytes);
         int r;
 
-        if (!n_bytes || server->stopping || policy_is_draining(server->policy)) {
-                end(server, id, NULL);
+        if (!n_bytes || is_ending(server)) {
+                end(server, id, n_bytes ? "it ends" : NULL);
                 return;
         }
         r = policy_warm(server->policy, id, n_bytes, server_now_ns(server));
@@ -117,7 +127,7 @@ static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
         char text[SIZE_TEXT_MAX];
 
         n_bytes &= ~(SETTINGS_POOL_BYTES_MIN - 1);
-        if (pool->warming.is_under_way || n_bytes <= n_reserved_bytes)
+        if (is_ending(server) || pool->warming.is_under_way || n_bytes <= n_reserved_bytes)
                 return;
         n_bytes = (n_bytes - n_reserved_bytes) & ~(SETTINGS_POOL_BYTES_MIN - 1);
         if (!n_bytes)

@@ -11,7 +11,8 @@
 struct server_options;
 int warming_open(struct server *server, const struct server_options *options);
 
-/* The server runs: begins, and tells once that all is ready, at once if there is nothing to make. */
+/* The server runs: begins, and tells once that all is ready, at once if there is nothing to make; never
+ * when it is told to end before. */
 void warming_begin(struct server *server);
 
 /* Other settings: what is missing by these is made. */

@@ -127,6 +127,26 @@ ok "until then it tells how far it is" grep -q \
         '^STATUS=warming: .* of 256.00 MiB are made; EXTEND_TIMEOUT_USEC=15000000$' "$place/heard"
 stop_daemon
 
+# The last word of it is that it ends, however much is left to make.
+ends_unready() {
+        local status=0
+        start_daemon --config "$place/$1.conf" --log info
+        wait_until 20 grep -q 'are made ahead' "$place/gpumemd.log"
+        stop_daemon || status=$?
+        all_heard "$1"
+        equal "$status" 0 &&
+                equal "$(grep -oE '^(READY|STOPPING)=' "$place/heard" | tail -n 1)" STOPPING= &&
+                if is_emulated; then
+                        grep -q 'are made ahead and no more: gpumemd is ending$' "$place/gpumemd.log"
+                fi
+}
+
+echo '{"drain_seconds": 5, "pools": [{"device": 0, "warm_bytes": "256MiB"}]}' >"$place/both.conf"
+! is_emulated || GPUMEM_EMULATOR=${GPUMEM_EMULATOR%,delay=*},delay=cuMemCreate:500000
+ok "who ends while it makes memory is not ready after that" ends_unready warm
+ok "nor is who drains" ends_unready both
+! is_emulated || GPUMEM_EMULATOR=${GPUMEM_EMULATOR%,delay=*}
+
 all_heard ended
 WATCHDOG_USEC=100000 WATCHDOG_PID=1 start_daemon
 n_before=$(n_alive)

@@ -176,6 +176,8 @@ if is_emulated; then
         nvml_says "recovery=0:1"
         ok "health: an illness" wait_until 20 said 1 "NVML says: the device needs a reset" gpumemctl health
         ok "health: an illness: the pool" said 1 "ill: pool 0 (${devices[0]%, *}): " gpumemctl health
+        ok "health: an illness: of how many" \
+                said 1 "ill: 1 of $((n_devices + 1)) pools" gpumemctl health
         ok "health: an illness: JSON" \
                 said 1 '"what": "device_needs_reset"' gpumemctl health --json
         nvml_says ""

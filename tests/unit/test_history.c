@@ -282,6 +282,42 @@ START_TEST(every_event_is_kept_or_counted)
 }
 END_TEST
 
+static unsigned count_canaries(uint64_t *ret_times)
+{
+        const struct history_row *row;
+        unsigned n = 0;
+
+        *ret_times = 0;
+        for (row = history_find(history, 0); row; row = history_next(row)) {
+                ck_assert(row->what != LISTED_EVENT_CANARY || !history_whose(row));
+                n += row->what == LISTED_EVENT_CANARY;
+                *ret_times += row->what == LISTED_EVENT_CANARY ? row->times : 0;
+        }
+        return n;
+}
+
+/* Whoever asks whether all is well is to find it, however much comes after it. */
+START_TEST(memory_that_is_not_cleared_is_not_forgotten)
+{
+        uint64_t n_times;
+
+        note_node(LISTED_EVENT_CANARY);
+        for (unsigned i = 0; i < 3 * N_ROWS; i++) {
+                now_ns += 10 * S;
+                note_node(LISTED_EVENT_HEALTH);
+                ck_assert_uint_eq(count_canaries(&n_times), 1);
+                note(i, LISTED_EVENT_DENIED, i);
+                ck_assert_uint_eq(count_canaries(&n_times), 1);
+        }
+        for (unsigned i = 0; i < 3 * N_ROWS; i++) {
+                now_ns += 10 * S;
+                note_node(LISTED_EVENT_CANARY);
+        }
+        ck_assert_uint_eq(count_canaries(&n_times), 1);
+        ck_assert_uint_eq(n_times, 1 + 3 * N_ROWS);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("history");
@@ -300,6 +336,7 @@ int main(void)
         tcase_add_test(tests, long_texts_are_cut);
         tcase_add_test(tests, what_there_is_no_memory_for_is_counted);
         tcase_add_test(tests, every_event_is_kept_or_counted);
+        tcase_add_test(tests, memory_that_is_not_cleared_is_not_forgotten);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -103,7 +103,7 @@ START_TEST(pinned_memory_has_no_device)
 }
 END_TEST
 
-START_TEST(what_lingers_for_long_is_one_finding_a_pool)
+START_TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
 {
         const struct block_row blocks[] = {
                 {.pool = 1, .state = LISTED_LEASED, .bytes = GIB, .state_age = 900000},
@@ -115,13 +115,43 @@ START_TEST(what_lingers_for_long_is_one_finding_a_pool)
         };
 
         judge_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
-        expect(JUDGED_ILL, 1, "lingering", "6.00 MiB in 2 blocks linger, for up to 90 s");
+        expect(JUDGED_ILL, 1, "stuck", "not take back 6.00 MiB in 2 blocks, for up to 90 s");
         judge_blocks(blocks, ARRAY_SIZE(blocks), 100000, &findings);
         ck_assert_uint_eq(findings.n, 0);
         judge_blocks(NULL, 0, 0, &findings);
         ck_assert_uint_eq(findings.n, 0);
         judge_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
         ck_assert_uint_eq(findings.n, 2);
+}
+END_TEST
+
+START_TEST(what_a_process_may_map_is_no_illness)
+{
+        const struct block_row blocks[] = {
+                {.pool = 1, .state = LISTED_LINGERING, .pid = 7, .bytes = MIB, .state_age = 60000},
+                {.pool = 1, .state = LISTED_LINGERING, .bytes = 2 * MIB, .state_age = 59999},
+                {.pool = 1, .state = LISTED_LINGERING, .pid = 8, .bytes = MIB, .state_age = 90500},
+        };
+
+        judge_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
+        expect(JUDGED_NOTE, 1, "lingering", "2.00 MiB in 2 blocks linger with processes");
+        judge_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
+        ck_assert_uint_eq(findings.n, 2);
+}
+END_TEST
+
+START_TEST(pools_are_counted_once_by_their_worst)
+{
+        static struct finding all[] = {
+                {.judged = JUDGED_NOTE, .pool = 1}, {.judged = JUDGED_ILL, .pool = 1},
+                {.judged = JUDGED_NOTE, .pool = 2}, {.judged = JUDGED_ILL, .pool = 1},
+                {.judged = JUDGED_ILL, .pool = 4},
+        };
+        const struct findings some = {.n = ARRAY_SIZE(all), .findings = all};
+
+        ck_assert_uint_eq(findings_count_pools(&some, JUDGED_ILL), 2);
+        ck_assert_uint_eq(findings_count_pools(&some, JUDGED_NOTE), 3);
+        ck_assert_uint_eq(findings_count_pools(&findings, JUDGED_NOTE), 0);
 }
 END_TEST
 
@@ -152,7 +182,9 @@ int main(void)
         tcase_add_test(tests, so_is_a_device_that_nvml_gives_up);
         tcase_add_test(tests, errors_that_are_over_are_notes);
         tcase_add_test(tests, pinned_memory_has_no_device);
-        tcase_add_test(tests, what_lingers_for_long_is_one_finding_a_pool);
+        tcase_add_test(tests, what_the_driver_does_not_take_back_is_one_finding_a_pool);
+        tcase_add_test(tests, what_a_process_may_map_is_no_illness);
+        tcase_add_test(tests, pools_are_counted_once_by_their_worst);
         tcase_add_test(tests, memory_that_is_not_cleared_is_one_finding_a_pool);
         suite_add_tcase(suite, tests);
         return run_suite(suite);

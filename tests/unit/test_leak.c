@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ctl/leak.h"
+#include "gpumem.h"
 #include "tests/suite.h"
 
 #define USER    1000
@@ -122,6 +123,13 @@ START_TEST(blocks_of_one_process_and_pool_are_one)
                  .state = LISTED_LINGERING,
                  .bytes = GIB,
                  .state_age = OLDER - 1},
+                {.pool = 2,
+                 .kind = GPUMEM_PINNED,
+                 .uid = USER,
+                 .pid = 1,
+                 .state = LISTED_LINGERING,
+                 .bytes = 4 * MIB,
+                 .state_age = OLDER},
                 {.pool = 1,
                  .uid = USER,
                  .pid = 0,
@@ -157,16 +165,17 @@ START_TEST(blocks_of_one_process_and_pool_are_one)
         };
         struct leaks leaks = find(clients, ARRAY_SIZE(clients), blocks, ARRAY_SIZE(blocks));
 
-        ck_assert_uint_eq(leaks.n, 5);
+        ck_assert_uint_eq(leaks.n, 6);
         must_be(&leaks.leaks[0], LEAK_LINGERING, 1, GIB, OLDER);
         ck_assert_uint_eq(leaks.leaks[0].pool, 1);
         must_be(&leaks.leaks[1], LEAK_LINGERING, 1, 2 * MIB, 2 * OLDER);
         ck_assert_uint_eq(leaks.leaks[1].n_blocks, 2);
         ck_assert_str_eq(leaks.leaks[1].program, "holder");
         ck_assert_str_eq(leaks.leaks[1].container, "job_1");
-        must_be(&leaks.leaks[2], LEAK_UNCHARGED, 0, MIB, OLDER);
-        must_be(&leaks.leaks[3], LEAK_IDLE, 1, MIB, OLDER);
-        must_be(&leaks.leaks[4], LEAK_SHARED, 1, MIB, OLDER);
+        must_be(&leaks.leaks[2], LEAK_REGISTERED, 1, 4 * MIB, OLDER);
+        must_be(&leaks.leaks[3], LEAK_UNCHARGED, 0, MIB, OLDER);
+        must_be(&leaks.leaks[4], LEAK_IDLE, 1, MIB, OLDER);
+        must_be(&leaks.leaks[5], LEAK_SHARED, 1, MIB, OLDER);
         leaks_deinit(&leaks);
 }
 END_TEST

@@ -299,6 +299,51 @@ START_TEST(what_is_kept_is_not_cut)
         policy_return_cached(world.policy, 100, SECOND);
         expect_idle(&world);
         expect_totals(&world, 0, 8 * MIB, 0);
+        ck_assert(!policy_keeps_more(world.policy));
+        /* Other settings are another look's. */
+        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 0, 0), 0);
+        ck_assert(policy_keeps_more(world.policy));
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_cannot_go_is_in_nobodys_way)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *a = join(&world, 1);
+        const uint64_t sizes[] = {16 * MIB, 16 * MIB, 4 * MIB, 2 * MIB};
+        struct held held[ARRAY_SIZE(sizes)];
+        struct lease *lease;
+
+        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 28 * MIB, 0), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++)
+                held[i] = hold(&world, a, sizes[i]);
+        for (unsigned i = 0; i < 3; i++)
+                give_back(&world, a, held[i].lease, RETURN_UNMAPPED);
+        for (unsigned i = 0; i < 2; i++) {
+                policy_return_cached(world.policy, 1, SECOND);
+                policy_check(world.policy);
+                expect_idle(&world);
+                ck_assert(policy_keeps_more(world.policy));
+        }
+        policy_return_cached(world.policy, 1, SECOND);
+        policy_check(world.policy);
+        expect_release(&world, held[2].block);
+        /* 4 MiB are over, and no block is as small. */
+        ck_assert(!policy_keeps_more(world.policy));
+        give_back(&world, a, held[3].lease, RETURN_UNMAPPED);
+        ck_assert(policy_keeps_more(world.policy));
+        policy_return_cached(world.policy, 2, SECOND);
+        /* The one at which the next look would begin is taken away. */
+        policy_check(world.policy);
+        ask(&world, a, 9, 2 * MIB, 0);
+        lease = expect_grant(&world, a, 9);
+        ck_assert_ptr_eq(lease_block(lease), held[3].block);
+        policy_check(world.policy);
+        give_back(&world, a, lease, RETURN_UNMAPPED);
+        policy_return_cached(world.policy, 3, SECOND);
+        expect_release(&world, held[3].block);
+        ck_assert(!policy_keeps_more(world.policy));
         world_free(&world);
 }
 END_TEST
@@ -319,6 +364,7 @@ int main(void)
                 what_is_over_goes_back_when_it_is_old_enough,
                 what_is_kept_stays_beside_new_blocks,
                 what_is_kept_is_not_cut,
+                what_cannot_go_is_in_nobodys_way,
         };
 
         return run_tests("policy: warm", tests, ARRAY_SIZE(tests));
