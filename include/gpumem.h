@@ -420,7 +420,8 @@ enum gpumem_scope {
         GPUMEM_SCOPE_NODE = 2,   /* every tenant's: for root, or over the admin socket */
 };
 
-/* Gives every cached block in the scope back to the driver; returns when that has happened.
+/* Gives every cached block in the scope back to the driver; returns when that has happened. What a process keeps
+ * registered, or does not unmap within a second, stays there until it does, and is not counted.
  * Errors: GPUMEM_E_DENIED, _BAD_REQUEST, _DISCONNECTED, _FORKED. `ret_freed_bytes` may be NULL. */
 GPUMEM_API int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
                                       uint64_t *ret_freed_bytes);
