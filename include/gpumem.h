@@ -16,7 +16,8 @@
  * Silence   A daemon that is there and says nothing is waited for, beyond wait_ms, for 10 seconds, 20 at most
  *           in one call; then it counts as gone: GPUMEM_E_DISCONNECTED, and what it says later finds nobody.
  *           One that answers other questions is there, however long a request takes it.
- * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
+ * Tenants   A user, in a container or outside of all, as the daemon is configured: memory is cached for, and
+ *           served again to, the same tenant only.
  * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
  *           mapped there, and the child connects anew if it needs to.
  * Capture   No call ends a capture that is under way, of whatever thread: calls that the driver takes for
