@@ -11,6 +11,7 @@ static const char help[] =
         "Usage: gpumemctl devices [OPTION]...\n"
         "Shows each GPU: its free memory, what others use, MIG, errors, its state.\n"
         "\n"
+        "  UUID       of the GPU, as nvidia-smi -L has it\n"
         "  OTHERS     used on the device, and not by gpumemd's blocks\n"
         "  FREE       as NVML says; unknown without NVML\n"
         "  ERRORS     uncorrected errors of its memory since its driver was loaded\n"
@@ -95,6 +96,7 @@ static void fill_device_row(struct table_row *row, const struct pool_row *pool,
         format_known(row->cells[cell++], stats->device_last_xid, format_xid);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
         format_driver(row->cells[cell++], stats);
+        figures_uuid(pool, row->cells[cell++]);
 }
 
 static int print_devices_table(const struct figures *figures)
@@ -110,6 +112,7 @@ static int print_devices_table(const struct figures *figures)
                 table_add_column(&table, headings[i], TABLE_RIGHT);
         table_add_column(&table, "STATE", TABLE_LEFT);
         table_add_column(&table, "DRIVER", TABLE_LEFT);
+        table_add_column(&table, "UUID", TABLE_LEFT);
         for (uint32_t i = 0; i < figures->n; i++) {
                 struct table_row *row;
 

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "client/rows.h"
 #include "ctl/cells.h"
+#include "gpumem.h"
 
 void figures_deinit(struct figures *figures)
 {
@@ -69,6 +70,16 @@ int figures_fetch(struct link *link, struct figures *ret_figures)
         return r ? r : fetch_stats(link, ret_figures);
 }
 
+void figures_uuid(const struct pool_row *pool, char text[static FIGURES_UUID_MAX])
+{
+        size_t length = (size_t)snprintf(text, FIGURES_UUID_MAX, "GPU-");
+
+        for (unsigned i = 0; i < sizeof(pool->uuid); i++)
+                length += (size_t)snprintf(text + length, FIGURES_UUID_MAX - length, "%s%02x",
+                                           i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                                           pool->uuid[i]);
+}
+
 static json_t *figure_to_json(uint64_t value)
 {
         return value == PROTO_FIGURE_UNKNOWN ? json_null() : json_integer((json_int_t)value);
@@ -80,7 +91,11 @@ static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row
         json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", (json_int_t)pool->id, "kind",
                                    pool_kind_name(pool->kind), "name", pool->name, "place",
                                    (json_int_t)pool->place);
+        char uuid[FIGURES_UUID_MAX];
 
+        figures_uuid(pool, uuid);
+        (void)json_object_set_new(object, "uuid",
+                                  pool->kind == GPUMEM_DEVICE ? json_string(uuid) : json_null());
 #define STAT(field, unit, text) \
         (void)json_object_set_new(object, #field "_" #unit, figure_to_json(stats->field));
 #include "proto/stats.def"

@@ -17,6 +17,10 @@ struct figures {
 /* Untouched but for what is to be let go, unless 0. */
 int figures_fetch(struct link *link, struct figures *ret_figures);
 
+/* "GPU-" and its 36 characters, as NVML writes it. */
+#define FIGURES_UUID_MAX 41
+void figures_uuid(const struct pool_row *pool, char text[static FIGURES_UUID_MAX]);
+
 void figures_deinit(struct figures *figures);
 
 /* Fetches them and prints them: with --json all of them, else by print_table. Returns the exit status. */

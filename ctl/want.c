@@ -41,6 +41,49 @@ uint64_t want_room(const struct stats_row *stats)
         return on_device < room ? on_device : room;
 }
 
+uint64_t want_limit_room(const struct limit_row *limit)
+{
+        return less(limit->max, limit->used);
+}
+
+/* Of a holder's own row and the default the own one holds. */
+static bool is_closer(const struct limit_row *row, const struct limit_row *found)
+{
+        bool is_own = row->holder != PROTO_LIMIT_OF_EACH;
+
+        if (!found || (found->holder != PROTO_LIMIT_OF_EACH) != is_own)
+                return !found || is_own;
+        return want_limit_room(row) < want_limit_room(found);
+}
+
+static const struct limit_row *limit_of(const struct limit_row *rows, uint32_t n, uint32_t scope,
+                                        uint32_t holder, uint32_t kind)
+{
+        const struct limit_row *found = NULL;
+
+        for (uint32_t i = 0; i < n; i++) {
+                if (rows[i].scope == scope && rows[i].kind == kind &&
+                    (rows[i].holder == holder || rows[i].holder == PROTO_LIMIT_OF_EACH) &&
+                    is_closer(&rows[i], found))
+                        found = &rows[i];
+        }
+        return found && found->max != PROTO_LIMIT_NONE ? found : NULL;
+}
+
+const struct limit_row *want_limit(const struct limit_row *rows, uint32_t n,
+                                   const struct event_row *refused, uint32_t pool_kind)
+{
+        uint32_t kind = pool_kind == GPUMEM_DEVICE ? PROTO_LIMIT_DEVICE_BYTES
+                                                   : PROTO_LIMIT_PINNED_BYTES;
+        const struct limit_row *of_client, *of_tenant;
+
+        of_client = limit_of(rows, n, PROTO_LIMIT_OF_CLIENT, refused->pid, kind);
+        of_tenant = limit_of(rows, n, PROTO_LIMIT_OF_TENANT, refused->uid, kind);
+        if (!of_client || !of_tenant)
+                return of_client ? of_client : of_tenant;
+        return want_limit_room(of_client) < want_limit_room(of_tenant) ? of_client : of_tenant;
+}
+
 static const char *program_of(const struct want_rows *rows, uint32_t pid, uint32_t uid)
 {
         static const char unknown[sizeof(rows->clients->program)] = "?";

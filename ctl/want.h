@@ -31,6 +31,14 @@ bool want_is_of_memory(const struct event_row *row);
  * and tenants are another matter. */
 uint64_t want_room(const struct stats_row *stats);
 
+/* The limit on bytes that leaves who was refused the least at present, of clients and of tenants, in a pool of this
+ * kind; NULL: there is none. */
+const struct limit_row *want_limit(const struct limit_row *rows, uint32_t n,
+                                   const struct event_row *refused, uint32_t pool_kind);
+
+/* What it leaves. */
+uint64_t want_limit_room(const struct limit_row *limit);
+
 struct want_rows {
         const struct block_row *blocks;
         uint32_t n_blocks;

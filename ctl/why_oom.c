@@ -3,9 +3,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "base/size.h"
+#include "client/rows.h"
 #include "ctl/figures.h"
 #include "ctl/happened.h"
 #include "ctl/listing.h"
@@ -24,8 +27,9 @@ static const char help[] =
         "  --last N    so many at most; default: 5\n"
         "  --json      for programs\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "What could be had now is free, cached or idle in the pool; limits of clients and\n"
-        "tenants (gpumemctl limits) may be less. Only root and gpumemd's user see other\n"
+        "What could be had now is free, cached or idle in the pool; where a limit of\n"
+        "clients or tenants (gpumemctl limits) leaves less, it is said instead. Only root and "
+        "gpumemd's user see other\n"
         "tenants' refusals.\n";
 
 enum { WHY_PID = OPTION_OWN, WHY_UID, WHY_LAST };
@@ -42,6 +46,8 @@ struct present {
         struct figures figures;
         struct listed blocks;
         struct listed clients;
+        struct limit_row *limits;
+        uint32_t n_limits;
 };
 
 static void present_deinit(struct present *present)
@@ -49,6 +55,25 @@ static void present_deinit(struct present *present)
         figures_deinit(&present->figures);
         listed_deinit(&present->blocks);
         listed_deinit(&present->clients);
+        free(present->limits);
+}
+
+static int fetch_limits(struct link *link, struct present *present)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        void *rows;
+        int r = link_call(link, &request, MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY, &reply, &fds);
+
+        if (!r)
+                r = rows_read(fds.fds[0], reply.limits_reply.n_rows, reply.limits_reply.n_row_bytes,
+                              sizeof(*present->limits), &rows);
+        if (r)
+                return r;
+        present->limits = rows;
+        present->n_limits = reply.limits_reply.n_rows;
+        return 0;
 }
 
 static int fetch_present(struct link *link, struct present *present)
@@ -60,6 +85,8 @@ static int fetch_present(struct link *link, struct present *present)
         struct frame request = FRAME_NULL;
         int r = figures_fetch(link, &present->figures);
 
+        if (!r)
+                r = fetch_limits(link, present);
         request.blocks.pool = PROTO_ALL_POOLS;
         if (!r)
                 r = listing_fetch(link, &of_blocks, &request, &present->blocks);
@@ -132,14 +159,46 @@ static void print_holders(const struct want_holders *holders)
                              size_format(holders->n_others_bytes, size));
 }
 
+/* The limit that leaves less than was asked for, or NULL. */
+static const struct limit_row *limit_in_the_way(const struct present *present,
+                                                const struct event_row *row)
+{
+        for (uint32_t i = 0; i < present->figures.n; i++) {
+                const struct limit_row *limit;
+
+                if (present->figures.pools[i].id != row->pool)
+                        continue;
+                limit = want_limit(present->limits, present->n_limits, row,
+                                   present->figures.pools[i].kind);
+                return limit && want_limit_room(limit) < row->bytes ? limit : NULL;
+        }
+        return NULL;
+}
+
+static void print_limit(const struct limit_row *limit)
+{
+        char max[SIZE_TEXT_MAX], room[SIZE_TEXT_MAX];
+
+        (void)printf("  now: a %s may have %s of %s memory (gpumemctl limits), %s of it more\n",
+                     limit->scope == PROTO_LIMIT_OF_CLIENT ? "client" : "tenant",
+                     size_format(limit->max, max),
+                     limit->kind == PROTO_LIMIT_DEVICE_BYTES ? "device" : "pinned",
+                     size_format(want_limit_room(limit), room));
+}
+
 static int print_now(const struct present *present, const struct event_row *row)
 {
+        const struct limit_row *limit = limit_in_the_way(present, row);
         const struct stats_row *stats = stats_of(present, row->pool);
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
         char idle[SIZE_TEXT_MAX], room[SIZE_TEXT_MAX];
         struct want_holders holders;
         int r;
 
+        if (limit) {
+                print_limit(limit);
+                return 0;
+        }
         if (!stats)
                 return 0;
         r = find_holders(present, row->pool, &holders);

@@ -16,7 +16,8 @@
  * Silence   A daemon that is there and says nothing is waited for, beyond wait_ms, for 10 seconds, 20 at most
  *           in one call; then it counts as gone: GPUMEM_E_DISCONNECTED, and what it says later finds nobody.
  *           One that answers other questions is there, however long a request takes it.
- * Tenants   Users of the machine: memory is cached for, and served again to, the same user only.
+ * Tenants   A user, in a container or outside of all, as the daemon is configured: memory is cached for, and
+ *           served again to, the same tenant only.
  * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
  *           mapped there, and the child connects anew if it needs to.
  * Capture   No call ends a capture that is under way, of whatever thread: calls that the driver takes for
@@ -420,7 +421,8 @@ enum gpumem_scope {
         GPUMEM_SCOPE_NODE = 2,   /* every tenant's: for root, or over the admin socket */
 };
 
-/* Gives every cached block in the scope back to the driver; returns when that has happened.
+/* Gives every cached block in the scope back to the driver; returns when that has happened. What a process keeps
+ * registered, or does not unmap within a second, stays there until it does, and is not counted.
  * Errors: GPUMEM_E_DENIED, _BAD_REQUEST, _DISCONNECTED, _FORKED. `ret_freed_bytes` may be NULL. */
 GPUMEM_API int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
                                       uint64_t *ret_freed_bytes);

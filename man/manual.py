@@ -64,6 +64,11 @@ def literal(text):
     return ''.join(ESCAPES.get(character, character) for character in text)
 
 
+def cell_of(text):
+    """In a table a bar is written so that it ends no cell."""
+    return text.replace('\\|', '|')
+
+
 def plain(text):
     return text.replace('\\|', '|').replace('\\', '\\e').replace('`', '\\(ga')
 
@@ -103,7 +108,7 @@ def code(lines):
 
 
 def cells(row):
-    return [cell.strip() for cell in CELL.split(row.strip())[1:-1]]
+    return [cell_of(cell.strip()) for cell in CELL.split(row.strip())[1:-1]]
 
 
 def table(rows):
@@ -113,7 +118,7 @@ def table(rows):
                 for line in ('.TP', guarded(inline(tag)) or '\\&', *(fill(text) or ['\\&']))]
     if sum(max(len(row[i]) for row in [head, *body]) for i in range(len(head) - 1)) > COLUMNS_MAX:
         return [line for row in body for line in ('.TP', guarded(inline(row[0])), *fill('; '.join(
-            f'{title}: {cell}' for title, cell in zip(head[1:], row[1:]))))]
+            f'{title}: {cell}' for title, cell in zip(head[1:], row[1:]) if cell)))]
     return columns([head, *body])
 
 

@@ -442,7 +442,7 @@ uint64_t admission_next_deadline(const struct pool *pool)
 
         TAILQ_FOREACH (holding, &pool->line.holdings, line_link)
                 any = add_deadlines(holding, &earliest_ns) || any;
-        if (any && overdue_next(pool) < earliest_ns)
+        if ((any || pool->n_awaited) && overdue_next(pool) < earliest_ns)
                 earliest_ns = overdue_next(pool);
         return earliest_ns;
 }

@@ -342,6 +342,8 @@ void block_set_overdue(struct block *block)
         block->is_overdue = true;
         recount(block, &before);
         overdue_blame(block);
+        if (block->state == BLOCK_LINGERING)
+                free_all_stays(block);
 }
 
 void block_let_go(struct block *block)
@@ -374,6 +376,7 @@ void block_set_stuck(struct block *block)
 static void come_back(struct block *block)
 {
         block_its_pool(block)->n_backs++;
+        free_all_released(block);
         set_state(block, BLOCK_NONE);
         block_free(block);
 }
@@ -383,11 +386,12 @@ void block_released(struct block *block)
         assert(block->state == BLOCK_RELEASING && !order_is_queued(&block->order));
         block->backing = NULL;
         block_its_pool(block)->n_releases++;
-        free_all_released(block);
-        if (block_is_mapped(block))
-                set_state(block, BLOCK_LINGERING);
-        else
+        if (!block_is_mapped(block)) {
                 come_back(block);
+                return;
+        }
+        set_state(block, BLOCK_LINGERING);
+        free_all_lingers(block);
 }
 
 void block_unmapped(struct block *block, struct lease *lease)

@@ -84,7 +84,8 @@ static void check_block(const struct block *block)
         assert(block->in_charged == (state == BLOCK_CACHED && block->charge.client));
         assert(!!block->request == (state == BLOCK_CREATING));
         assert(!block->request || block->request->block == block);
-        assert(!block->free_all || state == BLOCK_RELEASING);
+        assert(!block->free_all || state == BLOCK_RELEASING ||
+               (state == BLOCK_LINGERING && block->is_expected && !block_is_kept(block)));
         assert(state != BLOCK_LINGERING || (block_is_mapped(block) && !block->backing));
         if (state == BLOCK_CREATING || state == BLOCK_STOCKING)
                 assert(!block_is_mapped(block) && !block->backing);

@@ -114,6 +114,8 @@ int free_all_of(struct client *client, uint32_t serial,
 
 static void forget_block(struct block *block)
 {
+        if (block->state == BLOCK_LINGERING)
+                block_its_pool(block)->n_awaited--;
         LIST_REMOVE(block, free_all_link);
         block->free_all = NULL;
 }
@@ -136,6 +138,27 @@ void free_all_released(struct block *block)
 
         if (!free_all)
                 return;
+        forget_block(block);
+        answer_if_done(free_all);
+}
+
+void free_all_lingers(struct block *block)
+{
+        if (!block->free_all)
+                return;
+        block_its_pool(block)->n_awaited++;
+        if (block_is_kept(block) || block->is_overdue)
+                free_all_stays(block);
+}
+
+void free_all_stays(struct block *block)
+{
+        struct free_all *free_all = block->free_all;
+
+        if (!free_all)
+                return;
+        free_all->n_bytes -= block->bin->n_bytes;
+        free_all->n_blocks--;
         forget_block(block);
         answer_if_done(free_all);
 }

@@ -16,7 +16,7 @@ struct free_all {
         struct client *client;
         uint32_t serial;
         uint32_t pool;
-        uint64_t n_bytes;
+        uint64_t n_bytes; /* of all its blocks but those that stay in processes */
         uint64_t n_blocks;
         LIST_HEAD(free_all_blocks, block) unreleased;
         struct order_node order; /* FREED */
@@ -34,5 +34,12 @@ int free_all_of(struct client *client, uint32_t serial,
 /* Its blocks go back all the same, but nobody is told. */
 struct free_all *free_all_free(struct free_all *free_all);
 
-/* The worker has let go of this block, which a free_all may wait for. */
+/* This block, which a free_all may wait for, went back to the driver. */
 void free_all_released(struct block *block);
+
+/* The worker has let go of it, and clients map it, which have been told: it is waited for until it is overdue.
+ * One that its clients keep mapped is not. */
+void free_all_lingers(struct block *block);
+
+/* It lingers, and may do so for long: nobody waits for it any more, and it has not gone back. */
+void free_all_stays(struct block *block);

@@ -36,6 +36,7 @@ struct pool {
         TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
         struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
         struct pool_blocks_by_age expected; /* see overdue.h; the one let go first is first */
+        uint64_t n_awaited;                 /* lingering blocks that a free_all waits for */
         uint64_t seen_idle_bytes;           /* of the leased ones, see block.h */
         bool was_seen;                      /* by policy_see_idle_of */
         uint64_t seen_ns;

@@ -130,6 +130,18 @@ ok "why-oom: of another user" equal "$(answer 'a["refusals"]' why-oom --uid 4294
 ok "why-oom: of this user" equal "$(answer 'len(a["refusals"])' why-oom --uid "$me")" 1
 refuse 640MiB
 ok "why-oom: the last one" equal "$(answer '[r["bytes"] for r in a["refusals"]]' why-oom --last 1)" "[$((640 << 20))]"
+gpumemctl limits --set client:device_bytes=16MiB
+refuse 32MiB || true
+ok "what passes a limit is refused" grep -q "^error " "$place/refused"
+ok "why-oom: a limit is below what was asked for" contains "$(gpumemctl why-oom --last 1)" \
+        "now: a client may have 16.00 MiB of device memory (gpumemctl limits)"
+ok "why-oom: the pool's room is not said" equal "$(gpumemctl why-oom --last 1 | grep -c "could be had")" 0
+gpumemctl limits --set client:device_bytes=none
+ok "why-oom: there is no limit any more" contains "$(gpumemctl why-oom --last 1)" \
+        "could be had, which is enough"
+ok "devices: which GPU it is" equal "$(gpumemctl devices | awk 'NR == 2 {print $NF}')" \
+        "$(answer 'a["pools"][0]["uuid"]' devices)"
+ok "devices: its UUID is whole" equal "$(answer 'len(a["pools"][0]["uuid"])' devices)" 40
 
 suspend "${holders[second]}"
 ok "leaks: a process that is stopped" said 1 "stopped" gpumemctl leaks --older 0

@@ -194,6 +194,54 @@ START_TEST(beside_a_limit_it_unregisters_its_own)
 }
 END_TEST
 
+/* What is said to have gone back. */
+static uint64_t free_all(void)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        struct message_welcome welcome;
+        struct link *link;
+
+        ck_assert_int_eq(link_new(NULL, "free-all", &link, &welcome, &fds), 0);
+        fdset_deinit(&fds);
+        request.free_all_blocks.scope = PROTO_SCOPE_TENANT;
+        request.free_all_blocks.pool = PROTO_ALL_POOLS;
+        ck_assert_int_eq(
+                link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds), 0);
+        link_free(link);
+        return reply.freed.n_bytes;
+}
+
+START_TEST(what_is_registered_is_not_said_to_be_freed)
+{
+        have_idle(&one);
+        ck_assert_uint_eq(free_all(), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), MUCH);
+        holder_flush(&one);
+        daemon_await(FIGURE_lingering, 0);
+        ck_assert_uint_eq(free_all(), 0);
+}
+END_TEST
+
+START_TEST(what_the_driver_made_is_freed)
+{
+        have_idle(&one);
+        ck_assert_uint_eq(free_all(), MUCH);
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 0);
+}
+END_TEST
+
+START_TEST(what_a_stopped_process_maps_is_not_said_to_be_freed)
+{
+        have_idle(&one);
+        holder_stop(&one);
+        ck_assert_uint_eq(free_all(), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), MUCH);
+        holder_continue(&one);
+        daemon_await(FIGURE_lingering, 0);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("known_pinned");
@@ -207,12 +255,15 @@ int main(void)
         tcase_add_test(memfd, what_is_registered_is_not_let_go_for_others);
         tcase_add_test(memfd, who_would_be_refused_unregisters_its_own);
         tcase_add_test(memfd, beside_a_limit_it_unregisters_its_own);
+        tcase_add_test(memfd, what_is_registered_is_not_said_to_be_freed);
         suite_add_tcase(suite, memfd);
         tcase_set_timeout(vmm, 120);
         tcase_add_checked_fixture(vmm, start_on_vmm, stop);
         tcase_add_test(vmm, it_is_anothers_while_its_holder_stands_still);
         tcase_add_test(vmm, it_comes_back_known);
         tcase_add_test(vmm, what_the_driver_made_is_unmapped);
+        tcase_add_test(vmm, what_the_driver_made_is_freed);
+        tcase_add_test(vmm, what_a_stopped_process_maps_is_not_said_to_be_freed);
         suite_add_tcase(suite, vmm);
         return run_suite(suite);
 }

@@ -221,6 +221,9 @@ void model_spoil(struct model *model, struct model_lease *lease);
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_not_released(struct model *model, struct model_block *block);
+
+/* Nobody waits for it to go back any more: it stays where it is mapped. */
+void model_not_freed(struct model_block *block);
 /* For a policy that has settled. */
 void model_set_standing(struct model *model, uint32_t pool, enum standing_state standing);
 void model_expire(struct model *model);

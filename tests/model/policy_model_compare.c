@@ -210,6 +210,19 @@ static uint64_t next_overdue(const struct model *model, uint32_t pool)
         return earliest_ns;
 }
 
+/* A free_all waits until a block is unmapped. */
+static bool is_awaited(const struct model *model, uint32_t pool)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool == pool && block->state == MODEL_LINGERING && block->free_all &&
+                    !is_overdue(model, block))
+                        return true;
+        }
+        return false;
+}
+
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
         return a_ns < b_ns ? a_ns : b_ns;
@@ -224,6 +237,8 @@ static void check_waiting(struct model *model)
 
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
                 overdue_ns[i] = next_overdue(model, i);
+                if (is_awaited(model, i))
+                        expected_ns = earlier(expected_ns, overdue_ns[i]);
                 is_idle = is_idle && model->pools[i].n_jobs == 0;
                 first[i] = model->kind == MODEL_EXACT && !model->unserved ? first_in_turn(model, i)
                                                                           : NULL;

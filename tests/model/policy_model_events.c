@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/overdue.h"
 #include "tests/model/policy_model.h"
 
 static void happened(struct model *model)
@@ -37,6 +38,22 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
         return client;
 }
 
+static void freed(struct model_block *block)
+{
+        if (block->free_all)
+                block->free_all->n_unreleased--;
+        block->free_all = NULL;
+}
+
+void model_not_freed(struct model_block *block)
+{
+        if (!block->free_all)
+                return;
+        block->free_all->n_bytes -= block->n_bytes;
+        block->free_all->n_blocks--;
+        freed(block);
+}
+
 static void end_mapping(struct model *model, struct model_lease *lease)
 {
         struct model_block *block = lease->block;
@@ -46,6 +63,7 @@ static void end_mapping(struct model *model, struct model_lease *lease)
         free(lease);
         if (block->state == MODEL_LINGERING && !model_is_mapped(block)) {
                 model->pools[block->pool].n_backs++;
+                freed(block);
                 model_forget_block(model, block);
         }
 }
@@ -366,9 +384,11 @@ void model_released(struct model *model, struct model_block *block)
 
         model->pools[block->pool].n_jobs--;
         model->pools[block->pool].n_releases++;
-        if (block->free_all)
-                block->free_all->n_unreleased--;
-        block->free_all = NULL;
+        if (model_is_mapped(block) &&
+            (model_mapped(block) == MODEL_KEPT || model->now_ns >= block->let_go_ns + OVERDUE_NS))
+                model_not_freed(block);
+        else if (!model_is_mapped(block))
+                freed(block);
         if (model_is_mapped(block)) {
                 block->state = MODEL_LINGERING;
         } else {

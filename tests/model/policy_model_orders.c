@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/idle.h"
+#include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
 #include "tests/model/policy_model.h"
 
@@ -463,12 +464,18 @@ static void take_freed(struct model *model, const struct order *order)
 {
         struct model_client *client = client_of(model, order);
         struct model_free_all *free_all;
+        struct model_block *block;
 
         LIST_FOREACH (free_all, &model->free_alls, link) {
                 if (free_all->client == client && free_all->serial == order->serial)
                         break;
         }
         must(model, free_all);
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->free_all == free_all && block->state == MODEL_LINGERING &&
+                    model->now_ns >= block->let_go_ns + OVERDUE_NS)
+                        model_not_freed(block);
+        }
         must(model, free_all->n_unreleased == 0);
         must(model, order->n_bytes == free_all->n_bytes);
         must(model, order->n_blocks == free_all->n_blocks);

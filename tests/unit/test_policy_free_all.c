@@ -1,5 +1,6 @@
 /* Giving the cache back to the driver. */
 #include "base/err.h"
+#include "daemon/policy/overdue.h"
 #include "tests/unit/policy_world.h"
 
 static void free_all(struct world *world, struct client *client, uint32_t serial,
@@ -126,7 +127,11 @@ START_TEST(mapped_block_lingers_until_unmapped)
         free_all(&world, a, 1, SCOPE_TENANT, 0);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         expect_release(&world, held.block);
-        expect_freed(&world, a, 1, 4 * MIB, 1);
+        expect_idle(&world);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
+        world.now_ns += OVERDUE_NS;
+        policy_expire(world.policy, world.now_ns);
+        expect_freed(&world, a, 1, 0, 0);
         expect_totals(&world, 0, 0, 4 * MIB);
         ask(&world, b, 1, 4 * MIB, 0);
         expect_refusal(&world, b, 1, GPUMEM_E_REFUSED);
@@ -136,6 +141,52 @@ START_TEST(mapped_block_lingers_until_unmapped)
         ck_assert_uint_eq(client_charged(a, 0), 0);
         expect_totals(&world, 4 * MIB, 0, 0);
         (void)take(&world, ORDER_CREATE);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_is_unmapped_soon_is_waited_for)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
+        struct held other = cache(&world, a, 2 * MIB, RETURN_UNMAPPED);
+
+        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        expect_release(&world, held.block);
+        expect_release(&world, other.block);
+        expect_idle(&world);
+        unmap(&world, a, held.id);
+        expect_freed(&world, a, 1, 6 * MIB, 2);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
+        world_free(&world);
+}
+END_TEST
+
+START_TEST(what_stays_registered_has_not_gone_back)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1);
+        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 2 * MIB};
+        struct policy_ask kept = {.pool = 1, .serial = 2, .n_bytes = 4 * MIB, .keeps_mapped = true};
+        struct block *of_pinned, *of_kept;
+        const struct lease *lease;
+
+        ask_with(&world, a, &pinned);
+        of_pinned = take(&world, ORDER_CREATE).block;
+        created(&world, of_pinned, 0);
+        give_back(&world, a, expect_grant(&world, a, 1), RETURN_UNMAPPED);
+        ask_with(&world, a, &kept);
+        of_kept = take(&world, ORDER_CREATE).block;
+        created(&world, of_kept, 0);
+        lease = expect_grant(&world, a, 2);
+        give_back(&world, a, lease, RETURN_MAPPED);
+        free_all(&world, a, 3, SCOPE_TENANT, POLICY_ALL_POOLS);
+        expect_release(&world, of_pinned);
+        expect_release(&world, of_kept);
+        expect_freed(&world, a, 3, 2 * MIB, 1);
+        unmap(&world, a, lease_id(lease));
+        expect_idle(&world);
         world_free(&world);
 }
 END_TEST
@@ -200,8 +251,9 @@ START_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
         expect_release(&world, in_pinned);
         expect_release(&world, idle.block);
         expect_notice(&world, b, idle.lease);
-        expect_freed(&world, admin, 7, 16 * MIB, 3);
         ck_assert(was_revoked(&world, b, idle.lease));
+        unmap(&world, b, idle.id);
+        expect_freed(&world, admin, 7, 16 * MIB, 3);
         ck_assert(!was_revoked(&world, b, busy.lease));
         ck_assert_uint_eq(figures(&world).cached, 4 * MIB);
         (void)of_a;
@@ -219,6 +271,8 @@ int main(void)
                 scope_says_whose_and_pool_says_where,
                 two_at_once_wait_for_their_own_blocks,
                 mapped_block_lingers_until_unmapped,
+                what_is_unmapped_soon_is_waited_for,
+                what_stays_registered_has_not_gone_back,
                 unmapped_before_the_release_comes_back_with_it,
                 asker_that_ends_is_not_answered,
                 a_tenant_that_is_chosen_gives_back_in_all_pools,
