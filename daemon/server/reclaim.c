@@ -85,13 +85,18 @@ struct left {
         struct message_reclaimed *reply;
 };
 
+static bool is_left(const struct tenant_key *key, const void *argument)
+{
+        const struct left *left = argument;
+
+        return is_meant(key, left->reclaim);
+}
+
 static void add(const struct tenant_listing *tenant, void *argument)
 {
         struct left *left = argument;
         uint64_t n_bytes = tenant->leased + tenant->cached + tenant->lingering + tenant->declared;
 
-        if (!is_meant(tenant->key, left->reclaim))
-                return;
         if (tenant->tenant != left->last_meant)
                 left->reply->n_meant++;
         left->last_meant = tenant->tenant;
@@ -119,7 +124,7 @@ bool reclaim_answer(struct session *session, const struct order *order)
         frame.reclaimed.n_bytes = order->n_bytes;
         frame.reclaimed.n_blocks = order->n_blocks;
         left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};
-        policy_list_tenants(session->server->policy, add, &left);
+        policy_list_tenants(session->server->policy, is_left, add, &left);
         session_send(session, &frame, MESSAGE_RECLAIMED, order->serial, NULL, 0);
         return true;
 }
