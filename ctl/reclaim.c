@@ -32,7 +32,8 @@ static const char help[] =
         "                  does not listen yet\n"
         "  --json          for programs\n"
         "  --socket, --timeout  as in gpumemctl --help\n"
-        "Exit status: 0 all is back, 1 something is left, and who holds it is said.\n";
+        "Exit status: 0 all is back, or no tenant is called that, 1 something is left,\n"
+        "and who holds it is said.\n";
 
 enum { RECLAIM_UID = OPTION_OWN, RECLAIM_CGROUP };
 
@@ -46,6 +47,7 @@ struct wanted {
 struct outcome {
         uint64_t n_bytes;
         uint64_t n_blocks;
+        uint32_t n_meant; /* tenants, in the round that named most */
         struct message_reclaimed last;
 };
 
@@ -92,6 +94,8 @@ static int reclaim(struct link *link, const struct wanted *wanted, struct outcom
                 return r;
         outcome->n_bytes += reply.reclaimed.n_bytes;
         outcome->n_blocks += reply.reclaimed.n_blocks;
+        if (reply.reclaimed.n_meant > outcome->n_meant)
+                outcome->n_meant = reply.reclaimed.n_meant;
         outcome->last = reply.reclaimed;
         return 0;
 }
@@ -206,7 +210,9 @@ static void print_lines(const struct outcome *outcome, const struct listed *hold
         (void)printf("%s in %" PRIu64 " %s went back to the driver; ",
                      size_format(outcome->n_bytes, freed), outcome->n_blocks,
                      outcome->n_blocks == 1 ? "block" : "blocks");
-        if (is_done(outcome))
+        if (!outcome->n_meant)
+                (void)printf("no tenant is called that\n");
+        else if (is_done(outcome))
                 (void)printf("nothing is left\n");
         else
                 (void)printf("%s are left\n", size_format(outcome->last.n_left_bytes, left));

@@ -242,10 +242,17 @@ void container_name(const char *path, char ret_name[static CONTAINER_NAME_MAX])
 
 bool container_is_called(const char *path, const char *text)
 {
+        struct piece wanted = piece_of(text);
         char name[CONTAINER_NAME_MAX];
+        size_t n;
 
-        if (!*path || strcmp(path, "/") == 0 || !*text)
+        while (wanted.n > 1 && wanted.bytes[wanted.n - 1] == '/')
+                wanted.n--;
+        if (!*path || strcmp(path, "/") == 0 || !wanted.n)
                 return false;
         container_name(path, name);
-        return strcmp(name, text) == 0 || (*path == '/' && ends(piece_of(text), path));
+        /* It is cut. */
+        n = wanted.n < sizeof(name) - 1 ? wanted.n : sizeof(name) - 1;
+        return (strlen(name) == n && memcmp(name, wanted.bytes, n) == 0) ||
+               (*path == '/' && ends(wanted, path));
 }

@@ -60,6 +60,7 @@ int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum pol
 
         if (!free_all)
                 return -ENOMEM;
+        free_all->of_others = scope == SCOPE_NODE;
         for (uint32_t i = 0; i < policy->n_pools; i++) {
                 if (pool == POLICY_ALL_POOLS || pool == i)
                         take_pool(free_all, policy->pools[i], scope);
@@ -102,6 +103,7 @@ int free_all_of(struct client *client, uint32_t serial,
 
         if (!free_all)
                 return -ENOMEM;
+        free_all->of_others = true;
         for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
                 if (is_chosen(&tenant->key, argument))
                         take_cached(free_all, tenant);

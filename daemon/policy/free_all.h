@@ -18,6 +18,7 @@ struct free_all {
         uint32_t pool;
         uint64_t n_bytes; /* of all its blocks but those that stay in processes */
         uint64_t n_blocks;
+        bool of_others; /* it may have blocks of other tenants than its own */
         LIST_HEAD(free_all_blocks, block) unreleased;
         struct order_node order; /* FREED */
         LIST_ENTRY(free_all) client_link;

@@ -96,12 +96,15 @@ static struct tenant_listing describe_holding(const struct holding *holding)
 }
 
 void policy_list_tenants(const struct policy *policy,
+                         bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                          void (*take)(const struct tenant_listing *tenant, void *argument),
                          void *argument)
 {
         const struct tenant *tenant;
 
         for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
+                if (is_chosen && !is_chosen(&tenant->key, argument))
+                        continue;
                 for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                         struct tenant_listing listing = describe_holding(&tenant->holdings[i]);
 

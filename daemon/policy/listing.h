@@ -53,8 +53,9 @@ struct tenant_listing {
         uint64_t n_waiting;
 };
 
-/* Every tenant, each with every pool. */
+/* Every tenant that is chosen (NULL: each), with every pool; the others are not looked at. */
 void policy_list_tenants(const struct policy *policy,
+                         bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                          void (*take)(const struct tenant_listing *tenant, void *argument),
                          void *argument);
 

@@ -101,6 +101,7 @@ static struct order of_free_all(struct order_node *node)
                 .serial = free_all->serial,
                 .n_bytes = free_all->n_bytes,
                 .n_blocks = free_all->n_blocks,
+                .of_others = free_all->of_others,
         };
 
         free_all_free(free_all);

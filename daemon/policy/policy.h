@@ -78,6 +78,7 @@ struct order {
         int outcome;
         uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
         uint64_t n_blocks;
+        bool of_others; /* FREED: not of the client's tenant only */
         bool of_blocks; /* REFUSE with GPUMEM_E_TOO_MANY: not of requests that wait, but of blocks */
         struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };

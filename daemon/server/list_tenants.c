@@ -76,7 +76,7 @@ void listing_take_tenants(struct session *session, const struct frame *frame)
 
         policy_see_idle(session->server->policy);
         if (others)
-                policy_list_tenants(session->server->policy, add_tenant, &walk);
+                policy_list_tenants(session->server->policy, NULL, add_tenant, &walk);
         else
                 walk.buffer.failed = true;
         for (uint32_t i = 0; others && i < session->server->n_pools; i++) {

@@ -102,7 +102,7 @@ static void freed(const struct order *order)
         struct session *session = client_owner(order->client);
         struct frame frame = FRAME_NULL;
 
-        if (order->n_bytes)
+        if (order->n_bytes && !order->of_others)
                 events_note(session, LISTED_EVENT_FREED, order->pool, order->n_bytes, NULL);
         if (reclaim_answer(session, order))
                 return;

@@ -65,6 +65,9 @@ void reclaim_take(struct session *session, const struct frame *frame)
         else if (frame->reclaim.uid == ANY_UID && !*frame->reclaim.container)
                 session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
                                    "a uid is needed, or a container");
+        else if (*frame->reclaim.container && session->server->tenancy != TENANCY_OF_CONTAINERS)
+                session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
+                                   "tenants are not told apart by containers here: name a uid");
         else if (session->reclaim)
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "one at a time: the last one is not answered yet");
@@ -77,17 +80,26 @@ void reclaim_take(struct session *session, const struct frame *frame)
 
 struct left {
         const struct reclaim *reclaim;
-        const struct tenant *last;
+        const struct tenant *last; /* of those that have something */
+        const struct tenant *last_meant;
         struct message_reclaimed *reply;
 };
+
+static bool is_left(const struct tenant_key *key, const void *argument)
+{
+        const struct left *left = argument;
+
+        return is_meant(key, left->reclaim);
+}
 
 static void add(const struct tenant_listing *tenant, void *argument)
 {
         struct left *left = argument;
         uint64_t n_bytes = tenant->leased + tenant->cached + tenant->lingering + tenant->declared;
 
-        if (!is_meant(tenant->key, left->reclaim))
-                return;
+        if (tenant->tenant != left->last_meant)
+                left->reply->n_meant++;
+        left->last_meant = tenant->tenant;
         if (*left->reclaim->container)
                 container_name(tenant->key->realm, left->reply->container);
         left->reply->n_left_bytes += n_bytes;
@@ -112,7 +124,7 @@ bool reclaim_answer(struct session *session, const struct order *order)
         frame.reclaimed.n_bytes = order->n_bytes;
         frame.reclaimed.n_blocks = order->n_blocks;
         left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};
-        policy_list_tenants(session->server->policy, add, &left);
+        policy_list_tenants(session->server->policy, is_left, add, &left);
         session_send(session, &frame, MESSAGE_RECLAIMED, order->serial, NULL, 0);
         return true;
 }

@@ -298,13 +298,21 @@ START_TEST(what_administrators_do_is_told)
                                                   .holder = STRANGER,
                                                   .kind = PROTO_LIMIT_LEASES,
                                                   .max = 7};
+        struct party party = party_join();
         struct event_row row;
+        struct told told;
 
+        party_give_back(&party, party_lease(&party, 0, 4 * MIB).lease);
+        party_leave(&party);
+        daemon_await(FIGURE_cached, 4 * MIB);
         ck_assert_int_eq(set_limit_over(link, &change, NULL), 0);
         row = told_await(LISTED_EVENT_LIMITED, own_pid(), own_uid());
         ck_assert_str_eq(row.text, "tenant/4711:leases=7");
         daemon_free_all();
         (void)told_await(LISTED_EVENT_FREED_ALL, own_pid(), own_uid());
+        told = told_fetch(link, 0, TOLD_BIT(FREED));
+        ck_assert_uint_eq(told.n_rows, 0);
+        told_free(&told);
         daemon_configure(&gpumemd, "{}");
         (void)told_await(LISTED_EVENT_RELOADED, 0, LISTING_NOBODY);
         link_free(link);

@@ -84,6 +84,7 @@ START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
         ck_assert_uint_eq(reclaimed.n_left_bytes, 14 * MIB);
         ck_assert_uint_eq(reclaimed.n_charged_bytes, 14 * MIB);
         ck_assert_uint_eq(reclaimed.n_tenants, 1);
+        ck_assert_uint_eq(reclaimed.n_meant, 1);
         ck_assert_uint_eq(reclaimed.n_clients, 1);
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 10 * MIB);
         ck_assert(party_was_revoked(&stranger, &idle));
@@ -163,7 +164,7 @@ START_TEST(who_may_not_reclaim_is_denied)
         expect_error(root.fd, root.serial, GPUMEM_E_BAD_REQUEST);
         frame = reclaim_frame(UINT32_MAX, "job_5");
         party_say(&root, &frame, MESSAGE_RECLAIM);
-        ck_assert_uint_eq(expect(root.fd, MESSAGE_RECLAIMED).reclaimed.n_tenants, 0);
+        ck_assert_uint_eq(expect(root.fd, MESSAGE_RECLAIMED).reclaimed.n_meant, 0);
         party_leave(&root);
         party_leave(&stranger);
 }
