@@ -227,8 +227,14 @@ static int run(struct link *link, const struct arguments *arguments)
         struct known known = KNOWN_NULL;
         CLEANUP(map_deinit)
         struct map map = {.n = 0};
-        int r = known_fetch(link, arguments->pool, &known);
+        int r;
 
+        if (map_options->svg && strcmp(map_options->svg, "-") == 0 &&
+            arguments->output == OUTPUT_JSON) {
+                (void)fprintf(stderr, "gpumemctl: --svg -: not with --json\n");
+                return STATUS_USAGE;
+        }
+        r = known_fetch(link, arguments->pool, &known);
         if (!r)
                 r = make(&known, arguments->pool, &map);
         if (r)

@@ -28,9 +28,8 @@ static const char help[] =
         "  --json      for programs\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "What could be had now is free, cached or idle in the pool; where a limit of\n"
-        "clients or tenants (gpumemctl limits) leaves less, it is said instead. Only root and "
-        "gpumemd's user see other\n"
-        "tenants' refusals.\n";
+        "clients or tenants (gpumemctl limits) leaves less, it is said instead. Only\n"
+        "root and gpumemd's user see other tenants' refusals.\n";
 
 enum { WHY_PID = OPTION_OWN, WHY_UID, WHY_LAST };
 
@@ -229,15 +228,25 @@ static int print_refusal(const struct present *present, const struct event_row *
         return print_now(present, row);
 }
 
-static int print_lines(const struct present *present, const struct happened *happened)
+static void print_nothing(const struct why *why, const struct happened *happened)
+{
+        (void)printf("nothing was refused for want of memory");
+        if (why->pid)
+                (void)printf(" to process %" PRIu32, why->pid);
+        if (why->has_uid)
+                (void)printf(" %s user %" PRIu32, why->pid ? "of" : "to", why->uid);
+        (void)printf("%s\n", happened->n_lost ? ", as far as gpumemd remembers" : "");
+}
+
+static int print_lines(const struct why *why, const struct present *present,
+                       const struct happened *happened)
 {
         int r = 0;
 
         for (uint32_t i = 0; i < happened->n && !r; i++)
                 r = print_refusal(present, &happened->rows[i]);
         if (!r && !happened->n)
-                (void)printf("nothing was refused for want of memory%s\n",
-                             happened->n_lost ? ", as far as gpumemd remembers" : "");
+                print_nothing(why, happened);
         return r;
 }
 
@@ -305,7 +314,7 @@ static int run(struct link *link, const struct arguments *arguments)
         choose(arguments->own, &happened);
         if (arguments->output == OUTPUT_JSON)
                 return print_json(&present, &happened);
-        r = print_lines(&present, &happened);
+        r = print_lines(arguments->own, &present, &happened);
         return r ? report_failure("why-oom", r) : STATUS_OK;
 }
 

@@ -125,7 +125,10 @@ ok "why-oom: how it is now" contains "$(gpumemctl why-oom)" \
 ok "why-oom: JSON" equal \
         "$(answer '[(r["reason"], r["bytes"], r["now"]["room_bytes"], r["now"]["holders"][0]["pid"]) for r in a["refusals"]]' why-oom)" \
         "[('pool full', $((512 << 20)), $((256 << 20)), ${holders[first]})]"
-ok "why-oom: of another process" equal "$(gpumemctl why-oom --pid 1)" "nothing was refused for want of memory"
+ok "why-oom: of another process" equal "$(gpumemctl why-oom --pid 1)" \
+        "nothing was refused for want of memory to process 1"
+ok "why-oom: of both" equal "$(gpumemctl why-oom --pid 1 --uid 4294967294)" \
+        "nothing was refused for want of memory to process 1 of user 4294967294"
 ok "why-oom: of another user" equal "$(answer 'a["refusals"]' why-oom --uid 4294967294)" "[]"
 ok "why-oom: of this user" equal "$(answer 'len(a["refusals"])' why-oom --uid "$me")" 1
 refuse 640MiB

@@ -368,11 +368,12 @@ START_TEST(an_error_that_nvml_tells_of_is_told)
 END_TEST
 
 /* The holder was told, and says nothing for a second. */
-START_TEST(who_is_late_is_told)
+static void expect_late(bool is_pinned, const char *part)
 {
-        struct frame frame = lease_frame(0, 220 * MIB, 60000), notice;
         struct party holder = party_join(), asker = party_join();
-        struct message_leased idle = party_lease(&holder, 0, 200 * MIB), leased;
+        uint32_t pool = is_pinned ? holder.pinned : 0;
+        struct frame frame = lease_frame(pool, 220 * MIB, 60000), notice;
+        struct message_leased idle = party_lease(&holder, pool, 200 * MIB), leased;
         struct fdset fds = FDSET_NULL;
         struct event_row row;
 
@@ -381,11 +382,29 @@ START_TEST(who_is_late_is_told)
         party_expect(&holder, MESSAGE_NOTICE, &notice, &fds);
         row = told_await(LISTED_EVENT_LATE, own_pid(), own_uid());
         ck_assert_uint_eq(row.bytes, 200 * MIB);
+        ck_assert_uint_eq(row.pool, pool);
+        ck_assert_msg(strstr(row.text, part), "%s", row.text);
         party_unmapped(&holder, idle.lease);
         leased = party_take(&asker, NULL);
         party_give_back(&asker, leased.lease);
         party_leave(&asker);
         party_leave(&holder);
+}
+
+START_TEST(who_is_late_is_told)
+{
+        expect_late(false, "does it hang?");
+}
+END_TEST
+
+START_TEST(who_keeps_pinned_memory_registered_is_not_blamed)
+{
+        daemon_stop(&gpumemd);
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", NULL,
+                                "{\"pools\": [{\"pinned\": \"all\","
+                                " \"max_bytes\": \"256MiB\"}]}");
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+        expect_late(true, "keeps it registered");
 }
 END_TEST
 
@@ -402,6 +421,7 @@ int main(void)
         tcase_add_test(tests, what_lingers_is_told_and_its_end);
         tcase_add_test(tests, who_is_dropped_is_told_with_the_reason);
         tcase_add_test(tests, who_is_late_is_told);
+        tcase_add_test(tests, who_keeps_pinned_memory_registered_is_not_blamed);
         tcase_add_test(tests, who_is_turned_away_is_told);
         tcase_add_test(tests, what_administrators_do_is_told);
         if (machine_is_emulated()) {
