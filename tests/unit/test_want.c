@@ -53,6 +53,26 @@ START_TEST(room_is_what_is_free_cached_or_idle)
 }
 END_TEST
 
+START_TEST(the_limit_that_leaves_least_is_in_the_way)
+{
+        const struct event_row refused = {.pid = 7, .uid = 3, .bytes = 50};
+        struct limit_row rows[] = {
+                {PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_PINNED_BYTES, PROTO_LIMIT_OF_EACH, .max = 1},
+                {PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_DEVICE_BYTES, PROTO_LIMIT_OF_EACH, .max = 20},
+                {PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_DEVICE_BYTES, 3, .used = 70, .max = 100},
+                {PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_DEVICE_BYTES, PROTO_LIMIT_OF_EACH, .max = 40},
+                {PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_DEVICE_BYTES, 8, .used = 9, .max = 10},
+        };
+
+        ck_assert_ptr_eq(want_limit(rows, ARRAY_SIZE(rows), &refused, GPUMEM_DEVICE), &rows[2]);
+        ck_assert_uint_eq(want_limit_room(&rows[2]), 30);
+        rows[2].max = PROTO_LIMIT_NONE;
+        ck_assert_ptr_eq(want_limit(rows, ARRAY_SIZE(rows), &refused, GPUMEM_DEVICE), &rows[3]);
+        ck_assert_ptr_eq(want_limit(rows, ARRAY_SIZE(rows), &refused, GPUMEM_PINNED), &rows[0]);
+        ck_assert_ptr_null(want_limit(rows, 0, &refused, GPUMEM_DEVICE));
+}
+END_TEST
+
 START_TEST(the_largest_holders_are_named_and_others_added_up)
 {
         const struct client_row clients[] = {
@@ -97,6 +117,7 @@ int main(void)
 
         tcase_add_test(tests, refusals_for_want_of_memory_are_told_from_others);
         tcase_add_test(tests, room_is_what_is_free_cached_or_idle);
+        tcase_add_test(tests, the_limit_that_leaves_least_is_in_the_way);
         tcase_add_test(tests, the_largest_holders_are_named_and_others_added_up);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
