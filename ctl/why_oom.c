@@ -27,10 +27,9 @@ static const char help[] =
         "  --last N    so many at most; default: 5\n"
         "  --json      for programs\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "What could be had now is free, cached or idle in the pool; where a limit of\n"
-        "clients or tenants (gpumemctl limits) leaves less, it is said instead. Only root and "
-        "gpumemd's user see other\n"
-        "tenants' refusals.\n";
+        "What could be had now is free, cached or idle in the pool; where a limit\n"
+        "(gpumemctl limits) leaves less, it is said instead. Only root and gpumemd's\n"
+        "user see other tenants' refusals.\n";
 
 enum { WHY_PID = OPTION_OWN, WHY_UID, WHY_LAST };
 
