@@ -1,6 +1,7 @@
 /* Clients that end, by two signs in either order, and what they leave behind. */
 #include "base/err.h"
 #include "proto/board.h"
+#include "daemon/policy/overdue.h"
 #include "tests/unit/policy_world.h"
 
 enum sign { SIGN_EOF, SIGN_DEAD };
@@ -292,7 +293,10 @@ START_TEST(nobody_is_called_in_after_the_end)
         (void)policy_client_eof(world.policy, a, 0);
         ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
         expect_release(&world, held.block);
-        (void)take(&world, ORDER_FREED);
+        expect_idle(&world);
+        world.now_ns += OVERDUE_NS;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert_uint_eq(take(&world, ORDER_FREED).n_bytes, 0);
         expect_idle(&world);
         expect_totals(&world, 0, 0, 4 * MIB);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
