@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/contract/contract.h"
+#include "tests/live/asleep.h"
 
 #define FD    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define BLOCK CONTRACT_GRANULE
@@ -36,6 +37,7 @@ static void parent_with_work(int socket)
                 ck_ok(cu.cuLaunchHostFunc(stream, before_the_end, NULL));
         ck_ok(cu.cuStreamWriteValue64(stream, word, 2, 0));
         contract_send(socket, 'h', contract_export(block.handle));
+        (void)contract_receive(socket, 'f');
         if (fork() == 0) {
                 contract_send(socket, 'c', -1);
                 (void)contract_receive(socket, 'x');
@@ -44,14 +46,19 @@ static void parent_with_work(int socket)
         (void)pause();
 }
 
+/* It forks while its stream's thread waits: what that holds at the moment, a lock of a sanitizer's
+ * allocator too, the child finds held for ever. */
 static struct contract_block start_with_work(struct contract_peer *ret_parent)
 {
-        int fd;
+        int fd, n_looks = 0;
 
         shared_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         ck_assert_ptr_ne(shared_word, MAP_FAILED);
         *ret_parent = contract_start(parent_with_work);
         fd = contract_receive(ret_parent->socket, 'h');
+        while (!process_sleeps(ret_parent->pid))
+                contract_pause(&n_looks);
+        contract_send(ret_parent->socket, 'f', -1);
         (void)contract_receive(ret_parent->socket, 'c');
         (void)contract_context();
         return contract_map(contract_import(fd), BLOCK);
