@@ -16,6 +16,7 @@
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
 #include "daemon/policy/warm.h"
+#include "daemon/server/answers.h"
 #include "daemon/server/settings.h"
 #include "proto/proto.h"
 
@@ -119,6 +120,12 @@ struct server {
                 void (*done)(struct server *server, void *argument);
                 void *argument;
         } aside;
+        struct {
+                struct answer_list list; /* the oldest first */
+                unsigned n;
+                uint64_t n_bytes;
+                uv_timer_t timer;
+        } answers; /* see answers.h */
         struct listener *listener;
         struct session_list sessions;
         struct watched_file driver_file; /* see driver_files.h */
@@ -205,8 +212,9 @@ int server_open_alive(struct server *server, const struct server_options *option
 /* Says in the log which rules have no effect on this machine. */
 void server_check_rules(const struct server *server, const struct settings *settings);
 
-/* A sealed memfd with a row of figures for each pool; of idle leases as policy_see_idle saw them. */
-int stats_make(struct server *server, int *ret_fd);
+/* A file with a row of figures for each pool; of idle leases as policy_see_idle saw them. The session pays
+ * for it. */
+int stats_make(struct session *session, int *ret_fd);
 
 static inline uint64_t server_now_ns(const struct server *server)
 {

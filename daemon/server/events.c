@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/err.h"
-#include "base/memfd.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/paying.h"
 #include "gpumem.h"
@@ -15,9 +14,6 @@
 /* In one answer, beside those of other tenants: what is short to make, as nobody else is served meanwhile. */
 #define ROWS_MAX 64
 #define ROOM     (ROWS_MAX + LISTED_EVENT_N)
-
-/* As costly as a row that is told. */
-#define LOOKS_A_ROW 64
 
 static void on_revoked(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
 {
@@ -288,10 +284,9 @@ void events_take(struct session *session, const struct frame *frame)
         walk.buffer.failed = !walk.buffer.rows;
         if (!walk.buffer.failed)
                 list(&walk, frame->events.since);
-        paying_take_rows(session, walk.buffer.n_rows + walk.n_looked / LOOKS_A_ROW);
-        if (walk.buffer.failed ||
-            memfd_new_constant("gpumem-events", walk.buffer.rows,
-                               walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {
+        paying_take_rows(session, walk.buffer.n_rows, walk.n_looked);
+        if (walk.buffer.failed || answers_make(session, walk.buffer.rows,
+                                               walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "the daemon has no memory for a reply");
         } else {

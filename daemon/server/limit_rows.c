@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/memfd.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
 
@@ -166,7 +165,7 @@ static int add_parties(struct rows *rows, const struct session *asker,
         return r;
 }
 
-int limit_rows_make(const struct session *session, uint32_t *ret_n_rows, int *ret_fd)
+int limit_rows_make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
 {
         const struct limit_table *table = policy_limits(session->server->policy);
         struct rows rows = {.n = 0};
@@ -177,8 +176,7 @@ int limit_rows_make(const struct session *session, uint32_t *ret_n_rows, int *re
         if (!r && table)
                 r = add_parties(&rows, session, table);
         if (!r)
-                r = memfd_new_constant("gpumem-limits", rows.rows, rows.n * sizeof(*rows.rows),
-                                       ret_fd);
+                r = answers_make(session, rows.rows, rows.n * sizeof(*rows.rows), ret_fd);
         if (!r)
                 *ret_n_rows = rows.n;
         free(rows.rows);

@@ -1,12 +1,14 @@
 /* BLOCKS: a row for each block. */
 #include "base/err.h"
 #include "daemon/server/listing.h"
+#include "daemon/server/paying.h"
 #include "gpumem.h"
 
 struct walk {
         const struct session *asker;
         uint64_t now_ns;
         struct row_buffer buffer;
+        uint64_t n_looks;
         struct block_row others; /* of the pool that is walked through */
 };
 
@@ -55,6 +57,7 @@ static void add_block(const struct block_listing *block, void *argument)
                 .state_age = age_ms(walk, block->since_ns),
         };
 
+        walk->n_looks++;
         if (listing_shows(walk->asker, block->tenant)) {
                 row_buffer_add(&walk->buffer, &row);
         } else {
@@ -96,6 +99,7 @@ void listing_take_blocks(struct session *session, const struct frame *frame)
                 if (pool == i || pool == PROTO_ALL_POOLS)
                         walk_pool(&walk, i);
         }
+        paying_take_rows(session, walk.buffer.n_rows, walk.n_looks);
         listing_reply(session, frame, MESSAGE_BLOCKS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
 }

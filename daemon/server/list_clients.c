@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/listing.h"
+#include "daemon/server/paying.h"
 #include "gpumem.h"
 
 /* One half of a row: what a client has of one kind of memory. */
@@ -108,6 +109,7 @@ static struct client_row describe(const struct session *session, uint64_t now_ns
 struct table {
         struct server *server;
         struct row_buffer buffer;
+        uint64_t n_looks;
 };
 
 static void add_block(const struct block_listing *block, void *argument)
@@ -117,6 +119,7 @@ static void add_block(const struct block_listing *block, void *argument)
         struct half half = {.leased = 0};
         struct session *session;
 
+        table->n_looks++;
         if (!block->charged)
                 return;
         assert(rows);
@@ -145,6 +148,7 @@ static void list_everybody(struct table *table)
                 row = describe(session, now_ns);
                 session->row = table->buffer.n_rows;
                 row_buffer_add(&table->buffer, &row);
+                table->n_looks += table->server->n_pools;
         }
         if (table->buffer.failed)
                 return;
@@ -197,6 +201,7 @@ void listing_take_clients(struct session *session, const struct frame *frame)
                 chosen.failed = true;
         else
                 choose(session, &table, &chosen);
+        paying_take_rows(session, table.buffer.n_rows, table.n_looks);
         row_buffer_deinit(&table.buffer);
         listing_reply(session, frame, MESSAGE_CLIENTS_REPLY, &chosen);
 }

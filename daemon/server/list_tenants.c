@@ -3,12 +3,14 @@
 
 #include "base/err.h"
 #include "daemon/server/listing.h"
+#include "daemon/server/paying.h"
 #include "gpumem.h"
 
 struct walk {
         const struct session *asker;
         struct row_buffer buffer;
         struct tenant_row *others; /* one a pool */
+        uint64_t n_described;
 };
 
 static struct tenant_row describe(const struct walk *walk, const struct tenant_listing *tenant)
@@ -60,6 +62,7 @@ static void add_tenant(const struct tenant_listing *tenant, void *argument)
         struct walk *walk = argument;
         struct tenant_row row = describe(walk, tenant);
 
+        walk->n_described++;
         if (listing_shows(walk->asker, tenant->tenant))
                 row_buffer_add(&walk->buffer, &row);
         else
@@ -83,6 +86,7 @@ void listing_take_tenants(struct session *session, const struct frame *frame)
                 if (others[i].tenants)
                         row_buffer_add(&walk.buffer, &others[i]);
         }
+        paying_take_rows(session, walk.n_described, 0);
         listing_reply(session, frame, MESSAGE_TENANTS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
 }

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "base/memfd.h"
 #include "gpumem.h"
 
 #define FIRST_ROOM 64
@@ -52,16 +51,15 @@ static_assert(sizeof(struct message_clients_reply) == sizeof(struct message_bloc
                       sizeof(struct message_clients_reply) == sizeof(struct message_tenants_reply),
               "one layout for every listing");
 
-static int make_fds(struct server *server, const struct row_buffer *buffer, struct fdset *fds)
+static int make_fds(struct session *session, const struct row_buffer *buffer, struct fdset *fds)
 {
         int fd, r;
 
-        r = memfd_new_constant("gpumem-rows", buffer->rows, buffer->n_rows * buffer->n_row_bytes,
-                               &fd);
+        r = answers_make(session, buffer->rows, buffer->n_rows * buffer->n_row_bytes, &fd);
         if (!r)
                 r = fdset_add(fds, fd);
         if (!r)
-                r = stats_make(server, &fd);
+                r = stats_make(session, &fd);
         return r ? r : fdset_add(fds, fd);
 }
 
@@ -72,7 +70,7 @@ void listing_reply(struct session *session, const struct frame *request, enum me
         struct fdset fds = FDSET_NULL;
         struct frame reply = FRAME_NULL;
 
-        if (buffer->failed || make_fds(session->server, buffer, &fds)) {
+        if (buffer->failed || make_fds(session, buffer, &fds)) {
                 session_send_error(session, request->serial, GPUMEM_E_TOO_MANY,
                                    "the daemon has no memory for a reply");
                 return;

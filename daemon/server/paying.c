@@ -8,6 +8,9 @@
 /* Rows of an answer that cost as much as a request. */
 #define ROWS_A_PACE 8
 
+/* Blocks, clients' boards and events that were looked at for it. */
+#define LOOKS_A_PACE 256
+
 /* What a frame of a client's costs of its tenant's pace. */
 enum price {
         PRICE_NONE,   /* it gives something back, or ends something; if that is there */
@@ -101,16 +104,17 @@ void paying_take(struct session *session)
                 (void)pay(session);
 }
 
-void paying_take_rows(struct session *session, uint32_t n_rows)
+void paying_take_rows(struct session *session, uint64_t n_rows, uint64_t n_looks)
 {
         uint64_t now_ns = server_now_ns(session->server), ready_ns;
+        uint64_t n_paces = n_rows / ROWS_A_PACE + n_looks / LOOKS_A_PACE;
 
         if (session->way != SESSION_AS_CLIENT)
                 return;
-        for (uint32_t n = 0; n < n_rows / ROWS_A_PACE; n++)
+        for (uint64_t n = 0; n < n_paces; n++)
                 account_pay(session->account, now_ns);
         ready_ns = account_ready_ns(session->account, now_ns);
-        if (n_rows >= ROWS_A_PACE && ready_ns != now_ns)
+        if (n_paces && ready_ns != now_ns)
                 transport_hold(&session->transport, ready_ns);
 }
 

@@ -15,8 +15,9 @@ uint64_t paying_hold_until(struct transport *transport);
 /* What gives something back, or ends something, that is not there costs as much as a request. */
 void paying_note_vain(struct session *session, const struct frame *frame);
 
-/* For an answer of so many rows that were written for it: what follows it waits until its tenant may ask again. */
-void paying_take_rows(struct session *session, uint32_t n_rows);
+/* For an answer of so many rows that were written for it, and things that were looked at: what follows it
+ * waits until its tenant may ask again. */
+void paying_take_rows(struct session *session, uint64_t n_rows, uint64_t n_looks);
 
 /* For a frame that is no request. It is served, and what follows it waits. */
 void paying_take(struct session *session);

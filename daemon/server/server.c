@@ -63,6 +63,7 @@ void server_stop(struct server *server)
         uv_close((uv_handle_t *)&server->warming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_patience, NULL);
+        answers_close(server);
         ending_close(server);
 }
 
@@ -81,6 +82,8 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->driver_look);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->reminder);
+        if (!r)
+                r = answers_open(server);
         return r ? r : server_open_turns(server);
 }
 

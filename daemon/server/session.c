@@ -41,8 +41,12 @@ static void set_state(struct session *session, enum session_state state)
 
 static void session_free(struct session *session)
 {
-        if (session->board)
+        answers_end(session);
+        /* The process may keep the file; its memory is the daemon's no more. */
+        if (session->board) {
+                (void)madvise(session->board, session->n_board_bytes, MADV_REMOVE);
                 (void)munmap(session->board, session->n_board_bytes);
+        }
         peer_deinit(&session->peer);
         free(session->draft);
         free(session->reclaim);
@@ -354,6 +358,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                 return r;
         }
         session->state = SESSION_HELLO;
+        TAILQ_INIT(&session->answers);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
         deadlines_watch(server);

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/memfd.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
+#include "daemon/server/paying.h"
 #include "daemon/server/standings.h"
 
 static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
@@ -19,17 +19,21 @@ static void add_client(const struct session *session, uint32_t pool, struct stat
         claims_add(&row->misses, claims.misses);
 }
 
-static void add_clients(struct server *server, uint32_t pool, struct stats_row *row)
+/* Returns how many there are. */
+static uint32_t add_clients(struct server *server, uint32_t pool, struct stats_row *row)
 {
         struct session *session;
+        uint32_t n = 0;
 
         LIST_FOREACH (session, &server->sessions, link) {
                 if (session_has_client(session))
                         add_client(session, pool, row);
+                n++;
         }
+        return n;
 }
 
-static int fill(struct server *server, uint32_t pool, struct stats_row *row)
+static int fill(struct server *server, uint32_t pool, struct stats_row *row, uint64_t *n_looks)
 {
         struct pool_figures figures;
         int r = policy_pool_figures(server->policy, pool, &figures);
@@ -61,22 +65,25 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row)
         };
         standings_fill(server, pool, row);
         devices_fill(&server->pools[pool], figures.reserved, row);
-        add_clients(server, pool, row);
+        *n_looks += add_clients(server, pool, row);
         return 0;
 }
 
-int stats_make(struct server *server, int *ret_fd)
+int stats_make(struct session *session, int *ret_fd)
 {
+        struct server *server = session->server;
         CLEANUP(freep)
         struct stats_row *rows = calloc(server->n_pools, sizeof(*rows));
+        uint64_t n_looks = 0;
 
         if (!rows)
                 return -ENOMEM;
         for (uint32_t pool = 0; pool < server->n_pools; pool++) {
-                int r = fill(server, pool, &rows[pool]);
+                int r = fill(server, pool, &rows[pool], &n_looks);
 
                 if (r)
                         return r;
         }
-        return memfd_new_constant("gpumem-stats", rows, server->n_pools * sizeof(*rows), ret_fd);
+        paying_take_rows(session, server->n_pools, n_looks);
+        return answers_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
 }

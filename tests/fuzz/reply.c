@@ -58,19 +58,19 @@ static int make_file(const void *bytes, size_t n_bytes)
 
 static void make_files(void)
 {
-        static const char zeros[N_ROWS * 4096];
+        static const char some[N_ROWS * 4096] = {1}; /* all zero would be taken back */
         struct pool_row pools[N_POOLS] = {{.id = 0, .kind = GPUMEM_DEVICE, .name = "a device"},
                                           {.id = 1, .kind = GPUMEM_PINNED, .name = "a node"},
                                           {.id = 2, .kind = GPUMEM_PINNED, .name = "another"}};
 
         FUZZ_EXPECT(memfd_new("board", board_bytes(N_POOLS, N_SLOTS), &files[FILE_BOARD]) == 0);
         files[FILE_POOLS] = make_file(pools, sizeof(pools));
-        files[FILE_STATS] = make_file(zeros, N_ROWS * sizeof(struct stats_row));
-        files[FILE_CLIENTS] = make_file(zeros, N_ROWS * sizeof(struct client_row));
-        files[FILE_BLOCKS] = make_file(zeros, N_ROWS * sizeof(struct block_row));
-        files[FILE_TENANTS] = make_file(zeros, N_ROWS * sizeof(struct tenant_row));
-        files[FILE_LIMITS] = make_file(zeros, N_ROWS * sizeof(struct limit_row));
-        files[FILE_EVENTS] = make_file(zeros, N_ROWS * sizeof(struct event_row));
+        files[FILE_STATS] = make_file(some, N_ROWS * sizeof(struct stats_row));
+        files[FILE_CLIENTS] = make_file(some, N_ROWS * sizeof(struct client_row));
+        files[FILE_BLOCKS] = make_file(some, N_ROWS * sizeof(struct block_row));
+        files[FILE_TENANTS] = make_file(some, N_ROWS * sizeof(struct tenant_row));
+        files[FILE_LIMITS] = make_file(some, N_ROWS * sizeof(struct limit_row));
+        files[FILE_EVENTS] = make_file(some, N_ROWS * sizeof(struct event_row));
         pools[2].id = 1;
         files[FILE_MISNUMBERED] = make_file(pools, sizeof(pools));
         files[FILE_UNSEALED] = memfd_create("unsealed", MFD_CLOEXEC);

@@ -1,0 +1,37 @@
+/* Files with rows that clients were sent, which they may keep for as long as they like while their memory
+ * is the daemon's. So it is taken back: when its client has been sent ANSWERS_A_SESSION others since, when
+ * its session ends, when all together are too many or too large, and after ANSWERS_KEPT_S seconds at
+ * the latest, in which whoever reads nothing has been sent away. The file keeps its size, and is all zero
+ * then, its first row before the others. On the loop. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#define ANSWERS_KEPT_S    10
+#define ANSWERS_A_SESSION 8
+#define ANSWERS_MAX       2048
+#define ANSWERS_MAX_BYTES (UINT64_C(256) << 20)
+
+struct answer {
+        TAILQ_ENTRY(answer) of_all;
+        TAILQ_ENTRY(answer) of_session;
+        struct session *session;
+        void *bytes;
+        size_t n_bytes;
+        uint64_t since_ns;
+};
+TAILQ_HEAD(answer_list, answer);
+
+struct server;
+struct session;
+
+int answers_open(struct server *server);
+void answers_close(struct server *server);
+
+/* A file with those rows for the session; -ENOMEM and the like. */
+int answers_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd);
+
+/* The session ends. */
+void answers_end(struct session *session);
