@@ -33,6 +33,7 @@ static const char help[] =
         "                  does not listen yet\n"
         "  --json          for programs\n"
         "  --socket, --timeout  as in gpumemctl --help\n"
+        "What others hold of theirs, and are charged for, is said, and is not left.\n"
         "Exit status: 0 all is back, or no tenant is called that, 1 something is left,\n"
         "and who holds it is said, 4 tenants are not told apart by containers.\n";
 
@@ -186,11 +187,12 @@ static int print_json(const struct outcome *outcome, const struct listed *holder
                 (void)json_array_append_new(
                         rows, listing_row_to_json(&client_row_list,
                                                   holders->rows + i * sizeof(struct client_row)));
-        return print_json_value(
-                json_pack("{s:I, s:I, s:I, s:I, s:o}", "freed_bytes", (json_int_t)outcome->n_bytes,
-                          "freed_blocks", (json_int_t)outcome->n_blocks, "left_bytes",
-                          (json_int_t)outcome->last.n_left_bytes, "charged_bytes",
-                          (json_int_t)outcome->last.n_charged_bytes, "holders", rows));
+        return print_json_value(json_pack(
+                "{s:I, s:I, s:I, s:I, s:I, s:o}", "freed_bytes", (json_int_t)outcome->n_bytes,
+                "freed_blocks", (json_int_t)outcome->n_blocks, "left_bytes",
+                (json_int_t)outcome->last.n_left_bytes, "shared_bytes",
+                (json_int_t)outcome->last.n_shared_bytes, "charged_bytes",
+                (json_int_t)outcome->last.n_charged_bytes, "holders", rows));
 }
 
 static void print_holder(const struct client_row *row)
@@ -220,7 +222,7 @@ static void print_nobody(const struct wanted *wanted)
 static void print_lines(const struct wanted *wanted, const struct outcome *outcome,
                         const struct listed *holders)
 {
-        char freed[SIZE_TEXT_MAX], left[SIZE_TEXT_MAX];
+        char freed[SIZE_TEXT_MAX], left[SIZE_TEXT_MAX], shared[SIZE_TEXT_MAX];
         const struct client_row *rows = (const void *)holders->rows;
 
         (void)printf("%s in %" PRIu64 " %s went back to the driver; ",
@@ -232,6 +234,9 @@ static void print_lines(const struct wanted *wanted, const struct outcome *outco
                 (void)printf("nothing is left\n");
         else
                 (void)printf("%s are left\n", size_format(outcome->last.n_left_bytes, left));
+        if (outcome->last.n_shared_bytes)
+                (void)printf("%s are shared with others, who are charged for it\n",
+                             size_format(outcome->last.n_shared_bytes, shared));
         for (uint32_t i = 0; i < holders->n_rows; i++)
                 print_holder(&rows[i]);
 }

@@ -4,11 +4,12 @@
 
 declare -A holders
 
-# hold NAME device|pinned BYTES: a process that has a block of so many bytes. Sets holders[NAME] to it.
+# hold NAME device|pinned BYTES [OPTION]...: a process that has a block of so many bytes, with these options of
+# gpumem-share-demo. Sets holders[NAME] to it.
 hold() {
         local name=$1 fd
         mkfifo "$place/$name.in"
-        gpumem-share-demo <"$place/$name.in" >"$place/$name.out" 2>&1 &
+        gpumem-share-demo "${@:4}" <"$place/$name.in" >"$place/$name.out" 2>&1 &
         holders[$name]=$!
         exec {fd}>"$place/$name.in"
         eval "${name}_fd=$fd"

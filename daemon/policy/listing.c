@@ -113,6 +113,27 @@ void policy_list_tenants(const struct policy *policy,
         }
 }
 
+uint64_t policy_charged_to_others(const struct policy *policy,
+                                  bool (*is_chosen)(const struct tenant_key *key,
+                                                    const void *argument),
+                                  const void *argument)
+{
+        const struct tenant *owner, *payer;
+        const struct block *block;
+        uint64_t n_bytes = 0;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link) {
+                        owner = block->holding->tenant;
+                        payer = block->charge.client ? block->charge.client->tenant : owner;
+                        if (payer != owner && is_chosen(&owner->key, argument) &&
+                            !is_chosen(&payer->key, argument))
+                                n_bytes += block->bin->n_bytes;
+                }
+        }
+        return n_bytes;
+}
+
 const struct tenant *client_tenant(const struct client *client)
 {
         return client->tenant;

@@ -59,6 +59,13 @@ void policy_list_tenants(const struct policy *policy,
                          void (*take)(const struct tenant_listing *tenant, void *argument),
                          void *argument);
 
+/* Of blocks of tenants that are chosen those that a client of another tenant is charged for, who has attached
+ * them, and which is not chosen. */
+uint64_t policy_charged_to_others(const struct policy *policy,
+                                  bool (*is_chosen)(const struct tenant_key *key,
+                                                    const void *argument),
+                                  const void *argument);
+
 const struct tenant *client_tenant(const struct client *client);
 
 /* Whether no client of the same tenant was asked for with this number before, which is another one for each

@@ -132,6 +132,9 @@ bool reclaim_answer(struct session *session, const struct order *order)
         frame.reclaimed.n_blocks = order->n_blocks;
         left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};
         policy_list_tenants(session->server->policy, is_left, add, &left);
+        frame.reclaimed.n_shared_bytes = policy_charged_to_others(session->server->policy, is_meant,
+                                                                  reclaim);
+        frame.reclaimed.n_left_bytes -= frame.reclaimed.n_shared_bytes;
         session_send(session, &frame, MESSAGE_RECLAIMED, order->serial, NULL, 0);
         return true;
 }

@@ -194,6 +194,30 @@ ok "there is something cached" [ "$cached" -ge $((32 << 20)) ]
 ok "reclaim: what is cached goes back" equal "$(answer 'a["freed_bytes"]' reclaim --uid "$me")" "$cached"
 ok "reclaim: it is gone" equal "$(figure reserved_bytes)" 0
 
+# What others hold of a user's, and are charged for, is theirs.
+if [ "$me" -eq 0 ]; then
+        chmod 0711 "$place"
+        chmod 0666 "$GPUMEM_SOCKET"
+        hold fourth pinned 4MiB
+        token=$(tell fourth "share 4711" | sed 's/^ok //')
+        hold fifth pinned 2MiB --without-cuda --uid 4711
+        tell fifth free >/dev/null
+        tell fifth "attach pinned $token" >/dev/null
+        ok "reclaim: who has shared it is charged" said 1 "pid ${holders[fourth]} " gpumemctl reclaim --uid 0
+        let_go fourth
+        ok "reclaim: what others are charged for is not left" said 0 "4.00 MiB are shared with others, who are charged for it" \
+                gpumemctl reclaim --uid 0 --wait 60
+        ok "reclaim: what others are charged for is not left: JSON" equal \
+                "$(answer '(a["left_bytes"], a["charged_bytes"], a["shared_bytes"], a["holders"])' reclaim --uid 0)" \
+                "(0, 0, $((4 << 20)), [])"
+        ok "reclaim: who is charged for what another made" said 1 "pid ${holders[fifth]} " \
+                gpumemctl reclaim --uid 4711
+        let_go fifth
+        wait_until 20 nothing_charged
+else
+        skip "reclaim: what others are charged for is not left" "needs root"
+fi
+
 stop_daemon
 status=0
 wait "$other" || status=$?

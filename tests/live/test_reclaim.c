@@ -106,6 +106,74 @@ START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
 }
 END_TEST
 
+static struct frame ask(struct party *party, struct frame *frame, enum message_kind kind,
+                        enum message_kind answer)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame reply;
+
+        (void)party_say(party, frame, kind);
+        party_expect(party, answer, &reply, &fds);
+        fdset_deinit(&fds);
+        return reply;
+}
+
+static struct message_leased lease_shareable(struct party *party, uint64_t n_bytes)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.lease.n_bytes = n_bytes;
+        frame.lease.properties = PROTO_PROPERTY_SHAREABLE;
+        return ask(party, &frame, MESSAGE_LEASE, MESSAGE_LEASED).leased;
+}
+
+/* Returns the lease of `to`. */
+static uint64_t share_with(struct party *from, uint64_t lease, struct party *to, uint32_t uid)
+{
+        struct frame frame = FRAME_NULL, shared;
+
+        frame.share = (struct message_share){
+                .lease = lease, .n_bytes = 4096, .uid = uid, .flags = PROTO_SHARE_GRANT};
+        shared = ask(from, &frame, MESSAGE_SHARE, MESSAGE_SHARED);
+        frame = (struct frame)FRAME_NULL;
+        frame.attach.token_low = shared.shared.token_low;
+        frame.attach.token_high = shared.shared.token_high;
+        return ask(to, &frame, MESSAGE_ATTACH, MESSAGE_ATTACHED).attached.lease;
+}
+
+/* They hold it for as long as they like: who waits until nothing is left does not wait for them. */
+START_TEST(what_others_are_charged_for_is_not_left)
+{
+        struct party stranger = join_as_stranger(), root = party_join();
+        struct message_leased made = lease_shareable(&stranger, 4 * MIB);
+        struct link *link = open_link("test", NULL);
+        struct message_reclaimed reclaimed;
+        uint64_t attached = share_with(&stranger, made.lease, &root, own_uid()), busy;
+
+        reclaimed = reclaim(link, STRANGER);
+        ck_assert_uint_eq(reclaimed.n_left_bytes, 4 * MIB);
+        ck_assert_uint_eq(reclaimed.n_shared_bytes, 0);
+        ck_assert_uint_eq(reclaimed.n_charged_bytes, 4 * MIB);
+        party_give_back(&stranger, made.lease);
+        busy = party_lease(&stranger, 0, 6 * MIB).lease;
+        reclaimed = reclaim(link, STRANGER);
+        ck_assert_uint_eq(reclaimed.n_left_bytes, 6 * MIB);
+        ck_assert_uint_eq(reclaimed.n_shared_bytes, 4 * MIB);
+        ck_assert_uint_eq(reclaimed.n_charged_bytes, 6 * MIB);
+        ck_assert_uint_eq(reclaimed.n_tenants, 1);
+        /* It is theirs that are charged, as before. */
+        reclaimed = reclaim(link, own_uid());
+        ck_assert_uint_eq(reclaimed.n_left_bytes, 0);
+        ck_assert_uint_eq(reclaimed.n_shared_bytes, 0);
+        ck_assert_uint_eq(reclaimed.n_charged_bytes, 4 * MIB);
+        party_give_back(&stranger, busy);
+        party_give_back(&root, attached);
+        link_free(link);
+        party_leave(&root);
+        party_leave(&stranger);
+}
+END_TEST
+
 static unsigned count_told(struct link *link)
 {
         struct told told = told_fetch(link, 0, TOLD_BIT(FREED_ALL));
@@ -242,6 +310,7 @@ int main(void)
                 tcase_add_test(tests, one_reclaim_at_a_time_is_taken);
         if (geteuid() == 0) {
                 tcase_add_test(tests, a_tenant_is_reclaimed_and_what_it_has_left_is_said);
+                tcase_add_test(tests, what_others_are_charged_for_is_not_left);
                 tcase_add_test(tests, who_may_not_reclaim_is_denied);
         } else {
                 (void)puts("# left out: tests of several tenants: they need root");
