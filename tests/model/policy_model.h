@@ -195,6 +195,10 @@ struct model {
 void model_init(struct model *model, enum model_kind kind);
 void model_deinit(struct model *model);
 
+/* Something was told to the policy; and it has looked at all who wait. */
+void model_happened(struct model *model);
+void model_happened_and_served(struct model *model);
+
 /* Events: each calls the policy and writes down what it must lead to. */
 enum model_board { MODEL_WITHOUT_WORDS, MODEL_WITH_WORDS };
 struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots,
@@ -221,6 +225,9 @@ void model_spoil(struct model *model, struct model_lease *lease);
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_not_released(struct model *model, struct model_block *block);
+
+/* It went back: who waits for that waits for one less. */
+void model_freed(struct model_block *block);
 
 /* Nobody waits for it to go back any more: it stays where it is mapped. */
 void model_not_freed(struct model_block *block);
