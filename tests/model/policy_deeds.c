@@ -1,10 +1,11 @@
-/* What may be done, and how often. */
+/* What clients and time do, and how often all that may be done is. */
+#include "tests/model/policy_deeds.h"
+
 #include "base/err.h"
 #include "daemon/policy/idle.h"
 #include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
 #include "proto/board.h"
-#include "tests/model/policy_play.h"
 
 #define MAX_N_CLIENTS 8
 
@@ -202,28 +203,6 @@ static void cancel_one(struct play *play)
                 model_cancel(&play->model, request);
 }
 
-static void free_all(struct play *play)
-{
-        struct model_client *client = play_any_speaker(play);
-        uint32_t pool = (uint32_t)play_below(play, MODEL_N_POOLS + 1);
-
-        if (!client)
-                return;
-        play_settle(play);
-        model_free_all(&play->model, client, play_one_in(play, 3) ? SCOPE_NODE : SCOPE_TENANT,
-                       pool == MODEL_N_POOLS ? POLICY_ALL_POOLS : pool);
-}
-
-static void spoil_one(struct play *play)
-{
-        struct model_lease *lease = play_any_lease(play);
-
-        if (!lease)
-                return;
-        play_settle(play);
-        model_spoil(&play->model, lease);
-}
-
 static void work(struct play *play)
 {
         (void)worker_do_one(&play->worker, &play->model, &play->random,
@@ -244,88 +223,37 @@ static void pass_time(struct play *play)
                            play->model.now_ns);
 }
 
-static void retry(struct play *play)
-{
-        model_retry(&play->model, (uint32_t)play_below(play, MODEL_N_POOLS));
-}
-
-static void change_strangers(struct play *play)
-{
-        worker_change_strangers(&play->worker, &play->model, &play->random);
-}
-
-/* Mostly wide enough to let something through. */
-static uint64_t any_max(struct play *play, unsigned kind)
-{
-        switch (play_below(play, 5)) {
-        case 0:
-                return LIMIT_NONE;
-        case 1:
-                return kind == LIMIT_LEASES ? play_below(play, 4) : play_below(play, 24) * MIB;
-        default:
-                return kind == LIMIT_LEASES ? 2 + play_below(play, 12)
-                                            : (20 + play_below(play, 120)) * MIB;
-        }
-}
-
-static void change_limit(struct play *play)
-{
-        enum limit_scope scope = play_one_in(play, 2) ? LIMIT_OF_CLIENT : LIMIT_OF_TENANT;
-        unsigned kind = (unsigned)play_below(play, LIMIT_N_KINDS);
-        uint32_t uid = POLICY_EVERY_UID;
-        uint64_t max = any_max(play, kind);
-
-        if (play_one_in(play, 6)) {
-                model_clear_limits(&play->model);
-                return;
-        }
-        if (scope == LIMIT_OF_TENANT && play_one_in(play, 2)) {
-                uid = (uint32_t)play_below(play, MODEL_N_UIDS);
-                max = play_one_in(play, 3) ? LIMIT_INHERIT : max;
-        }
-        model_set_limit(&play->model, scope, uid, kind, max);
-}
-
-/* Lower, higher, or more than the driver has. */
-static void change_pool(struct play *play)
-{
-        uint32_t pool = (uint32_t)play_below(play, MODEL_N_POOLS);
-        uint64_t n_device_bytes = play->model.pools[pool].n_device_bytes;
-
-        model_set_pool_max(&play->model, pool,
-                           play_one_in(play, 2)
-                                   ? n_device_bytes
-                                   : 2 * MIB + play_below(play, n_device_bytes * 5 / 4));
-}
-
-/* Mostly it serves. */
-static void change_standing(struct play *play)
-{
-        static const enum standing_state others[] = {STANDING_STALLED, STANDING_STALLED,
-                                                     STANDING_LOST};
-
-        play_settle(play);
-        model_set_standing(&play->model, (uint32_t)play_below(play, MODEL_N_POOLS),
-                           play_one_in(play, 5) ? others[play_below(play, ARRAY_SIZE(others))]
-                                                : STANDING_SERVES);
-}
-
 void play_do_something(struct play *play)
 {
         static const struct {
-                unsigned weights[2]; /* by kind of play */
+                unsigned weights[3]; /* by kind of play */
                 void (*deed)(struct play *play);
         } deeds[] = {
-                {{300, 300}, ask},       {{250, 40}, return_one},
-                {{100, 100}, unmap_one}, {{40, 10}, cancel_one},
-                {{400, 400}, work},      {{60, 30}, pass_time},
-                {{15, 15}, join},        {{14, 6}, play_end_someone},
-                {{6, 6}, free_all},      {{5, 5}, change_strangers},
-                {{8, 8}, retry},         {{10, 60}, share_one},
-                {{10, 120}, attach_one}, {{2, 6}, unshare_one},
-                {{8, 8}, change_limit},  {{6, 6}, change_pool},
-                {{10, 10}, spoil_one},   {{250, 60}, flip_one},
-                {{30, 30}, lie},         {{6, 6}, change_standing},
+                {{300, 300, 100}, ask},
+                {{250, 40, 60}, return_one},
+                {{100, 100, 100}, unmap_one},
+                {{40, 10, 5}, cancel_one},
+                {{400, 400, 300}, work},
+                {{60, 30, 60}, pass_time},
+                {{15, 15, 8}, join},
+                {{14, 6, 4}, play_end_someone},
+                {{6, 6, 6}, deed_free_all},
+                {{5, 5, 5}, deed_change_strangers},
+                {{8, 8, 8}, deed_retry},
+                {{10, 60, 10}, share_one},
+                {{10, 120, 20}, attach_one},
+                {{2, 6, 2}, unshare_one},
+                {{8, 8, 4}, deed_change_limit},
+                {{6, 6, 4}, deed_change_pool},
+                {{10, 10, 5}, deed_spoil_one},
+                {{250, 60, 400}, flip_one},
+                {{30, 30, 30}, lie},
+                {{6, 6, 4}, deed_change_standing},
+                {{6, 6, 6}, deed_reclaim},
+                {{20, 10, 6}, deed_warm},
+                {{6, 6, 4}, deed_change_keep},
+                {{20, 20, 6}, deed_return_cached},
+                {{0, 0, 40}, deed_drain_idle},
         };
         uint64_t n_weights = 0, n;
         unsigned i;

@@ -97,8 +97,21 @@ static void give_up_on_driver(struct model *model)
         }
 }
 
+/* What is mapped for so long is waited for no more, though it be unmapped before the rest has gone. */
+static void give_up_on_mappers(struct model *model)
+{
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state == MODEL_LINGERING &&
+                    model->now_ns >= block->let_go_ns + OVERDUE_NS)
+                        model_not_freed(block);
+        }
+}
+
 void model_expire(struct model *model)
 {
+        give_up_on_mappers(model);
         give_up_on_driver(model);
         policy_expire(model->policy, model->now_ns);
         model_happened_and_served(model);

@@ -2,7 +2,9 @@
 #include "tests/model/policy_model_compare.h"
 
 #include "base/err.h"
+#include "daemon/policy/drain.h"
 #include "daemon/policy/overdue.h"
+#include "daemon/policy/warm.h"
 
 static uint64_t n_users(const struct model_block *block)
 {
@@ -120,6 +122,35 @@ const struct model_client *model_payer(const struct model_block *block)
         return NULL;
 }
 
+/* What is held in all pools together is what a daemon that ends waits for. */
+static void compare_held(struct model *model)
+{
+        struct pool_figures figures;
+        uint64_t n_bytes = 0;
+
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
+                must(model, policy_pool_figures(model->policy, i, &figures) == 0);
+                n_bytes += figures.charged;
+        }
+        must(model, policy_held_bytes(model->policy) == n_bytes);
+}
+
+/* Where no look is due, none would ever let go of anything. */
+static void check_looks_are_due(struct model *model)
+{
+        const struct model_block *block;
+        bool any_over = false;
+
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                any_over = any_over || model_over(model, i);
+        if (policy_keeps_more(model->policy)) {
+                must(model, any_over);
+                return;
+        }
+        LIST_FOREACH (block, &model->blocks, link)
+                must(model, !model_may_return(model, block));
+}
+
 static void compare_charges(struct model *model, uint32_t pool)
 {
         const struct model_client *client;
@@ -173,6 +204,8 @@ void model_compare(struct model *model)
                 compare_figures(model, i);
                 compare_charges(model, i);
         }
+        compare_held(model);
+        check_looks_are_due(model);
         model_check_waiting(model);
         model_check_evictions(model);
         check_called_in(model);

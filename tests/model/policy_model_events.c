@@ -7,6 +7,7 @@
 void model_happened(struct model *model)
 {
         model->settled = false;
+        model->errand = MODEL_NO_ERRAND;
 }
 
 void model_happened_and_served(struct model *model)
@@ -194,9 +195,13 @@ static int predict(const struct model *model, const struct model_client *client,
                 return GPUMEM_E_TOO_LARGE;
         if (model_n_unanswered(model, client) >= 64)
                 return GPUMEM_E_TOO_MANY;
+        if (model->draining)
+                return GPUMEM_E_SHUTTING_DOWN;
         if (model_n_taken_slots(model, client) >= client->n_slots)
                 return GPUMEM_E_TOO_MANY;
-        return is_duplicate(model, client, ask->serial) ? GPUMEM_E_BAD_REQUEST : 0;
+        if (is_duplicate(model, client, ask->serial))
+                return GPUMEM_E_BAD_REQUEST;
+        return 0;
 }
 
 static bool room_is_there(const struct model *model, const struct policy_ask *ask)

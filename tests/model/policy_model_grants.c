@@ -17,6 +17,16 @@ bool model_maps(const struct model_client *client, const struct model_block *blo
         return false;
 }
 
+static bool is_better_size(const struct model_request *request, const struct model_block *a,
+                           const struct model_block *b)
+{
+        uint64_t n_bytes = request->ask.n_bytes;
+
+        if ((a->n_bytes < n_bytes) != (b->n_bytes < n_bytes))
+                return b->n_bytes < n_bytes;
+        return a->n_bytes != b->n_bytes && (a->n_bytes < b->n_bytes) == (a->n_bytes >= n_bytes);
+}
+
 /* One that is large enough and mapped, if that is asked for. The smallest that is large enough, else the
  * largest; of these one that the client maps; of these the one cached last. */
 static bool is_better(const struct model_request *request, const struct model_block *a,
@@ -107,11 +117,44 @@ static void check_taken(struct model *model, const struct model_request *request
         block->taken_ns = model->now_ns;
 }
 
+/* One of nobody's goes to who would have one made: nothing of its own tenant's would do, and it is the
+ * smallest that is large enough, else the largest. Of others no such block is taken as is asked for. */
+static void take_nobodys(struct model *model, const struct model_request *request,
+                         struct model_block *chosen)
+{
+        const struct model_block *block;
+
+        must(model, model_would_serve(chosen, request));
+        must(model, chosen->state == MODEL_CACHED && !model_is_mapped(chosen));
+        must(model, !request->ask.only_known);
+        must(model, !chosen->properties);
+        if (model->kind == MODEL_EXACT) {
+                must(model, !model_held(model, request));
+                model_check_turn(model, request);
+                LIST_FOREACH (block, &model->blocks, link) {
+                        if (block == chosen || block->state != MODEL_CACHED || block->was_idle)
+                                continue;
+                        must(model, !model_serves(block, request) ||
+                                            model_limit_by(model, request->client, block));
+                        must(model, !model_would_serve(block, request) ||
+                                            model_limit_by(model, request->client, block) ||
+                                            !is_better_size(request, block, chosen));
+                }
+        }
+        model_give(model, request, chosen->n_bytes);
+        chosen->uid = request->client->uid;
+        model->n_from_nobodys++;
+}
+
 void model_take_grant(struct model *model, const struct order *order)
 {
         struct model_request *request = model_request_of(model, order);
         struct model_block *block = model_block_of(model, order);
+        bool was_nobodys = block->uid == MODEL_NOBODY;
 
+        must(model, !model->draining);
+        if (was_nobodys)
+                take_nobodys(model, request, block);
         must(model, block->uid == request->client->uid);
         must(model, model_serves(block, request));
         must(model, !request->failure && !block->spoiled);
@@ -125,7 +168,8 @@ void model_take_grant(struct model *model, const struct order *order)
         if (block->state == MODEL_CACHED) {
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {
-                        check_choice(model, request, block);
+                        if (!was_nobodys)
+                                check_choice(model, request, block);
                         must(model, !model_limit_by(model, request->client, block));
                 }
                 model->pools[block->pool].n_grants_from_cache++;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
+#include "daemon/policy/warm.h"
 
 struct model_client *model_client_of(const struct model *model, const struct order *order)
 {
@@ -26,6 +26,9 @@ static bool may_answer(const struct order *order, const struct model_request *re
                 return false;
         if (!request->predicted)
                 return true;
+        if (order->kind == ORDER_REFUSE && order->outcome == GPUMEM_E_SHUTTING_DOWN)
+                return GPUMEM_E_SHUTTING_DOWN ==
+                       (request->outcome ? request->outcome : request->failure);
         return model_is_refused_for_what_it_is(order) ? request->outcome == order->outcome
                                                       : request->outcome == 0;
 }
@@ -129,7 +132,8 @@ void model_check_turn(struct model *model, const struct model_request *request)
 {
         struct model_request *other;
 
-        if (model->revoked)
+        /* Where the driver makes nothing nobody waits for room. */
+        if (model->revoked || model->pools[request->ask.pool].standing != STANDING_SERVES)
                 return;
         TAILQ_FOREACH (other, &model->requests, link) {
                 if (other == request || !is_queued(other, request) || model_held(model, other) ||
@@ -141,6 +145,31 @@ void model_check_turn(struct model *model, const struct model_request *request)
         }
 }
 
+static struct model_block *begin_block(struct model *model, const struct order *order,
+                                       struct model_block *block)
+{
+        must(model, model->pools[block->pool].standing == STANDING_SERVES);
+        must(model, !model->draining);
+        must(model, block_id(order->block) > model->last_block_id);
+        must(model, !block_backing(order->block));
+        block->block = order->block;
+        block->id = block_id(order->block);
+        model->last_block_id = block->id;
+        model->pools[block->pool].n_jobs++;
+        return model_block_of(model, order);
+}
+
+/* For nobody: the one that was asked for first. */
+static struct model_block *take_create_ahead(struct model *model, const struct order *order)
+{
+        struct model_block *block, *first = NULL;
+
+        LIST_FOREACH (block, &model->blocks, link)
+                first = block->block ? first : block;
+        must(model, first && block_is_nobodys(order->block));
+        return begin_block(model, order, first);
+}
+
 static struct model_block *take_create(struct model *model, const struct order *order)
 {
         struct model_request *request = model_request_of(model, order);
@@ -148,11 +177,6 @@ static struct model_block *take_create(struct model *model, const struct order *
 
         must(model, block && !request->block && !request->cancelled && !request->failure);
         must(model, !request->ask.only_known);
-        must(model, model->pools[request->ask.pool].standing == STANDING_SERVES);
-        must(model, block_id(order->block) > model->last_block_id);
-        must(model, block_bytes(order->block) == request->ask.n_bytes);
-        must(model, block_properties(order->block) == request->ask.properties);
-        must(model, !block_backing(order->block));
         if (model->kind == MODEL_EXACT) {
                 model_check_turn(model, request);
                 must(model,
@@ -160,8 +184,6 @@ static struct model_block *take_create(struct model *model, const struct order *
                 must(model, model_room(model, request->ask.pool) >= request->ask.n_bytes);
         }
         *block = (struct model_block){
-                .block = order->block,
-                .id = block_id(order->block),
                 .pool = request->ask.pool,
                 .uid = request->client->uid,
                 .n_bytes = request->ask.n_bytes,
@@ -171,13 +193,11 @@ static struct model_block *take_create(struct model *model, const struct order *
         };
         TAILQ_INIT(&block->leases);
         LIST_INSERT_HEAD(&model->blocks, block, link);
-        model->last_block_id = block->id;
-        model->pools[block->pool].n_jobs++;
         model->pools[block->pool].was_ordered = true;
-        model_give(model, request);
+        model_give(model, request, request->ask.n_bytes);
         request->block = block;
         request->n_backs = model->pools[block->pool].n_backs;
-        return model_block_of(model, order);
+        return begin_block(model, order, block);
 }
 
 static struct model_block *take_release(struct model *model, const struct order *order)
@@ -186,10 +206,12 @@ static struct model_block *take_release(struct model *model, const struct order 
 
         must(model, !order->client && block_backing(order->block) == block);
         must(model, !block->release_ordered);
+        if (model->errand)
+                model_check_errand(model, block);
         if (block->state == MODEL_CACHED) {
                 model_let_go(model, block);
-                block->evicted = true;
-                if (model->kind == MODEL_EXACT)
+                block->evicted = !model->errand;
+                if (model->kind == MODEL_EXACT && !model->errand)
                         model->pools[block->pool].evicted_last = block;
         }
         must(model, block->state == MODEL_RELEASING);
@@ -197,22 +219,17 @@ static struct model_block *take_release(struct model *model, const struct order 
         model->pools[block->pool].n_jobs++;
         return block;
 }
+
 static void take_freed(struct model *model, const struct order *order)
 {
         struct model_client *client = model_client_of(model, order);
         struct model_free_all *free_all;
-        struct model_block *block;
 
         LIST_FOREACH (free_all, &model->free_alls, link) {
                 if (free_all->client == client && free_all->serial == order->serial)
                         break;
         }
         must(model, free_all);
-        LIST_FOREACH (block, &model->blocks, link) {
-                if (block->free_all == free_all && block->state == MODEL_LINGERING &&
-                    model->now_ns >= block->let_go_ns + OVERDUE_NS)
-                        model_not_freed(block);
-        }
         must(model, free_all->n_unreleased == 0);
         must(model, order->n_bytes == free_all->n_bytes);
         must(model, order->n_blocks == free_all->n_blocks);
@@ -242,9 +259,13 @@ enum order_kind model_take(struct model *model, struct model_block **ret_block)
         struct order order = policy_next_order(model->policy);
 
         model_note_revoked(model);
+        if (model->errand)
+                must(model, order.kind == ORDER_RELEASE || order.kind == ORDER_FREED ||
+                                    order.kind == ORDER_NOTICE || order.kind == ORDER_NONE);
         switch (order.kind) {
         case ORDER_CREATE:
-                *ret_block = take_create(model, &order);
+                *ret_block = order.client ? take_create(model, &order)
+                                          : take_create_ahead(model, &order);
                 break;
         case ORDER_RELEASE:
                 *ret_block = take_release(model, &order);

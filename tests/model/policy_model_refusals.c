@@ -83,12 +83,25 @@ static void check_not_known(const struct model *model, const struct model_reques
         }
 }
 
+/* Who waited when the end began, or asked since. */
+static void take_ended(struct model *model, struct model_request *request)
+{
+        must(model, model->draining && !request->block);
+        if (request->failure == GPUMEM_E_SHUTTING_DOWN)
+                model->pools[request->ask.pool].n_refusals += !request->ask.only_known;
+        model_forget_request(model, request);
+}
+
 void model_take_refusal(struct model *model, const struct order *order)
 {
         struct model_request *request = model_request_of(model, order);
         int outcome = order->outcome;
 
         must(model, outcome != 0);
+        if (outcome == GPUMEM_E_SHUTTING_DOWN) {
+                take_ended(model, request);
+                return;
+        }
         if (model_is_refused_for_what_it_is(order)) {
                 must(model, !request->block);
                 if (!request->outcome && request->predicted)

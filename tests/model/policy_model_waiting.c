@@ -57,6 +57,20 @@ static void check_first_must_wait(struct model *model, const struct model_reques
                 must(model, request->ask.n_bytes + model_reserved(model, pool) > n_bytes);
 }
 
+/* Nor need it wait where one that was made ahead would do, and a file is there for it. */
+static void check_nobodys_is_used(struct model *model, const struct model_request *request)
+{
+        const struct model_block *block;
+
+        if (model->few_files)
+                return;
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state == MODEL_CACHED && model_would_serve(block, request))
+                        must(model,
+                             model_limit(model, request->client, block->pool, block->n_bytes));
+        }
+}
+
 /* When the next of what was let go is overdue, as far as it is known when that was. */
 static uint64_t next_overdue(const struct model *model, uint32_t pool)
 {
@@ -135,6 +149,8 @@ void model_check_waiting(struct model *model)
                 if (model_held(model, request))
                         continue;
                 must(model, request->ask.n_bytes <= model->pools[pool].max_bytes);
+                if (request == first[pool])
+                        check_nobodys_is_used(model, request);
                 if (request == first[pool] && model->pools[pool].standing == STANDING_SERVES)
                         check_first_must_wait(model, request);
         }

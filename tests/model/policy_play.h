@@ -6,8 +6,9 @@
 #include "tests/model/policy_worker.h"
 #include "tests/model/random.h"
 
-/* What clients ask for: in SHARING every second block can be shared, else every eighth. */
-enum play_kind { PLAY_MIXED, PLAY_SHARING };
+/* What is done, and what clients ask for: in SHARING every second block can be shared, else every eighth;
+ * ENDING is for a policy that drains. */
+enum play_kind { PLAY_MIXED, PLAY_SHARING, PLAY_ENDING };
 
 struct play {
         enum play_kind kind;

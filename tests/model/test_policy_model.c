@@ -98,6 +98,9 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, model->n_limit_refusals > n / 500);
         must(model, model->kind == MODEL_LAZY || model->n_overdue > 0);
         must(model, model->n_stalled > 0 && model->n_lost > 0 && model->n_stuck > 0);
+        must(model, model->n_reclaimed > n / (is_sharing ? 10000 : 1000));
+        must(model, model->n_warmed > n / (is_sharing ? 10000 : 1000));
+        must(model, model->n_from_nobodys > 0 && model->n_returned > 0);
 }
 
 /* For fewer blocks than there would be. */
@@ -110,6 +113,7 @@ static void run(enum play_kind play_kind, enum model_kind kind, uint64_t max_blo
 
         model_init(&play.model, kind);
         policy_set_max_blocks(play.model.policy, max_blocks);
+        play.model.max_blocks = max_blocks;
         play.model.few_files = max_blocks != UINT64_MAX;
         worker_init(&play.worker);
         for (unsigned long i = 0; i < n; i++)
@@ -120,6 +124,41 @@ static void run(enum play_kind play_kind, enum model_kind kind, uint64_t max_blo
                 expect_much_happened(&play, n);
         end(&play);
         model_deinit(&play.model);
+}
+
+/* One daemon after another is told to end while it is in use. */
+#define LIFE_STEPS 500
+
+static void live(struct play *play, enum model_kind kind, unsigned long n)
+{
+        play->kind = PLAY_MIXED;
+        model_init(&play->model, kind);
+        worker_init(&play->worker);
+        for (unsigned long i = 0; i < n; i++) {
+                if (i == n / 2) {
+                        play_settle(play);
+                        model_drain(&play->model);
+                        play_settle(play);
+                        play->kind = PLAY_ENDING;
+                }
+                step(play);
+        }
+        end(play);
+        model_deinit(&play->model);
+}
+
+static void run_to_ends(enum model_kind kind)
+{
+        struct play play = {.random = {.state = seed() + 2 + kind}};
+        unsigned long n = n_steps();
+        uint64_t n_drained = 0;
+
+        for (unsigned long i = 0; i < n; i += LIFE_STEPS) {
+                live(&play, kind, n - i < LIFE_STEPS ? n - i : LIFE_STEPS);
+                n_drained += play.model.n_drained;
+        }
+
+        ck_assert(n < N_STEPS || n_drained > n / 4000);
 }
 
 START_TEST(orders_taken_at_once)
@@ -152,6 +191,18 @@ START_TEST(few_files)
 }
 END_TEST
 
+START_TEST(ended_while_in_use)
+{
+        run_to_ends(MODEL_EXACT);
+}
+END_TEST
+
+START_TEST(ended_while_in_use_and_orders_left_standing)
+{
+        run_to_ends(MODEL_LAZY);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("policy: model");
@@ -168,6 +219,8 @@ int main(void)
         tcase_add_test(tests, much_is_shared);
         tcase_add_test(tests, much_is_shared_and_orders_left_standing);
         tcase_add_test(tests, few_files);
+        tcase_add_test(tests, ended_while_in_use);
+        tcase_add_test(tests, ended_while_in_use_and_orders_left_standing);
         suite_add_tcase(suite, tests);
         runner = srunner_create(suite);
         srunner_set_tap(runner, "-");
