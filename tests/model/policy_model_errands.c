@@ -176,6 +176,7 @@ void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes
         model->pools[pool].keep_bytes = keep_bytes;
         model->pools[pool].return_after_ns = return_after_ns;
         must(model, policy_set_pool_keep(model->policy, pool, keep_bytes, return_after_ns) == 0);
+        model_happened(model);
 }
 
 void model_return_cached(struct model *model, unsigned n_looks)
