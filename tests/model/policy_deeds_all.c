@@ -52,7 +52,10 @@ void deed_change_keep(struct play *play)
         uint64_t return_after_ns = POLICY_KEEP_FOR_EVER;
 
         if (play_one_in(play, 2))
-                return_after_ns = play_below(play, play_one_in(play, 3) ? IDLE_ROB_NS : 500);
+                return_after_ns = play_one_in(play, 4)
+                                          ? 0
+                                          : play_below(play,
+                                                       play_one_in(play, 3) ? IDLE_ROB_NS : 500);
         model_set_pool_keep(&play->model, pool, play_one_in(play, 3) ? 0 : keep_bytes,
                             return_after_ns);
 }
