@@ -258,6 +258,7 @@ static bool serve_from_nobodys(struct turn *turn, struct request *request)
                 return false;
         passing_mean(&turn->passing);
         passing_count(&turn->passing);
+        line_mean(&turn->walk, block->bin->n_bytes);
         line_give(block->holding, block->bin->n_bytes);
         return serve_by(turn, request, block);
 }

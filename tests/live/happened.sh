@@ -116,8 +116,11 @@ next=$(answer 'a["events"][1]["event"]' events)
 ok "events --since: from that one on" equal "$(answer 'a["events"][0]["event"]' events --since "$next")" "$next"
 ok "events --since: what is yet to come" equal "$(answer 'len(a["events"])' events --since 9000000000000000)" 0
 
+# All may run in a container.
+where=$(answer '[e["container"] and " in " + e["container"] for e in a["events"] if e["what"] == "granted"][0]' events)
 ok "what is too much is refused" refuse 512MiB
-ok "why-oom: who asked for how much" contains "$(gpumemctl why-oom)" ", uid $me, was refused 512.00 MiB of pool 0:"
+ok "why-oom: who asked for how much" contains "$(gpumemctl why-oom)" \
+        ", uid $me$where, was refused 512.00 MiB of pool 0:"
 ok "why-oom: in whose way" contains "$(gpumemctl why-oom)" \
         "the pool is full. Held by gpumem-share-demo (pid ${holders[first]}) 768.00 MiB. To do: "
 ok "why-oom: how it is now" contains "$(gpumemctl why-oom)" \

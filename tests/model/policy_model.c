@@ -4,12 +4,14 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/warm.h"
 
 void model_init(struct model *model, enum model_kind kind)
 {
         static const uint64_t sizes[MODEL_N_POOLS] = {96 * MIB, 40 * MIB, 257 * MIB};
 
-        *model = (struct model){.kind = kind, .now_ns = 1000, .settled = true};
+        *model = (struct model){
+                .kind = kind, .now_ns = 1000, .settled = true, .max_blocks = UINT64_MAX};
         LIST_INIT(&model->clients);
         LIST_INIT(&model->blocks);
         TAILQ_INIT(&model->requests);
@@ -27,6 +29,7 @@ void model_init(struct model *model, enum model_kind kind)
                 model->pools[i].max_bytes = sizes[i];
                 model->pools[i].n_device_bytes = sizes[i];
                 model->pools[i].max_since = sizes[i];
+                model->pools[i].return_after_ns = POLICY_KEEP_FOR_EVER;
         }
         model_clear_limits(model);
 }
@@ -62,11 +65,20 @@ static bool is_large_enough(uint64_t n_bytes, const struct policy_ask *ask)
         return (n_bytes - ask->n_bytes) * 8 <= ask->n_bytes;
 }
 
+static bool fits(const struct model_block *block, const struct model_request *request)
+{
+        return block->pool == request->ask.pool && block->properties == request->ask.properties &&
+               is_large_enough(block->n_bytes, &request->ask);
+}
+
 bool model_serves(const struct model_block *block, const struct model_request *request)
 {
-        return block->pool == request->ask.pool && block->uid == request->client->uid &&
-               block->properties == request->ask.properties &&
-               is_large_enough(block->n_bytes, &request->ask);
+        return block->uid == request->client->uid && fits(block, request);
+}
+
+bool model_would_serve(const struct model_block *block, const struct model_request *request)
+{
+        return block->uid == MODEL_NOBODY && fits(block, request);
 }
 
 bool model_speaks(const struct model_client *client)
@@ -137,14 +149,14 @@ unsigned model_n_queued(const struct model *model, uint32_t pool)
         return n;
 }
 
-void model_give(struct model *model, const struct model_request *request)
+void model_give(struct model *model, const struct model_request *request, uint64_t n_bytes)
 {
         struct model_pool *pool = &model->pools[request->ask.pool];
         uint64_t *n_given_bytes = &pool->n_given_bytes[request->client->uid];
 
         if (pool->reached < *n_given_bytes)
                 pool->reached = *n_given_bytes;
-        *n_given_bytes += request->ask.n_bytes;
+        *n_given_bytes += n_bytes;
 }
 
 /* Those who come after it stand where it stood, or with the first of those who wait. */
@@ -200,6 +212,7 @@ void model_cache(struct model *model, struct model_block *block)
         }
         block->state = MODEL_CACHED;
         block->cached_at = ++model->n_cachings;
+        block->cached_ns = model->now_ns;
 }
 
 void model_make_for_nobody(struct model *model, struct model_request *request)

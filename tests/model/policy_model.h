@@ -19,6 +19,8 @@
 #define MODEL_N_POOLS     3
 #define MODEL_PINNED_POOL 2 /* the others are devices */
 #define MODEL_N_UIDS      3
+#define MODEL_NOBODY      MODEL_N_UIDS /* whose blocks are those that are made ahead */
+#define MODEL_N_TENANTS   (MODEL_N_UIDS + 1)
 
 #define must(model, condition)                                                   \
         do {                                                                     \
@@ -39,7 +41,7 @@ enum model_state {
 };
 
 struct model_block {
-        struct block *block;
+        struct block *block; /* NULL: made ahead, but the order to do so is not taken */
         uint64_t id;
         uint32_t pool;
         uint32_t uid;
@@ -49,6 +51,7 @@ struct model_block {
         struct model_request *request;
         struct model_free_all *free_all;
         uint64_t cached_at;
+        uint64_t cached_ns;
         bool release_ordered;
         bool evicted; /* since the last comparison, for room */
         bool spoiled;
@@ -142,9 +145,11 @@ struct model_pool {
         bool was_limited;       /* or for one that was refused in the end */
         bool was_ordered;       /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
-        uint64_t n_given_bytes[MODEL_N_UIDS]; /* of new blocks, see daemon/policy/line.h */
+        uint64_t n_given_bytes[MODEL_N_TENANTS]; /* of new blocks, see daemon/policy/line.h */
         uint64_t reached;
-        struct model_rest rests[MODEL_N_UIDS];
+        struct model_rest rests[MODEL_N_TENANTS];
+        uint64_t keep_bytes; /* of what is cached, see daemon/policy/warm.h */
+        uint64_t return_after_ns;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
         uint64_t n_releases;
@@ -153,6 +158,9 @@ struct model_pool {
         struct model_block *evicted_last; /* since the last comparison; in EXACT only */
 };
 
+/* Whose orders are being taken: of what was done for nobody who waits, only blocks that it means go. */
+enum model_errand { MODEL_NO_ERRAND, MODEL_FREEING, MODEL_RETURNING, MODEL_DRAINING_IDLE };
+
 struct model {
         struct policy *policy;
         enum model_kind kind;
@@ -160,6 +168,8 @@ struct model {
         uint64_t now_ns;
         bool settled; /* no order is left */
         bool closing;
+        bool draining;
+        enum model_errand errand;
         bool revoked;  /* since the last comparison: limits were in the way of less than it seems */
         bool unserved; /* free_all has charged mappers since the queues were walked last */
         struct model_pool pools[MODEL_N_POOLS];
@@ -167,6 +177,7 @@ struct model {
         uint64_t tenant_max[LIMIT_N_KINDS];
         uint64_t uid_max[MODEL_N_UIDS][LIMIT_N_KINDS];
         uint64_t n_limit_refusals;
+        uint64_t max_blocks;
         bool few_files; /* for blocks */
         unsigned long n_short_of_files;
         LIST_HEAD(model_clients, model_client) clients;
@@ -190,10 +201,19 @@ struct model {
         uint64_t n_stalled; /* requests that were refused for it */
         uint64_t n_lost;
         uint64_t n_stuck;
+        uint64_t n_reclaimed;
+        uint64_t n_drained; /* of idle leases */
+        uint64_t n_warmed;
+        uint64_t n_from_nobodys;
+        uint64_t n_returned;
 };
 
 void model_init(struct model *model, enum model_kind kind);
 void model_deinit(struct model *model);
+
+/* Something was told to the policy; and it has looked at all who wait. */
+void model_happened(struct model *model);
+void model_happened_and_served(struct model *model);
 
 /* Events: each calls the policy and writes down what it must lead to. */
 enum model_board { MODEL_WITHOUT_WORDS, MODEL_WITH_WORDS };
@@ -216,11 +236,33 @@ void model_return(struct model *model, struct model_lease *lease, enum return_ki
 void model_unmap(struct model *model, struct model_lease *lease);
 void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
                     uint32_t pool);
+/* Of the tenants that are chosen. */
+void model_reclaim(struct model *model, struct model_client *client,
+                   const bool is_chosen[MODEL_N_TENANTS]);
+
+/* These four for a policy that has settled. */
+void model_drain(struct model *model);
+void model_drain_idle(struct model *model, unsigned n_looks);
+void model_warm(struct model *model, uint32_t pool, uint64_t n_bytes);
+void model_return_cached(struct model *model, unsigned n_looks);
+
+/* After two looks at all that there was to be seen, and with their orders taken: what could go has gone. */
+void model_expect_returned(const struct model *model);
+void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes,
+                         uint64_t return_after_ns);
+
+/* What is cached beyond what the pool keeps; and whether the block may go because of it, once it is old. */
+uint64_t model_over(const struct model *model, uint32_t pool);
+bool model_may_return(const struct model *model, const struct model_block *block);
+
 /* For a policy that has settled. */
 void model_spoil(struct model *model, struct model_lease *lease);
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_not_released(struct model *model, struct model_block *block);
+
+/* It went back: who waits for that waits for one less. */
+void model_freed(struct model_block *block);
 
 /* Nobody waits for it to go back any more: it stays where it is mapped. */
 void model_not_freed(struct model_block *block);
@@ -253,6 +295,8 @@ bool model_is_mapped(const struct model_block *block);
 enum model_mapped { MODEL_UNMAPPED, MODEL_MAPPED, MODEL_KEPT };
 enum model_mapped model_mapped(const struct model_block *block);
 bool model_serves(const struct model_block *block, const struct model_request *request);
+/* The same of one that was made ahead, which nobody has had yet. */
+bool model_would_serve(const struct model_block *block, const struct model_request *request);
 bool model_speaks(const struct model_client *client);
 uint64_t model_reserved(const struct model *model, uint32_t pool);
 uint64_t model_room(const struct model *model, uint32_t pool);
@@ -287,7 +331,7 @@ unsigned model_n_queued(const struct model *model, uint32_t pool);
 /* What several events and orders lead to. */
 /* If nobody and nothing of the tenant is left, it is known no more. */
 void model_look_for_end(struct model *model, uint32_t uid);
-void model_give(struct model *model, const struct model_request *request);
+void model_give(struct model *model, const struct model_request *request, uint64_t n_bytes);
 void model_let_go(const struct model *model, struct model_block *block);
 void model_cache(struct model *model, struct model_block *block);
 /* The lease is a mapping at most from now on; its tokens go with a block's last user. */

@@ -1,19 +1,18 @@
-/* What happens to the policy, and what it must lead to. */
-#include <errno.h>
+/* What clients do, and what it must lead to. */
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/overdue.h"
 #include "tests/model/policy_model.h"
 
-static void happened(struct model *model)
+void model_happened(struct model *model)
 {
         model->settled = false;
+        model->errand = MODEL_NO_ERRAND;
 }
 
-static void happened_and_served(struct model *model)
+void model_happened_and_served(struct model *model)
 {
-        happened(model);
+        model_happened(model);
         model->unserved = false;
 }
 
@@ -38,7 +37,7 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
         return client;
 }
 
-static void freed(struct model_block *block)
+void model_freed(struct model_block *block)
 {
         if (block->free_all)
                 block->free_all->n_unreleased--;
@@ -51,7 +50,7 @@ void model_not_freed(struct model_block *block)
                 return;
         block->free_all->n_bytes -= block->n_bytes;
         block->free_all->n_blocks--;
-        freed(block);
+        model_freed(block);
 }
 
 static void end_mapping(struct model *model, struct model_lease *lease)
@@ -63,7 +62,7 @@ static void end_mapping(struct model *model, struct model_lease *lease)
         free(lease);
         if (block->state == MODEL_LINGERING && !model_is_mapped(block)) {
                 model->pools[block->pool].n_backs++;
-                freed(block);
+                model_freed(block);
                 model_forget_block(model, block);
         }
 }
@@ -124,7 +123,7 @@ static void take_sign(struct model *model, struct model_client *client, bool is_
         struct model_block *block;
 
         must(model, is_gone == is_last);
-        happened(model);
+        model_happened(model);
         if (!is_last) {
                 drop(model, client);
                 return;
@@ -196,9 +195,13 @@ static int predict(const struct model *model, const struct model_client *client,
                 return GPUMEM_E_TOO_LARGE;
         if (model_n_unanswered(model, client) >= 64)
                 return GPUMEM_E_TOO_MANY;
+        if (model->draining)
+                return GPUMEM_E_SHUTTING_DOWN;
         if (model_n_taken_slots(model, client) >= client->n_slots)
                 return GPUMEM_E_TOO_MANY;
-        return is_duplicate(model, client, ask->serial) ? GPUMEM_E_BAD_REQUEST : 0;
+        if (is_duplicate(model, client, ask->serial))
+                return GPUMEM_E_BAD_REQUEST;
+        return 0;
 }
 
 static bool room_is_there(const struct model *model, const struct policy_ask *ask)
@@ -253,9 +256,9 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         policy_lease(model->policy, client->client, ask, model->now_ns);
         /* One that is refused for what it is changes nothing for others. */
         if (request->outcome)
-                happened(model);
+                model_happened(model);
         else
-                happened_and_served(model);
+                model_happened_and_served(model);
 }
 
 void model_cancel(struct model *model, struct model_request *request)
@@ -264,7 +267,7 @@ void model_cancel(struct model *model, struct model_request *request)
         if (model->settled)
                 model_make_for_nobody(model, request);
         policy_cancel(model->policy, request->client->client, request->ask.serial, model->now_ns);
-        happened(model);
+        model_happened(model);
 }
 
 void model_return(struct model *model, struct model_lease *lease, enum return_kind kind)
@@ -273,7 +276,7 @@ void model_return(struct model *model, struct model_lease *lease, enum return_ki
         struct model_block *block = lease->block;
         int r = policy_return(model->policy, client->client, lease->id, kind, model->now_ns);
 
-        happened(model);
+        model_happened(model);
         if (!lease->busy) {
                 must(model, r == GPUMEM_E_NO_LEASE);
                 return;
@@ -290,194 +293,8 @@ void model_unmap(struct model *model, struct model_lease *lease)
 {
         int r = policy_unmapped(model->policy, lease->client->client, lease->id, model->now_ns);
 
-        happened(model);
+        model_happened(model);
         must(model, r == (lease->busy ? GPUMEM_E_NO_LEASE : 0));
         if (!lease->busy)
                 end_mapping(model, lease);
-}
-
-void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
-                    uint32_t pool)
-{
-        struct model_free_all *free_all = calloc(1, sizeof(*free_all));
-        struct model_block *block;
-
-        must(model, free_all && model->settled);
-        free_all->client = client;
-        free_all->serial = ++model->last_serial;
-        LIST_FOREACH (block, &model->blocks, link) {
-                bool is_idle = block->state == MODEL_HELD &&
-                               model_is_idle(TAILQ_FIRST(&block->leases));
-
-                if (block->state != MODEL_CACHED && !is_idle)
-                        continue;
-                if (scope == SCOPE_TENANT && block->uid != client->uid)
-                        continue;
-                if (pool != POLICY_ALL_POOLS && pool != block->pool)
-                        continue;
-                /* One that is idle is noted as revoked when orders are taken. */
-                if (!is_idle)
-                        model_let_go(model, block);
-                block->free_all = free_all;
-                free_all->n_bytes += block->n_bytes;
-                free_all->n_blocks++;
-        }
-        free_all->n_unreleased = free_all->n_blocks;
-        LIST_INSERT_HEAD(&model->free_alls, free_all, link);
-        must(model,
-             policy_free_all(model->policy, client->client, free_all->serial, scope, pool) == 0);
-        happened(model);
-        model->unserved = true;
-}
-
-void model_spoil(struct model *model, struct model_lease *lease)
-{
-        struct model_block *block = lease->block;
-        bool is_served = block->state == MODEL_HELD || block->state == MODEL_CACHED;
-        struct block *found = policy_leased_block(lease->client->client, lease->id);
-
-        must(model, model->settled);
-        must(model, found == (is_served ? block->block : NULL));
-        if (!is_served)
-                return;
-        block->spoiled = true;
-        if (block->state == MODEL_CACHED)
-                model_let_go(model, block);
-        policy_spoil(model->policy, found, model->now_ns);
-        happened(model);
-}
-
-static void could_not_create(struct model *model, struct model_block *block, int result)
-{
-        struct model_request *request = block->request;
-
-        if (request && result == GPUMEM_E_DEVICE_FULL) {
-                request->device_full = true;
-                model->pools[block->pool].n_given_bytes[block->uid] -= block->n_bytes;
-        } else if (request) {
-                request->failure = result;
-        }
-        model_forget_block(model, block);
-}
-
-void model_created(struct model *model, struct model_block *block, int result)
-{
-        struct block *name = block->block;
-
-        model->pools[block->pool].n_jobs--;
-        if (result) {
-                could_not_create(model, block, result);
-        } else {
-                model->pools[block->pool].n_creates++;
-                if (block->state == MODEL_STOCKING)
-                        model_cache(model, block);
-                else
-                        block->state = MODEL_MADE;
-        }
-        policy_created(model->policy, name, result, result ? NULL : block, model->now_ns);
-        happened_and_served(model);
-}
-
-void model_released(struct model *model, struct model_block *block)
-{
-        struct block *name = block->block;
-
-        model->pools[block->pool].n_jobs--;
-        model->pools[block->pool].n_releases++;
-        if (model_is_mapped(block) &&
-            (model_mapped(block) == MODEL_KEPT || model->now_ns >= block->let_go_ns + OVERDUE_NS))
-                model_not_freed(block);
-        else if (!model_is_mapped(block))
-                freed(block);
-        if (model_is_mapped(block)) {
-                block->state = MODEL_LINGERING;
-        } else {
-                model->pools[block->pool].n_backs++;
-                model_forget_block(model, block);
-        }
-        policy_released(model->policy, name, model->now_ns);
-        happened_and_served(model);
-}
-
-void model_not_released(struct model *model, struct model_block *block)
-{
-        block->stuck = true;
-        model->n_stuck++;
-        policy_not_released(model->policy, block->block, model->now_ns);
-        happened_and_served(model);
-}
-
-/* Whoever has no more time for a block that is being made, where the driver does not answer. */
-static void give_up_on_driver(struct model *model)
-{
-        struct model_request *request;
-
-        TAILQ_FOREACH (request, &model->requests, link) {
-                if (request->block && request->block->state == MODEL_MAKING &&
-                    !request->cancelled && request->ask.deadline_ns <= model->now_ns &&
-                    model->pools[request->ask.pool].standing == STANDING_STALLED) {
-                        request->failure = GPUMEM_E_STALLED;
-                        model_make_for_nobody(model, request);
-                }
-        }
-}
-
-void model_expire(struct model *model)
-{
-        give_up_on_driver(model);
-        policy_expire(model->policy, model->now_ns);
-        happened_and_served(model);
-}
-
-/* Nobody has anything of it any more, nor will: but who uses it still. */
-static void lose(struct model *model, uint32_t pool)
-{
-        struct model_request *request;
-        struct model_block *block;
-
-        LIST_FOREACH (block, &model->blocks, link) {
-                if (block->pool != pool)
-                        continue;
-                block->spoiled = true;
-                if (block->state == MODEL_CACHED)
-                        model_let_go(model, block);
-        }
-        TAILQ_FOREACH (request, &model->requests, link) {
-                if (request->ask.pool != pool)
-                        continue;
-                request->failure = -ENODEV;
-                model_make_for_nobody(model, request);
-        }
-        model->pools[pool].was_trimmed = true;
-}
-
-void model_set_standing(struct model *model, uint32_t pool, enum standing_state standing)
-{
-        must(model, model->settled);
-        model->pools[pool].standing = standing;
-        if (standing == STANDING_LOST)
-                lose(model, pool);
-        give_up_on_driver(model);
-        must(model, policy_set_standing(model->policy, pool, standing, model->now_ns) == 0);
-        happened_and_served(model);
-}
-
-void model_retry(struct model *model, uint32_t pool)
-{
-        model->pools[pool].n_backs++;
-        policy_retry(model->policy, pool, model->now_ns);
-        happened(model);
-}
-
-void model_shut_down(struct model *model)
-{
-        struct model_block *block;
-
-        model->closing = true;
-        LIST_FOREACH (block, &model->blocks, link) {
-                if (block->state == MODEL_CACHED)
-                        model_let_go(model, block);
-        }
-        policy_shut_down(model->policy);
-        happened(model);
 }

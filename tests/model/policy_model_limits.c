@@ -196,7 +196,7 @@ void model_set_limit(struct model *model, enum limit_scope scope, uint32_t uid, 
                 model->tenant_max[kind] = max;
         else
                 model->uid_max[uid][kind] = max;
-        model->settled = false;
+        model_happened(model);
         tell(model, scope, uid, kind, max);
 }
 
@@ -208,7 +208,7 @@ void model_clear_limits(struct model *model)
                 for (unsigned uid = 0; uid < MODEL_N_UIDS; uid++)
                         model->uid_max[uid][kind] = LIMIT_INHERIT;
         }
-        model->settled = false;
+        model_happened(model);
         policy_set_limits(model->policy, NULL, model->now_ns);
 }
 
@@ -220,6 +220,6 @@ void model_set_pool_max(struct model *model, uint32_t pool, uint64_t max_bytes)
         if (max_bytes > expected->max_since)
                 expected->max_since = max_bytes;
         expected->was_trimmed = true;
-        model->settled = false;
+        model_happened(model);
         must(model, policy_set_pool_max(model->policy, pool, max_bytes, model->now_ns) == 0);
 }

@@ -112,6 +112,8 @@ void model_attach(struct model *model, struct model_client *client,
 
         if (!share || !is_for(share, client)) {
                 must(model, r == GPUMEM_E_NO_TOKEN);
+        } else if (model->draining) {
+                must(model, r == GPUMEM_E_SHUTTING_DOWN);
         } else if (model->pools[share->block->pool].standing == STANDING_LOST) {
                 must(model, r == GPUMEM_E_DRIVER);
         } else if (r) {

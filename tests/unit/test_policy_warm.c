@@ -167,6 +167,32 @@ START_TEST(who_waits_for_room_is_passed_so_often)
 }
 END_TEST
 
+/* Whoever has had one of them stands further behind, as with one that is made. */
+START_TEST(they_go_round_by_turns)
+{
+        struct world world = world_new(64 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
+                                          LIMIT_LEASES, 1, 0),
+                         0);
+        (void)hold(&world, a, 8 * MIB);
+        (void)hold(&world, b, 8 * MIB);
+        (void)make_ahead(&world, 8 * MIB);
+        (void)make_ahead(&world, 8 * MIB);
+        ask(&world, a, 2, 8 * MIB, UINT64_MAX);
+        ask(&world, a, 3, 8 * MIB, UINT64_MAX);
+        ask(&world, b, 2, 8 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        policy_set_limits(world.policy, NULL, 0);
+        (void)expect_grant(&world, a, 2);
+        (void)expect_grant(&world, b, 2);
+        created(&world, take(&world, ORDER_CREATE).block, 0);
+        (void)expect_grant(&world, a, 3);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(what_cannot_be_made_is_told)
 {
         struct world world = world_new(16 * MIB);
@@ -359,6 +385,7 @@ int main(void)
                 one_that_is_too_large_for_a_limit_is_not_taken,
                 it_makes_room_for_what_it_does_not_fit,
                 who_waits_for_room_is_passed_so_often,
+                they_go_round_by_turns,
                 what_cannot_be_made_is_told,
                 what_is_made_while_it_ends_goes_back,
                 what_is_over_goes_back_when_it_is_old_enough,

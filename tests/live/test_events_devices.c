@@ -1,0 +1,207 @@
+/* What happens to devices and their drivers is remembered, and told. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "tests/live/frames_world.h"
+#include "tests/live/links.h"
+#include "tests/live/party.h"
+#include "tests/live/told.h"
+#include "tests/suite.h"
+
+#define PATIENCE_MS 20000
+
+START_TEST(a_driver_that_hangs_is_told_and_its_return)
+{
+        struct event_row row;
+        struct frame frame = lease_frame(0, 8 * MIB, 0);
+        struct party party = party_join();
+
+        daemon_fault(&gpumemd, gpumemd.pid, "hang=cuMemCreate:1");
+        party_say(&party, &frame, MESSAGE_LEASE);
+        row = told_await(LISTED_EVENT_STALLED, 0, LISTING_NOBODY);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_ptr_nonnull(strstr(row.text, "does not answer"));
+        expect_error(party.fd, party.serial, GPUMEM_E_STALLED);
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        row = told_await(LISTED_EVENT_BACK, 0, LISTING_NOBODY);
+        ck_assert_ptr_nonnull(strstr(row.text, "answers again"));
+        party_leave(&party);
+}
+END_TEST
+
+START_TEST(a_device_that_is_lost_is_told_and_its_return)
+{
+        struct event_row row;
+        struct frame frame = lease_frame(0, 8 * MIB, 0);
+        struct party party = party_join();
+
+        daemon_fault(&gpumemd, gpumemd.pid, "lost=cuMemCreate:1");
+        party_say(&party, &frame, MESSAGE_LEASE);
+        expect_error(party.fd, party.serial, GPUMEM_E_DRIVER);
+        row = told_await(LISTED_EVENT_LOST, 0, LISTING_NOBODY);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_ptr_nonnull(strstr(row.text, "the device is lost"));
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        (void)told_await(LISTED_EVENT_BACK, 0, LISTING_NOBODY);
+        party_leave(&party);
+}
+END_TEST
+
+START_TEST(an_error_that_nvml_tells_of_is_told)
+{
+        struct event_row row;
+
+        daemon_nvml(&gpumemd, "xid=0:79\n");
+        row = told_await(LISTED_EVENT_HEALTH, 0, LISTING_NOBODY);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_ptr_nonnull(strstr(row.text, "XID 79"));
+}
+END_TEST
+
+/* The rows of a kind that say so, of pool 0; the number of times, once there are any. */
+static uint64_t await_text(enum listed_event what, const char *text)
+{
+        struct link *link = open_admin_link("told");
+        uint64_t n_times = 0;
+
+        for (unsigned ms = 0; ms < PATIENCE_MS && !n_times; ms++) {
+                struct told told = told_fetch(link, 0, UINT32_C(1) << what);
+
+                for (uint32_t i = 0; i < told.n_rows; i++) {
+                        const struct event_row *row = &told.rows[i];
+
+                        ck_assert_uint_eq(row->uid, LISTING_NOBODY);
+                        if (row->pool == 0 && strstr(row->text, text))
+                                n_times += row->times;
+                }
+                ck_assert_uint_eq(told.next, told.end);
+                told_free(&told);
+                if (!n_times)
+                        sleep_ms(1);
+        }
+        ck_assert_msg(n_times, "no event %s says: %s", listed_event_name(what), text);
+        link_free(link);
+        return n_times;
+}
+
+static const struct {
+        const char *line;
+        uint64_t state;
+        const char *text;
+} states[] = {
+        {"remapped=0:1\n", PROTO_DEVICE_WORN, "NVML says: to be drained and reset"},
+        {"recovery=0:1\n", PROTO_DEVICE_NEEDS_RESET, "NVML says: needs a reset"},
+        {"recovery=0:2\n", PROTO_DEVICE_NEEDS_REBOOT, "NVML says: needs a reboot"},
+        {"result=0:15\n", PROTO_DEVICE_LOST, "NVML says: lost"},
+};
+
+START_TEST(what_nvml_says_of_a_device_is_told_and_that_it_is_well_again)
+{
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
+        daemon_nvml(&gpumemd, states[_i].line);
+        ck_assert_uint_eq(await_text(LISTED_EVENT_HEALTH, states[_i].text), 1);
+        daemon_await_first(FIGURE_device, states[_i].state, states[_i].state);
+        if (states[_i].state == PROTO_DEVICE_LOST)
+                (void)await_text(LISTED_EVENT_LOST, "the device is lost");
+        daemon_nvml(&gpumemd, "");
+        ck_assert_uint_eq(await_text(LISTED_EVENT_HEALTH, "NVML says: well"), 1);
+        daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
+        if (states[_i].state == PROTO_DEVICE_LOST)
+                (void)await_text(LISTED_EVENT_BACK, "answers again");
+}
+END_TEST
+
+/* Something is cached that the driver does not take back when its room is needed; until it does. */
+static void get_stuck(struct party *party)
+{
+        struct frame frame = lease_frame(0, 128 * MIB, 0);
+
+        daemon_await(FIGURE_cached, 200 * MIB);
+        daemon_fault(&gpumemd, gpumemd.pid, "count=cuMemRelease\nfail=cuMemRelease:*:999");
+        party_say(party, &frame, MESSAGE_LEASE);
+        expect_error(party->fd, party->serial, GPUMEM_E_REFUSED);
+        daemon_await(FIGURE_lingering, 200 * MIB);
+}
+
+/* So many releases have been tried. */
+static void await_calls(unsigned n_wanted)
+{
+        unsigned n = 0;
+        char path[256];
+
+        (void)snprintf(path, sizeof(path), "%s/devices/calls.%d", gpumemd.place, (int)gpumemd.pid);
+        for (unsigned ms = 0; ms < PATIENCE_MS && n < n_wanted; ms += 5) {
+                FILE *file = fopen(path, "re");
+
+                if (file) {
+                        (void)fscanf(file, "%u", &n);
+                        (void)fclose(file);
+                }
+                sleep_ms(5);
+        }
+        ck_assert_uint_ge(n, n_wanted);
+        ck_assert_int_eq(unlink(path), 0);
+}
+
+static void cache(struct party *party)
+{
+        party_give_back(party, party_lease(party, 0, 200 * MIB).lease);
+}
+
+/* Once for each time, however often the driver is asked. */
+START_TEST(what_the_driver_does_not_take_back_is_told_once)
+{
+        struct party party = party_join();
+
+        cache(&party);
+        get_stuck(&party);
+        ck_assert_uint_eq(
+                await_text(LISTED_EVENT_STUCK, "209715200 bytes do not go back to the driver"), 1);
+        await_calls(2);
+        ck_assert_uint_eq(await_text(LISTED_EVENT_STUCK, ""), 1);
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        daemon_await(FIGURE_lingering, 0);
+        cache(&party);
+        get_stuck(&party);
+        ck_assert_uint_eq(await_text(LISTED_EVENT_STUCK, ""), 2);
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        daemon_await(FIGURE_lingering, 0);
+        party_leave(&party);
+}
+END_TEST
+
+START_TEST(a_driver_that_clears_nothing_is_told)
+{
+        static const char *const options[] = {"--canary", "on", NULL};
+
+        daemon_stop(&gpumemd);
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB,dirty=1", options);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+        ck_assert_uint_eq(await_text(LISTED_EVENT_CANARY, "the driver does not clear memory"), 1);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("events_devices");
+        TCase *tests = tcase_create("events_devices");
+
+        if (!machine_is_emulated()) {
+                (void)puts("1..0 # SKIP needs faults of the emulated driver");
+                return 0;
+        }
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, frames_start, frames_stop);
+        tcase_add_test(tests, a_driver_that_hangs_is_told_and_its_return);
+        tcase_add_test(tests, a_device_that_is_lost_is_told_and_its_return);
+        tcase_add_test(tests, an_error_that_nvml_tells_of_is_told);
+        tcase_add_loop_test(tests, what_nvml_says_of_a_device_is_told_and_that_it_is_well_again, 0,
+                            ARRAY_SIZE(states));
+        tcase_add_test(tests, what_the_driver_does_not_take_back_is_told_once);
+        tcase_add_test(tests, a_driver_that_clears_nothing_is_told);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}

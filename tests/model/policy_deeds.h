@@ -1,0 +1,17 @@
+/* What may be done that is no client's own matter. */
+#pragma once
+
+#include "tests/model/policy_play.h"
+
+void deed_free_all(struct play *play);
+void deed_reclaim(struct play *play);
+void deed_warm(struct play *play);
+void deed_change_keep(struct play *play);
+void deed_return_cached(struct play *play);
+void deed_drain_idle(struct play *play);
+void deed_spoil_one(struct play *play);
+void deed_retry(struct play *play);
+void deed_change_strangers(struct play *play);
+void deed_change_limit(struct play *play);
+void deed_change_pool(struct play *play);
+void deed_change_standing(struct play *play);

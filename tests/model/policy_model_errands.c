@@ -1,0 +1,296 @@
+/* What is done for nobody who waits: blocks are let go because they are to go, or made ahead. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/policy/drain.h"
+#include "daemon/policy/warm.h"
+#include "tests/model/policy_model_orders.h"
+
+/* Who waits is not looked at; and those who map what is let go are charged for it. */
+static void begin_errand(struct model *model, enum model_errand errand)
+{
+        model_happened(model);
+        model->errand = errand;
+        model->unserved = true;
+}
+
+static bool is_idle(const struct model_block *block)
+{
+        return block->state == MODEL_HELD && model_is_idle(TAILQ_FIRST(&block->leases));
+}
+
+static struct model_free_all *begin_free_all(struct model *model, struct model_client *client)
+{
+        struct model_free_all *free_all = calloc(1, sizeof(*free_all));
+
+        must(model, free_all && model->settled);
+        free_all->client = client;
+        free_all->serial = ++model->last_serial;
+        LIST_INSERT_HEAD(&model->free_alls, free_all, link);
+        return free_all;
+}
+
+/* What is cached or idle of these, in one pool or in all. */
+static void add_blocks(struct model *model, struct model_free_all *free_all,
+                       const bool is_chosen[MODEL_N_TENANTS], uint32_t pool)
+{
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state != MODEL_CACHED && !is_idle(block))
+                        continue;
+                if (!is_chosen[block->uid] || (pool != POLICY_ALL_POOLS && pool != block->pool))
+                        continue;
+                block->free_all = free_all;
+                free_all->n_bytes += block->n_bytes;
+                free_all->n_blocks++;
+        }
+        free_all->n_unreleased = free_all->n_blocks;
+}
+
+/* All of it is let go; idle leases have been revoked for that. */
+static void let_blocks_go(struct model *model, const struct model_free_all *free_all)
+{
+        struct model_block *block;
+
+        begin_errand(model, MODEL_FREEING);
+        model_note_revoked(model);
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->free_all != free_all)
+                        continue;
+                must(model, block->state == MODEL_CACHED);
+                model_let_go(model, block);
+        }
+}
+
+void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
+                    uint32_t pool)
+{
+        struct model_free_all *free_all = begin_free_all(model, client);
+        bool is_chosen[MODEL_N_TENANTS];
+
+        for (uint32_t i = 0; i < MODEL_N_TENANTS; i++)
+                is_chosen[i] = scope == SCOPE_NODE || i == client->uid;
+        add_blocks(model, free_all, is_chosen, pool);
+        must(model,
+             policy_free_all(model->policy, client->client, free_all->serial, scope, pool) == 0);
+        let_blocks_go(model, free_all);
+}
+
+static bool is_of_chosen(const struct tenant_key *key, const void *argument)
+{
+        const bool *is_chosen = argument;
+
+        return is_chosen[key->uid == POLICY_NO_UID ? MODEL_NOBODY : key->uid];
+}
+
+void model_reclaim(struct model *model, struct model_client *client,
+                   const bool is_chosen[MODEL_N_TENANTS])
+{
+        struct model_free_all *free_all = begin_free_all(model, client);
+
+        add_blocks(model, free_all, is_chosen, POLICY_ALL_POOLS);
+        model->n_reclaimed += free_all->n_blocks;
+        must(model, policy_reclaim(model->policy, client->client, free_all->serial, is_of_chosen,
+                                   is_chosen) == 0);
+        let_blocks_go(model, free_all);
+}
+
+/* Where there are files for some blocks only, a tenant has its share of those. */
+static bool files_are_left(const struct model *model, uint32_t uid)
+{
+        const struct model_block *block;
+        uint64_t n_all = 0, n_own = 0;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state == MODEL_LINGERING || block->stuck)
+                        continue;
+                n_all++;
+                n_own += block->uid == uid;
+        }
+        return n_all < model->max_blocks && n_own / 4 < model->max_blocks - n_all;
+}
+
+static bool somebody_waits(const struct model *model, uint32_t pool)
+{
+        const struct model_request *request;
+
+        TAILQ_FOREACH (request, &model->requests, link) {
+                if (request->ask.pool == pool)
+                        return true;
+        }
+        return false;
+}
+
+static int predict_warm(const struct model *model, uint32_t pool, uint64_t n_bytes)
+{
+        if (pool >= MODEL_N_POOLS)
+                return GPUMEM_E_NO_POOL;
+        if (n_bytes == 0 || n_bytes % (2 * MIB) != 0)
+                return GPUMEM_E_BAD_REQUEST;
+        if (model->pools[pool].standing != STANDING_SERVES)
+                return GPUMEM_E_STALLED;
+        if (model->closing || somebody_waits(model, pool) || model_room(model, pool) < n_bytes)
+                return GPUMEM_E_REFUSED;
+        return files_are_left(model, MODEL_NOBODY) ? 0 : GPUMEM_E_TOO_MANY;
+}
+
+void model_warm(struct model *model, uint32_t pool, uint64_t n_bytes)
+{
+        int expected = predict_warm(model, pool, n_bytes);
+        struct model_block *block;
+
+        must(model, model->settled);
+        must(model, policy_warm(model->policy, pool, n_bytes, model->now_ns) == expected);
+        if (expected)
+                return;
+        block = calloc(1, sizeof(*block));
+        must(model, block);
+        *block = (struct model_block){
+                .pool = pool, .uid = MODEL_NOBODY, .n_bytes = n_bytes, .state = MODEL_STOCKING};
+        TAILQ_INIT(&block->leases);
+        LIST_INSERT_HEAD(&model->blocks, block, link);
+        model->n_warmed++;
+        model_happened(model);
+}
+
+uint64_t model_over(const struct model *model, uint32_t pool)
+{
+        const struct model_pool *expected = &model->pools[pool];
+        const struct model_block *block;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool == pool && block->state == MODEL_CACHED &&
+                    model_mapped(block) != MODEL_KEPT)
+                        n_bytes += block->n_bytes;
+        }
+        if (expected->return_after_ns == POLICY_KEEP_FOR_EVER || n_bytes < expected->keep_bytes)
+                return 0;
+        return n_bytes - expected->keep_bytes;
+}
+
+void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes,
+                         uint64_t return_after_ns)
+{
+        model->pools[pool].keep_bytes = keep_bytes;
+        model->pools[pool].return_after_ns = return_after_ns;
+        must(model, policy_set_pool_keep(model->policy, pool, keep_bytes, return_after_ns) == 0);
+        model_happened(model);
+}
+
+void model_return_cached(struct model *model, unsigned n_looks)
+{
+        must(model, model->settled);
+        policy_return_cached(model->policy, n_looks, model->now_ns);
+        begin_errand(model, MODEL_RETURNING);
+}
+
+static bool is_old(const struct model *model, const struct model_block *block)
+{
+        return model->now_ns - block->cached_ns >= model->pools[block->pool].return_after_ns;
+}
+
+bool model_may_return(const struct model *model, const struct model_block *block)
+{
+        return block->state == MODEL_CACHED && model_mapped(block) != MODEL_KEPT &&
+               block->n_bytes <= model_over(model, block->pool);
+}
+
+void model_expect_returned(const struct model *model)
+{
+        const struct model_block *block;
+
+        must(model, model->settled);
+        LIST_FOREACH (block, &model->blocks, link) {
+                /* With orders left standing it may have been leased meanwhile, and nobody was told. */
+                if (model->kind == MODEL_EXACT || !model->pools[block->pool].return_after_ns)
+                        must(model, !model_may_return(model, block) || !is_old(model, block));
+        }
+}
+
+void model_check_errand(struct model *model, const struct model_block *block)
+{
+        switch (model->errand) {
+        case MODEL_FREEING:
+                must(model, block->free_all);
+                break;
+        case MODEL_RETURNING:
+                must(model, model_may_return(model, block));
+                /* With orders left standing it may have been cached before that was known. */
+                must(model, model->kind == MODEL_LAZY || is_old(model, block));
+                model->n_returned++;
+                break;
+        case MODEL_DRAINING_IDLE:
+                must(model, block->state == MODEL_CACHED && block->was_idle);
+                break;
+        case MODEL_NO_ERRAND:
+                break;
+        }
+}
+
+static void let_cached_go(struct model *model)
+{
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->state == MODEL_CACHED)
+                        model_let_go(model, block);
+        }
+}
+
+void model_drain(struct model *model)
+{
+        struct model_request *request;
+
+        must(model, model->settled);
+        model->draining = true;
+        model->closing = true;
+        TAILQ_FOREACH (request, &model->requests, link) {
+                request->failure = GPUMEM_E_SHUTTING_DOWN;
+                model_make_for_nobody(model, request);
+        }
+        let_cached_go(model);
+        policy_drain(model->policy, model->now_ns);
+        must(model, policy_is_draining(model->policy));
+        model_happened(model);
+}
+
+static unsigned n_candidates(const struct model *model, uint32_t pool)
+{
+        const struct model_block *block;
+        unsigned n = 0;
+
+        LIST_FOREACH (block, &model->blocks, link)
+                n += block->pool == pool && block->state == MODEL_HELD &&
+                     !(block->properties & POLICY_SHAREABLE) && model_oldest_user(block)->words;
+        return n;
+}
+
+void model_drain_idle(struct model *model, unsigned n_looks)
+{
+        unsigned n_before[MODEL_N_POOLS], n_taken;
+        const struct model_block *block;
+
+        must(model, model->settled && model->draining);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
+                n_before[i] = n_candidates(model, i);
+        policy_drain_idle(model->policy, n_looks);
+        begin_errand(model, MODEL_DRAINING_IDLE);
+        model_note_revoked(model);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
+                n_taken = n_before[i] - n_candidates(model, i);
+                must(model, n_taken <= n_looks);
+                model->n_drained += n_taken;
+        }
+        LIST_FOREACH (block, &model->blocks, link)
+                must(model, !is_idle(block) || n_before[block->pool] > n_looks);
+}
+
+void model_shut_down(struct model *model)
+{
+        model->closing = true;
+        let_cached_go(model);
+        policy_shut_down(model->policy);
+        model_happened(model);
+}
