@@ -16,7 +16,10 @@
 
 #define TIMEOUT_S_DEFAULT 5
 #define TIMEOUT_S_MAX     60
-#define BACKLOG           128
+
+/* What the kernel keeps of an answer for one who does not read, about: for all of them it fits into the unit's
+ * MemoryMax. The kernel doubles it. */
+#define SEND_BYTES 65536
 
 enum exit_status { STATUS_OK = 0, STATUS_FAILURE = 1, STATUS_USAGE = 2 };
 
@@ -164,11 +167,12 @@ static int bind_socket(const struct listen_address *wanted, struct listen_addres
         CLEANUP(closep)
         int fd = socket(wanted->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         struct listen_address bound = {.n_bytes = sizeof(bound.ipv6)};
-        int one = 1;
+        int one = 1, n_bytes = SEND_BYTES;
 
-        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0)
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &n_bytes, sizeof(n_bytes)) < 0)
                 return err_errno();
-        if (bind(fd, &wanted->any, wanted->n_bytes) < 0 || listen(fd, BACKLOG) < 0 ||
+        if (bind(fd, &wanted->any, wanted->n_bytes) < 0 || listen(fd, SOMAXCONN) < 0 ||
             getsockname(fd, &bound.any, &bound.n_bytes) < 0)
                 return err_errno();
         *ret_bound = bound;

@@ -11,29 +11,12 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "metrics/visit.h"
 
 /* Of a request's line and headers. */
 #define REQUEST_BYTES_MAX 8192
 
 #define PATH "/metrics"
-
-enum visit_state {
-        VISIT_READING, /* its request is not there as a whole */
-        VISIT_WAITING, /* for the daemon; suspended */
-        VISIT_SERVED,  /* the daemon has answered; so it is to be answered */
-        VISIT_LEFT,    /* the daemon has not, in time */
-        VISIT_WRITING, /* the answer is on its way */
-        VISIT_CUT,     /* it took too long */
-};
-
-/* A connection. */
-struct visit {
-        LIST_ENTRY(visit) link;
-        struct MHD_Connection *connection;
-        int fd;
-        enum visit_state state;
-        uint64_t deadline_ms;
-};
 
 /* A text in both formats. */
 struct page {
@@ -45,7 +28,8 @@ struct http {
         struct asker *asker;
         uint32_t wait_ms;
         LIST_HEAD(, visit) visits;
-        uint64_t n_ended; /* visits */
+        uint64_t n_begun; /* connections */
+        uint64_t n_ended;
         struct page page; /* the last answer's */
         uint64_t page_ms; /* when it came; 0: never */
         uint64_t incarnation;
@@ -136,12 +120,17 @@ static enum metrics_format choose_format(struct MHD_Connection *connection)
                                                                             : METRICS_TEXT;
 }
 
+static void set_state(struct visit *visit, enum visit_state state)
+{
+        visit->state = state;
+        visit->since_ms = now_ms();
+}
+
 static enum MHD_Result answer(struct visit *visit, const struct page *page)
 {
         struct MHD_Response *response = page->responses[choose_format(visit->connection)];
 
-        visit->state = VISIT_WRITING;
-        visit->deadline_ms = now_ms() + HTTP_WRITE_MS;
+        set_state(visit, VISIT_WRITING);
         if (!response)
                 return refuse(visit->connection, MHD_HTTP_INTERNAL_SERVER_ERROR,
                               "no memory for the answer\n");
@@ -170,8 +159,7 @@ static enum MHD_Result scrape(struct http *http, struct visit *visit)
                 return answer(visit, &http->page);
         if (asker_want(http->asker))
                 http->counts.n_asks++;
-        visit->state = VISIT_WAITING;
-        visit->deadline_ms = ms + http->wait_ms;
+        set_state(visit, VISIT_WAITING);
         MHD_suspend_connection(visit->connection);
         return MHD_YES;
 }
@@ -227,14 +215,18 @@ static void note_visit(void *argument, struct MHD_Connection *connection, void *
                 http->n_ended++;
                 return;
         }
+        http->n_begun++;
         visit = calloc(1, sizeof(*visit));
         *place = visit;
         info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        if (!visit)
+        if (!visit) {
+                if (info)
+                        (void)shutdown(info->connect_fd, SHUT_RDWR);
                 return;
+        }
         visit->connection = connection;
         visit->fd = info ? info->connect_fd : -1;
-        visit->deadline_ms = now_ms() + HTTP_READ_MS;
+        set_state(visit, VISIT_READING);
         LIST_INSERT_HEAD(&http->visits, visit, link);
 }
 
@@ -245,7 +237,7 @@ static void resume_all(struct http *http)
         LIST_FOREACH (visit, &http->visits, link) {
                 if (visit->state != VISIT_WAITING)
                         continue;
-                visit->state = VISIT_SERVED;
+                set_state(visit, VISIT_SERVED);
                 MHD_resume_connection(visit->connection);
         }
 }
@@ -275,12 +267,12 @@ static void end_time(struct visit *visit)
 {
         switch (visit->state) {
         case VISIT_WAITING:
-                visit->state = VISIT_LEFT;
+                set_state(visit, VISIT_LEFT);
                 MHD_resume_connection(visit->connection);
                 break;
         case VISIT_READING:
         case VISIT_WRITING:
-                visit->state = VISIT_CUT;
+                set_state(visit, VISIT_CUT);
                 (void)shutdown(visit->fd, SHUT_RDWR);
                 break;
         case VISIT_SERVED:
@@ -290,19 +282,21 @@ static void end_time(struct visit *visit)
         }
 }
 
-static bool has_deadline(const struct visit *visit)
+/* Others may wait in the kernel's queue. */
+static enum visit_places find_places(const struct http *http)
 {
-        return visit->state == VISIT_READING || visit->state == VISIT_WAITING ||
-               visit->state == VISIT_WRITING;
+        return http->n_begun - http->n_ended < HTTP_CONNECTIONS_MAX ? VISIT_PLACES_FREE
+                                                                    : VISIT_PLACES_TAKEN;
 }
 
 static void end_times(struct http *http)
 {
+        enum visit_places places = find_places(http);
         uint64_t ms = now_ms();
         struct visit *visit;
 
         LIST_FOREACH (visit, &http->visits, link) {
-                if (has_deadline(visit) && visit->deadline_ms <= ms)
+                if (visit_deadline_ms(visit, places, http->wait_ms) <= ms)
                         end_time(visit);
         }
 }
@@ -310,12 +304,15 @@ static void end_times(struct http *http)
 /* UINT64_MAX: none. */
 static uint64_t next_deadline_ms(const struct http *http)
 {
+        enum visit_places places = find_places(http);
         const struct visit *visit;
         uint64_t next_ms = UINT64_MAX;
 
         LIST_FOREACH (visit, &http->visits, link) {
-                if (has_deadline(visit) && visit->deadline_ms < next_ms)
-                        next_ms = visit->deadline_ms;
+                uint64_t deadline_ms = visit_deadline_ms(visit, places, http->wait_ms);
+
+                if (deadline_ms < next_ms)
+                        next_ms = deadline_ms;
         }
         return next_ms;
 }

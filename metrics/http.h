@@ -1,7 +1,7 @@
 /* gpumemd-exporter's HTTP: /metrics, and nothing else, on libmicrohttpd. One thread.
  *
- * So many connections at a time; others wait in the kernel's queue. Each is for one request, which has
- * to be there in a few seconds, and the answer be taken. */
+ * So many connections at a time; others wait in the kernel's queue. Each is for one request; visit.h says
+ * how long that may take. */
 #pragma once
 
 #include <stddef.h>
@@ -9,11 +9,7 @@
 
 #include "metrics/asker.h"
 
-#define HTTP_CONNECTIONS_MAX 64
-
-/* The time for a request to come, and for its answer to be taken. */
-#define HTTP_READ_MS  2000
-#define HTTP_WRITE_MS 5000
+#define HTTP_CONNECTIONS_MAX 512
 
 /* An answer of the daemon's is good for so long. */
 #define HTTP_FRESH_MS 1000

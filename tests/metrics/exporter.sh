@@ -220,7 +220,8 @@ ok "a crowd shares answers" served_by_few
 ok "another path is not found" equal "$(scrape status GET /)" 404
 ok "another method is not allowed" equal "$(scrape status POST /metrics)" 405
 ok "HEAD is answered" equal "$(scrape status HEAD /metrics)" 200
-ok "a crowd that asks for half keeps nobody out" equal "$(scrape slow)" "64 cut"
+ok "a crowd that asks for half keeps nobody out" equal "$(scrape slow)" "512 cut"
+ok "a crowd that says nothing and comes again keeps nobody out" equal "$(scrape restless)" served
 scrape dripping >"$place/dripping" 2>&1 &
 dripping=$!
 ok "a body without end is cut off" equal "$(scrape endless-body)" cut

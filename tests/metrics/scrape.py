@@ -12,13 +12,18 @@ FORMAT: openmetrics or text.
 
 import concurrent.futures
 import http.client
+import multiprocessing
 import re
+import select
 import socket
 import sys
+import time
 
 PATIENCE_S = 60
+# What Prometheus has for a scrape, where nothing else is said.
+SCRAPE_S = 10
 # Those that the exporter takes at a time.
-N_CONNECTIONS = 64
+N_CONNECTIONS = 512
 ACCEPT = {'openmetrics': 'application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5',
           'text': 'text/plain'}
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\})? ([0-9.]+)$')
@@ -95,6 +100,47 @@ def slow(port):
         client.sendall(b'GET /metrics HT')
     assert 'gpumemd_up 1' in get(port)
     return f'{sum(read_end(client) == b"" for client in clients[:N_CONNECTIONS])} cut'
+
+
+def idle(port, n, there):
+    """So many connections that say nothing; each that ends is at once another."""
+    clients, polled, n_ended = {}, select.epoll(), 0
+
+    def connect():
+        client = socket.socket()
+        client.setblocking(False)
+        client.connect_ex(('127.0.0.1', port))
+        polled.register(client, select.EPOLLRDHUP)
+        clients[client.fileno()] = client
+
+    for _ in range(n):
+        connect()
+    while True:
+        for number, _ in polled.poll():
+            clients.pop(number).close()
+            connect()
+            n_ended += 1
+            # As many as there is room for have had their turn.
+            if n_ended == N_CONNECTIONS:
+                there.send(n_ended)
+
+
+def restless(port):
+    """Half as many again as are taken, who come again: five scrapes have their turn in the time that one has."""
+    here, there = multiprocessing.Pipe()
+    crowd = multiprocessing.Process(target=idle, args=(port, N_CONNECTIONS * 3 // 2, there), daemon=True)
+    crowd.start()
+    try:
+        assert here.poll(PATIENCE_S), 'nobody was cut'
+        begin = time.monotonic()
+        for _ in range(5):
+            assert 'gpumemd_up 1' in get(port)
+        assert time.monotonic() < begin + SCRAPE_S, 'it took too long'
+        assert crowd.is_alive()
+    finally:
+        crowd.kill()
+        crowd.join()
+    return 'served'
 
 
 def dripping(port):
@@ -176,8 +222,8 @@ def main():
     elif deed == 'crowd':
         print(crowd(port, int(rest[0])))
     else:
-        print({'agree': agree, 'slow': slow, 'dripping': dripping, 'deaf': deaf, 'noise': noise,
-               'endless-headers': endless_headers, 'endless-body': endless_body}[deed](port))
+        print({'agree': agree, 'slow': slow, 'restless': restless, 'dripping': dripping, 'deaf': deaf,
+               'noise': noise, 'endless-headers': endless_headers, 'endless-body': endless_body}[deed](port))
 
 
 if __name__ == '__main__':
