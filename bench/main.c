@@ -17,7 +17,7 @@ static const char help_head[] =
 
 static const char help_tail[] =
         "  --json, --output FILE  an array of figures for programs; that, and the table\n"
-        "  --streams N, --lag MS, --line US, --pinned  trace, node: see README.md\n"
+        "  --streams N, --lag MS, --line US, --pinned  trace, node: see gpumem-bench(1)\n"
         "  --peers DIR, --only NAME, --seconds N  peers: its programs; one part; at most\n"
         "  --quick; --version     few repetitions: shows that it works, not what it costs\n"
         "  --socket PATH          default: $GPUMEM_SOCKET, then as gpumemctl --help says\n"

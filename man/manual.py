@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a page for man(1) of Markdown as this project writes it.
 
-    manual.py OUTPUT PAGE VERSION SUMMARY FILE...    (PAGE: gpumemd.8)
+    manual.py OUTPUT PAGE VERSION SUMMARY [WORD=TEXT]... FILE...    (PAGE: gpumemd.8)
 
 The files are one text: headings, paragraphs, lists, tables and blocks of code. Its first heading is left out,
 and what stands before the next one is the DESCRIPTION, unless the page has a SYNOPSIS of its own first. A table
@@ -10,7 +10,7 @@ of two columns becomes a list of what its first column has. Two comments say wha
     <!-- include FILE -->              the file, as a block of code
     <!-- include FILE "## Heading" --> what stands below that heading, up to the next such one
 
-FILE is relative to the file that names it.
+FILE is relative to the file that names it. `@WORD@` becomes its TEXT.
 """
 
 import pathlib
@@ -208,10 +208,18 @@ def page(name, section, version, summary, lines):
     return '\n'.join([*without_idle(requests), ''])
 
 
+def with_words(line, words):
+    for word, text in words.items():
+        line = line.replace(f'@{word}@', text)
+    return line
+
+
 def main():
     output, title, version, summary = sys.argv[1:5]
     name, _, section = title.rpartition('.')
-    lines = [line for path in sys.argv[5:] for line in [*read(pathlib.Path(path)), '']]
+    words = dict(word.split('=', 1) for word in sys.argv[5:] if '=' in word)
+    paths = [pathlib.Path(word) for word in sys.argv[5:] if '=' not in word]
+    lines = [with_words(line, words) for path in paths for line in [*read(path), '']]
     pathlib.Path(output).write_text(page(name, section, version, summary, lines))
 
 

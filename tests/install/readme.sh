@@ -52,7 +52,7 @@ same_session() {
 pages_are_there() {
         local mandir page
         mandir=$(find "$root" -type d -name man)
-        for page in gpumemd gpumemctl gpumemd.conf gpumem gpumem-protocol gpumem_alloc gpumem_flush; do
+        for page in gpumemd gpumemctl gpumem-bench gpumemd.conf gpumem gpumem-protocol gpumem_alloc gpumem_flush; do
                 MANPATH=$mandir man -w "$page" || return 1
         done
         MANPATH=$mandir MANPAGER=cat man gpumem_alloc | grep -q "GPU and pinned host memory" ||
@@ -81,6 +81,10 @@ ok "what shells complete is there" \
         grep -q 'complete -F .* gpumemctl$' "${bindir%/*}/share/bash-completion/completions/gpumemctl"
 ok "for zsh, too" grep -q '^#compdef gpumemctl$' "${bindir%/*}/share/zsh/site-functions/_gpumemctl"
 ok "each page of the manual is there" pages_are_there
+ok "the emulated driver and its NVML are where the manual says" \
+        [ -e "$libdir/gpumemd/libcuda-emu.so" -a -e "$libdir/gpumemd/libnvml-emu.so" ]
+ok "gpumem-bench finds the traces beside it" \
+        "$bindir/gpumem-bench" trace "${bindir%/*}/share/gpumem-bench/traces/diffusion.trace.gz"
 ok "the list of errors is there" [ -e "$includedir/gpumem-errors.def" ]
 ok "the header stands alone in C11" header_alone c cc -std=c11
 ok "the header stands alone in C++98" header_alone cc "$cxx" -std=c++98

@@ -17,7 +17,8 @@ examples_of() {
         mkdir -p "$2"
         awk -v folder="$2" '
                 /^```/ { inside = !inside; n += inside }
-                inside && /^\$ / { print substr($0, 3) > sprintf("%s/%02d", folder, n) }' "$1"
+                inside && /^\$ / { print substr($0, 3) > sprintf("%s/%02d", folder, n) }' \
+                <(sed "s|@libdir@/gpumemd|$build/driver/emulator|g; s|@datadir@/gpumem-bench|$place/share|g" "$1")
 }
 
 # on_terminal COMMAND: whose user types q until it ends.
@@ -67,7 +68,12 @@ columns_are_told() {
         done
 }
 
+# What an installation has below one folder.
+mkdir "$place/share"
+ln -s "$source_folder/bench/traces" "$source_folder/bench" "$place/share"
+PATH=$build/bench:$PATH
 run_examples_of gpumemd.8
+run_examples_of gpumem-bench.1
 start_daemon
 run_examples_of gpumemctl.1
 for command in stats devices clients blocks tenants events leaks limits; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the manual pages with the programs, the header and the sources, and has them read by man and mandoc.
 
-    manuals.py SOURCE PAGES GPUMEMD GPUMEMCTL EXPORTER DEFAULTS    (PAGES: the folder in which they were made)
+    manuals.py SOURCE PAGES GPUMEMD GPUMEMCTL EXPORTER BENCH DEFAULTS    (PAGES: the folder in which they were made)
 """
 
 import json
@@ -15,11 +15,17 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap
 
-PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', 'gpumem.3', 'gpumem-protocol.7']
+PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', 'gpumem.3', 'gpumem-protocol.7',
+         'gpumem-bench.1']
 OPTION = re.compile(r'(?<![\w-])--[a-z][a-z-]*')
 TAG = re.compile(r'^\.TP\n(.*)\n((?:(?!\.TP|\.SH|\.SS|\.PP).*\n)*)', re.MULTILINE)
 VARIABLE = re.compile(r'"(GPUMEM_(?!E_|TEST_)[A-Z_]+)"')
 SHARED = 'as in gpumemctl --help'
+# What is installed beside the pages, and what else who has no sources is sent to.
+DOCUMENTS = ['docs/configuration.md', 'docs/gpumemd.conf.example', 'docs/metrics.md', 'docs/scale.md', 'include/gpumem.h',
+             'metrics/alerts.yml', 'proto/PROTOCOL.md', *(f'k8s/{name}.yaml' for name in ('client-pod', 'daemonset', 'gpumemd.cdi'))]
+FILE = re.compile(r'(?<![\w./@$-])[\w-]+(?:/[\w.-]+)*/?[\w.-]*\w')
+SOURCES_ONLY = {'HACKING.md', 'TESTING.md', 'RESULTS.md'}
 ALLOWED = re.compile(r'this key is unknown; allowed: (.*)')
 
 # What a default of the program is called in the page: (its line's first word, the sentence).
@@ -196,6 +202,13 @@ def check_variables(source, pages):
     return differ('environment', told, known)
 
 
+def check_files(source, name, text):
+    """What is installed names no file of the sources that is not."""
+    said = set(FILE.findall(text))
+    return [f'{name}: {file} is not installed' for file in sorted(said)
+            if file in SOURCES_ONLY or '/' in file and not file.startswith('k8s/') and (source / file).is_file()]
+
+
 def check_functions(source, page):
     header = source / 'include/gpumem.h'
     names = set(re.findall(r'^GPUMEM_API[^;]*?\b(gpumem_\w+)\(', header.read_text(), re.MULTILINE))
@@ -242,14 +255,17 @@ def report_commands(report, source, page, gpumemctl):
 
 def main():
     source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    gpumemd, gpumemctl, exporter, defaults = sys.argv[3:7]
+    gpumemd, gpumemctl, exporter, bench, defaults = sys.argv[3:8]
     pages = {name: plain((folder / name).read_text()) for name in PAGES}
 
     report = tap.Report()
     for name in PAGES:
         report.case(f'man and mandoc read {name} without a complaint', check_read(folder, name))
     report_programs(report, pages, {'gpumemd.8': gpumemd, 'gpumemctl.1': gpumemctl,
-                                    'gpumemd-exporter.8': exporter})
+                                    'gpumemd-exporter.8': exporter, 'gpumem-bench.1': bench})
+    report.case('the commands of gpumem-bench are those of its page',
+                differ('gpumem-bench', set(tags(section(pages['gpumem-bench.1'], 'COMMANDS'))),
+                       set(help_commands(output_of(bench, '--help')))))
     report_commands(report, source, pages['gpumemctl.1'], gpumemctl)
     keys = keys_of(gpumemd)
     report.case('the keys of the configuration are those of its page',
@@ -258,6 +274,9 @@ def main():
                 check_defaults(source, defaults_of(defaults)))
     report.case('every function of the library is in its page, and has one that points there',
                 check_functions(source, pages['gpumem.3']))
+    documents = {name: (source / name).read_text() for name in DOCUMENTS}
+    report.case('what is installed names no files that are not',
+                [wrong for name, text in {**pages, **documents}.items() for wrong in check_files(source, name, text)])
     report.case('the pages name each other', check_references(pages))
     report.case('the variables of the environment are those of the pages',
                 check_variables(source, pages))

@@ -2,100 +2,27 @@
 # boot.sh BUILD: the service as it is installed. systemd is booted by systemd-nspawn in a bare Debian root in
 # which the packages of BUILD/deb were installed, on the emulated driver, and gpumemd is used there: programs
 # that are compiled and served, reload, watchdog, restart, stop, upgrade, removal.
-#
-# Needs root; installs systemd-container and debootstrap when missing. The root is made once, in BUILD/boot, by
-# this machine's own apt mirror, and copied for each run. All that is mounted and started lives in namespaces of its
-# own, so nothing of it outlives the script, however that ends.
 set -eu -o pipefail
 
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
-release=bookworm
-base=$build/boot/$release
-# shellcheck source=tests/debian-root.sh
-. "$source_folder/tests/debian-root.sh"
 # shellcheck source=tests/tap.sh
 . "$source_folder/tests/tap.sh"
+# shellcheck source=tests/systemd/machine.sh
+. "$source_folder/tests/systemd/machine.sh"
+# shellcheck source=tests/systemd/newcomer.sh
+. "$source_folder/tests/systemd/newcomer.sh"
 
-die() {
-        echo "boot: $*" >&2
-        exit 1
-}
-
-install_tools() {
-        local tool missing=()
-        for tool in debootstrap systemd-container; do
-                [ "$(dpkg-query -W -f '${db:Status-Status}' "$tool" 2>/dev/null)" = installed ] ||
-                        missing+=("$tool")
-        done
-        [ ${#missing[@]} -eq 0 ] || {
-                apt-get update -qq
-                DEBIAN_FRONTEND=noninteractive \
-                        apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
-        }
-}
-
-in_root() {
-        chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-                DEBIAN_FRONTEND=noninteractive "$@" </dev/null
-}
-
-# What each run begins with. It is there when its name is.
-make_base() {
-        local mirror
-        mirror=$(find_mirror)
-        [ -n "$mirror" ] || die "apt of this machine has no source for $release"
-        root=$base.new
-        rm -rf --one-file-system "$root"
-        mkdir -p "$root"
-        debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus "$release" "$root" "$mirror" \
-                >"$build/boot/debootstrap.log" 2>&1 ||
-                { tail -n 20 "$build/boot/debootstrap.log" >&2; return 1; }
-        copy_apt_settings
-        in_root apt-get update -qq
-        in_root apt-get install -qq -y --no-install-recommends gcc libc6-dev pkg-config \
-                libjansson4 libuv1 >"$build/boot/apt.log" 2>&1
-        mv "$root" "$base"
-}
-
-# Empty cgroups that nspawn leaves behind go, too.
-clear_up() {
-        rm -rf --one-file-system "$place"
-        find /sys/fs/cgroup -mindepth 2 -depth \( -path '*/payload*' -o -path '*/supervisor*' \) -type d \
-                -exec rmdir {} \; 2>/dev/null || true
-}
-
-# The outer part owns the folder; it starts the same script again inside the namespaces.
-outer() {
-        [ "$(id -u)" -eq 0 ] || die "must be root"
-        ls "$build"/deb/gpumemd_*.deb >/dev/null 2>&1 || die "no packages in $build/deb: make deb"
-        install_tools
-        mkdir -p "$build/boot"
-        [ -d "$base" ] || make_base
-        place=$(mktemp -d "$build/boot/run-XXXXXX")
-        chmod 755 "$place"
-        trap clear_up EXIT
-        unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-                "$0" "$build" inside "$place"
-}
-
-# All that differs from a machine with a GPU.
-write_drop_in() {
-        mkdir -p "$root/etc/systemd/system/gpumemd.service.d" "$root/opt/emulated" "$root/etc/tmpfiles.d"
-        cp "$build"/driver/emulator/lib{cuda,nvml}-emu.so "$build/tests/demo/gpumem-replay" "$root/opt/emulated"
-        cp "$source_folder/bench/traces/diffusion.trace.gz" "$root/opt/emulated/trace.gz"
-        printf 'a %d 4096 0\n' {0..9} | gzip >"$root/opt/emulated/early.trace.gz"
-        # What stands for the GPU's memory, which programs of every user map.
-        echo 'd /dev/shm/emulated 1777 root root -' >"$root/etc/tmpfiles.d/emulated.conf"
-        cat >"$root/etc/systemd/system/gpumemd.service.d/emulated.conf" <<EOF
-[Service]
-Environment=GPUMEM_CUDA_LIBRARY=/opt/emulated/libcuda-emu.so
-Environment=GPUMEM_EMULATOR=devices=1,bytes=1GiB,dir=/dev/shm/emulated
-# The emulated machine is in /dev/shm, and the service's user's files there would go with each stop.
-RemoveIPC=no
-# To be waited for here: the unit's is 20 s.
-WatchdogSec=3
-EOF
+# What differs from a machine with a GPU is as README.Debian of gpumemd-emulator has it, but for the watchdog's time.
+set_up() {
+        local folder=$root/etc/systemd/system/gpumemd.service.d
+        in_root sh -c "$(steps install | head -n 1)"
+        # To be waited for here: the unit's is 20 s.
+        printf '[Service]\nWatchdogSec=3\n' >"$folder/watchdog.conf"
+        mapfile -t told < <(steps export | sed 's/^export //')
+        mkdir "$root/opt/boot"
+        cp "$build/tests/demo/gpumem-replay" "$root/opt/boot"
+        printf 'a %d 4096 0\n' {0..9} | gzip >"$root/opt/boot/early.trace.gz"
 }
 
 install_packages() {
@@ -107,47 +34,6 @@ install_packages() {
         in_root useradd --create-home --home-dir /srv/alice alice
         in_root usermod --append --groups gpumem alice
         in_root useradd --create-home --home-dir /srv/mallory mallory
-}
-
-# guest COMMAND...: in the booted system, as root; as_user NAME COMMAND...
-guest() {
-        nsenter --target "$guest_init" --mount --uts --ipc --net --pid --cgroup \
-                env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@" </dev/null
-}
-
-as_user() {
-        local user=$1
-        shift
-        guest runuser -u "$user" -- env -C "/srv/$user" HOME="/srv/$user" \
-                GPUMEM_CUDA_LIBRARY=/opt/emulated/libcuda-emu.so \
-                GPUMEM_EMULATOR=devices=1,bytes=1GiB,dir=/dev/shm/emulated "$@"
-}
-
-wait_until() {
-        local end=$((SECONDS + $1))
-        shift
-        until "$@" >/dev/null 2>&1; do
-                [ "$SECONDS" -le "$end" ] || { "$@"; return; }
-                sleep 0.1
-        done
-}
-
-boot() {
-        # What nspawn makes below /run goes with us.
-        mkdir -p /run/systemd
-        mount -t tmpfs tmpfs /run/systemd
-        systemd-nspawn --directory "$root" --boot --register=no --keep-unit --private-network \
-                --console=pipe </dev/null >"$place/console" 2>&1 &
-        nspawn=$!
-        wait_until 20 pgrep --parent "$nspawn"
-        guest_init=$(pgrep --parent "$nspawn")
-        wait_until 60 is_up
-}
-
-is_up() {
-        local state
-        state=$(guest systemctl is-system-running 2>&1) || true
-        equal "$state" running
 }
 
 # property UNIT NAME
@@ -198,27 +84,9 @@ says() {
         journal | grep -q -- "$1" || { journal | tail -n 20; return 1; }
 }
 
-# A block of the README, of those that are fenced: the first is its program.
-readme_block() {
-        awk -v wanted="$1" '/^```c$/ { seen = 1; n = 1; next } /^```$/ && seen { n++; next } seen && n == wanted' \
-                "$source_folder/README.md"
-}
-
-# As the README says, by the packages' compiler flags.
-readme_program() {
-        readme_block 1 >"$root/srv/alice/example.c"
-        as_user alice sh -c 'cc example.c -o example $(pkg-config --cflags --libs gpumem-client)'
-        equal "$(as_user alice ./example)" "$(readme_block 3 | tail -n 1)"
-}
-
-is_kept_out() {
-        local said
-        ! said=$(as_user mallory /srv/mallory/example 2>&1) && contains "$said" "permission denied"
-}
-
 # A program that comes now: it is in the background, and served sooner or later.
 come() {
-        as_user alice /opt/emulated/gpumem-replay --name early /opt/emulated/early.trace.gz \
+        as_user alice /opt/boot/gpumem-replay --name early /opt/boot/early.trace.gz \
                 >/dev/null 2>"$place/early" &
         early=$!
 }
@@ -240,8 +108,8 @@ end_of_holder() {
 # A program that holds memory until it may go on.
 hold() {
         rm -f "$root"/srv/alice/meeting.*
-        as_user alice /opt/emulated/gpumem-replay --name holder --meeting /srv/alice/meeting \
-                /opt/emulated/trace.gz >/dev/null 2>"$place/holder" &
+        as_user alice /opt/boot/gpumem-replay --name holder --meeting /srv/alice/meeting \
+                /usr/share/gpumem-bench/traces/diffusion.trace.gz >/dev/null 2>"$place/holder" &
         holder=$!
         wait_until 60 test -e "$root/srv/alice/meeting.holder"
 }
@@ -273,12 +141,9 @@ sockets_are_gone() {
         ! guest test -e /run/gpumemd/gpumemd.sock && ! guest test -e /run/gpumemd/gpumemd.sock.admin
 }
 
-nothing_is_left() {
-        ! ls -d "$root"/lib/systemd/system/gpumemd* "$root/usr/bin/gpumemd" 2>/dev/null
-}
-
 install() {
         ok "the packages are installed" install_packages
+        set_up
 }
 
 begin() {
@@ -292,10 +157,6 @@ begin() {
                 has_mode /run/gpumemd/gpumemd.sock.admin "srw------- gpumemd gpumem"
         ok "the daemon has neither privileges nor capabilities" is_confined
         ok "and as many files as the unit says, or as this machine allows" limits_are_raised
-
-        ok "the README's program is compiled with the packages, and says what the README says" readme_program
-        cp "$root/srv/alice/example" "$root/srv/mallory/example"
-        ok "who is not of the group is kept out" is_kept_out
 }
 
 configure() {
@@ -376,8 +237,15 @@ fail() {
                 guest systemctl start gpumemd.socket gpumemd-admin.socket gpumemd.service
 }
 
+exporter_is_another() {
+        local pid
+        pid=$(property gpumemd-exporter MainPID)
+        [ "$pid" -ne 0 ] && [ "$pid" -ne "$1" ]
+}
+
 exchange() {
-        local since
+        local since exporter
+        exporter=$(property gpumemd-exporter MainPID)
         before=$(property gpumemd MainPID)
         since=$(property gpumemd.socket ActiveEnterTimestampMonotonic)
         come
@@ -386,25 +254,25 @@ exchange() {
         ok "and leaves the sockets" property_is gpumemd.socket ActiveEnterTimestampMonotonic "$since"
         end_of_early
         ok "who came at that time was served all the same" equal "$status$said" 0
-
-        ok "the package can be removed" guest dpkg --purge gpumemd
-        ok "and nothing of it is left" nothing_is_left
-        ok "no unit has failed in the end" is_up
+        ok "the exporter, which ran, is another one" wait_until 20 exporter_is_another "$exporter"
+        ok "and is scraped" wait_until 20 is_scraped
 }
 
 inside() {
         place=$1
         root=$place/root
         cp -a "$base" "$root"
-        write_drop_in
         install
         boot
         begin
+        use
         configure
         restart
         stop
         fail
         exchange
+        leave
+        ok "no unit has failed in the end" is_up
         guest systemctl poweroff || true
         status=0
         wait "$nspawn" || status=$?
@@ -415,5 +283,5 @@ inside() {
 if [ "${2-}" = inside ]; then
         inside "$3"
 else
-        outer
+        in_namespaces "$0"
 fi
