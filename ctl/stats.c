@@ -1,6 +1,5 @@
 /* gpumemctl stats: what each pool holds. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "ctl/cells.h"
@@ -24,15 +23,6 @@ static const char help[] =
         "  --json     for programs: more figures, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
-/* A maker's name tells GPUs of one machine not apart. */
-static const char *short_name(const struct pool_row *pool)
-{
-        static const char maker[] = "NVIDIA ";
-        size_t n = strlen(maker);
-
-        return strncmp(pool->name, maker, n) == 0 && pool->name[n] ? pool->name + n : pool->name;
-}
-
 static int print_stats_table(const struct figures *figures)
 {
         static const char *const headings[] = {"RESERVED", "OF",        "LEASED", "IDLE",
@@ -53,7 +43,7 @@ static int print_stats_table(const struct figures *figures)
                         return report_failure("stats", -ENOMEM);
                 cell_count(row->cells[cell++], figures->pools[i].id);
                 (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s",
-                               short_name(&figures->pools[i]));
+                               figures_short_name(&figures->pools[i]));
                 cell_short_bytes(row->cells[cell++], stats->reserved);
                 cell_short_bytes(row->cells[cell++], stats->max);
                 cell_short_bytes(row->cells[cell++], stats->leased);

@@ -69,6 +69,7 @@ for command in clients blocks tenants; do
         ok "--wide has all columns of $command" has_all_columns "$command"
 done
 ok "the table of stats fits 80 columns" fits_80_columns stats
+ok "the table of devices fits 80 columns" fits_80_columns devices
 ok "a narrow table has short sizes" equal "$(column 4 clients --sort dev-leased --reverse)" "64.0M 4.00M 0 0"
 ok "a wide one has long ones" said 0 " 64.00 MiB " gpumemctl clients --wide
 ok "a narrow table cuts long names" said 0 " gpumem-share-d+ " gpumemctl clients

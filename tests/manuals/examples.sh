@@ -70,10 +70,10 @@ columns_are_told() {
 run_examples_of gpumemd.8
 start_daemon
 run_examples_of gpumemctl.1
-for command in devices events leaks limits; do
+for command in events leaks limits; do
         ok "gpumemctl.1 has the columns of $command" columns_are_told $command
 done
-for command in stats clients blocks tenants; do
+for command in stats devices clients blocks tenants; do
         ok "gpumemctl.1 has the columns of $command" columns_are_told $command --wide
 done
 stop_daemon
