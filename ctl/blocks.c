@@ -16,10 +16,14 @@ static const char help[] =
         "  --uid USER       charged to this user's tenants only; a name or a uid\n"
         "  --state STATE    leased, idle, cached, lingering; others\n"
         "  --min-size SIZE  of at least so much: 64MiB\n"
-        "  --sort COLUMN    by this column of the table; --reverse: the largest first\n"
+        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --wide           all columns, and longer sizes\n"
         "  --json           for programs: sizes in bytes, and more figures\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+
+static const char *const narrow[] = {"block",   "pool",  "kind",  "state",     "uid", "pid",
+                                     "holders", "bytes", "lease", "state_age", NULL};
 
 static const struct listing listing = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
                                        &block_row_list};
@@ -29,7 +33,7 @@ static int run(struct link *link, const struct arguments *arguments)
         struct frame request = FRAME_NULL;
 
         request.blocks.pool = arguments->pool;
-        return listing_show(link, &listing, &request, arguments, arguments->own);
+        return listing_show(link, &listing, narrow, &request, arguments, arguments->own);
 }
 
 static int take(int id, const char *value, struct arguments *arguments)
@@ -38,9 +42,9 @@ static int take(int id, const char *value, struct arguments *arguments)
 }
 
 static const struct option options[] = {
-        COMMAND_OPTION_JSON, COMMAND_OPTION_POOL,     VIEW_OPTION_PID,
-        VIEW_OPTION_UID,     VIEW_OPTION_BLOCK_STATE, VIEW_OPTION_MIN_SIZE,
-        VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE,     COMMAND_OPTIONS_END,
+        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,     COMMAND_OPTION_POOL,  VIEW_OPTION_PID,
+        VIEW_OPTION_UID,     VIEW_OPTION_BLOCK_STATE, VIEW_OPTION_MIN_SIZE, VIEW_OPTION_SORT,
+        VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 
 static const struct command_value values[] = {

@@ -19,6 +19,25 @@ void cell_bytes(char *cell, uint64_t value)
         (void)snprintf(cell, TABLE_CELL_MAX, "%s", size_format(value, text));
 }
 
+void cell_short_bytes(char *cell, uint64_t value)
+{
+        static const char units[] = "BKMGTPE";
+        unsigned unit = 0;
+        double amount;
+
+        while (unit < 6 && value >> (10 * (unit + 1)))
+                unit++;
+        amount = (double)value / (double)(UINT64_C(1) << (10 * unit));
+        if (unit == 0)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64 "%s", value, value ? "B" : "");
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "%.*f%c",
+                               amount < 9.995   ? 2
+                               : amount < 99.95 ? 1
+                                                : 0,
+                               amount, units[unit]);
+}
+
 void cell_count(char *cell, uint64_t value)
 {
         (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, value);

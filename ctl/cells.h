@@ -9,6 +9,9 @@ const char *pool_kind_name(uint64_t kind);
 /* "1.50 GiB" */
 void cell_bytes(char *cell, uint64_t value);
 
+/* In five characters: "0", "512B", "1.50G", "28.0M", "1023M". */
+void cell_short_bytes(char *cell, uint64_t value);
+
 void cell_count(char *cell, uint64_t value);
 
 /* "850 ms", "12.5 s", "14 min", "3.2 h", "12 d". */

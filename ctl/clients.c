@@ -18,10 +18,15 @@ static const char help[] =
         "  --pid N          this process only\n"
         "  --uid USER       of this user only; a name or a uid\n"
         "  --state STATE    ready, left, orphaned; others: the sum of other tenants\n"
-        "  --sort COLUMN    by this column of the table; --reverse: the largest first\n"
+        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --wide           all columns, and longer sizes\n"
         "  --json           for programs: sizes in bytes, and more figures\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+
+static const char *const narrow[] = {"pid",           "uid",         "state",
+                                     "device_leased", "device_idle", "pinned_leased",
+                                     "program",       "container",   NULL};
 
 static const struct listing listing = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
                                        &client_row_list};
@@ -30,7 +35,7 @@ static int run(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
 
-        return listing_show(link, &listing, &request, arguments, arguments->own);
+        return listing_show(link, &listing, narrow, &request, arguments, arguments->own);
 }
 
 static int take(int id, const char *value, struct arguments *arguments)
@@ -39,8 +44,8 @@ static int take(int id, const char *value, struct arguments *arguments)
 }
 
 static const struct option options[] = {
-        COMMAND_OPTION_JSON, VIEW_OPTION_PID,     VIEW_OPTION_UID,     VIEW_OPTION_CLIENT_STATE,
-        VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+        COMMAND_OPTION_JSON,      COMMAND_OPTION_WIDE, VIEW_OPTION_PID,     VIEW_OPTION_UID,
+        VIEW_OPTION_CLIENT_STATE, VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 
 static const struct command_value values[] = {

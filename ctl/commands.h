@@ -15,7 +15,8 @@ enum exit_status {
         STATUS_NO_CONTAINERS = 4, /* of reclaim: tenants are not told apart by them */
 };
 
-enum output { OUTPUT_TABLE, OUTPUT_JSON };
+/* Without --wide a table of usual figures fits 80 columns. */
+enum output { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON };
 
 /* How an answer gets to standard output: in one piece when all of it is known, so that a failure leaves no
  * half of it; or as it comes, which is for what goes on, or for a terminal. */
@@ -36,6 +37,7 @@ struct arguments {
 /* Values of options; a command's own ones begin at OPTION_OWN and are given to its `take`. */
 enum option_id {
         OPTION_JSON = 1,
+        OPTION_WIDE,
         OPTION_POOL,
         OPTION_TENANT,
         OPTION_OWN = 64,
@@ -44,6 +46,10 @@ enum option_id {
 #define COMMAND_OPTION_JSON                            \
         {                                              \
                 "json", no_argument, NULL, OPTION_JSON \
+        }
+#define COMMAND_OPTION_WIDE                            \
+        {                                              \
+                "wide", no_argument, NULL, OPTION_WIDE \
         }
 #define COMMAND_OPTION_POOL                                  \
         {                                                    \

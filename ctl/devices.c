@@ -19,6 +19,7 @@ static const char help[] =
         "  STATE      well; to be reset or replaced; or an error: no block is made there\n"
         "  DRIVER     serving; stalled: what is cached is served; lost: nothing is\n"
         "\n"
+        "  --wide     all columns, and longer sizes\n"
         "  --json     for programs: all figures of stats too, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
@@ -80,8 +81,24 @@ static void format_driver(char *cell, const struct stats_row *stats)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", text);
 }
 
-static void fill_device_row(struct table_row *row, const struct pool_row *pool,
+static void fill_narrow_row(struct table_row *row, const struct pool_row *pool,
                             const struct stats_row *stats)
+{
+        unsigned cell = 0;
+
+        cell_count(row->cells[cell++], pool->id);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", figures_short_name(pool));
+        cell_short_bytes(row->cells[cell++], pool->n_capacity_bytes);
+        cell_short_bytes(row->cells[cell++], stats->reserved);
+        format_known(row->cells[cell++], stats->device_others, cell_short_bytes);
+        format_known(row->cells[cell++], stats->device_free, cell_short_bytes);
+        format_known(row->cells[cell++], stats->device_last_xid, format_xid);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
+        format_driver(row->cells[cell++], stats);
+}
+
+static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
+                          const struct stats_row *stats)
 {
         unsigned cell = 0;
 
@@ -99,20 +116,34 @@ static void fill_device_row(struct table_row *row, const struct pool_row *pool,
         figures_uuid(pool, row->cells[cell++]);
 }
 
-static int print_devices_table(const struct figures *figures)
+struct column {
+        const char *heading;
+        enum table_align align;
+};
+
+static const struct column narrow[] = {
+        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
+        {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
+        {"XID", TABLE_RIGHT},      {"STATE", TABLE_LEFT},   {"DRIVER", TABLE_LEFT},
+};
+
+static const struct column wide[] = {
+        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
+        {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
+        {"MIG", TABLE_RIGHT},      {"ERRORS", TABLE_RIGHT}, {"XID", TABLE_RIGHT},
+        {"STATE", TABLE_LEFT},     {"DRIVER", TABLE_LEFT},  {"UUID", TABLE_LEFT},
+};
+
+static int print_columns(const struct figures *figures, const struct column *columns,
+                         unsigned n_columns,
+                         void (*fill_row)(struct table_row *row, const struct pool_row *pool,
+                                          const struct stats_row *stats))
 {
-        static const char *const headings[] = {"OF",  "RESERVED", "OTHERS", "FREE",
-                                               "MIG", "ERRORS",   "XID"};
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
 
-        table_add_column(&table, "POOL", TABLE_RIGHT);
-        table_add_column(&table, "NAME", TABLE_LEFT);
-        for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
-                table_add_column(&table, headings[i], TABLE_RIGHT);
-        table_add_column(&table, "STATE", TABLE_LEFT);
-        table_add_column(&table, "DRIVER", TABLE_LEFT);
-        table_add_column(&table, "UUID", TABLE_LEFT);
+        for (unsigned i = 0; i < n_columns; i++)
+                table_add_column(&table, columns[i].heading, columns[i].align);
         for (uint32_t i = 0; i < figures->n; i++) {
                 struct table_row *row;
 
@@ -121,18 +152,31 @@ static int print_devices_table(const struct figures *figures)
                 row = table_add_row(&table);
                 if (!row)
                         return report_failure("devices", -ENOMEM);
-                fill_device_row(row, &figures->pools[i], &figures->stats[i]);
+                fill_row(row, &figures->pools[i], &figures->stats[i]);
         }
         table_print(&table, stdout);
         return STATUS_OK;
 }
 
-static int run(struct link *link, const struct arguments *arguments)
+static int print_narrow_table(const struct figures *figures)
 {
-        return figures_show(link, arguments, "devices", print_devices_table);
+        return print_columns(figures, narrow, ARRAY_SIZE(narrow), fill_narrow_row);
 }
 
-static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTIONS_END};
+static int print_wide_table(const struct figures *figures)
+{
+        return print_columns(figures, wide, ARRAY_SIZE(wide), fill_wide_row);
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        return figures_show(link, arguments, "devices",
+                            arguments->output == OUTPUT_WIDE ? print_wide_table
+                                                             : print_narrow_table);
+}
+
+static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,
+                                        COMMAND_OPTIONS_END};
 
 const struct command devices_command = {
         .name = "devices",

@@ -80,6 +80,14 @@ void figures_uuid(const struct pool_row *pool, char text[static FIGURES_UUID_MAX
                                            pool->uuid[i]);
 }
 
+const char *figures_short_name(const struct pool_row *pool)
+{
+        static const char maker[] = "NVIDIA ";
+        size_t n = strlen(maker);
+
+        return strncmp(pool->name, maker, n) == 0 && pool->name[n] ? pool->name + n : pool->name;
+}
+
 static json_t *figure_to_json(uint64_t value)
 {
         return value == PROTO_FIGURE_UNKNOWN ? json_null() : json_integer((json_int_t)value);

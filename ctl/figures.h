@@ -21,6 +21,9 @@ int figures_fetch(struct link *link, struct figures *ret_figures);
 #define FIGURES_UUID_MAX 41
 void figures_uuid(const struct pool_row *pool, char text[static FIGURES_UUID_MAX]);
 
+/* For narrow tables: a maker's name tells GPUs of one machine not apart. */
+const char *figures_short_name(const struct pool_row *pool);
+
 void figures_deinit(struct figures *figures);
 
 /* Fetches them and prints them: with --json all of them, else by print_table. Returns the exit status. */

@@ -65,8 +65,7 @@ static int parse_what(const char *text, struct limit_change *change)
                         return 0;
                 }
         }
-        return wrong(text, "limit of this holder",
-                     of_pool ? "max_bytes, min_bytes" : "device_bytes, pinned_bytes, leases");
+        return wrong(text, "limit of this holder", of_pool ? LIMITS_OF_POOL : LIMITS_OF_OTHERS);
 }
 
 static int parse_max(const char *text, struct limit_change *change)

@@ -5,6 +5,10 @@
 
 #include "client/link.h"
 
+/* What a pool is limited in, and what clients and tenants are. */
+#define LIMITS_OF_POOL   "max_bytes, min_bytes"
+#define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
+
 /* One change, as SET_LIMITS has it. */
 struct limit_change {
         uint32_t scope;

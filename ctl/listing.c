@@ -11,8 +11,9 @@
 #include "ctl/cells.h"
 #include "ctl/table.h"
 
-/* The longest that a row has. */
-#define TEXT_MAX 401
+/* The longest that a row has; that a narrow table has. */
+#define TEXT_MAX        401
+#define NARROW_TEXT_MAX 15
 
 void listed_deinit(struct listed *listed)
 {
@@ -101,22 +102,64 @@ static enum table_align align_of(const struct row_field *field)
         return TABLE_RIGHT;
 }
 
-/* Names differ most in length: they stand last, wherever rows have them. */
-static const struct row_field *column(const struct row_list *list, unsigned n)
+/* Of a row's fields those that are columns. */
+struct columns {
+        const struct row_list *list;
+        const char *const *names; /* the last is NULL; NULL: all that have a heading */
+};
+
+static bool is_column(const struct columns *columns, const struct row_field *field)
 {
+        if (!columns->names)
+                return *field->heading;
+        for (unsigned i = 0; columns->names[i]; i++) {
+                if (strcmp(columns->names[i], field->name) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* Names differ most in length: they stand last, wherever rows have them. */
+static const struct row_field *column(const struct columns *columns, unsigned n)
+{
+        const struct row_list *list = columns->list;
+
         for (unsigned of_text = 0; of_text < 2; of_text++) {
                 for (unsigned i = 0; i < list->n_fields; i++) {
                         const struct row_field *field = &list->fields[i];
 
-                        if (*field->heading && (field->type == ROW_TYPE_TEXT) == of_text &&
-                            n-- == 0)
+                        if (is_column(columns, field) &&
+                            (field->type == ROW_TYPE_TEXT) == of_text && n-- == 0)
                                 return field;
                 }
         }
         return NULL;
 }
 
-static int print_table(const struct listing *listing, const struct listed *listed)
+/* What is longer is cut, and ends with a '+'. */
+static void shorten_text(char *cell)
+{
+        if (strlen(cell) <= NARROW_TEXT_MAX)
+                return;
+        cell[NARROW_TEXT_MAX - 1] = '+';
+        cell[NARROW_TEXT_MAX] = '\0';
+}
+
+/* In a narrow table sizes and names are short, too. */
+static void fill_cell(char *cell, const struct columns *columns, const struct row_field *field,
+                      const char *row)
+{
+        if (columns->names && field->unit == ROW_UNIT_bytes &&
+            !is_absent(field->unit, row_value(field, row)))
+                cell_short_bytes(cell, row_value(field, row));
+        else
+                listing_cell(cell, field, row);
+        if (columns->names && field->type == ROW_TYPE_TEXT)
+                shorten_text(cell);
+}
+
+static int print_table(const struct listing *listing, const struct columns *columns,
+                       const struct listed *listed)
 {
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
@@ -124,16 +167,17 @@ static int print_table(const struct listing *listing, const struct listed *liste
         const struct row_field *field;
 
         /* Rows end alike. */
-        for (unsigned i = 0; (field = column(list, i)); i++)
+        for (unsigned i = 0; (field = column(columns, i)); i++)
                 table_add_column(&table, field->heading,
-                                 column(list, i + 1) ? align_of(field) : TABLE_RIGHT);
+                                 column(columns, i + 1) ? align_of(field) : TABLE_RIGHT);
         for (uint32_t n = 0; n < listed->n_rows; n++) {
                 struct table_row *row = table_add_row(&table);
 
                 if (!row)
                         return report_failure(listing->name, -ENOMEM);
-                for (unsigned i = 0; (field = column(list, i)); i++)
-                        listing_cell(row->cells[i], field, listed->rows + n * list->n_row_bytes);
+                for (unsigned i = 0; (field = column(columns, i)); i++)
+                        fill_cell(row->cells[i], columns, field,
+                                  listed->rows + n * list->n_row_bytes);
         }
         table_print(&table, stdout);
         return STATUS_OK;
@@ -237,9 +281,13 @@ int listing_fetch(struct link *link, const struct listing *listing, struct frame
         return 0;
 }
 
-int listing_show(struct link *link, const struct listing *listing, struct frame *request,
-                 const struct arguments *arguments, const struct view *view)
+int listing_show(struct link *link, const struct listing *listing, const char *const *narrow,
+                 struct frame *request, const struct arguments *arguments, const struct view *view)
 {
+        const struct columns columns = {
+                .list = listing->list,
+                .names = arguments->output == OUTPUT_WIDE ? NULL : narrow,
+        };
         CLEANUP(listed_deinit)
         struct listed listed = {.n_rows = 0};
         int r = listing_fetch(link, listing, request, &listed);
@@ -249,5 +297,5 @@ int listing_show(struct link *link, const struct listing *listing, struct frame 
         if (r)
                 return report_refusal(link, listing->name, r);
         return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)
-                                                : print_table(listing, &listed);
+                                                : print_table(listing, &columns, &listed);
 }

@@ -146,6 +146,10 @@ static enum parsed take_own(const struct given *given, struct invocation *invoca
         case OPTION_JSON:
                 arguments->output = OUTPUT_JSON;
                 return PARSED_RUN;
+        case OPTION_WIDE:
+                if (arguments->output == OUTPUT_TABLE)
+                        arguments->output = OUTPUT_WIDE;
+                return PARSED_RUN;
         case OPTION_POOL:
                 return parse_pool(given->value, &arguments->pool);
         case OPTION_TENANT:

@@ -1,4 +1,6 @@
 /* gpumemctl stats: what each pool holds. */
+#include <stdio.h>
+
 #include "base/err.h"
 #include "ctl/cells.h"
 #include "ctl/figures.h"
@@ -17,10 +19,44 @@ static const char help[] =
         "  DECLARED   of an earlier gpumemd's blocks, as clients declare; not reserved\n"
         "  WAITING    requests that wait for memory\n"
         "\n"
+        "  --wide     all columns, and longer sizes\n"
         "  --json     for programs: more figures, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
-static void add_stats_columns(struct table *table)
+static int print_stats_table(const struct figures *figures)
+{
+        static const char *const headings[] = {"RESERVED", "OF",        "LEASED", "IDLE",
+                                               "CACHED",   "LINGERING", "WAITING"};
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        table_add_column(&table, "POOL", TABLE_RIGHT);
+        table_add_column(&table, "NAME", TABLE_LEFT);
+        for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
+                table_add_column(&table, headings[i], TABLE_RIGHT);
+        for (uint32_t i = 0; i < figures->n; i++) {
+                const struct stats_row *stats = &figures->stats[i];
+                struct table_row *row = table_add_row(&table);
+                unsigned cell = 0;
+
+                if (!row)
+                        return report_failure("stats", -ENOMEM);
+                cell_count(row->cells[cell++], figures->pools[i].id);
+                (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s",
+                               figures_short_name(&figures->pools[i]));
+                cell_short_bytes(row->cells[cell++], stats->reserved);
+                cell_short_bytes(row->cells[cell++], stats->max);
+                cell_short_bytes(row->cells[cell++], stats->leased);
+                cell_short_bytes(row->cells[cell++], stats->idle);
+                cell_short_bytes(row->cells[cell++], stats->cached);
+                cell_short_bytes(row->cells[cell++], stats->lingering);
+                cell_count(row->cells[cell++], stats->waiting);
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static void add_wide_columns(struct table *table)
 {
         static const char *const headings[] = {"RESERVED", "OF",        "LEASED",  "IDLE",
                                                "CACHED",   "LINGERING", "CHARGED", "DECLARED",
@@ -33,8 +69,8 @@ static void add_stats_columns(struct table *table)
                 table_add_column(table, headings[i], TABLE_RIGHT);
 }
 
-static void fill_stats_row(struct table_row *row, const struct pool_row *pool,
-                           const struct stats_row *stats)
+static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
+                          const struct stats_row *stats)
 {
         unsigned cell = 0;
 
@@ -54,18 +90,18 @@ static void fill_stats_row(struct table_row *row, const struct pool_row *pool,
         cell_count(row->cells[cell++], stats->waiting);
 }
 
-static int print_stats_table(const struct figures *figures)
+static int print_wide_table(const struct figures *figures)
 {
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
 
-        add_stats_columns(&table);
+        add_wide_columns(&table);
         for (uint32_t i = 0; i < figures->n; i++) {
                 struct table_row *row = table_add_row(&table);
 
                 if (!row)
                         return report_failure("stats", -ENOMEM);
-                fill_stats_row(row, &figures->pools[i], &figures->stats[i]);
+                fill_wide_row(row, &figures->pools[i], &figures->stats[i]);
         }
         table_print(&table, stdout);
         return STATUS_OK;
@@ -73,10 +109,13 @@ static int print_stats_table(const struct figures *figures)
 
 static int run(struct link *link, const struct arguments *arguments)
 {
-        return figures_show(link, arguments, "stats", print_stats_table);
+        return figures_show(link, arguments, "stats",
+                            arguments->output == OUTPUT_WIDE ? print_wide_table
+                                                             : print_stats_table);
 }
 
-static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTIONS_END};
+static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,
+                                        COMMAND_OPTIONS_END};
 
 const struct command stats_command = {
         .name = "stats",

@@ -10,10 +10,14 @@ static const char help[] =
         "  Other words are those of gpumemctl stats --help.\n"
         "\n"
         "  --uid USER       of this user only; a name or a uid\n"
-        "  --sort COLUMN    by this column of the table; --reverse: the largest first\n"
+        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --wide           all columns, and longer sizes\n"
         "  --json           for programs: sizes in bytes, and more figures\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+
+static const char *const narrow[] = {"uid",    "pool",   "kind",    "reserved",  "leased", "idle",
+                                     "cached", "blocks", "clients", "container", NULL};
 
 static const struct listing listing = {"tenants", MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
                                        &tenant_row_list};
@@ -22,7 +26,7 @@ static int run(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
 
-        return listing_show(link, &listing, &request, arguments, arguments->own);
+        return listing_show(link, &listing, narrow, &request, arguments, arguments->own);
 }
 
 static int take(int id, const char *value, struct arguments *arguments)
@@ -31,8 +35,8 @@ static int take(int id, const char *value, struct arguments *arguments)
 }
 
 static const struct option options[] = {
-        COMMAND_OPTION_JSON, VIEW_OPTION_UID,     VIEW_OPTION_SORT,
-        VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE, VIEW_OPTION_UID,
+        VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 
 static const struct command_value values[] = {

@@ -18,6 +18,7 @@
 #define LINE_MAX_BYTES 512
 #define NAME_WIDTH     20
 #define BAR_LEAST      8
+#define WIDE_LEAST     100
 
 /* Colours, as curses numbers pairs; those of gpumemctl map. */
 enum pair { PAIR_NONE, PAIR_USED, PAIR_IDLE, PAIR_CACHED, PAIR_LINGERING, PAIR_OTHERS };
@@ -152,24 +153,66 @@ static void draw_pool(const struct pool_row *pool, const struct stats_row *stats
         (void)put(y, x, "%s", tail);
 }
 
+/* What a row says, for a screen of either width. */
+struct cells {
+        char pid[16];
+        char uid[16];
+        char leased[TABLE_CELL_MAX];
+        char idle[TABLE_CELL_MAX];
+        char lingering[TABLE_CELL_MAX];
+        char blocks[TABLE_CELL_MAX];
+        char waiting[TABLE_CELL_MAX];
+        char age[TABLE_CELL_MAX];
+};
+
+static bool is_wide(void)
+{
+        return COLS >= WIDE_LEAST;
+}
+
+static void put_cells(int y, const struct cells *cells, const char *state, const char *program)
+{
+        if (is_wide())
+                (void)put(y, 0, "%8s %8s %-8s %11s %11s %11s %7s %7s %8.8s  %s", cells->pid,
+                          cells->uid, state, cells->leased, cells->idle, cells->lingering,
+                          cells->blocks, cells->waiting, cells->age, program);
+        else
+                (void)put(y, 0, "%7s %5s %-8s %6s %5s %6.6s %6s %4.4s %7.7s  %s", cells->pid,
+                          cells->uid, state, cells->leased, cells->idle, cells->lingering,
+                          cells->blocks, cells->waiting, cells->age, program);
+}
+
+static void draw_heading(int y)
+{
+        static const struct cells cells = {"PID",       "UID",    "LEASED",  "IDLE",
+                                           "LINGERING", "BLOCKS", "WAITING", "AGE"};
+
+        (void)attron(A_BOLD);
+        put_cells(y, &cells, "STATE", "PROGRAM");
+        (void)attroff(A_BOLD);
+}
+
 static void draw_row(const struct top_row *row, int y)
 {
-        char leased[SIZE_TEXT_MAX], idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX];
-        char age[TABLE_CELL_MAX] = "-", pid[16] = "-", uid[16] = "-";
+        void (*format)(char *cell, uint64_t value) = is_wide() ? cell_bytes : cell_short_bytes;
+        struct cells cells = {.pid = "-", .uid = "-", .age = "-"};
+        char program[LINE_MAX_BYTES];
 
         if (row->pid)
-                (void)snprintf(pid, sizeof(pid), "%" PRIu32, row->pid);
+                (void)snprintf(cells.pid, sizeof(cells.pid), "%" PRIu32, row->pid);
         if (row->uid != LISTING_NOBODY)
-                (void)snprintf(uid, sizeof(uid), "%" PRIu32, row->uid);
+                (void)snprintf(cells.uid, sizeof(cells.uid), "%" PRIu32, row->uid);
+        format(cells.leased, row->n_leased);
+        format(cells.idle, row->n_idle);
+        format(cells.lingering, row->n_lingering);
+        cell_count(cells.blocks, row->n_blocks);
+        cell_count(cells.waiting, row->n_waiting);
         if (row->age_ms != LISTING_UNTOLD)
-                cell_time(age, row->age_ms);
-        (void)put(y, 0, "%8s %8s %-8s %11s %11s %11s %7" PRIu64 " %7" PRIu64 " %8.8s  %s%s%s", pid,
-                  uid, row->state ? listed_client_name(row->state) : "ended",
-                  size_format(row->n_leased, leased), size_format(row->n_idle, idle),
-                  size_format(row->n_lingering, lingering), row->n_blocks, row->n_waiting, age,
-                  row->program ? row->program : "-",
-                  row->container && *row->container ? "  in " : "",
-                  row->container ? row->container : "");
+                cell_time(cells.age, row->age_ms);
+        (void)snprintf(program, sizeof(program), "%s%s%s", row->program ? row->program : "-",
+                       row->container && *row->container ? "  in " : "",
+                       row->container ? row->container : "");
+        put_cells(y, &cells, row->state ? listed_client_name(row->state) : "ended", program);
 }
 
 static void draw_rows(struct top *top, int y)
@@ -179,10 +222,7 @@ static void draw_rows(struct top *top, int y)
         struct top_row *rows = NULL;
         unsigned n = 0;
 
-        (void)attron(A_BOLD);
-        (void)put(y++, 0, "%8s %8s %-8s %11s %11s %11s %7s %7s %8s  %s", "PID", "UID", "STATE",
-                  "LEASED", "IDLE", "LINGERING", "BLOCKS", "WAITING", "AGE", "PROGRAM");
-        (void)attroff(A_BOLD);
+        draw_heading(y++);
         if (top_rows_make((const void *)known->blocks.rows, known->blocks.n_rows,
                           (const void *)known->clients.rows, known->clients.n_rows, top->pool,
                           &rows, &n)) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctl/commands.h"
+#include "ctl/limits.h"
 #include "ctl/options.h"
 #include "ctl/view.h"
 
@@ -21,7 +22,15 @@ static bool is_file(const struct command_value *value)
         return value->words && strcmp(value->words, COMMAND_VALUE_FILE) == 0;
 }
 
-/* With a space between them. */
+/* With a space in the place of each comma. */
+static void print_list(const char *text)
+{
+        for (; *text; text++) {
+                if (*text != ',')
+                        (void)putchar(*text);
+        }
+}
+
 static void print_words(const struct command_value *value)
 {
         char columns[COLUMNS_MAX];
@@ -31,10 +40,7 @@ static void print_words(const struct command_value *value)
                 return;
         }
         view_list_columns(value->list, columns, sizeof(columns));
-        for (const char *next = columns; *next; next++) {
-                if (*next != ',')
-                        (void)putchar(*next);
-        }
+        print_list(columns);
 }
 
 static void print_bash_values(const struct command *command)
@@ -65,7 +71,9 @@ static void print_bash_tables(void)
         (void)puts("                *) options=$common words=$commands ;;\n"
                    "        esac");
         (void)puts("        case $command,$before in\n"
-                   "                *,--socket) _gpumemctl_files ;;");
+                   "                *,--socket) _gpumemctl_files ;;\n"
+                   "                *,--uid) words=$(compgen -u) ;;\n"
+                   "                *,--pool) words=$(_gpumemctl_pools) ;;");
         for (unsigned i = 0; (command = command_at(i)); i++)
                 print_bash_values(command);
         (void)puts("                *) is_known= ;;\n"
@@ -87,6 +95,57 @@ static void print_valued(void)
         }
 }
 
+/* bash takes "--set tenant/1:leases=2" for five words, of which the last is completed. */
+static void print_bash_limits(void)
+{
+        (void)puts("# The pools of a daemon that answers.\n"
+                   "_gpumemctl_pools() {\n"
+                   "        local i at=() id rest\n"
+                   "        for ((i = 1; i < COMP_CWORD; i++)); do\n"
+                   "                if [ \"${COMP_WORDS[i]}\" = --socket ]; then\n"
+                   "                        at=(--socket \"${COMP_WORDS[i + 1]}\")\n"
+                   "                        [ \"${at[1]}\" != = ] || at[1]=${COMP_WORDS[i + 2]}\n"
+                   "                fi\n"
+                   "        done\n"
+                   "        gpumemctl stats --timeout 1 \"${at[@]}\" 2>/dev/null |\n"
+                   "                while read -r id rest; do\n"
+                   "                        [ \"$id\" = POOL ] || echo \"$id\"\n"
+                   "                done\n"
+                   "}\n"
+                   "\n"
+                   "# _gpumemctl_limits TYPED: WHO:WHAT=N, as far as that goes.\n"
+                   "_gpumemctl_limits() {\n"
+                   "        local typed=$1 who=${1%%:*} words before=$1\n"
+                   "        case $typed in\n"
+                   "                *:min_bytes=*) words='' ;;\n"
+                   "                tenant/*:*=*) words='none default' ;;\n"
+                   "                *:*=*) words=none ;;");
+        (void)fputs("                pool/*:*) words='", stdout);
+        print_list(LIMITS_OF_POOL);
+        (void)fputs("' ;;\n                *:*) words='", stdout);
+        print_list(LIMITS_OF_OTHERS);
+        (void)puts(
+                "' ;;\n"
+                "                tenant/*) words=$(compgen -P tenant/ -S : -u) ;;\n"
+                "                pool/*) words=$(_gpumemctl_pools) words=$(compgen -P pool/ -S : "
+                "-W \"$words\") ;;\n"
+                "                *) words='client: tenant: tenant/ pool/' ;;\n"
+                "        esac\n"
+                "        case $typed in\n"
+                "                *:*=*) words=$(compgen -P \"${typed%%=*}=\" -W \"$words\") ;;\n"
+                "                *:*) words=$(compgen -P \"$who:\" -S = -W \"$words\") ;;\n"
+                "        esac\n"
+                "        # The part that is completed is behind the last of what divides words.\n"
+                "        case $current in\n"
+                "                : | =) ;;\n"
+                "                *) before=${typed%\"$current\"} ;;\n"
+                "        esac\n"
+                "        compopt -o nospace 2>/dev/null\n"
+                "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$typed\")\n"
+                "        COMPREPLY=(\"${COMPREPLY[@]#\"$before\"}\")\n"
+                "}\n");
+}
+
 static void print_bash(void)
 {
         const struct command *command;
@@ -106,9 +165,9 @@ static void print_bash(void)
         (void)puts(") return 0 ;;\n"
                    "        esac\n"
                    "        return 1\n"
-                   "}\n"
-                   "\n"
-                   "_gpumemctl() {\n"
+                   "}\n");
+        print_bash_limits();
+        (void)puts("_gpumemctl() {\n"
                    "        local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD "
                    "- 1]}\n"
                    "        local command='' options='' words='' is_known=yes i");
@@ -120,6 +179,11 @@ static void print_bash(void)
         (void)puts("'\n"
                    "\n"
                    "        COMPREPLY=()\n"
+                   "        if [[ ${COMP_LINE:0:COMP_POINT} =~ --set[[:blank:]=]+([^[:blank:]]*)$ "
+                   "]]; then\n"
+                   "                _gpumemctl_limits \"${BASH_REMATCH[1]}\"\n"
+                   "                return 0\n"
+                   "        fi\n"
                    "        # --option=value comes as three words.\n"
                    "        [ \"$current\" != = ] || current=''\n"
                    "        [ \"$before\" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}\n"
@@ -176,6 +240,12 @@ static void print_zsh_value(const char *name, const struct command_value *value)
         (void)printf("=:%s:", name);
         if (value ? is_file(value) : strcmp(name, "socket") == 0) {
                 (void)fputs("_files", stdout);
+        } else if (strcmp(name, "uid") == 0) {
+                (void)fputs("_users", stdout);
+        } else if (strcmp(name, "pool") == 0) {
+                (void)fputs("_gpumemctl_pools", stdout);
+        } else if (strcmp(name, "set") == 0) {
+                (void)fputs("_gpumemctl_limits", stdout);
         } else if (value) {
                 (void)putchar('(');
                 print_words(value);
@@ -200,6 +270,44 @@ static void print_zsh_options(const struct command *command, const struct option
         }
 }
 
+static void print_zsh_limits(void)
+{
+        (void)puts(
+                "# The pools of a daemon that answers.\n"
+                "_gpumemctl_pool_ids() {\n"
+                "        local -a at\n"
+                "        local i=${words[(i)--socket]} id rest\n"
+                "        (( i >= CURRENT )) || at=(--socket ${(Q)words[i+1]})\n"
+                "        gpumemctl stats --timeout 1 $at 2>/dev/null | while read -r id rest; do\n"
+                "                [[ $id == POOL ]] || print -- $id\n"
+                "        done\n"
+                "}\n"
+                "\n"
+                "_gpumemctl_pools() {\n"
+                "        compadd -- $(_gpumemctl_pool_ids)\n"
+                "}\n"
+                "\n"
+                "# WHO:WHAT=N, as far as that goes.\n"
+                "_gpumemctl_limits() {\n"
+                "        local -a found\n"
+                "        case $PREFIX in\n"
+                "                *:min_bytes=*) ;;\n"
+                "                tenant/*:*=*) found=(${PREFIX%%=*}={none,default}) ;;\n"
+                "                *:*=*) found=(${PREFIX%%=*}=none) ;;");
+        (void)fputs("                pool/*:*) found=(", stdout);
+        print_list(LIMITS_OF_POOL);
+        (void)fputs(") found=(${PREFIX%%:*}:${^found}=) ;;\n                *:*) found=(", stdout);
+        print_list(LIMITS_OF_OTHERS);
+        (void)puts(") found=(${PREFIX%%:*}:${^found}=) ;;\n"
+                   "                tenant/*) found=(tenant/${^${(k)userdirs}}:) ;;\n"
+                   "                pool/*) found=($(_gpumemctl_pool_ids)) found=(pool/${^found}:) "
+                   ";;\n"
+                   "                *) found=(client: tenant: tenant/ pool/) ;;\n"
+                   "        esac\n"
+                   "        compadd -S '' -- $found\n"
+                   "}\n");
+}
+
 static void print_zsh(void)
 {
         const struct command *command;
@@ -216,9 +324,9 @@ static void print_zsh(void)
         }
         (void)puts("        )\n"
                    "        _describe command commands\n"
-                   "}\n"
-                   "\n"
-                   "_gpumemctl() {\n"
+                   "}\n");
+        print_zsh_limits();
+        (void)puts("_gpumemctl() {\n"
                    "        local word\n"
                    "        local -a own");
         (void)printf("        local -a common=(");

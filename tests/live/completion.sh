@@ -24,6 +24,8 @@ words() {
                 shift
                 function=$(complete -p gpumemctl | sed -n "s/^complete -F \([^ ]*\) gpumemctl$/\1/p")
                 COMP_WORDS=("$@")
+                COMP_LINE=${TYPED:-$*}
+                COMP_POINT=${#COMP_LINE}
                 COMP_CWORD=$(($# - 1))
                 "$function" gpumemctl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
                 printf "%s\n" "${COMPREPLY[@]}"' - "$completion/gpumemctl" "$@" | sort
@@ -61,6 +63,25 @@ touch "$place/some.svg"
 ok "bash: files" equal "$(words gpumemctl map --svg "$place/so")" "$place/some.svg"
 ok "bash: --option=value" equal "$(words gpumemctl blocks --state = le)" leased
 
+# limit_words TYPED WORD...: of a limit, which bash takes for these words.
+limit_words() { TYPED="gpumemctl limits --set $1" words gpumemctl limits --set "${@:2}" | paste -sd ' '; }
+ok "bash: whose limit" equal "$(limit_words '' '')" "client: pool/ tenant/ tenant:"
+ok "bash: whose limit, begun" equal "$(limit_words cl cl)" client:
+ok "bash: which limit" equal "$(limit_words client: client :)" "device_bytes= leases= pinned_bytes="
+ok "bash: which limit, begun" equal "$(limit_words tenant/7:le tenant/7 : le)" "leases="
+ok "bash: which limit of a pool" equal "$(limit_words pool/0: pool/0 :)" "max_bytes= min_bytes="
+ok "bash: no limit" equal "$(limit_words tenant/7:leases= tenant/7 : leases =)" "default none"
+ok "bash: a minimum" equal "$(limit_words pool/0:min_bytes= pool/0 : min_bytes =)" ""
+ok "bash: a user's limit" equal "$(limit_words tenant/roo tenant/roo)" tenant/root:
+ok "bash: --set=limit" equal "$(TYPED="gpumemctl limits --set=clie" words gpumemctl limits --set = clie)" client:
+ok "bash: users" equal "$(words gpumemctl blocks --uid roo)" root
+ok "bash: no daemon, no pools" equal "$(words gpumemctl blocks --pool '')" ""
+start_daemon --canary off
+ok "bash: pools" equal "$(words gpumemctl blocks --pool '' | paste -sd ' ')" "$(seq -s ' ' 0 "$n_devices")"
+ok "bash: pools of the daemon that is named" equal "$(words gpumemctl --socket "$place/none" blocks --pool '')" ""
+ok "bash: a pool's limit" equal "$(limit_words pool/ pool/ | cut -d ' ' -f 1)" pool/0:
+stop_daemon
+
 # What is offered is what is allowed: gpumemctl says that when it refuses another word.
 for pair in metrics--format blocks--state clients--state blocks--sort clients--sort tenants--sort top--sort; do
         allowed=$(gpumemctl "${pair%%--*}" "--${pair#*--}" none-of-them 2>&1 || true)
@@ -88,13 +109,22 @@ terminal() { env -u TMUX TMUX_TMPDIR="$place" LC_ALL=C tmux -f /dev/null -L "$sh
 shell=none
 trap 'terminal kill-server 2>/dev/null || true; clear_place' EXIT
 has() { terminal capture-pane -p -J | grep -q -e "$1"; }
+# offers FIRST SECOND LINE: a line of these two parts, with a Tab behind each.
+offers() {
+        terminal send-keys C-u "$1" Tab "$2" Tab
+        wait_until 20 has "$3" || { terminal capture-pane -p; return 1; }
+}
 # completes COMMAND: a shell that has made itself ready, and says so.
 completes() {
         terminal new-session -d -x 100 -y 20 "$1"
         wait_until 20 has "^ready" || { terminal capture-pane -p; return 1; }
-        terminal send-keys "gpumemctl blo" Tab "--min" Tab
-        wait_until 20 has "gpumemctl blocks --min-size" || { terminal capture-pane -p; return 1; }
+        offers "gpumemctl blo" "--min" "gpumemctl blocks --min-size" &&
+                offers "gpumemctl limits --set cl" le "gpumemctl limits --set client:leases=" &&
+                offers "gpumemctl limits --set=tenant/roo" pi "gpumemctl limits --set=tenant/root:pinned_bytes=" &&
+                offers "gpumemctl limits --set pool/0" ma "gpumemctl limits --set pool/0:max_bytes=" &&
+                offers "gpumemctl blocks --uid roo" --po "gpumemctl blocks --uid root --pool"
 }
+start_daemon --canary off
 for shell in bash zsh; do
         if ! command -v tmux >/dev/null || ! command -v "$shell" >/dev/null; then
                 skip "$shell: Tab" "no tmux, or no such shell"
@@ -111,4 +141,5 @@ for shell in bash zsh; do
         ok "$shell: Tab" completes "$starts"
         terminal kill-server
 done
+stop_daemon
 done_testing

@@ -145,7 +145,7 @@ ok "why-oom: the pool's room is not said" equal "$(gpumemctl why-oom --last 1 | 
 gpumemctl limits --set client:device_bytes=none
 ok "why-oom: there is no limit any more" contains "$(gpumemctl why-oom --last 1)" \
         "could be had, which is enough"
-ok "devices: which GPU it is" equal "$(gpumemctl devices | awk 'NR == 2 {print $NF}')" \
+ok "devices: which GPU it is" equal "$(gpumemctl devices --wide | awk 'NR == 2 {print $NF}')" \
         "$(answer 'a["pools"][0]["uuid"]' devices)"
 ok "devices: its UUID is whole" equal "$(answer 'len(a["pools"][0]["uuid"])' devices)" 40
 

@@ -116,6 +116,9 @@ ok "what is gone disappears" shows_not "^ *$fourth "
 resize 30 4
 ok "a small terminal" shows "^gpumemd  [0-9:]*  pools 3  bl\|^gpumemd  [0-9:]*  pools 2  bl"
 resize 1 1
+resize 80 12
+ok "80 columns have room for the program" shows " [0-9.]* [ms]*i*n*  gpumem-share-dem"
+ok "and its figures" shows "^ *${holders[first]} *$(id -u) ready *64.0M *0 *0 *1 *0 "
 resize 100 12
 ok "from the smallest one back" shows " gpumem-s"
 

@@ -54,6 +54,26 @@ field() {
                 python3 -c 'import json, sys
 for row in json.load(sys.stdin)[sys.argv[2]]: print(row[sys.argv[1]])' "$name" "$1" | paste -sd ' '
 }
+fits_80_columns() {
+        gpumemctl "$1" | awk 'length > 80 { print; exit 1 }'
+}
+# What it can be sorted by, it says when it refuses another word.
+has_all_columns() {
+        local allowed
+        allowed=$(gpumemctl "$1" --sort none-of-them 2>&1) || true
+        equal "$(gpumemctl "$1" --wide | head -n 1 | tr '[:upper:]' '[:lower:]' | xargs -n 1 | sort)" \
+                "$(printf '%s\n' "${allowed##*allowed: }" | sed 's/, /\n/g' | sort)"
+}
+for command in clients blocks tenants; do
+        ok "the table of $command fits 80 columns" fits_80_columns "$command"
+        ok "--wide has all columns of $command" has_all_columns "$command"
+done
+ok "the table of stats fits 80 columns" fits_80_columns stats
+ok "the table of devices fits 80 columns" fits_80_columns devices
+ok "a narrow table has short sizes" equal "$(column 4 clients --sort dev-leased --reverse)" "64.0M 4.00M 0 0"
+ok "a wide one has long ones" said 0 " 64.00 MiB " gpumemctl clients --wide
+ok "a narrow table cuts long names" said 0 " gpumem-share-d+ " gpumemctl clients
+ok "a wide one does not" said 0 " gpumem-share-demo " gpumemctl clients --wide
 ok "blocks of one process" equal "$(field bytes blocks --pid "${holders[first]}")" $((64 << 20))
 ok "blocks of nobody" equal "$(field bytes blocks --pid 2147483647)" ""
 ok "blocks of a user" equal "$(field uid blocks --uid "$me")" "$me $me $me"

@@ -54,14 +54,14 @@ run_examples_of() {
         ok "$1 has examples" [ "$n" -gt 0 ]
 }
 
-# columns_are_told COMMAND: the headings of its table are in its part of the page, before all parts, or in those of stats.
+# columns_are_told COMMAND [--wide]: the headings of its table are in its part of the page, before all parts, or in those of stats.
 columns_are_told() {
         local headings heading
         {
                 sed -n "/^## Commands/,/^###/p; /^### $1\$/,/^##/p" "$source_folder/man/gpumemctl.1.md"
                 sed -n '/^## What gpumemctl stats shows/,/^## A program/p' "$source_folder/README.md"
         } >"$place/part"
-        headings=$(gpumemctl "$1" | sed -n '1 { s/DEV-\|PIN-\|://g; p }')
+        headings=$(gpumemctl "$@" | sed -n '1 { s/DEV-\|PIN-\|://g; p }')
         [ -n "$headings" ] || return 1
         for heading in $headings; do
                 grep -qw -e "$heading" "$place/part" || { echo "$heading is not told"; return 1; }
@@ -76,8 +76,11 @@ run_examples_of gpumemd.8
 run_examples_of gpumem-bench.1
 start_daemon
 run_examples_of gpumemctl.1
-for command in stats devices clients blocks tenants events leaks limits; do
-        ok "gpumemctl.1 has the columns of $command" columns_are_told "$command"
+for command in events leaks limits; do
+        ok "gpumemctl.1 has the columns of $command" columns_are_told $command
+done
+for command in stats devices clients blocks tenants; do
+        ok "gpumemctl.1 has the columns of $command" columns_are_told $command --wide
 done
 stop_daemon
 done_testing

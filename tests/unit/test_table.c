@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/cells.h"
 #include "tests/suite.h"
 
 static void add_row(struct table *table, const char *name, const char *size, const char *note)
@@ -61,6 +64,37 @@ START_TEST(numbers_may_stand_last)
 }
 END_TEST
 
+/* The widest there is, and where another digit comes. */
+START_TEST(short_sizes_have_five_characters)
+{
+        static const struct {
+                uint64_t n_bytes;
+                const char *text;
+        } rows[] = {
+                {0, "0"},
+                {1, "1B"},
+                {1023, "1023B"},
+                {KIB, "1.00K"},
+                {10 * KIB - 6, "9.99K"},
+                {10 * KIB - 5, "10.0K"},
+                {100 * MIB - 52 * KIB, "99.9M"},
+                {100 * MIB - 51 * KIB, "100M"},
+                {GIB - 1, "1024M"},
+                {GIB + GIB / 2, "1.50G"},
+                {TIB, "1.00T"},
+                {UINT64_MAX, "16.0E"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                char cell[TABLE_CELL_MAX];
+
+                cell_short_bytes(cell, rows[i].n_bytes);
+                ck_assert_str_eq(cell, rows[i].text);
+                ck_assert_uint_le(strlen(cell), 5);
+        }
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("table");
@@ -68,6 +102,7 @@ int main(void)
 
         tcase_add_test(tests, columns_are_as_wide_as_their_widest_cell);
         tcase_add_test(tests, numbers_may_stand_last);
+        tcase_add_test(tests, short_sizes_have_five_characters);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
