@@ -21,7 +21,7 @@ static int copy(const char *sent, uint32_t n_rows, uint32_t n_sent_bytes, size_t
         for (uint32_t i = 0; i < n_rows; i++)
                 memcpy(rows + i * n_row_bytes, sent + (size_t)i * n_sent_bytes, n_row_bytes);
         atomic_thread_fence(memory_order_seq_cst);
-        return is_zero(sent, n_sent_bytes) ? -ESTALE : 0;
+        return is_zero(sent, n_sent_bytes) ? -ENODATA : 0;
 }
 
 int rows_read(int fd, uint32_t n_rows, uint32_t n_sent_bytes, size_t n_row_bytes, void **ret_rows)

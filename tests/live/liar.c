@@ -360,6 +360,8 @@ static int list_fd(const struct row_list *list)
 
         if (rows && lie == LIE_LIST_HAS_ODD_BYTES)
                 memset(rows, '\x1b', n_bytes);
+        else if (rows)
+                rows[0] = 1; /* a row of zeros only is none */
         if (lie == LIE_LIST_IS_PIPE)
                 fd = a_pipe();
         else if (lie == LIE_LIST_IS_UNSEALED)

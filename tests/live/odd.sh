@@ -44,6 +44,15 @@ top_ends() {
         wait_until 20 has "^status 0" || { terminal capture-pane -p; return 1; }
 }
 
+# Rows of zeros only are none.
+top_says_so() {
+        command -v tmux >/dev/null || return 0
+        terminal new-session -d -x 100 -y 20 'gpumemctl top; echo status $?; exec sleep 1000'
+        wait_until 20 has "^No data available" || { terminal capture-pane -p; return 1; }
+        terminal send-keys q
+        wait_until 20 has "^status 0" || { terminal capture-pane -p; return 1; }
+}
+
 for byte in 0x00 0x01 0x1b 0xff; do
         rm -f "$GPUMEM_SOCKET"
         python3 "$source_folder/tests/live/odd_lists.py" "$source_folder" "$GPUMEM_SOCKET" "$byte" &
@@ -52,7 +61,10 @@ for byte in 0x00 0x01 0x1b 0xff; do
         for command in "${commands[@]}"; do
                 ok "lists of one byte: $byte, $command" shows_something "$command"
         done
-        if command -v tmux >/dev/null; then
+        if [ "$byte" = 0x00 ]; then
+                ok "lists that were taken back, top" top_says_so
+                terminal kill-server 2>/dev/null || true
+        elif command -v tmux >/dev/null; then
                 ok "lists of one byte: $byte, top" top_ends
                 terminal kill-server 2>/dev/null || true
         else

@@ -88,11 +88,13 @@ void model_reclaim(struct model *model, struct model_client *client,
                    const bool is_chosen[MODEL_N_TENANTS])
 {
         struct model_free_all *free_all = begin_free_all(model, client);
+        uint64_t n_blocks;
 
         add_blocks(model, free_all, is_chosen, POLICY_ALL_POOLS);
         model->n_reclaimed += free_all->n_blocks;
         must(model, policy_reclaim(model->policy, client->client, free_all->serial, is_of_chosen,
-                                   is_chosen) == 0);
+                                   is_chosen, &n_blocks) == 0);
+        must(model, n_blocks == free_all->n_blocks);
         let_blocks_go(model, free_all);
 }
 
