@@ -117,6 +117,9 @@ int connect_to_daemon(const struct arguments *arguments, struct link **ret_link)
 struct json_t;
 int print_json_value(struct json_t *take_value);
 
+/* Its integers have a sign: what is more than the largest is that one. */
+long long json_figure(uint64_t value);
+
 /* Says on stderr that `what` failed with this result, and why if the library has said so; returns
  * STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);

@@ -117,8 +117,8 @@ static int print_all_json(const struct happened *happened)
         for (uint32_t i = 0; i < happened->n; i++)
                 (void)json_array_append_new(rows, happened_to_json(&happened->rows[i]));
         return print_json_value(json_pack("{s:o, s:I, s:I}", "events", rows, "next",
-                                          (json_int_t)happened->next, "lost_count",
-                                          (json_int_t)happened->n_lost));
+                                          json_figure(happened->next), "lost_count",
+                                          json_figure(happened->n_lost)));
 }
 
 static int print_all(const struct happened *happened)

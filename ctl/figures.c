@@ -90,15 +90,15 @@ const char *figures_short_name(const struct pool_row *pool)
 
 static json_t *figure_to_json(uint64_t value)
 {
-        return value == PROTO_FIGURE_UNKNOWN ? json_null() : json_integer((json_int_t)value);
+        return value == PROTO_FIGURE_UNKNOWN ? json_null() : json_integer(json_figure(value));
 }
 
 /* Every figure of stats.def under its own name; bytes are named so. */
 static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row *stats)
 {
-        json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", (json_int_t)pool->id, "kind",
+        json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", json_figure(pool->id), "kind",
                                    pool_kind_name(pool->kind), "name", pool->name, "place",
-                                   (json_int_t)pool->place);
+                                   json_figure(pool->place));
         char uuid[FIGURES_UUID_MAX];
 
         figures_uuid(pool, uuid);

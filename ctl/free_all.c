@@ -68,10 +68,10 @@ static int run(struct link *link, const struct arguments *arguments)
         if (r)
                 return report_refusal_of(link, "free-all", r, arguments);
         if (arguments->output == OUTPUT_JSON)
-                return print_json_value(
-                        json_pack("{s:I, s:I, s:I}", "freed_bytes", (json_int_t)reply.freed.n_bytes,
-                                  "freed_blocks", (json_int_t)reply.freed.n_blocks,
-                                  "lingering_bytes", (json_int_t)n_lingering_bytes));
+                return print_json_value(json_pack(
+                        "{s:I, s:I, s:I}", "freed_bytes", json_figure(reply.freed.n_bytes),
+                        "freed_blocks", json_figure(reply.freed.n_blocks), "lingering_bytes",
+                        json_figure(n_lingering_bytes)));
         print_line(&reply.freed, n_lingering_bytes);
         return STATUS_OK;
 }

@@ -121,7 +121,7 @@ static json_t *findings_to_json(const struct findings *findings)
 
                 (void)json_array_append_new(array, json_pack("{s:s, s:I, s:s, s:s}", "judged",
                                                              judged_name(finding->judged), "pool",
-                                                             (json_int_t)finding->pool, "what",
+                                                             json_figure(finding->pool), "what",
                                                              finding->what, "text", finding->text));
         }
         return array;

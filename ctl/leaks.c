@@ -120,7 +120,7 @@ static int print_table(const struct leaks *leaks)
 
 static json_t *number_to_json(uint64_t value, uint64_t none)
 {
-        return value == none ? json_null() : json_integer((json_int_t)value);
+        return value == none ? json_null() : json_integer(json_figure(value));
 }
 
 static json_t *text_to_json(const char *text)
@@ -142,7 +142,7 @@ static int print_json(const struct leaks *leaks)
                                   number_to_json(leak->uid, LISTING_NOBODY), "pid",
                                   number_to_json(leak->pid, 0), "pool",
                                   number_to_json(leak->pool, LISTING_NOBODY), "bytes",
-                                  (json_int_t)leak->n_bytes, "blocks_count",
+                                  json_figure(leak->n_bytes), "blocks_count",
                                   number_to_json(leak->n_blocks, 0), "age_ms",
                                   number_to_json(leak->age_ms, LISTING_UNTOLD), "program",
                                   text_to_json(leak->program), "container",

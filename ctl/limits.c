@@ -122,7 +122,7 @@ static int print_table(const struct limit_row *rows, uint32_t n)
 
 static json_t *number_or_null(bool is_there, uint64_t n)
 {
-        return is_there ? json_integer((json_int_t)n) : json_null();
+        return is_there ? json_integer(json_figure(n)) : json_null();
 }
 
 /* A default has no holder and nothing used, an exemption no most; a minimum is none. */
@@ -147,7 +147,7 @@ static int print_json(const struct limit_row *rows, uint32_t n, uint64_t revisio
         for (uint32_t i = 0; i < n; i++)
                 (void)json_array_append_new(limits, to_json(&rows[i]));
         return print_json_value(
-                json_pack("{s:o, s:I}", "limits", limits, "revision", (json_int_t)revision));
+                json_pack("{s:o, s:I}", "limits", limits, "revision", json_figure(revision)));
 }
 
 static int show(struct link *link, enum output output)

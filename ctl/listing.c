@@ -213,7 +213,7 @@ static json_t *value_to_json(const struct row_field *field, const char *row)
         if (is_absent(field->unit, value) || (field->unit == ROW_UNIT_properties && !value))
                 return json_null();
         if (align_of(field) == TABLE_RIGHT)
-                return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+                return json_integer(json_figure(value));
         listing_cell(text, field, row);
         return json_string(text);
 }

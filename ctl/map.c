@@ -155,7 +155,7 @@ static int print_text(const struct map *map)
 
 static json_t *known_number(bool is_known, uint64_t n)
 {
-        return is_known ? json_integer((json_int_t)n) : json_null();
+        return is_known ? json_integer(json_figure(n)) : json_null();
 }
 
 static json_t *known_text(const char *text)
@@ -170,8 +170,8 @@ static json_t *span_to_json(const struct span *span)
                          known_number(span->uid != LISTING_NOBODY, span->uid), "pid",
                          known_number(span->pid, span->pid), "program", known_text(span->program),
                          "container", known_text(span->container), "owners_count",
-                         (json_int_t)span->n_owners, "bytes", (json_int_t)span->n_bytes,
-                         "blocks_count", (json_int_t)span->n_blocks);
+                         json_figure(span->n_owners), "bytes", json_figure(span->n_bytes),
+                         "blocks_count", json_figure(span->n_blocks));
 }
 
 static json_t *chart_to_json(const struct pool_row *pool, const struct chart *chart)
@@ -180,10 +180,10 @@ static json_t *chart_to_json(const struct pool_row *pool, const struct chart *ch
 
         for (unsigned i = 0; i < chart->n_spans; i++)
                 (void)json_array_append_new(spans, span_to_json(&chart->spans[i]));
-        return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o}", "pool", (json_int_t)pool->id, "kind",
+        return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o}", "pool", json_figure(pool->id), "kind",
                          pool_kind_name(pool->kind), "name", pool->name, "bytes",
-                         (json_int_t)chart->n_bytes, "free_bytes", (json_int_t)chart->n_free_bytes,
-                         "spans", spans);
+                         json_figure(chart->n_bytes), "free_bytes",
+                         json_figure(chart->n_free_bytes), "spans", spans);
 }
 
 static int print_json(const struct map *map)

@@ -188,11 +188,11 @@ static int print_json(const struct outcome *outcome, const struct listed *holder
                         rows, listing_row_to_json(&client_row_list,
                                                   holders->rows + i * sizeof(struct client_row)));
         return print_json_value(json_pack(
-                "{s:I, s:I, s:I, s:I, s:I, s:o}", "freed_bytes", (json_int_t)outcome->n_bytes,
-                "freed_blocks", (json_int_t)outcome->n_blocks, "left_bytes",
-                (json_int_t)outcome->last.n_left_bytes, "shared_bytes",
-                (json_int_t)outcome->last.n_shared_bytes, "charged_bytes",
-                (json_int_t)outcome->last.n_charged_bytes, "holders", rows));
+                "{s:I, s:I, s:I, s:I, s:I, s:o}", "freed_bytes", json_figure(outcome->n_bytes),
+                "freed_blocks", json_figure(outcome->n_blocks), "left_bytes",
+                json_figure(outcome->last.n_left_bytes), "shared_bytes",
+                json_figure(outcome->last.n_shared_bytes), "charged_bytes",
+                json_figure(outcome->last.n_charged_bytes), "holders", rows));
 }
 
 static void print_holder(const struct client_row *row)

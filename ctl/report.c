@@ -39,6 +39,11 @@ int report_refusal_of(struct link *link, const char *what, int result,
                            can_be_narrower ? "; with --tenant it is your own only" : "");
 }
 
+long long json_figure(uint64_t value)
+{
+        return value > INT64_MAX ? INT64_MAX : (long long)value;
+}
+
 int print_json_value(struct json_t *take_value)
 {
         int r = -1;

@@ -65,25 +65,26 @@ static json_t *frames_of(const struct known *known, const struct block_row *bloc
         char text[SPAN_TEXT_MAX];
 
         span_describe(&span, text);
-        return json_pack("[{s:s, s:I, s:s}]", "filename", "gpumemd", "line", (json_int_t)block->pid,
-                         "name", text);
+        return json_pack("[{s:s, s:I, s:s}]", "filename", "gpumemd", "line",
+                         json_figure(block->pid), "name", text);
 }
 
 static json_t *block_to_json(const struct known *known, const struct block_row *block,
                              uint64_t address)
 {
-        return json_pack("[{s:I, s:I, s:I, s:s, s:o}]", "address", (json_int_t)address, "size",
-                         (json_int_t)block->bytes, "requested_size", (json_int_t)block->bytes,
+        return json_pack("[{s:I, s:I, s:I, s:s, s:o}]", "address", json_figure(address), "size",
+                         json_figure(block->bytes), "requested_size", json_figure(block->bytes),
                          "state", state_of(block->state), "frames", frames_of(known, block));
 }
 
 /* What the page does not ask for, and others may. */
 static json_t *own_to_json(const struct block_row *block)
 {
-        return json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I}", "block", (json_int_t)block->block,
-                         "pool", (json_int_t)block->pool, "kind", pool_kind_name(block->kind),
-                         "state", listed_block_name(block->state), "uid", (json_int_t)block->uid,
-                         "pid", (json_int_t)block->pid, "blocks_count", (json_int_t)block->blocks);
+        return json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I}", "block", json_figure(block->block),
+                         "pool", json_figure(block->pool), "kind", pool_kind_name(block->kind),
+                         "state", listed_block_name(block->state), "uid", json_figure(block->uid),
+                         "pid", json_figure(block->pid), "blocks_count",
+                         json_figure(block->blocks));
 }
 
 static json_t *segment_to_json(const struct known *known, const struct block_row *block,
@@ -91,11 +92,11 @@ static json_t *segment_to_json(const struct known *known, const struct block_row
 {
         bool is_allocated = strcmp(state_of(block->state), "active_allocated") == 0;
         bool is_active = strcmp(state_of(block->state), "inactive") != 0;
-        json_int_t size = (json_int_t)block->bytes;
+        json_int_t size = json_figure(block->bytes);
 
         return json_pack(
                 "{s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:[ii], s:b, s:o, s:o, s:o}", "device",
-                (json_int_t)block->pool, "address", (json_int_t)address, "total_size", size,
+                json_figure(block->pool), "address", json_figure(address), "total_size", size,
                 "allocated_size", is_allocated ? size : 0, "active_size", is_active ? size : 0,
                 "requested_size", is_allocated ? size : 0, "stream", 0, "segment_type", "large",
                 "segment_pool_id", 0, 0, "is_expandable", 0, "frames", frames_of(known, block),

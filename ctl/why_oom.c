@@ -258,9 +258,9 @@ static json_t *holders_to_json(const struct want_holders *holders)
                 const struct want_holder *holder = &holders->largest[i];
 
                 (void)json_array_append_new(
-                        array, json_pack("{s:I, s:I, s:s, s:I}", "pid", (json_int_t)holder->pid,
-                                         "uid", (json_int_t)holder->uid, "program", holder->program,
-                                         "bytes", (json_int_t)holder->n_bytes));
+                        array, json_pack("{s:I, s:I, s:s, s:I}", "pid", json_figure(holder->pid),
+                                         "uid", json_figure(holder->uid), "program",
+                                         holder->program, "bytes", json_figure(holder->n_bytes)));
         }
         return array;
 }
@@ -276,13 +276,13 @@ static json_t *now_to_json(const struct present *present, const struct event_row
         if (find_holders(present, row->pool, &holders))
                 return NULL;
         return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "max_bytes",
-                         (json_int_t)stats->max, "reserved_bytes", (json_int_t)stats->reserved,
-                         "leased_bytes", (json_int_t)stats->leased, "idle_bytes",
-                         (json_int_t)stats->idle, "cached_bytes", (json_int_t)stats->cached,
-                         "lingering_bytes", (json_int_t)stats->lingering, "room_bytes",
-                         (json_int_t)want_room(stats), "holders", holders_to_json(&holders),
-                         "more_bytes", (json_int_t)holders.n_more_bytes, "others_bytes",
-                         (json_int_t)holders.n_others_bytes);
+                         json_figure(stats->max), "reserved_bytes", json_figure(stats->reserved),
+                         "leased_bytes", json_figure(stats->leased), "idle_bytes",
+                         json_figure(stats->idle), "cached_bytes", json_figure(stats->cached),
+                         "lingering_bytes", json_figure(stats->lingering), "room_bytes",
+                         json_figure(want_room(stats)), "holders", holders_to_json(&holders),
+                         "more_bytes", json_figure(holders.n_more_bytes), "others_bytes",
+                         json_figure(holders.n_others_bytes));
 }
 
 static int print_json(const struct present *present, const struct happened *happened)
@@ -296,7 +296,7 @@ static int print_json(const struct present *present, const struct happened *happ
                 (void)json_array_append_new(array, refusal);
         }
         return print_json_value(json_pack("{s:o, s:I}", "refusals", array, "lost_count",
-                                          (json_int_t)happened->n_lost));
+                                          json_figure(happened->n_lost)));
 }
 
 static int run(struct link *link, const struct arguments *arguments)

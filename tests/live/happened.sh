@@ -117,7 +117,7 @@ ok "events --since: from that one on" equal "$(answer 'a["events"][0]["event"]' 
 ok "events --since: what is yet to come" equal "$(answer 'len(a["events"])' events --since 9000000000000000)" 0
 
 # All may run in a container.
-where=$(answer '[e["container"] and " in " + e["container"] for e in a["events"] if e["what"] == "granted"][0]' events)
+where=$(answer '[" in " + e["container"] if e["container"] else "" for e in a["events"] if e["what"] == "granted"][0]' events)
 ok "what is too much is refused" refuse 512MiB
 ok "why-oom: who asked for how much" contains "$(gpumemctl why-oom)" \
         ", uid $me$where, was refused 512.00 MiB of pool 0:"
@@ -226,4 +226,13 @@ status=0
 wait "$other" || status=$?
 ok "events --follow: the daemon's end ends it" equal "$status" 3
 ok "events --follow: and it says so" contains "$(cat "$place/follow.said")" "gpumemctl: events: "
+
+# Where tenants are users, no container is anybody's.
+echo '{"tenants": "uid"}' >"$place/users.conf"
+start_daemon --canary off --config "$place/users.conf"
+ok "reclaim: a container where tenants are users" said 1 \
+        "tenants are not told apart by containers here: name a uid" gpumemctl reclaim --cgroup job_1
+ok "reclaim: a user in a container there" said 1 "name a uid" gpumemctl reclaim --uid "$me" --cgroup job_1
+ok "reclaim: a user there" said 0 "went back to the driver" gpumemctl reclaim --uid "$me"
+stop_daemon
 done_testing

@@ -53,11 +53,33 @@ top_says_so() {
         wait_until 20 has "^status 0" || { terminal capture-pane -p; return 1; }
 }
 
-for byte in 0x00 0x01 0x1b 0xff; do
+begin() {
         rm -f "$GPUMEM_SOCKET"
-        python3 "$source_folder/tests/live/odd_lists.py" "$source_folder" "$GPUMEM_SOCKET" "$byte" &
+        python3 "$source_folder/tests/live/odd_lists.py" "$source_folder" "$GPUMEM_SOCKET" "$1" &
         liar=$!
         wait_while_alive "$liar" grep -q "$GPUMEM_SOCKET" /proc/net/unix
+}
+
+end() {
+        kill -KILL "$liar"
+        wait "$liar" 2>/dev/null || true
+}
+
+# has_figure COMMAND FIGURE: among the numbers of its JSON, of which none is below zero.
+has_figure() {
+        local status=0
+        gpumemctl "$1" --json --timeout 5 >"$place/said" || status=$?
+        [ "$status" -le 1 ] && python3 -c 'import json, sys
+numbers = []
+def note(text):
+    numbers.append(int(text))
+json.load(open(sys.argv[1]), parse_int=note)
+assert min(numbers) >= 0, min(numbers)
+assert int(sys.argv[2]) in numbers, set(numbers)' "$place/said" "$2"
+}
+
+for byte in 0x00 0x01 0x1b 0xff; do
+        begin "$byte"
         for command in "${commands[@]}"; do
                 ok "lists of one byte: $byte, $command" shows_something "$command"
         done
@@ -70,7 +92,19 @@ for byte in 0x00 0x01 0x1b 0xff; do
         else
                 skip "lists of one byte: $byte, top" "no tmux"
         fi
-        kill -KILL "$liar"
-        wait "$liar" 2>/dev/null || true
+        end
 done
+
+# Each byte of a figure is this one.
+with_figures=(stats devices clients blocks tenants events snapshot map leaks)
+begin 0x20
+for command in "${with_figures[@]}"; do
+        ok "figures above 2^53 are whole in JSON: $command" has_figure "$command" 2314885530818453536
+done
+end
+begin 0x81
+for command in "${with_figures[@]}"; do
+        ok "figures above 2^63 - 1 are that in JSON: $command" has_figure "$command" 9223372036854775807
+done
+end
 done_testing

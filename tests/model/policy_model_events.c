@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/block.h"
+#include "daemon/policy/warm.h"
 #include "tests/model/policy_model.h"
 
 void model_happened(struct model *model)
@@ -93,6 +95,18 @@ static void drop_leases(struct model *model, struct model_client *client)
         }
 }
 
+/* One that was made ahead may have been granted to the client, which is not told any more: then it is its
+ * tenant's for life, and no order says so. */
+static void note_owners(struct model *model)
+{
+        struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->uid == MODEL_NOBODY && block->block && !block_is_nobodys(block->block))
+                        block->uid = block->block->holding->tenant->key.uid;
+        }
+}
+
 static void drop(struct model *model, struct model_client *client)
 {
         struct model_request *request, *next_request;
@@ -126,6 +140,8 @@ static void take_sign(struct model *model, struct model_client *client, bool is_
         model_happened(model);
         if (!is_last) {
                 drop(model, client);
+                if (model->kind == MODEL_LAZY)
+                        note_owners(model);
                 return;
         }
         LIST_FOREACH (block, &model->blocks, link) {
