@@ -149,6 +149,17 @@ bool account_is_of_more(const struct account *account)
         return strcmp(account->realm, ACCOUNT_MORE) == 0;
 }
 
+unsigned account_n_unreadable(const struct account *account)
+{
+        unsigned n = 0;
+
+        for (account = account->user->accounts; account; account = account->hh.next) {
+                if (strncmp(account->realm, ACCOUNT_UNREADABLE, strlen(ACCOUNT_UNREADABLE)) == 0)
+                        n += account->n_refs;
+        }
+        return n;
+}
+
 bool accounts_are_unused(const struct accounts *all)
 {
         const struct account *account;

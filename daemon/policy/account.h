@@ -18,7 +18,7 @@
 #define ACCOUNTS_A_USER 256
 
 /* Realms that no container has. */
-#define ACCOUNT_UNREADABLE "unreadable" /* which it is cannot be known */
+#define ACCOUNT_UNREADABLE "unreadable" /* begins so: which it is cannot be known */
 #define ACCOUNT_MORE       "more"       /* than a user may have of its own */
 
 /* What a user's tenants have together, in times of what each has. */
@@ -62,6 +62,9 @@ struct account *account_unref(struct account *account);
 
 /* It is for all that are too many. */
 bool account_is_of_more(const struct account *account);
+
+/* How many refer to accounts of its user's in realms that cannot be known. */
+unsigned account_n_unreadable(const struct account *account);
 
 /* Nobody refers to any. */
 bool accounts_are_unused(const struct accounts *all);

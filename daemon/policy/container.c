@@ -93,6 +93,16 @@ static bool is_machine(struct piece name)
                (begins(name, "systemd-nspawn@") && ends(name, ".service"));
 }
 
+/* Of runc and crun where nobody has them called otherwise: who starts it chooses what is between these. */
+static bool is_of_runtime(struct piece name)
+{
+        struct piece chosen = without(name, "", ".scope");
+
+        if (chosen.n == name.n || !(begins(chosen, "runc-") || begins(chosen, "crun-")))
+                return false;
+        return chosen.n > strlen("runc-");
+}
+
 static bool is_job(struct piece name, struct piece before)
 {
         return has(before, "slurm") && begins(name, "job_") &&
@@ -110,8 +120,9 @@ static bool is_container(struct piece name, struct piece parent, struct piece be
         if (is_monitor(name))
                 return false;
         return ends_with_id(without(name, "", ".scope")) || is_of_ecs(name) || is_machine(name) ||
-               is_job(name, before) || is_pod(parent, before) || begins(name, "lxc.payload.") ||
-               equals(parent, "lxc.payload") || equals(parent, "lxc") || equals(parent, "buildkit");
+               is_of_runtime(name) || is_job(name, before) || is_pod(parent, before) ||
+               begins(name, "lxc.payload.") || equals(parent, "lxc.payload") ||
+               equals(parent, "lxc") || equals(parent, "buildkit");
 }
 
 /* The next name of a path after `name`; of its begin after one of no bytes there. */
@@ -227,12 +238,14 @@ static char next_character(struct piece *name)
 void container_name(const char *path, char ret_name[static CONTAINER_NAME_MAX])
 {
         const char *last = strrchr(path, '/');
-        struct piece name = piece_of(last ? last + 1 : path);
+        struct piece name = piece_of(last ? last + 1 : path), scope;
         size_t n = 0;
 
         if (is_machine(name))
                 name = without(without(name, "machine-", ".scope"), "systemd-nspawn@", ".service");
-        name = without(name, "lxc.payload.", ".scope");
+        scope = without(name, "lxc.payload.", ".scope");
+        if (!is_of_runtime(name) || ends_with_id(scope))
+                name = scope;
         if (ends_with_id(name))
                 name = (struct piece){name.bytes + name.n - ID_DIGITS, SHORT_ID_DIGITS};
         while (name.n && n < CONTAINER_NAME_MAX - 1)

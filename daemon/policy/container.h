@@ -1,7 +1,7 @@
 /* Which container a process runs in, by the text of its /proc/PID/cgroup. Pure.
  *
  * Known by the names that they give their cgroups: Docker, containerd, CRI-O and Kubernetes pods, podman, LXC,
- * Amazon ECS, systemd-nspawn and what else systemd-machined keeps, BuildKit, jobs of Slurm; of v2 and of
+ * Amazon ECS, systemd-nspawn and what else systemd-machined keeps, BuildKit, runc and crun by themselves, jobs of Slurm; of v2 and of
  * v1, with systemd or without. A container in a container is part of the outer one. Slices and services of
  * systemd are no containers; what is in neither, at a place that nobody knows, is one by itself. */
 #pragma once

@@ -15,7 +15,10 @@
 #include "daemon/backing/text.h"
 #include "daemon/policy/process.h"
 
-/* Linux 6.5 and 6.9; younger than the headers of some systems that run on such a kernel. */
+/* Linux 5.14, 6.5 and 6.9; younger than the headers of some systems that run on such a kernel. */
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -114,6 +117,16 @@ static uint64_t number_of(int pidfd, pid_t pid)
         return pid > 0 ? (uint64_t)pid : 0;
 }
 
+/* A socket that was accepted is in the network namespace of the one that connected; to ask that takes no rights. */
+static uint64_t network_of(int socket)
+{
+        uint64_t network;
+        socklen_t n_bytes = sizeof(network);
+        int r = getsockopt(socket, SOL_SOCKET, SO_NETNS_COOKIE, &network, &n_bytes);
+
+        return r ? 0 : network;
+}
+
 /* Its pid has been its own until now, and so has what was read of it. */
 static bool lives(int pidfd)
 {
@@ -137,6 +150,7 @@ int peer_init(struct peer *peer, int socket)
                 return pidfd;
         new_peer = (struct peer){.pid = credentials.pid,
                                  .uid = credentials.uid,
+                                 .network = network_of(socket),
                                  .process = number_of(pidfd, credentials.pid)};
         new_peer.container_fault = credentials.pid > 0 ? peer_find_container(credentials.pid,
                                                                              new_peer.container)

@@ -17,6 +17,8 @@ struct peer {
         int pidfd;                          /* readable when the process has ended */
         int container_fault;                /* why `container` is unknown: a negative errno; or 0 */
         char container[CONTAINER_PATH_MAX]; /* that it ran in when it was taken in; "": in none */
+        uint64_t
+                network; /* the namespace in which it made its socket has this number, for ever; 0: unknown */
         uint64_t process; /* no other process has this number while the pidfd is open; 0: unknown */
 };
 

@@ -337,6 +337,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                        struct session **ret_session)
 {
         struct session *session = calloc(1, sizeof(*session));
+        char realm[POLICY_REALM_MAX];
         int r;
 
         if (!session) {
@@ -347,8 +348,8 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         session->way = way;
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
-        r = account_ref(&server->accounts, peer->uid, tenancy_realm(peer), session->since_ns,
-                        &session->account);
+        tenancy_realm(peer, realm);
+        r = account_ref(&server->accounts, peer->uid, realm, session->since_ns, &session->account);
         if (!r)
                 r = charge_connection(session);
         if (r) {

@@ -27,16 +27,23 @@ static void say_alone(struct session *session)
 
 static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX, "a container is a realm");
 
-const char *tenancy_realm(const struct peer *peer)
+/* Of processes whose container cannot be read the kernel tells the network namespace all the same: pods have
+ * one each. */
+void tenancy_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX])
 {
-        return peer->container_fault ? ACCOUNT_UNREADABLE : peer->container;
+        if (peer->container_fault)
+                (void)snprintf(ret_realm, POLICY_REALM_MAX, ACCOUNT_UNREADABLE " %" PRIu64,
+                               peer->network);
+        else
+                memcpy(ret_realm, peer->container, sizeof(peer->container));
 }
 
 /* As many as have an account, and of those whose container cannot be read as many again. */
 static bool is_one_of_more(const struct session *session)
 {
         return account_is_of_more(session->account) ||
-               (session->peer.container_fault && session->account->n_refs > ACCOUNTS_A_USER);
+               (session->peer.container_fault &&
+                account_n_unreadable(session->account) > ACCOUNTS_A_USER);
 }
 
 static void be_of_more(struct session *session, struct tenant_key *key)

@@ -7,7 +7,7 @@
 #include "daemon/server/session.h"
 
 /* By what a user's clients are told apart when they connect. */
-const char *tenancy_realm(const struct peer *peer);
+void tenancy_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX]);
 
 /* What a tenant's clients have in common besides the uid. One whose container cannot be read is a tenant of
  * its own: nobody else is known to be in the same. But of such, and of containers, a user has so many, and

@@ -1,5 +1,6 @@
 /* Who is counted together: a user's processes in one container take nothing from the user's others. */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include "tests/live/containers.h"
 #include "tests/live/daemon.h"
 #include "tests/live/frames_world.h"
+#include "tests/live/old_kernel.h"
 #include "tests/suite.h"
 
 /* In the daemon: two a connection, of which there are half as many as of files, and a user has a third. */
@@ -185,6 +187,37 @@ START_TEST(a_user_has_so_many_containers_and_one_for_the_rest)
 }
 END_TEST
 
+static void fill(int fds[static 4])
+{
+        int fd;
+
+        for (unsigned i = 0; i < 4; i++)
+                fds[i] = connect_ready();
+        fd = connect_raw();
+        expect_error(fd, 0, GPUMEM_E_TOO_MANY);
+        expect_end(fd);
+        closep(&fd);
+}
+
+/* As in a pod: whoever is there has no pid here and no container. Another pod of the user's has a network of its own. */
+START_TEST(a_pod_leaves_connections_for_other_pods_of_its_user)
+{
+        int greedy[4], quiet[4];
+
+        enter_pid_namespace();
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", NULL,
+                                "{\"tenants\": \"client\", \"each_user\": {\"connections\": 4}}");
+        fill(greedy);
+        ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+        fill(quiet);
+        for (unsigned i = 0; i < 4; i++) {
+                closep(&greedy[i]);
+                closep(&quiet[i]);
+        }
+        daemon_stop(&gpumemd);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("accounts");
@@ -200,8 +233,13 @@ int main(void)
                 else
                         (void)puts("# left out: of many containers: they need 4096 files");
         } else {
-                (void)puts("# left out: all: they need root and cgroups that may be written to");
+                (void)puts("# left out: of containers: they need root and cgroups that may be "
+                           "written to");
         }
+        if (machine_is_emulated() && pid_namespaces_are_allowed())
+                tcase_add_test(tests, a_pod_leaves_connections_for_other_pods_of_its_user);
+        else
+                (void)puts("# left out: of pods: they need CAP_SYS_ADMIN and the emulator");
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

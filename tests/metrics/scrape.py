@@ -26,6 +26,8 @@ SCRAPE_S = 10
 N_CONNECTIONS = 512
 ACCEPT = {'openmetrics': 'application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5',
           'text': 'text/plain'}
+# The sample: what the name means is said in a line that begins with it, too.
+UP = '\ngpumemd_up 1\n'
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\})? ([0-9.]+)$')
 
 
@@ -74,7 +76,7 @@ def crowd(port, n):
     with concurrent.futures.ThreadPoolExecutor(n) as pool:
         texts = list(pool.map(lambda _: get(port), range(n)))
     asks = {read_samples(text)['gpumemd_exporter_asks_total', None] for text in texts}
-    return f'{sum("gpumemd_up 1" in text for text in texts)} of {len(asks)}'
+    return f'{sum(UP in text for text in texts)} of {len(asks)}'
 
 
 def reach(port):
@@ -98,7 +100,7 @@ def slow(port):
     clients = [reach(port) for _ in range(N_CONNECTIONS + 10)]
     for client in clients:
         client.sendall(b'GET /metrics HT')
-    assert 'gpumemd_up 1' in get(port)
+    assert UP in get(port)
     return f'{sum(read_end(client) == b"" for client in clients[:N_CONNECTIONS])} cut'
 
 
@@ -134,7 +136,7 @@ def restless(port):
         assert here.poll(PATIENCE_S), 'nobody was cut'
         begin = time.monotonic()
         for _ in range(5):
-            assert 'gpumemd_up 1' in get(port)
+            assert UP in get(port)
         assert time.monotonic() < begin + SCRAPE_S, 'it took too long'
         assert crowd.is_alive()
     finally:
@@ -189,7 +191,7 @@ def deaf(port):
         client.connect(('127.0.0.1', port))
         client.sendall(b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
         clients.append(client)
-    assert 'gpumemd_up 1' in get(port)
+    assert UP in get(port)
     for client in clients:
         client.close()
     return 'served'
@@ -208,7 +210,7 @@ def noise(port):
         except OSError:
             pass
         read_end(client)
-    assert 'gpumemd_up 1' in get(port)
+    assert UP in get(port)
     return 'served'
 
 

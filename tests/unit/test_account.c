@@ -185,6 +185,28 @@ START_TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
 }
 END_TEST
 
+/* Also of those that are told apart. */
+START_TEST(those_that_cannot_be_read_are_counted_together)
+{
+        struct account *one = must_ref(UID, ACCOUNT_UNREADABLE " 1", 0);
+        struct account *again = must_ref(UID, ACCOUNT_UNREADABLE " 1", 0);
+        struct account *two = must_ref(UID, ACCOUNT_UNREADABLE " 2", 0);
+        struct account *readable = must_ref(UID, "/one", 0);
+        struct account *other = must_ref(OTHER, ACCOUNT_UNREADABLE " 1", 0);
+
+        ck_assert_ptr_ne(one, two);
+        ck_assert_uint_eq(account_n_unreadable(one), 3);
+        ck_assert_uint_eq(account_n_unreadable(readable), 3);
+        ck_assert_uint_eq(account_n_unreadable(other), 1);
+        (void)account_unref(again);
+        ck_assert_uint_eq(account_n_unreadable(two), 2);
+        (void)account_unref(one);
+        (void)account_unref(two);
+        (void)account_unref(readable);
+        (void)account_unref(other);
+}
+END_TEST
+
 START_TEST(who_leaves_and_comes_back_is_no_faster)
 {
         struct account *account = must_ref(UID, "/one", 0);
@@ -286,6 +308,7 @@ int main(void)
         tcase_add_test(tests, one_container_leaves_connections_for_the_users_others);
         tcase_add_test(tests, where_containers_make_no_difference_a_user_is_one);
         tcase_add_test(tests, a_user_has_so_many_accounts_and_one_for_the_rest);
+        tcase_add_test(tests, those_that_cannot_be_read_are_counted_together);
         tcase_add_test(tests, who_leaves_and_comes_back_is_no_faster);
         tcase_add_test(tests, one_container_leaves_pace_for_the_users_others);
         tcase_add_test(tests, a_users_containers_have_a_pace_together);
