@@ -66,6 +66,7 @@ TAILQ_HEAD(job_queue, job);
 struct backing_block {
         LIST_ENTRY(backing_block) link; /* the submitter's */
         atomic_bool abandoned;          /* nobody wants it any more: making it may be given up */
+        bool may_be_used; /* it is released, and by a process that lost its connection: its bytes stay */
         uint64_t n_bytes;
         uint64_t handle;           /* device: the driver's; pinned: 0 */
         int fd;                    /* what clients are given; -1: none */

@@ -1,5 +1,7 @@
 /* Blocks of host memory to be pinned: sealed memfds of one NUMA node's memory, faulted in here so
  * that clients need not. Registering them with the driver is each client's deed. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,9 +130,20 @@ static int pinned_create(struct backing *backing, struct backing_block *block,
         return r;
 }
 
+/* Who keeps the fd or a mapping, though it said that it does not, would have the daemon's cgroup pay for the pages:
+ * what it touches from now on is on its own account. The driver keeps those that are registered. */
+static void give_up_pages(const struct pinned_backing *self, const struct backing_block *block)
+{
+        if (fallocate(block->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                      (off_t)block->n_bytes) < 0)
+                log_debug("%s: the pages of a block go when nobody holds it: %s", self->name,
+                          strerror(errno));
+}
+
 static int pinned_release(struct backing *backing, struct backing_block *block)
 {
-        (void)backing;
+        if (block->fd >= 0 && !block->may_be_used)
+                give_up_pages(CONTAINER_OF(backing, struct pinned_backing, backing), block);
         closep(&block->fd);
         return 0;
 }

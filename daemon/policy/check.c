@@ -25,6 +25,8 @@ static uint64_t check_leases_of(const struct block *block)
                 assert(lease->client->tenant == block->holding->tenant || lease->attached);
                 assert(!lease->attached || block->bin->properties & POLICY_SHAREABLE);
                 assert(!lease->revoked || lease->state == LEASE_RETURNED);
+                assert(!lease->left_in_use || (lease->state == LEASE_RETURNED && !lease->revoked &&
+                                               (lease->client->eof || lease->client->dead)));
                 assert(!lease->called_in || lease->revoked);
                 assert(!order_is_queued(&lease->order) ||
                        (lease->order.kind == ORDER_NOTICE ? lease->called_in

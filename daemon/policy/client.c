@@ -75,6 +75,7 @@ static void drop_lease(struct lease *lease)
                 return;
         }
         lease_end_use(lease);
+        lease->left_in_use = true;
         if (order_is_queued(&lease->order)) {
                 lease_free(lease);
                 block_give_up(block);

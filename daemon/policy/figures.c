@@ -130,6 +130,17 @@ bool block_is_awaited(const struct block *block)
                 !block_its_pool(block)->closing);
 }
 
+bool block_may_be_used(const struct block *block)
+{
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->left_in_use)
+                        return true;
+        }
+        return false;
+}
+
 bool client_maps_anything(const struct client *client)
 {
         if (client->leases)

@@ -16,6 +16,7 @@ int lanes_init(struct lanes *lanes, uint32_t n_rows)
                 .all_steps = malloc((n + 1) * sizeof(*lanes->all_steps)),
                 .all_users = malloc(n * sizeof(*lanes->all_users)),
                 .n_all = n_rows + 1,
+                .n_of_node = n_rows / LANES_NODE_SHARE,
                 .by_rows = calloc(n, sizeof(*lanes->by_rows)),
         };
         if (!lanes->all_lanes || !lanes->all_steps || !lanes->all_users || !lanes->by_rows) {
@@ -66,12 +67,22 @@ struct history_lane *lanes_find(const struct lanes *lanes, const struct tenant_k
         return lane;
 }
 
-/* With as many rows as it has, it has a place among others. */
+/* Of its rows those that it may be asked for. */
+static uint32_t weight(const struct lanes *lanes, const struct lane_user *user)
+{
+        uint32_t n_kept = user->id == LANES_OF_NODE ? lanes->n_of_node : 0;
+
+        return user->n_rows > n_kept ? user->n_rows - n_kept : 0;
+}
+
+/* With as many rows as it may be asked for, it has a place among others. */
 static void place_user(struct lanes *lanes, struct lane_user *user)
 {
-        LIST_INSERT_HEAD(&lanes->by_rows[user->n_rows], user, link);
-        if (user->n_rows > lanes->most)
-                lanes->most = user->n_rows;
+        uint32_t n = weight(lanes, user);
+
+        LIST_INSERT_HEAD(&lanes->by_rows[n], user, link);
+        if (n > lanes->most)
+                lanes->most = n;
         while (lanes->most && LIST_EMPTY(&lanes->by_rows[lanes->most]))
                 lanes->most--;
 }
@@ -288,8 +299,8 @@ static void check_user(const struct lanes *lanes, const struct lane_user *user)
                 }
         }
         assert(n_lanes && n_lanes == user->n_lanes && n_rows == user->n_rows);
-        assert(n_rows <= lanes->most);
-        LIST_FOREACH (as_many, &lanes->by_rows[n_rows], link)
+        assert(weight(lanes, user) <= lanes->most);
+        LIST_FOREACH (as_many, &lanes->by_rows[weight(lanes, user)], link)
                 has_place = has_place || as_many == user;
         assert(has_place);
 }

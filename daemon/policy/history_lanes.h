@@ -1,6 +1,7 @@
 /* The lanes of a history: whose they are, how long, and which of them is the next to lose a row. That is the longest
  * one of the user who has most rows: a user that has many tenants, be it containers or connections, pushes out no
- * other user's, and among these none that has less than another. Part of history.c. Pure; no memory is asked for
+ * other user's, and among these none that has less than another. The node counts as a user that has fewer than it has:
+ * with a user namespace's uids, or a container's, somebody may be as many users as there are rows. Part of history.c. Pure; no memory is asked for
  * but at the beginning, and by the tables.
  *
  * Those of a user that are as long stand in a step; so a lane that grows or shrinks by a row finds its place at
@@ -56,11 +57,14 @@ struct lane_user {
         uint32_t n_rows;
         uint32_t n_lanes;
         TAILQ_HEAD(lane_steps, lane_step) steps; /* none is empty */
-        LIST_ENTRY(lane_user) link;              /* among those that have as many rows */
+        LIST_ENTRY(lane_user) link; /* among those that may be asked for as many rows */
         UT_hash_handle hh;
 };
 
 #define LANES_OF_NODE UINT64_MAX
+
+/* That part of the rows is the node's when it needs it, however many users there are. */
+#define LANES_NODE_SHARE 8
 
 LIST_HEAD(lane_users, lane_user);
 
@@ -70,7 +74,8 @@ struct lanes {
         struct history_lane *all_lanes;
         struct lane_step *all_steps;
         struct lane_user *all_users;
-        uint32_t n_all; /* lanes, and users */
+        uint32_t n_all;     /* lanes, and users */
+        uint32_t n_of_node; /* rows that nobody else has of it */
         uint32_t n_lanes_begun;
         uint32_t n_steps_begun;
         uint32_t n_users_begun;
@@ -80,7 +85,7 @@ struct lanes {
         struct history_lane *lanes; /* table by key */
         struct lane_user *users;    /* table by id */
         struct lane_users *by_rows;
-        uint32_t most; /* rows that a user has */
+        uint32_t most; /* rows that a user may be asked for */
 };
 
 int lanes_init(struct lanes *lanes, uint32_t n_rows);

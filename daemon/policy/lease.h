@@ -35,9 +35,10 @@ struct lease {
         bool attached;           /* by a token, to a block that another lease was granted */
         bool known_will_do;      /* the client asked so */
         bool keeps_mapped;       /* the client does not unmap it when asked to */
-        bool revoked;            /* it was taken from the client, not given back */
-        bool called_in;          /* the client was told to unmap it */
-        bool counts_for_client;  /* see attached.h */
+        bool left_in_use; /* its client ended with it in use, and its process may use it still */
+        bool revoked;     /* it was taken from the client, not given back */
+        bool called_in;   /* the client was told to unmap it */
+        bool counts_for_client; /* see attached.h */
         bool counts_for_tenant;
         UT_hash_handle hh; /* in its client's table, by id */
         TAILQ_ENTRY(lease) block_link;

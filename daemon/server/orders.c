@@ -58,6 +58,7 @@ static void release(struct server *server, struct block *block)
 {
         struct backing_block *backing = block_backing(block);
 
+        backing->may_be_used = block_may_be_used(block);
         backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
         server_submit(server, block_pool(block), &backing->job);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -137,6 +139,14 @@ static void return_by_hand(const struct hostile *hostile, uint32_t flags)
         ck_assert_int_eq(link_send(hostile->link, &frame, MESSAGE_RETURN), 0);
 }
 
+static void unmap_by_hand(const struct hostile *hostile)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.unmapped.lease = hostile->lease;
+        ck_assert_int_eq(link_send(hostile->link, &frame, MESSAGE_UNMAPPED), 0);
+}
+
 static void end_by_hand(struct hostile *hostile)
 {
         closep(&hostile->fd);
@@ -170,16 +180,66 @@ END_TEST
 START_TEST(a_block_punched_in_the_cache_is_let_go)
 {
         struct hostile hostile = lease_by_hand(4 * MIB);
-        struct frame frame = FRAME_NULL;
 
         return_by_hand(&hostile, 0);
         daemon_await(FIGURE_cached, 4 * MIB);
         punch(&hostile);
-        frame.unmapped.lease = hostile.lease;
-        ck_assert_int_eq(link_send(hostile.link, &frame, MESSAGE_UNMAPPED), 0);
+        unmap_by_hand(&hostile);
         daemon_await(FIGURE_releases, 1);
         daemon_await(FIGURE_reserved, 0);
         end_by_hand(&hostile);
+}
+END_TEST
+
+static uint64_t file_bytes(int fd)
+{
+        struct stat st;
+
+        ck_assert_int_eq(fstat(fd, &st), 0);
+        return (uint64_t)st.st_blocks * 512;
+}
+
+/* It says that it has unmapped the block, or was revoked it, and keeps the fd. */
+START_TEST(who_keeps_the_fd_has_the_daemon_pay_for_nothing)
+{
+        struct hostile hostile = lease_by_hand(4 * MIB);
+
+        return_by_hand(&hostile, _i ? PROTO_RETURN_UNMAPPED : 0);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        ck_assert_uint_eq(file_bytes(hostile.fd), 4 * MIB);
+        daemon_free_all();
+        daemon_await(FIGURE_releases, 1);
+        ck_assert_uint_eq(file_bytes(hostile.fd), 0);
+        if (!_i)
+                unmap_by_hand(&hostile);
+        end_by_hand(&hostile);
+}
+END_TEST
+
+static void lose_connection(void)
+{
+        struct hostile hostile = lease_by_hand(4 * MIB);
+
+        hostile.link = link_free(hostile.link);
+        daemon_await(FIGURE_releases, 1);
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 4 * MIB);
+        ck_assert_uint_eq(file_bytes(hostile.fd), 4 * MIB);
+        end_by_hand(&hostile);
+}
+
+/* Its process lives, and may go on with what it has. */
+START_TEST(who_lost_its_connection_keeps_its_bytes)
+{
+        pid_t pid = fork();
+        int status;
+
+        ck_assert_int_ge(pid, 0);
+        if (!pid) {
+                lose_connection();
+                _exit(0);
+        }
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
 }
 END_TEST
 
@@ -292,6 +352,8 @@ int main(void)
         tcase_add_test(tests, a_whole_block_is_cached);
         tcase_add_test(tests, a_punched_block_is_not_served_again);
         tcase_add_test(tests, a_block_punched_in_the_cache_is_let_go);
+        tcase_add_loop_test(tests, who_keeps_the_fd_has_the_daemon_pay_for_nothing, 0, 2);
+        tcase_add_test(tests, who_lost_its_connection_keeps_its_bytes);
         tcase_add_test(tests, what_nobody_waits_for_is_not_made);
         tests = add_case(suite, "greedy", start_greedy);
         tcase_add_test(tests, a_machine_without_memory_refuses);

@@ -228,6 +228,39 @@ START_TEST(of_a_user_s_tenants_the_loud_one_pushes_out_its_own)
 }
 END_TEST
 
+static unsigned count_node_rows(void)
+{
+        const struct history_row *row;
+        unsigned n = 0;
+
+        for (row = history_find(history, 0); row; row = history_next(row))
+                n += !history_whose(row);
+        return n;
+}
+
+/* A container has as many uids as it likes. */
+START_TEST(no_number_of_users_pushes_the_node_s_out)
+{
+        const unsigned n_of_node = N_ROWS_ALL / 8;
+
+        history_free(history);
+        ck_assert_int_eq(history_new(N_ROWS_ALL, FIRST, &history), 0);
+        for (unsigned i = 0; i < n_of_node; i++)
+                note_node(LISTED_EVENT_RELOADED);
+        for (uint32_t uid = 0; uid < 1000; uid++)
+                note(uid, LISTED_EVENT_CONNECTED, uid);
+        ck_assert_uint_eq(count_node_rows(), n_of_node);
+        ck_assert_uint_eq(history_find(history, 0)->number, FIRST);
+        /* What comes later is there, too, and pushes out the node's own when it is more. */
+        for (unsigned i = 0; i < 3 * n_of_node; i++)
+                note_node(LISTED_EVENT_HEALTH);
+        for (uint32_t uid = 1000; uid < 2000; uid++)
+                note(uid, LISTED_EVENT_CONNECTED, uid);
+        ck_assert_uint_ge(count_node_rows(), n_of_node);
+        ck_assert_uint_gt(history_find(history, 0)->number, FIRST);
+}
+END_TEST
+
 START_TEST(grants_push_no_refusal_out)
 {
         uint64_t n_times;
@@ -380,6 +413,7 @@ int main(void)
         tcase_add_test(tests, a_flood_pushes_out_its_own);
         tcase_add_test(tests, many_tenants_of_a_user_push_out_its_own);
         tcase_add_test(tests, of_a_user_s_tenants_the_loud_one_pushes_out_its_own);
+        tcase_add_test(tests, no_number_of_users_pushes_the_node_s_out);
         tcase_add_test(tests, grants_push_no_refusal_out);
         tcase_add_test(tests, containers_of_a_user_are_apart);
         tcase_add_test(tests, what_is_lost_of_the_forgotten_is_counted);

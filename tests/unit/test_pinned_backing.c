@@ -146,6 +146,60 @@ START_TEST(a_hole_is_seen)
 }
 END_TEST
 
+/* Of small pages, and of huge ones where there are some. */
+START_TEST(who_keeps_the_fd_or_a_mapping_keeps_no_pages)
+{
+        struct backing_block block;
+        void *bytes;
+        int kept;
+
+        ck_assert_int_eq(create(&block, 66 * MIB), 0);
+        kept = dup(block.fd);
+        ck_assert_int_eq(memfd_map_shared(kept, block.n_bytes, &bytes), 0);
+        memset(bytes, 1, block.n_bytes);
+        ck_assert_int_eq(backing->release(backing, &block), 0);
+        ck_assert_int_eq(block.fd, -1);
+        ck_assert_uint_eq(file_bytes(kept), 0);
+        ck_assert_int_eq(memfd_check(kept, block.n_bytes), 0);
+        ck_assert_int_eq(munmap(bytes, block.n_bytes), 0);
+        ck_assert_int_eq(close(kept), 0);
+}
+END_TEST
+
+START_TEST(who_may_use_it_still_keeps_its_bytes)
+{
+        struct backing_block block;
+        const unsigned char *bytes;
+        void *written;
+        int kept;
+
+        ck_assert_int_eq(create(&block, 4 * MIB), 0);
+        kept = dup(block.fd);
+        ck_assert_int_eq(memfd_map_shared(kept, block.n_bytes, &written), 0);
+        memset(written, 7, block.n_bytes);
+        block.may_be_used = true;
+        ck_assert_int_eq(backing->release(backing, &block), 0);
+        ck_assert_uint_eq(file_bytes(kept), block.n_bytes);
+        bytes = written;
+        for (uint64_t i = 0; i < block.n_bytes; i += 4096)
+                ck_assert_int_eq(bytes[i], 7);
+        ck_assert_int_eq(munmap(written, block.n_bytes), 0);
+        ck_assert_int_eq(close(kept), 0);
+}
+END_TEST
+
+START_TEST(pages_that_stay_are_no_failure_of_a_release)
+{
+        struct backing_block block;
+
+        ck_assert_int_eq(create(&block, 4 * MIB), 0);
+        fail_after(CALL_FALLOCATE, 0, EPERM);
+        ck_assert_int_eq(backing->release(backing, &block), 0);
+        ck_assert_int_eq(atomic_load(&n_before_failure[CALL_FALLOCATE]), -1);
+        ck_assert_int_eq(block.fd, -1);
+}
+END_TEST
+
 /* Huge pages, if this machine has some, are taken without fallocate. */
 static bool takes_small_pages(uint64_t n_bytes)
 {
@@ -256,6 +310,9 @@ int main(void)
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, blocks_are_whole_zero_and_sealed);
         tcase_add_test(tests, a_hole_is_seen);
+        tcase_add_test(tests, who_keeps_the_fd_or_a_mapping_keeps_no_pages);
+        tcase_add_test(tests, who_may_use_it_still_keeps_its_bytes);
+        tcase_add_test(tests, pages_that_stay_are_no_failure_of_a_release);
         tcase_add_test(tests, a_full_machine_is_an_outcome);
         tcase_add_test(tests, faults_that_find_no_page_are_told_from_others);
         tcase_add_test(tests, more_than_the_machine_has_is_never_begun);

@@ -51,6 +51,52 @@ static void busy_block_lingers(enum sign first)
         world_free(&world);
 }
 
+static void expect_release_of(struct world *world, const struct held *held, bool may_be_used)
+{
+        struct block *block = take(world, ORDER_RELEASE).block;
+
+        ck_assert_ptr_eq(block, held->block);
+        ck_assert_int_eq(block_may_be_used(block), may_be_used);
+        released(world, block);
+}
+
+/* Its connection may be lost, and its process go on. */
+static void what_was_in_use_may_be_used(enum sign first)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1);
+        struct held busy = hold(&world, a, 4 * MIB);
+        struct held returned = cache(&world, a, 6 * MIB, RETURN_MAPPED);
+        struct held idle = hold(&world, a, 8 * MIB);
+
+        mark_idle(&world, a, idle.lease);
+        ck_assert(!tell(&world, a, first));
+        expect_release_of(&world, &busy, true);
+        ck_assert_int_eq(policy_free_all(world.policy, join(&world, 1), 1, SCOPE_TENANT, 0), 0);
+        expect_release_of(&world, &returned, false);
+        expect_release_of(&world, &idle, false);
+        world_free(&world);
+}
+
+START_TEST(what_was_in_use_at_the_end_may_be_used_still)
+{
+        what_was_in_use_may_be_used(SIGN_EOF);
+        what_was_in_use_may_be_used(SIGN_DEAD);
+}
+END_TEST
+
+START_TEST(what_the_dead_had_is_used_by_nobody)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held = hold(&world, a, 4 * MIB);
+
+        end(&world, a);
+        expect_release_of(&world, &held, false);
+        world_free(&world);
+}
+END_TEST
+
 START_TEST(busy_block_lingers_from_eof_to_death)
 {
         busy_block_lingers(SIGN_EOF);
@@ -326,6 +372,8 @@ int main(void)
                 idle_lease_of_the_dead_serves_who_waits,
                 nobody_is_called_in_after_the_end,
                 lies_of_the_dead_are_not_believed,
+                what_was_in_use_at_the_end_may_be_used_still,
+                what_the_dead_had_is_used_by_nobody,
                 busy_block_lingers_from_eof_to_death,
                 busy_block_lingers_from_death_to_eof,
                 release_may_come_after_both_signs,
