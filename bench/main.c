@@ -204,8 +204,11 @@ static enum parsed take_command(char **words, unsigned n_words, struct invocatio
 
 static enum parsed parse(int argc, char **argv, struct invocation *invocation)
 {
+        static char program[] = "gpumem-bench";
         int id;
 
+        /* What getopt says of an option begins as all that is said. */
+        argv[0] = program;
         while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
                 enum parsed parsed = take_option(id, optarg, invocation);
 

@@ -201,10 +201,13 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
 
 static enum parsed read_options(int argc, char **argv, struct given_list *list)
 {
+        static char program[] = "gpumemctl";
         struct option all[OPTIONS_MAX];
         int id, index;
 
         options_join(all);
+        /* What getopt says of an option begins as all that is said. */
+        argv[0] = program;
         while ((id = getopt_long(argc, argv, "", all, &index)) != -1) {
                 if (id) {
                         (void)fprintf(stderr, "gpumemctl: see gpumemctl --help\n");

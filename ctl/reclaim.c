@@ -13,6 +13,7 @@
 #include "base/size.h"
 #include "ctl/listing.h"
 #include "ctl/values.h"
+#include "gpumem.h"
 
 #define RETRY_MS 200
 
@@ -33,7 +34,7 @@ static const char help[] =
         "  --json          for programs\n"
         "  --socket, --timeout  as in gpumemctl --help\n"
         "Exit status: 0 all is back, or no tenant is called that, 1 something is left,\n"
-        "and who holds it is said.\n";
+        "and who holds it is said, 4 tenants are not told apart by containers.\n";
 
 enum { RECLAIM_UID = OPTION_OWN, RECLAIM_CGROUP };
 
@@ -202,7 +203,22 @@ static void print_holder(const struct client_row *row)
                      size_format(row->pinned_charged, pinned));
 }
 
-static void print_lines(const struct outcome *outcome, const struct listed *holders)
+/* gpumemctl tenants lists those that there are. */
+static void print_nobody(const struct wanted *wanted)
+{
+        char user[32] = "";
+
+        if (wanted->has_uid)
+                (void)snprintf(user, sizeof(user), " of uid %" PRIu32, wanted->uid);
+        (void)printf("there is no tenant%s", user);
+        if (wanted->container)
+                (void)printf(" in a container \"%s\"", wanted->container);
+        (void)printf(": gpumemctl tenants lists %s\n",
+                     wanted->container ? "them, by CONTAINER" : "them, by UID");
+}
+
+static void print_lines(const struct wanted *wanted, const struct outcome *outcome,
+                        const struct listed *holders)
 {
         char freed[SIZE_TEXT_MAX], left[SIZE_TEXT_MAX];
         const struct client_row *rows = (const void *)holders->rows;
@@ -211,13 +227,21 @@ static void print_lines(const struct outcome *outcome, const struct listed *hold
                      size_format(outcome->n_bytes, freed), outcome->n_blocks,
                      outcome->n_blocks == 1 ? "block" : "blocks");
         if (!outcome->n_meant)
-                (void)printf("no tenant is called that\n");
+                print_nobody(wanted);
         else if (is_done(outcome))
                 (void)printf("nothing is left\n");
         else
                 (void)printf("%s are left\n", size_format(outcome->last.n_left_bytes, left));
         for (uint32_t i = 0; i < holders->n_rows; i++)
                 print_holder(&rows[i]);
+}
+
+/* For a script of a cluster's this is another matter than memory that is left. */
+static int report_why(struct link *link, const struct wanted *wanted, int r)
+{
+        int status = report_refusal(link, "reclaim", r);
+
+        return r == GPUMEM_E_BAD_REQUEST && wanted->container ? STATUS_NO_CONTAINERS : status;
 }
 
 static int run_linked(struct link *link, const struct arguments *arguments)
@@ -233,11 +257,11 @@ static int run_linked(struct link *link, const struct arguments *arguments)
                 r = fetch_holders(link, arguments->own, &outcome, &holders);
         (void)alarm(0);
         if (r)
-                return report_refusal(link, "reclaim", r);
+                return report_why(link, arguments->own, r);
         if (arguments->output == OUTPUT_JSON)
                 status = print_json(&outcome, &holders);
         else
-                print_lines(&outcome, &holders);
+                print_lines(arguments->own, &outcome, &holders);
         return status == STATUS_OK && !is_done(&outcome) ? STATUS_FAILURE : status;
 }
 

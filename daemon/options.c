@@ -198,11 +198,14 @@ enum options_outcome options_parse(int argc, char **argv, struct options *ret_op
                 .canary_ordinal = -1,
                 .group = SOCKET_FILE_OWN_GROUP,
         };
+        static char program[] = "gpumemd";
         enum options_outcome outcome;
         int id;
 
         if (level && *level && parse_level("GPUMEM_LOG", level, &options.log_level))
                 return OPTIONS_WRONG;
+        /* What getopt says of an option begins as all that is said. */
+        argv[0] = program;
         while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
                 outcome = take(id, optarg, &options);
                 if (outcome != OPTIONS_RUN)

@@ -137,12 +137,15 @@ static enum parsed take_option(int id, const char *value, struct options *option
 
 static enum parsed parse(int argc, char **argv, struct options *options)
 {
+        static char program[] = "gpumemd-exporter";
         const char *level = secure_getenv("GPUMEM_LOG");
         enum parsed parsed = parse_listen(LISTEN_DEFAULT, options);
         int id;
 
         if (level && *level)
                 parsed = parse_level("GPUMEM_LOG", level, options);
+        /* What getopt says of an option begins as all that is said. */
+        argv[0] = program;
         while (parsed == PARSED_RUN && (id = getopt_long(argc, argv, "", long_options, NULL)) != -1)
                 parsed = take_option(id, optarg, options);
         if (parsed == PARSED_RUN && optind < argc) {

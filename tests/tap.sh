@@ -34,6 +34,16 @@ contains() {
         [[ "$1" == *"$2"* ]] || { echo "no \"$2\" in: $1"; return 1; }
 }
 
+# says_first PART COMMAND...: each line of what it says begins so; it says something, and fails.
+says_first() {
+        local part=$1 line output
+        shift
+        ! output=$("$@" 2>&1) || return 1
+        while IFS= read -r line; do
+                [[ "$line" == "$part"* ]] || { echo "$line"; return 1; }
+        done <<<"$output"
+}
+
 done_testing() {
         echo "1..$n_cases"
         [ "$n_failed" -eq 0 ]

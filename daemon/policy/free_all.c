@@ -95,7 +95,7 @@ static void take_idle(struct free_all *free_all, struct pool *pool,
 
 int free_all_of(struct client *client, uint32_t serial,
                 bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                const void *argument)
+                const void *argument, uint64_t *ret_n_blocks)
 {
         struct free_all *free_all = begin(client, serial, POLICY_ALL_POOLS);
         struct policy *policy = client->policy;
@@ -110,6 +110,7 @@ int free_all_of(struct client *client, uint32_t serial,
         }
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 take_idle(free_all, policy->pools[i], is_chosen, argument);
+        *ret_n_blocks = free_all->n_blocks;
         answer_if_done(free_all);
         return 0;
 }

@@ -27,10 +27,10 @@ struct free_all {
 /* -ENOMEM: nothing was let go then. */
 int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
 
-/* Of every tenant that is chosen, in all pools. */
+/* Of every tenant that is chosen, in all pools; so many blocks were let go. */
 int free_all_of(struct client *client, uint32_t serial,
                 bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                const void *argument);
+                const void *argument, uint64_t *ret_n_blocks);
 
 /* Its blocks go back all the same, but nobody is told. */
 struct free_all *free_all_free(struct free_all *free_all);

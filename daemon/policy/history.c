@@ -5,50 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/table.h"
+#include "daemon/policy/history_lanes.h"
 
-/* What lasts is the node's, too; it is not pushed out. */
-enum lane_kind { LANE_OF_USE, LANE_OF_TROUBLE, LANE_OF_NODE, LANE_OF_LASTING };
-
-static bool is_nobodys(enum lane_kind kind)
-{
-        return kind == LANE_OF_NODE || kind == LANE_OF_LASTING;
-}
-
-/* All bytes of it are compared. */
-struct lane_key {
-        struct tenant_key tenant;
-        uint32_t kind;
-};
-static_assert(sizeof(struct lane_key) == sizeof(struct tenant_key) + sizeof(uint32_t),
-              "a key has no padding");
-
-struct history_lane {
-        struct lane_key key;
-        uint32_t n_rows;
-        uint64_t n_lost;
-        TAILQ_HEAD(lane_rows, history_row) rows;
-        LIST_ENTRY(history_lane) link; /* among those that are as long */
-        UT_hash_handle hh;
-};
-
-LIST_HEAD(lane_list, history_lane);
-
-/* Rows and lanes are there from the beginning, as many as there may be, but those that were never taken
- * are not touched: of them there is no memory in use. */
+/* Rows are there from the beginning, as many as there may be, but those that were never taken are not touched:
+ * of them there is no memory in use. */
 struct history {
         struct history_row *all_rows;
-        struct history_lane *all_lanes; /* one more than rows: for who is about to get one */
         uint32_t n_all;
         uint32_t n_rows_begun;
-        uint32_t n_lanes_begun;
-        struct lane_list unused_lanes;
         uint64_t end;
         TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
         struct history_rows unused;
-        struct history_lane *lanes; /* table by key; none is empty */
-        struct lane_list *by_length;
-        uint32_t longest;
+        struct lanes lanes;        /* none is empty */
         struct history_lane *last; /* that was found, or NULL */
         uint64_t n_lost;
         uint64_t n_lost_of_gone; /* of lanes that there are no more */
@@ -87,9 +55,7 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
         if (!history)
                 return -ENOMEM;
         history->all_rows = malloc(n_rows * sizeof(*history->all_rows));
-        history->all_lanes = malloc(((size_t)n_rows + 1) * sizeof(*history->all_lanes));
-        history->by_length = calloc((size_t)n_rows + 1, sizeof(*history->by_length));
-        if (!history->all_rows || !history->all_lanes || !history->by_length) {
+        if (!history->all_rows || lanes_init(&history->lanes, n_rows)) {
                 history_free(history);
                 return -ENOMEM;
         }
@@ -103,26 +69,12 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
 
 struct history *history_free(struct history *history)
 {
-        struct history_lane *lane, *next;
-
         if (!history)
                 return NULL;
-        HASH_ITER(hh, history->lanes, lane, next)
-        HASH_DEL(history->lanes, lane);
+        lanes_deinit(&history->lanes);
         free(history->all_rows);
-        free(history->all_lanes);
-        free(history->by_length);
         free(history);
         return NULL;
-}
-
-static void make_key(const struct tenant_key *tenant, enum lane_kind kind, struct lane_key *ret_key)
-{
-        assert((tenant == NULL) == is_nobodys(kind));
-        memset(ret_key, 0, sizeof(*ret_key));
-        if (tenant)
-                ret_key->tenant = *tenant;
-        ret_key->kind = kind;
 }
 
 /* Grants come one after another: mostly it is the lane of the last event. */
@@ -138,63 +90,8 @@ static bool is_last(const struct history *history, const struct tenant_key *tena
 static struct history_lane *find_lane(const struct history *history,
                                       const struct tenant_key *tenant, enum lane_kind kind)
 {
-        struct history_lane *lane;
-        struct lane_key key;
-
-        if (is_last(history, tenant, kind))
-                return history->last;
-        make_key(tenant, kind, &key);
-        HASH_FIND(hh, history->lanes, &key, sizeof(key), lane);
-        return lane;
-}
-
-/* Rows that it may be asked for. */
-static uint32_t length_of(const struct history_lane *lane)
-{
-        return lane->key.kind == LANE_OF_LASTING ? 0 : lane->n_rows;
-}
-
-/* With as many rows as it has, it has a place among others. */
-static void place_lane(struct history *history, struct history_lane *lane)
-{
-        uint32_t length = length_of(lane);
-
-        LIST_INSERT_HEAD(&history->by_length[length], lane, link);
-        if (length > history->longest)
-                history->longest = length;
-        while (history->longest && LIST_EMPTY(&history->by_length[history->longest]))
-                history->longest--;
-}
-
-/* Each of those that there are has a row, or is about to. */
-static struct history_lane *take_lane(struct history *history)
-{
-        struct history_lane *lane = LIST_FIRST(&history->unused_lanes);
-
-        if (lane) {
-                LIST_REMOVE(lane, link);
-                return lane;
-        }
-        assert(history->n_lanes_begun <= history->n_all);
-        return &history->all_lanes[history->n_lanes_begun++];
-}
-
-/* NULL: the table has no memory for it. */
-static struct history_lane *make_lane(struct history *history, const struct tenant_key *tenant,
-                                      enum lane_kind kind)
-{
-        struct history_lane *lane = take_lane(history);
-
-        memset(lane, 0, sizeof(*lane));
-        make_key(tenant, kind, &lane->key);
-        TAILQ_INIT(&lane->rows);
-        HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
-        if (!lane->hh.tbl) {
-                LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
-                return NULL;
-        }
-        place_lane(history, lane);
-        return lane;
+        return is_last(history, tenant, kind) ? history->last
+                                              : lanes_find(&history->lanes, tenant, kind);
 }
 
 static void end_lane(struct history *history, struct history_lane *lane)
@@ -202,9 +99,7 @@ static void end_lane(struct history *history, struct history_lane *lane)
         if (history->last == lane)
                 history->last = NULL;
         history->n_lost_of_gone += lane->n_lost;
-        LIST_REMOVE(lane, link);
-        HASH_DEL(history->lanes, lane);
-        LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
+        lanes_end(&history->lanes, lane);
 }
 
 static void lose_oldest(struct history *history, struct history_lane *lane)
@@ -216,15 +111,13 @@ static void lose_oldest(struct history *history, struct history_lane *lane)
         TAILQ_REMOVE(&lane->rows, row, lane_link);
         TAILQ_REMOVE(&history->rows, row, link);
         TAILQ_INSERT_TAIL(&history->unused, row, link);
-        LIST_REMOVE(lane, link);
-        lane->n_rows--;
-        place_lane(history, lane);
+        lanes_shrink(&history->lanes, lane);
 }
 
 /* `asker` stays, though it be empty. */
 static void make_room(struct history *history, const struct history_lane *asker)
 {
-        struct history_lane *lane = LIST_FIRST(&history->by_length[history->longest]);
+        struct history_lane *lane = lanes_longest(&history->lanes);
 
         lose_oldest(history, lane);
         if (!lane->n_rows && lane != asker)
@@ -281,9 +174,7 @@ static struct history_row *begin_row(struct history *history, struct history_lan
                                     .code = event->code,
                                     .reason = event->reason,
                                     .lane = lane};
-        LIST_REMOVE(lane, link);
-        lane->n_rows++;
-        place_lane(history, lane);
+        lanes_grow(&history->lanes, lane);
         return row;
 }
 
@@ -336,7 +227,7 @@ void history_note(struct history *history, const struct tenant_key *key,
         struct history_lane *lane = find_lane(history, key, kind);
 
         if (!lane)
-                lane = make_lane(history, key, kind);
+                lane = lanes_make(&history->lanes, key, kind);
         if (lane) {
                 note_in(history, lane, event, now_ns);
         } else {
@@ -366,7 +257,7 @@ const struct history_row *history_next(const struct history_row *row)
 
 const struct tenant_key *history_whose(const struct history_row *row)
 {
-        return is_nobodys((enum lane_kind)row->lane->key.kind) ? NULL : &row->lane->key.tenant;
+        return lane_is_nobodys((enum lane_kind)row->lane->key.kind) ? NULL : &row->lane->key.tenant;
 }
 
 uint64_t history_end(const struct history *history)
@@ -390,23 +281,18 @@ uint64_t history_lost(const struct history *history, const struct tenant_key *ke
                lost_in(history, key, LANE_OF_USE) + lost_in(history, key, LANE_OF_TROUBLE);
 }
 
-static uint32_t check_lane(const struct history *history, const struct history_lane *lane)
+static uint32_t check_lane(const struct history_lane *lane)
 {
         const struct history_row *row;
-        const struct history_lane *as_long;
         uint64_t before = 0;
         uint32_t n = 0;
-        bool has_place = false;
 
         TAILQ_FOREACH (row, &lane->rows, lane_link) {
                 assert(row->lane == lane && row->number > before);
                 before = row->number;
                 n++;
         }
-        assert(n && n == lane->n_rows && length_of(lane) <= history->longest);
-        LIST_FOREACH (as_long, &history->by_length[length_of(lane)], link)
-                has_place = has_place || as_long == lane;
-        assert(has_place);
+        assert(n && n == lane->n_rows);
         return n;
 }
 
@@ -425,12 +311,12 @@ void history_check(const struct history *history)
         }
         TAILQ_FOREACH (row, &history->unused, link)
                 n_unused++;
-        for (lane = history->lanes; lane; lane = lane->hh.next) {
-                n_in_lanes += check_lane(history, lane);
+        for (lane = history->lanes.lanes; lane; lane = lane->hh.next) {
+                n_in_lanes += check_lane(lane);
                 n_lost += lane->n_lost;
         }
         assert(n == n_in_lanes && n + n_unused == history->n_rows_begun);
         assert(history->n_rows_begun <= history->n_all);
         assert(n_lost == history->n_lost);
-        assert(!history->longest || !LIST_EMPTY(&history->by_length[history->longest]));
+        lanes_check(&history->lanes);
 }

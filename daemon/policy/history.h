@@ -2,8 +2,9 @@
  *
  * There are so many rows, and no memory is asked for but at the beginning. Each stands in a lane: what is of use, and what is trouble, of
  * each tenant has one of its own, and what is everybody's has one. When all rows are taken the oldest of the
- * longest lane goes: so a tenant that causes many events pushes out its own, however many they are, and others
- * keep as much as it keeps at least. A fixed share for each would have to be tiny, as there may be many
+ * longest lane goes, of the user who has most: so a tenant that causes many events pushes out its own, and a user
+ * that has many tenants its own user's, however many they are, and other users keep as much as it keeps at least,
+ * and other tenants of its as much as the tenant. A fixed share for each would have to be tiny, as there may be many
  * tenants, or be taken from nobody. Besides, events of one client that are alike and come within a second are
  * one row. What has gone is counted. Only what lasts as long as the daemon does stays: that a device does not clear
  * memory, one row a pool. */

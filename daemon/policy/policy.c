@@ -229,10 +229,10 @@ int policy_free_all(struct policy *policy, struct client *client, uint32_t seria
 
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                   const void *argument)
+                   const void *argument, uint64_t *ret_n_blocks)
 {
         assert_speaks(policy, client);
-        return free_all_of(client, serial, is_chosen, argument);
+        return free_all_of(client, serial, is_chosen, argument, ret_n_blocks);
 }
 
 static void created_for_request(struct block *block, int result, void *backing)

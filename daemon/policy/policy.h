@@ -167,10 +167,11 @@ enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
-/* The same for the tenants that are chosen, in all pools. The choice is made before it returns. */
+/* The same for the tenants that are chosen, in all pools. The choice is made before it returns, and says of how
+ * many blocks; some of them may stay in processes. */
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                   const void *argument);
+                   const void *argument, uint64_t *ret_n_blocks);
 
 /* The block of a lease that this client was told of, also one that it has returned and still maps;
  * NULL for another id, and for a block that is let go. */

@@ -36,24 +36,34 @@ static void say(const struct session *session, const struct reclaim *reclaim)
         events_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
 }
 
+/* Who waits until nothing is left asks again and again. */
+static bool is_again(const struct reclaim *last, const struct reclaim *reclaim)
+{
+        return last && last->uid == reclaim->uid &&
+               strcmp(last->container, reclaim->container) == 0;
+}
+
 static int begin(struct session *session, const struct frame *frame)
 {
+        CLEANUP(freep)
+        struct reclaim *reclaim = calloc(1, sizeof(*reclaim));
+        uint64_t n_blocks;
         int r;
 
-        session->reclaim = calloc(1, sizeof(*session->reclaim));
-        if (!session->reclaim)
+        if (!reclaim)
                 return -ENOMEM;
-        session->reclaim->serial = frame->serial;
-        session->reclaim->uid = frame->reclaim.uid;
-        memcpy(session->reclaim->container, frame->reclaim.container,
-               sizeof(session->reclaim->container));
+        reclaim->serial = frame->serial;
+        reclaim->uid = frame->reclaim.uid;
+        memcpy(reclaim->container, frame->reclaim.container, sizeof(reclaim->container));
         r = policy_reclaim(session->server->policy, session->client, frame->serial, is_meant,
-                           session->reclaim);
-        if (r) {
-                free(session->reclaim);
-                session->reclaim = NULL;
-        }
-        return r;
+                           reclaim, &n_blocks);
+        if (r)
+                return r;
+        if (n_blocks || !is_again(session->reclaim, reclaim))
+                say(session, reclaim);
+        free(session->reclaim);
+        session->reclaim = steal_ptr(reclaim);
+        return 0;
 }
 
 void reclaim_take(struct session *session, const struct frame *frame)
@@ -68,14 +78,12 @@ void reclaim_take(struct session *session, const struct frame *frame)
         else if (*frame->reclaim.container && session->server->tenancy != TENANCY_OF_CONTAINERS)
                 session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
                                    "tenants are not told apart by containers here: name a uid");
-        else if (session->reclaim)
+        else if (session->reclaim && session->reclaim->state == RECLAIM_UNDER_WAY)
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "one at a time: the last one is not answered yet");
         else if (begin(session, frame))
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "the daemon has no memory for that");
-        else
-                say(session, session->reclaim);
 }
 
 struct left {
@@ -113,14 +121,13 @@ static void add(const struct tenant_listing *tenant, void *argument)
 
 bool reclaim_answer(struct session *session, const struct order *order)
 {
-        CLEANUP(freep)
-        struct reclaim *reclaim = NULL;
+        struct reclaim *reclaim = session->reclaim;
         struct frame frame = FRAME_NULL;
         struct left left;
 
-        if (!session->reclaim || session->reclaim->serial != order->serial)
+        if (!reclaim || reclaim->state != RECLAIM_UNDER_WAY || reclaim->serial != order->serial)
                 return false;
-        reclaim = steal_ptr(session->reclaim);
+        reclaim->state = RECLAIM_ANSWERED;
         frame.reclaimed.n_bytes = order->n_bytes;
         frame.reclaimed.n_blocks = order->n_blocks;
         left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};

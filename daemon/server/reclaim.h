@@ -4,8 +4,11 @@
 
 #include "daemon/server/session.h"
 
-/* What a session waits for: one at a time. Owned by it. */
+enum reclaim_state { RECLAIM_UNDER_WAY, RECLAIM_ANSWERED };
+
+/* The last one of a session, which owns it; one at a time is under way. */
 struct reclaim {
+        enum reclaim_state state;
         uint32_t serial;
         uint32_t uid;
         char container[252];

@@ -43,7 +43,7 @@ struct session {
         uint64_t n_held_bytes;     /* as HELLO said, with `succeeds` */
         uint32_t row;              /* in the listing of clients that is being made */
         struct limit_draft *draft; /* changes that are to be made together; NULL: none */
-        struct reclaim *reclaim;   /* that is not answered yet; NULL: none */
+        struct reclaim *reclaim;   /* the last one; NULL: none */
 };
 
 /* Takes a connection in. Failures end the connection and are logged. */

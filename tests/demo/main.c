@@ -164,8 +164,11 @@ int main(int argc, char **argv)
 {
         struct replay_options options = {.n_devices = 1};
         enum task task = TASK_REPLAY;
+        static char program[] = "gpumem-replay";
         int id;
 
+        /* What getopt says of an option begins as all that is said. */
+        argv[0] = program;
         while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
                 if (take_option(id, optarg, &options, &task)) {
                         (void)fputs("gpumem-replay: see --help\n", stderr);

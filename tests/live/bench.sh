@@ -31,6 +31,7 @@ ok "--version" said 0 "gpumem-bench 0." gpumem-bench --version
 ok "no command" said 2 "a command is needed" gpumem-bench
 ok "an unknown command" said 2 'no command "dance"' gpumem-bench dance
 ok "an unknown option" said 2 "see gpumem-bench --help" gpumem-bench --nonsense
+ok "an unknown option: by whom, however it was called" says_first "gpumem-bench: " "$(type -P gpumem-bench)" --nonsense
 ok "a file too many" said 2 "metadata takes no files" gpumem-bench metadata file
 ok "no file" said 2 "trace takes one file, a trace" gpumem-bench trace
 ok "a file too few" said 2 "node takes 2 to 64 files, which are traces" gpumem-bench node file

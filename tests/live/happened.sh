@@ -171,8 +171,10 @@ ok "reclaim: what is held is left" said 1 \
 ok "reclaim: what is held is left: JSON" equal \
         "$(answer '(a["left_bytes"], sorted(h["pid"] for h in a["holders"]))' reclaim --uid "$me")" \
         "($((772 << 20)), [$(printf '%s\n' "${holders[first]}" "${holders[third]}" | sort -n | paste -sd, | sed 's/,/, /')])"
-ok "reclaim: another user has nothing" said 0 "no tenant is called that" gpumemctl reclaim --uid 4294967294
-ok "reclaim: a container that there is not" said 0 "no tenant is called that" gpumemctl reclaim --cgroup job_4711
+ok "reclaim: another user has nothing" said 0 "there is no tenant of uid 4294967294: gpumemctl tenants lists" \
+        gpumemctl reclaim --uid 4294967294
+ok "reclaim: a container that there is not" said 0 'no tenant in a container "job_4711": gpumemctl tenants lists' \
+        gpumemctl reclaim --cgroup job_4711
 reclaims='sum(e["times_count"] for e in a["events"] if e["what"] == "freed all")'
 before=$(answer "$reclaims" events)
 gpumemctl reclaim --uid "$me" --wait 60 >"$place/reclaimed" 2>&1 &

@@ -44,6 +44,7 @@ ok "gpumem-share-demo --help fits a screen" fits_a_screen gpumem-share-demo --he
 ok "gpumemd --version" said 0 "gpumemd 0." gpumemd --version
 ok "gpumemctl --version" said 0 "gpumemctl 0." gpumemctl --version
 ok "gpumemd: an unknown option" said 2 "see gpumemd --help" gpumemd --nonsense
+ok "gpumemd: an unknown option: by whom, however it was called" says_first "gpumemd: " "$(type -P gpumemd)" --nonsense
 ok "gpumemd: a word too many" said 2 '"word": only options' gpumemd word
 ok "gpumemd: no size" said 2 '"12parsec" is no size; allowed' gpumemd --device-bytes 12parsec
 ok "gpumemd: a size too small" said 2 '"1" is no size; allowed are 2MiB' gpumemd --pinned-bytes 1
@@ -113,6 +114,7 @@ ok "gpumemctl: a path too long" said 1 "is longer than 107 bytes" \
         gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
 ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
 ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
+ok "gpumemctl: an unknown option: by whom, however it was called" says_first "gpumemctl: " "$(type -P gpumemctl)" --nonsense
 ok "gpumemctl: no pool" said 2 '"x" is no pool' gpumemctl --pool x free-all
 
 # config TEXT: the configuration file of the cases below.

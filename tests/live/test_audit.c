@@ -11,6 +11,7 @@
 #include "tests/live/daemon.h"
 #include "tests/live/frames_world.h"
 #include "tests/live/links.h"
+#include "tests/live/party.h"
 #include "tests/suite.h"
 
 #define LOG_BYTES_MAX 65536
@@ -82,6 +83,38 @@ START_TEST(what_an_administrator_does_is_logged)
         ck_assert_uint_eq(
                 count_lines("admin", ", admin socket", "every tenant's peaks are reset\n"), 1);
         link_free(link);
+}
+END_TEST
+
+static uint64_t reclaim(struct link *link)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame frame = FRAME_NULL, reply;
+
+        frame.reclaim.uid = (uint32_t)getuid();
+        ck_assert_int_eq(link_call(link, &frame, MESSAGE_RECLAIM, MESSAGE_RECLAIMED, &reply, &fds),
+                         0);
+        return reply.reclaimed.n_bytes;
+}
+
+START_TEST(a_reclaim_is_logged_once_and_when_it_takes_something)
+{
+        struct link *link = open_admin_link("admin");
+        struct party party = party_join();
+        struct message_leased held = party_lease(&party, 0, 2 * MIB);
+        char what[64];
+
+        (void)snprintf(what, sizeof(what), "cached and idle blocks of uid %u are freed\n",
+                       (unsigned)getuid());
+        for (int i = 0; i < 5; i++)
+                ck_assert_uint_eq(reclaim(link), 0);
+        ck_assert_uint_eq(count_lines("admin", ", admin socket", what), 1);
+        party_give_back(&party, held.lease);
+        daemon_await(FIGURE_cached, 2 * MIB);
+        ck_assert_uint_eq(reclaim(link), 2 * MIB);
+        ck_assert_uint_eq(count_lines("admin", ", admin socket", what), 2);
+        link_free(link);
+        party_leave(&party);
 }
 END_TEST
 
@@ -168,6 +201,7 @@ int main(void)
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, what_an_administrator_does_is_logged);
+        tcase_add_test(tests, a_reclaim_is_logged_once_and_when_it_takes_something);
         tcase_add_test(tests, a_grant_to_another_user_is_logged);
         tcase_add_test(tests, what_is_refused_is_logged);
         tcase_add_test(tests, who_is_turned_away_is_logged);

@@ -106,6 +106,43 @@ START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
 }
 END_TEST
 
+static unsigned count_told(struct link *link)
+{
+        struct told told = told_fetch(link, 0, TOLD_BIT(FREED_ALL));
+        unsigned n = told.n_rows;
+
+        told_free(&told);
+        return n;
+}
+
+/* Who waits until nothing is left asks again and again. */
+START_TEST(a_reclaim_that_goes_on_is_told_once_and_when_it_takes_something)
+{
+        struct link *link = open_admin_link("test"), *other = open_admin_link("test");
+        struct party party = party_join();
+        struct message_leased held = party_lease(&party, 0, 4 * MIB);
+        unsigned n = count_told(link);
+
+        for (int i = 0; i < 5; i++) {
+                ck_assert_uint_eq(reclaim(link, own_uid()).n_left_bytes, 4 * MIB);
+                ck_assert_uint_eq(count_told(link), n + 1);
+        }
+        party_give_back(&party, held.lease);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        ck_assert_uint_eq(reclaim(link, own_uid()).n_bytes, 4 * MIB);
+        ck_assert_uint_eq(count_told(link), n + 2);
+        (void)reclaim(link, own_uid());
+        ck_assert_uint_eq(count_told(link), n + 2);
+        (void)reclaim(link, STRANGER);
+        ck_assert_uint_eq(count_told(link), n + 3);
+        (void)reclaim(other, STRANGER);
+        ck_assert_uint_eq(count_told(link), n + 4);
+        link_free(other);
+        link_free(link);
+        party_leave(&party);
+}
+END_TEST
+
 static struct party join_in_container(enum cgroup_tree tree, unsigned n)
 {
         struct party party;
@@ -200,6 +237,7 @@ int main(void)
 
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, frames_stop);
+        tcase_add_test(tests, a_reclaim_that_goes_on_is_told_once_and_when_it_takes_something);
         if (machine_is_emulated())
                 tcase_add_test(tests, one_reclaim_at_a_time_is_taken);
         if (geteuid() == 0) {

@@ -105,4 +105,21 @@ else
         done
 fi
 stop_daemon
+
+# An epilog that fails drains the node, and no job would run there.
+start_with_tenants() {
+        printf '{"tenants": "%s"}\n' "$1" >"$place/tenants.conf"
+        start_daemon --canary off --config "$place/tenants.conf"
+}
+printf 'GPUMEMD_RECLAIM_WAIT=0\nGPUMEMD_TENANT_BYTES=256MiB\n' >"$place/slurm.conf"
+start_with_tenants uid
+ok "epilog: tenants are users" said 0 "nothing is given back for job 7" slurmd SLURM_JOB_ID=7 SLURM_JOB_UID=1000 epilog
+slurmd SLURM_JOB_UID=1000 prolog 2>/dev/null
+ok "prolog: tenants are users" limit_is_set
+stop_daemon
+start_with_tenants client
+ok "epilog: tenants are connections" said 0 "nothing is given back for job 7" slurmd SLURM_JOB_ID=7 epilog
+slurmd SLURM_JOB_UID=1000 prolog 2>/dev/null
+ok "prolog: tenants are connections" limit_is_set
+stop_daemon
 done_testing

@@ -12,7 +12,7 @@
 #define FIRST      UINT64_C(1000)
 #define S          UINT64_C(1000000000)
 #define N_ROWS     8
-#define N_TENANTS  12
+#define N_USERS    5
 #define N_STEPS    3000
 #define N_ROWS_ALL 24
 
@@ -39,14 +39,19 @@ static struct tenant_key tenant(uint32_t uid, const char *realm)
         return key;
 }
 
-static void note(uint32_t uid, enum listed_event what, uint32_t pid)
+static void note_of(uint32_t uid, const char *realm, enum listed_event what, uint32_t pid)
 {
-        const struct tenant_key key = tenant(uid, "");
+        const struct tenant_key key = tenant(uid, realm);
         const struct history_event event = {
                 .what = what, .pid = pid, .n_bytes = 10, .program = "program", .text = "text"};
 
         history_note(history, &key, &event, now_ns);
         history_check(history);
+}
+
+static void note(uint32_t uid, enum listed_event what, uint32_t pid)
+{
+        note_of(uid, "", what, pid);
 }
 
 static void note_node(enum listed_event what)
@@ -182,6 +187,47 @@ START_TEST(a_flood_pushes_out_its_own)
 }
 END_TEST
 
+static void note_of_one_of_many(uint32_t uid, unsigned i)
+{
+        char realm[32];
+
+        (void)snprintf(realm, sizeof(realm), "client %u", i);
+        note_of(uid, realm, LISTED_EVENT_CONNECTED, i + 10);
+        note_of(uid, realm, LISTED_EVENT_ENDED, i + 10);
+}
+
+/* Where each connection is a tenant, a user has as many as it likes, one after another. */
+START_TEST(many_tenants_of_a_user_push_out_its_own)
+{
+        uint64_t n_times;
+
+        note(1, LISTED_EVENT_REFUSED, 5);
+        note(1, LISTED_EVENT_REFUSED, 6);
+        note(1, LISTED_EVENT_REFUSED, 7);
+        for (unsigned i = 0; i < 1000; i++)
+                note_of_one_of_many(2, i);
+        ck_assert_uint_eq(count_rows(1, &n_times), 3);
+        ck_assert_uint_eq(count_rows(2, &n_times), N_ROWS - 3);
+        ck_assert_uint_eq(history_lost(history, NULL), 2000 - (N_ROWS - 3));
+}
+END_TEST
+
+START_TEST(of_a_user_s_tenants_the_loud_one_pushes_out_its_own)
+{
+        const struct tenant_key quiet = tenant(1, "/quiet");
+
+        note_of(1, "/quiet", LISTED_EVENT_GRANTED, 5);
+        note_of(1, "/quiet", LISTED_EVENT_GRANTED, 6);
+        note(2, LISTED_EVENT_GRANTED, 7);
+        for (uint32_t i = 0; i < 1000; i++)
+                note_of(1, "/loud", LISTED_EVENT_GRANTED, i + 10);
+        ck_assert_uint_eq(history_find(history, 0)->number, FIRST);
+        ck_assert_uint_eq(history_find(history, FIRST + 1)->number, FIRST + 1);
+        ck_assert_uint_eq(history_find(history, FIRST + 2)->number, FIRST + 2);
+        ck_assert_uint_eq(history_lost(history, &quiet), 0);
+}
+END_TEST
+
 START_TEST(grants_push_no_refusal_out)
 {
         uint64_t n_times;
@@ -260,6 +306,7 @@ START_TEST(every_event_is_kept_or_counted)
 {
         static const enum listed_event kinds[] = {LISTED_EVENT_GRANTED, LISTED_EVENT_REFUSED,
                                                   LISTED_EVENT_ENDED, LISTED_EVENT_STALLED};
+        static const char *const realms[] = {"", "/a", "/b", "/c"};
         struct test_random random = test_random_begin();
         uint64_t n_kept = 0;
 
@@ -272,8 +319,9 @@ START_TEST(every_event_is_kept_or_counted)
                 if (what == LISTED_EVENT_STALLED)
                         note_node(what);
                 else
-                        note((uint32_t)test_random_below(&random, N_TENANTS), what,
-                             (uint32_t)test_random_below(&random, 3));
+                        note_of((uint32_t)test_random_below(&random, N_USERS),
+                                realms[test_random_below(&random, ARRAY_SIZE(realms))], what,
+                                (uint32_t)test_random_below(&random, 3));
         }
         for (const struct history_row *row = history_find(history, 0); row; row = history_next(row))
                 n_kept += row->times;
@@ -330,6 +378,8 @@ int main(void)
         tcase_add_test(tests, refusals_say_what_the_last_one_asked_for);
         tcase_add_test(tests, states_of_the_node_stay_in_their_order);
         tcase_add_test(tests, a_flood_pushes_out_its_own);
+        tcase_add_test(tests, many_tenants_of_a_user_push_out_its_own);
+        tcase_add_test(tests, of_a_user_s_tenants_the_loud_one_pushes_out_its_own);
         tcase_add_test(tests, grants_push_no_refusal_out);
         tcase_add_test(tests, containers_of_a_user_are_apart);
         tcase_add_test(tests, what_is_lost_of_the_forgotten_is_counted);

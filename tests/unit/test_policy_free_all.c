@@ -239,13 +239,15 @@ START_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
         struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 2 * MIB};
         const uint32_t uid = 2;
         struct block *in_pinned;
+        uint64_t n_blocks;
 
         ask_with(&world, b, &pinned);
         in_pinned = take(&world, ORDER_CREATE).block;
         created(&world, in_pinned, 0);
         give_back(&world, b, expect_grant(&world, b, 1), RETURN_UNMAPPED);
         mark_idle(&world, b, idle.lease);
-        ck_assert_int_eq(policy_reclaim(world.policy, admin, 7, is_of, &uid), 0);
+        ck_assert_int_eq(policy_reclaim(world.policy, admin, 7, is_of, &uid, &n_blocks), 0);
+        ck_assert_uint_eq(n_blocks, 3);
         policy_check(world.policy);
         expect_release(&world, of_b.block);
         expect_release(&world, in_pinned);
