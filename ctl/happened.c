@@ -79,8 +79,7 @@ bool happened_is_sum(const struct event_row *row)
         return row->event == 0;
 }
 
-/* The daemon says how long ago it was, as its clock may be set. */
-static void find_time(const struct event_row *row, struct timespec *ret_time)
+static void find_time_by_age(const struct event_row *row, struct timespec *ret_time)
 {
         uint64_t age_s = row->age / 1000;
         long age_ns = (long)(row->age % 1000) * 1000000;
@@ -96,6 +95,23 @@ static void find_time(const struct event_row *row, struct timespec *ret_time)
                 ret_time->tv_nsec += 1000000000;
                 ret_time->tv_sec--;
         }
+}
+
+/* Beyond that a number is no time: a clock was set since. */
+#define CLOCKS_APART_S 60
+
+/* An event's number is its time in microseconds, by the clock of the daemon's log: the same in each answer. How long
+ * ago it was says so only about. */
+static void find_time(const struct event_row *row, struct timespec *ret_time)
+{
+        int64_t number_s = (int64_t)(row->event / 1000000);
+
+        find_time_by_age(row, ret_time);
+        if (number_s < ret_time->tv_sec - CLOCKS_APART_S ||
+            number_s > ret_time->tv_sec + CLOCKS_APART_S)
+                return;
+        ret_time->tv_sec = (time_t)number_s;
+        ret_time->tv_nsec = (long)(row->event % 1000000) * 1000;
 }
 
 void happened_time(const struct event_row *row, char ret_text[static HAPPENED_TIME_MAX])

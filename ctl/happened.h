@@ -27,7 +27,7 @@ bool happened_is_sum(const struct event_row *row);
 
 #define HAPPENED_TIME_MAX 32
 
-/* When it was, the last time, by this machine's clock: "2026-11-22 12:40:34.123"; "-" for a sum. */
+/* When it was, the last time, by the clock of the daemon's log: "2026-11-22 12:40:34.123"; "-" for a sum. */
 void happened_time(const struct event_row *row, char ret_text[static HAPPENED_TIME_MAX]);
 
 /* Its fields, and "time" in UTC as RFC 3339 has it; null for a sum. */

@@ -22,7 +22,7 @@ static const char help[] =
         "\n"
         "  ill   a driver that does not answer, has lost its device, does not clear\n"
         "        memory, or does not take it back for long; a device that NVML wants\n"
-        "        to be reset or replaced\n"
+        "        to be reset or replaced; a gpumemd that is ending\n"
         "  note  worth a look, and yet 0: errors of a device that works; no NVML; memory\n"
         "        that lingers for long with a process, which may still map it\n"
         "\n"
@@ -70,7 +70,8 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
         if (!r)
                 r = listing_fetch(link, &listing, &request, &blocks);
         if (!r)
-                r = happened_fetch(link, 0, HAPPENED_BIT(CANARY), &happened);
+                r = happened_fetch(link, 0, HAPPENED_BIT(CANARY) | HAPPENED_BIT(STOPPING),
+                                   &happened);
         if (r)
                 return r;
         for (uint32_t i = 0; i < examined->figures.n; i++)
@@ -95,21 +96,33 @@ static const char *pool_name(const struct figures *figures, uint32_t pool)
         return "unknown";
 }
 
+static void print_finding(const struct figures *figures, const struct finding *finding)
+{
+        if (finding->pool == LISTING_NOBODY)
+                (void)printf("%s: %s\n", judged_name(finding->judged), finding->text);
+        else
+                (void)printf("%s: pool %u (%s): %s\n", judged_name(finding->judged), finding->pool,
+                             pool_name(figures, finding->pool), finding->text);
+}
+
 static int print_lines(const struct examined *examined, unsigned n_ill)
 {
         const char *pools = examined->figures.n == 1 ? "pool" : "pools";
+        bool is_daemon_ill = findings_has_daemon(&examined->findings);
 
-        for (unsigned i = 0; i < examined->findings.n; i++) {
-                const struct finding *finding = &examined->findings.findings[i];
-
-                (void)printf("%s: pool %u (%s): %s\n", judged_name(finding->judged), finding->pool,
-                             pool_name(&examined->figures, finding->pool), finding->text);
-        }
-        if (!n_ill)
-                (void)printf("well: %u %s\n", examined->figures.n, pools);
-        else
+        for (unsigned i = 0; i < examined->findings.n; i++)
+                print_finding(&examined->figures, &examined->findings.findings[i]);
+        if (n_ill)
                 (void)printf("ill: %u of %u %s\n", n_ill, examined->figures.n, pools);
-        return n_ill ? STATUS_FAILURE : STATUS_OK;
+        else if (!is_daemon_ill)
+                (void)printf("well: %u %s\n", examined->figures.n, pools);
+        return n_ill || is_daemon_ill ? STATUS_FAILURE : STATUS_OK;
+}
+
+/* null: of the daemon itself. */
+static json_t *pool_to_json(uint32_t pool)
+{
+        return pool == LISTING_NOBODY ? json_null() : json_integer(pool);
 }
 
 static json_t *findings_to_json(const struct findings *findings)
@@ -119,9 +132,9 @@ static json_t *findings_to_json(const struct findings *findings)
         for (unsigned i = 0; i < findings->n; i++) {
                 const struct finding *finding = &findings->findings[i];
 
-                (void)json_array_append_new(array, json_pack("{s:s, s:I, s:s, s:s}", "judged",
+                (void)json_array_append_new(array, json_pack("{s:s, s:o, s:s, s:s}", "judged",
                                                              judged_name(finding->judged), "pool",
-                                                             json_figure(finding->pool), "what",
+                                                              pool_to_json(finding->pool), "what",
                                                              finding->what, "text", finding->text));
         }
         return array;
@@ -154,14 +167,16 @@ static int run_linked(struct link *link, const struct arguments *arguments)
         struct examined examined = {.figures = {.n = 0}};
         int r = examine(link, lingering_s * 1000, &examined);
         unsigned n_ill;
+        bool is_well;
 
         if (r)
                 return report_unwell(link, "health", r, arguments->output);
         n_ill = findings_count_pools(&examined.findings,
                                      health->is_strict ? JUDGED_NOTE : JUDGED_ILL);
+        is_well = !n_ill && !findings_has_daemon(&examined.findings);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(!n_ill, "answers", findings_to_json(&examined.findings),
-                                  n_ill ? STATUS_FAILURE : STATUS_OK);
+                return print_json(is_well, "answers", findings_to_json(&examined.findings),
+                                  is_well ? STATUS_OK : STATUS_FAILURE);
         return print_lines(&examined, n_ill);
 }
 

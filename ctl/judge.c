@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -162,11 +163,21 @@ void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t li
         }
 }
 
+/* Of a daemon that has ended nobody hears. */
+static void judge_stopping(struct findings *findings)
+{
+        if (!findings_has_daemon(findings))
+                add(findings, JUDGED_ILL, LISTING_NOBODY, "ending",
+                    "gpumemd is ending and leases nothing more");
+}
+
 void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings)
 {
         unsigned char seen[PROTO_POOLS_MAX] = {0};
 
         for (uint32_t i = 0; i < n_events; i++) {
+                if (events[i].what == LISTED_EVENT_STOPPING)
+                        judge_stopping(findings);
                 if (events[i].what != LISTED_EVENT_CANARY || events[i].pool >= PROTO_POOLS_MAX ||
                     seen[events[i].pool])
                         continue;
@@ -176,18 +187,31 @@ void judge_events(const struct event_row *events, uint32_t n_events, struct find
         }
 }
 
+static bool is_before(const struct findings *findings, unsigned n, enum judged least)
+{
+        for (unsigned i = 0; i < n; i++) {
+                if (findings->findings[i].judged >= least &&
+                    findings->findings[i].pool == findings->findings[n].pool)
+                        return true;
+        }
+        return false;
+}
+
 unsigned findings_count_pools(const struct findings *findings, enum judged least)
 {
         unsigned n = 0;
 
-        for (unsigned i = 0; i < findings->n; i++) {
-                unsigned before = 0;
-
-                while (before < i &&
-                       (findings->findings[before].judged < least ||
-                        findings->findings[before].pool != findings->findings[i].pool))
-                        before++;
-                n += findings->findings[i].judged >= least && before == i;
-        }
+        for (unsigned i = 0; i < findings->n; i++)
+                n += findings->findings[i].judged >= least &&
+                     findings->findings[i].pool != LISTING_NOBODY && !is_before(findings, i, least);
         return n;
+}
+
+bool findings_has_daemon(const struct findings *findings)
+{
+        for (unsigned i = 0; i < findings->n; i++) {
+                if (findings->findings[i].pool == LISTING_NOBODY)
+                        return true;
+        }
+        return false;
 }

@@ -1,6 +1,7 @@
 /* Whether a daemon and its devices are well, judged by what they say. Pure. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/listing.h"
@@ -15,7 +16,7 @@ enum judged {
 
 struct finding {
         enum judged judged;
-        uint32_t pool;
+        uint32_t pool;    /* LISTING_NOBODY: it is of the daemon itself, and ill */
         const char *what; /* a word for programs */
         char text[JUDGED_TEXT_MAX];
 };
@@ -37,8 +38,12 @@ void judge_pool(const struct pool_row *pool, const struct stats_row *stats,
 void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
                   struct findings *findings);
 
-/* What has happened: a pool whose memory was found not cleared is one for as long as its daemon lives. */
+/* What has happened: a pool whose memory was found not cleared is one for as long as its daemon lives;
+ * a daemon that is ending leases nothing more. */
 void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings);
 
 /* Pools with a finding that is as bad, or worse. */
 unsigned findings_count_pools(const struct findings *findings, enum judged least);
+
+/* The daemon itself is ill. */
+bool findings_has_daemon(const struct findings *findings);

@@ -226,6 +226,9 @@ void history_note(struct history *history, const struct tenant_key *key,
         enum lane_kind kind = lane_of(history, event);
         struct history_lane *lane = find_lane(history, key, kind);
 
+        /* Clocks may be set back; numbers go on. */
+        if (event->number > history->end)
+                history->end = event->number;
         if (!lane)
                 lane = lanes_make(&history->lanes, key, kind);
         if (lane) {

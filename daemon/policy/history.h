@@ -33,6 +33,7 @@ struct history;
 struct history_lane;
 
 struct history_event {
+        uint64_t number; /* it gets this one, if that is to come yet; else the next */
         enum listed_event what;
         uint32_t pid;        /* 0: none */
         uint32_t pool;       /* POLICY_ALL_POOLS: none, or several */
@@ -62,7 +63,8 @@ struct history_row {
         TAILQ_ENTRY(history_row) lane_link;
 };
 
-/* With so many rows, 1 at least. The first event gets that number, 1 at least, and each one the next. */
+/* With so many rows, 1 at least. The first event gets that number, 1 at least, and each one a higher one: the next, or
+ * as it says. */
 int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history);
 struct history *history_free(struct history *history);
 
@@ -78,7 +80,7 @@ const struct history_row *history_next(const struct history_row *row);
 /* Whose it is; NULL: everybody's. */
 const struct tenant_key *history_whose(const struct history_row *row);
 
-/* What the next event gets. */
+/* What the next event gets at least. */
 uint64_t history_end(const struct history *history);
 
 /* Events that are not kept any more: of everybody (NULL), or such as concern that tenant. Those of lanes of which

@@ -1,6 +1,7 @@
 #include "daemon/server/deadlines.h"
 
 #include "base/err.h"
+#include "daemon/server/events.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
 
@@ -22,6 +23,24 @@ static void demand_hello(struct session *session)
                 session_give_up(session, "it has not said HELLO within 5 seconds");
 }
 
+/* What comes to its end within that does not linger: the driver takes its time with what a killed process had. */
+#define LINGERS_MS 1000
+
+static void tell_lingering(struct session *session)
+{
+        bool has_left = session->state == SESSION_LEFT;
+
+        if (!has_left && session->state != SESSION_ORPHANED)
+                session->lingers_since_ns = 0;
+        if (!session->lingers_since_ns ||
+            server_now_ns(session->server) - session->lingers_since_ns < LINGERS_MS * NS_PER_MS)
+                return;
+        session->lingers_since_ns = 0;
+        events_note_left(session, LISTED_EVENT_LINGERING,
+                         has_left ? "the connection is over, the process is not"
+                                  : "the process is over, a child of it holds the connection");
+}
+
 /* Whether it is to be looked at again. */
 static bool look_at(struct session *session)
 {
@@ -29,7 +48,8 @@ static bool look_at(struct session *session)
                 demand_hello(session);
         else if (transport_is_stalled(&session->transport, DEADLINE_MS * NS_PER_MS))
                 session_give_up(session, "it has read nothing for 5 seconds, with answers waiting");
-        return session->state == SESSION_HELLO ||
+        tell_lingering(session);
+        return session->state == SESSION_HELLO || session->lingers_since_ns ||
                (session->state != SESSION_CLOSING && session->transport.queue.n);
 }
 

@@ -1,4 +1,5 @@
-/* What peers must do in time: say HELLO, and read what waits for them. On the loop. */
+/* What peers must do in time: say HELLO, and read what waits for them; and who lingers for so long that it is told.
+ * On the loop. */
 #pragma once
 
 #include "daemon/server/core.h"
@@ -7,5 +8,5 @@
  * queued for it. */
 #define DEADLINE_MS 5000
 
-/* Somebody is to be watched from now on: it has just connected, or does not read. */
+/* Somebody is to be watched from now on: it has just connected, does not read, or lingers. */
 void deadlines_watch(struct server *server);

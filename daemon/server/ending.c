@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "daemon/server/events.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
@@ -174,10 +175,17 @@ static void on_look(uv_timer_t *timer)
 
 static void begin(struct server *server)
 {
+        uint64_t n_held_bytes = policy_held_bytes(server->policy);
         char size[SIZE_TEXT_MAX];
 
-        log_info("nothing is leased any more; %s are held, and waited for for %" PRIu64 " s",
-                 size_format(policy_held_bytes(server->policy), size), server->ending.n_seconds);
+        if (n_held_bytes)
+                log_info("nothing is leased any more; %s are held: that is waited for, %" PRIu64
+                         " s at most",
+                         size_format(n_held_bytes, size), server->ending.n_seconds);
+        events_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS,
+                         "gpumemd is ending and leases nothing more; it waits %" PRIu64
+                         " s at most for what is held",
+                         server->ending.n_seconds);
         policy_drain(server->policy, server_now_ns(server));
         (void)uv_timer_start(&server->ending.timer, on_look, 0, LOOK_MS);
         server_settle(server);

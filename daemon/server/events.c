@@ -35,20 +35,20 @@ static void on_late(void *argument, const struct client *client, uint32_t pool, 
                             : "the process does not answer: is it stopped, or does it hang?");
 }
 
-/* Microseconds since 1970: fewer events than these there are in any run, so that no later one uses a number
- * again. */
-static uint64_t first_number(void)
+/* Microseconds since 1970: so a number says when it was, as the log does, and there are fewer events than these
+ * in any run: no later one uses a number again. */
+static uint64_t number_now(void)
 {
         struct timespec now;
 
         (void)clock_gettime(CLOCK_REALTIME, &now);
-        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 + 1;
+        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 int events_open(struct server *server)
 {
         const struct policy_witness witness = {.revoked = on_revoked, .late = on_late};
-        int r = history_new(HISTORY_ROWS, first_number(), &server->history);
+        int r = history_new(HISTORY_ROWS, number_now(), &server->history);
 
         if (!r)
                 policy_set_witness(server->policy, &witness);
@@ -63,6 +63,7 @@ void events_close(struct server *server)
 static struct history_event describe(const struct session *session, enum listed_event what)
 {
         return (struct history_event){
+                .number = number_now(),
                 .what = what,
                 .pid = (uint32_t)session->peer.pid,
                 .pool = PROTO_ALL_POOLS,
@@ -120,7 +121,8 @@ void events_note_stranger(struct server *server, const struct account *account,
                           const struct peer *peer, const char *text)
 {
         struct tenant_key key = {.uid = peer ? peer->uid : LISTING_NOBODY};
-        const struct history_event event = {.what = LISTED_EVENT_TURNED_AWAY,
+        const struct history_event event = {.number = number_now(),
+                                            .what = LISTED_EVENT_TURNED_AWAY,
                                             .pid = peer ? (uint32_t)peer->pid : 0,
                                             .pool = PROTO_ALL_POOLS,
                                             .text = text};
@@ -134,7 +136,8 @@ void events_note_node(struct server *server, enum listed_event what, uint32_t po
                       const char *format, ...)
 {
         char text[HISTORY_TEXT_MAX];
-        const struct history_event event = {.what = what, .pool = pool, .text = text};
+        const struct history_event event = {
+                .number = number_now(), .what = what, .pool = pool, .text = text};
         va_list arguments;
 
         va_start(arguments, format);

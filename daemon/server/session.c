@@ -81,6 +81,14 @@ static void close_handles(struct session *session)
         uv_close((uv_handle_t *)&session->pidfd_poll, on_pidfd_closed);
 }
 
+/* The other sign mostly follows at once: it is no event unless it does not (deadlines.c). */
+static void begin_lingering(struct session *session, enum session_state state)
+{
+        set_state(session, state);
+        session->lingers_since_ns = server_now_ns(session->server);
+        deadlines_watch(session->server);
+}
+
 /* The first sign for a session in READY: the connection is over. A client that maps nothing has
  * nothing to be waited for. */
 static void leave(struct session *session)
@@ -94,9 +102,7 @@ static void leave(struct session *session)
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 close_handles(session);
         } else {
-                events_note_left(session, LISTED_EVENT_LINGERING,
-                                 "the connection is over, the process is not");
-                set_state(session, SESSION_LEFT);
+                begin_lingering(session, SESSION_LEFT);
                 transport_close(&session->transport);
         }
         server_settle(server);
@@ -131,6 +137,9 @@ void session_end_process(struct session *session)
         struct server *server = session->server;
         uint64_t now_ns = server_now_ns(server);
 
+        /* The loop may come to the end of a connection after that of its process. */
+        if (session->state == SESSION_READY)
+                transport_catch_up(&session->transport);
         switch (session->state) {
         case SESSION_HELLO:
                 close_handles(session);
@@ -138,9 +147,7 @@ void session_end_process(struct session *session)
         case SESSION_READY:
                 (void)uv_poll_stop(&session->pidfd_poll);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
-                events_note_left(session, LISTED_EVENT_LINGERING,
-                                 "the process is over, a child of it holds the connection");
-                set_state(session, SESSION_ORPHANED);
+                begin_lingering(session, SESSION_ORPHANED);
                 server_settle(server);
                 break;
         case SESSION_LEFT:

@@ -35,11 +35,12 @@ struct session {
         void *board;
         size_t n_board_bytes;
         char program[32];
-        unsigned n_errors;  /* that it was sent */
-        uint64_t features;  /* in force */
-        uint64_t since_ns;  /* when it connected */
-        bool asked_to_mark; /* and perhaps has not read so */
-        bool succeeds;      /* the session that its process left, once it has said what it holds */
+        unsigned n_errors;         /* that it was sent */
+        uint64_t features;         /* in force */
+        uint64_t since_ns;         /* when it connected */
+        uint64_t lingers_since_ns; /* in LEFT and ORPHANED, until that is told; then 0 */
+        bool asked_to_mark;        /* and perhaps has not read so */
+        bool succeeds; /* the session that its process left, once it has said what it holds */
         uint64_t n_held_bytes;      /* as HELLO said, with `succeeds` */
         uint32_t row;               /* in the listing of clients that is being made */
         struct limit_draft *draft;  /* changes that are to be made together; NULL: none */

@@ -111,6 +111,17 @@ ok "events --follow: a write error ends it" unwritable
 ok "events: a line each" contains "$(gpumemctl events)" "granted          1  $(printf '%5s  %7s' "$me" "${holders[first]}")     0  768.00 MiB  gpumem-share-demo"
 ok "events: JSON" equal "$(answer '[e["bytes"] for e in a["events"] if e["what"] == "granted"]' events)" \
         "[$((768 << 20)), $((4 << 20))]"
+# The time of what happened does not depend on when that is asked.
+as_before() {
+        local i before
+        before=$(answer "$1" events)
+        for i in 1 2 3 4 5 6 7 8; do
+                [ "$(answer "$1" events)" = "$before" ] || return 1
+        done
+}
+ok "events: TIME stays as it was" as_before '[e["time"] for e in a["events"] if e["what"] == "granted"]'
+ok "events: TIME is the number's" equal "$(answer 'a["events"][0]["event"] // 1000 % 1000' events)" \
+        "$(answer 'int(a["events"][0]["time"][-4:-1])' events)"
 ok "events: nothing is lost yet" equal "$(answer 'a["lost_count"]' events)" 0
 next=$(answer 'a["events"][1]["event"]' events)
 ok "events --since: from that one on" equal "$(answer 'a["events"][0]["event"]' events --since "$next")" "$next"

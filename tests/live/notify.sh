@@ -102,6 +102,14 @@ hold_memory
 kill -TERM "$daemon"
 ok "what an end waits for is told" wait_until 20 heard \
         'STATUS=ending: waits [0-9]* s at most for .*, held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
+is_ill_by() {
+        local status=0 line=$1
+        shift
+        gpumemctl health "$@" >"$place/health" || status=$?
+        equal "$status" 1 && grep -q -- "$line" "$place/health"
+}
+ok "meanwhile it is not well" is_ill_by "^ill: gpumemd is ending and leases nothing more$"
+ok "meanwhile it is not well: JSON" is_ill_by '"well": false' --json
 kill -KILL "$holder"
 wait "$holder" 2>/dev/null || true
 status=0

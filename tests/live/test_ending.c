@@ -230,7 +230,7 @@ START_TEST(when_it_is_time_it_says_who_holds_what)
         (void)party_lease(&party, 0, 4 * MIB);
         terminate();
         expect_end_in_order();
-        expect_line("4.00 MiB are held, and waited for for 1 s");
+        expect_line("4.00 MiB are held: that is waited for, 1 s at most");
         expect_named(&party);
         party_leave(&party);
 }

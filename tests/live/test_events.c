@@ -1,5 +1,4 @@
 /* What the daemon remembers of what happened, and who is told of it. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -242,37 +241,6 @@ START_TEST(other_tenants_events_are_a_sum)
 }
 END_TEST
 
-/* A child that leaves with a lease, and lives on until it is told to end. */
-static pid_t leave_and_live(void)
-{
-        pid_t pid = fork();
-
-        if (pid == 0) {
-                int fd = connect_ready();
-
-                (void)take_lease(fd, 6 * MIB);
-                (void)close(fd);
-                for (;;)
-                        (void)pause();
-        }
-        ck_assert_int_gt(pid, 0);
-        return pid;
-}
-
-START_TEST(what_lingers_is_told_and_its_end)
-{
-        pid_t pid = leave_and_live();
-        struct event_row row = told_await(LISTED_EVENT_LINGERING, (uint32_t)pid, own_uid());
-
-        ck_assert_uint_eq(row.bytes, 6 * MIB);
-        ck_assert_str_ne(row.text, "");
-        ck_assert_int_eq(kill(pid, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-        row = told_await(LISTED_EVENT_ENDED, (uint32_t)pid, own_uid());
-        ck_assert_uint_eq(row.bytes, 6 * MIB);
-}
-END_TEST
-
 START_TEST(who_is_dropped_is_told_with_the_reason)
 {
         int fd = connect_ready();
@@ -385,7 +353,6 @@ int main(void)
         tcase_add_test(tests, a_client_is_told_of_from_its_coming_to_its_end);
         tcase_add_test(tests, rows_follow_each_other_and_begin_where_that_is_asked);
         tcase_add_test(tests, an_answer_has_its_bound_and_says_where_to_go_on);
-        tcase_add_test(tests, what_lingers_is_told_and_its_end);
         tcase_add_test(tests, who_is_dropped_is_told_with_the_reason);
         tcase_add_test(tests, who_is_late_is_told);
         tcase_add_test(tests, who_keeps_pinned_memory_registered_is_not_blamed);

@@ -143,6 +143,26 @@ START_TEST(what_is_alike_within_a_second_is_one_row)
 END_TEST
 
 /* Else it would be said that as much was asked for as never was. */
+static uint64_t note_as(uint64_t number)
+{
+        const struct history_event event = {.number = number, .what = LISTED_EVENT_STARTED};
+
+        history_note(history, NULL, &event, now_ns);
+        history_check(history);
+        return history_end(history) - 1;
+}
+
+START_TEST(a_number_is_as_the_event_says_or_the_next)
+{
+        ck_assert_uint_eq(note_as(FIRST + 500), FIRST + 500);
+        ck_assert_uint_eq(note_as(FIRST + 500), FIRST + 501);
+        ck_assert_uint_eq(note_as(FIRST), FIRST + 502);
+        ck_assert_uint_eq(note_as(FIRST + 503), FIRST + 503);
+        ck_assert_uint_eq(history_find(history, FIRST + 503)->number, FIRST + 503);
+        ck_assert_uint_eq(history_lost(history, NULL), 0);
+}
+END_TEST
+
 START_TEST(refusals_say_what_the_last_one_asked_for)
 {
         note(1, LISTED_EVENT_REFUSED, 5);
@@ -408,6 +428,7 @@ int main(void)
         tcase_add_test(tests, acts_of_administrators_stay_apart);
         tcase_add_test(tests, events_are_told_in_the_order_of_their_numbers);
         tcase_add_test(tests, what_is_alike_within_a_second_is_one_row);
+        tcase_add_test(tests, a_number_is_as_the_event_says_or_the_next);
         tcase_add_test(tests, refusals_say_what_the_last_one_asked_for);
         tcase_add_test(tests, states_of_the_node_stay_in_their_order);
         tcase_add_test(tests, a_flood_pushes_out_its_own);

@@ -155,6 +155,21 @@ START_TEST(pools_are_counted_once_by_their_worst)
 }
 END_TEST
 
+START_TEST(a_daemon_that_is_ending_is_ill_and_no_pool)
+{
+        const struct event_row events[] = {
+                {.what = LISTED_EVENT_STOPPING, .pool = LISTING_NOBODY},
+                {.what = LISTED_EVENT_STOPPING, .pool = LISTING_NOBODY},
+        };
+
+        ck_assert(!findings_has_daemon(&findings));
+        judge_events(events, ARRAY_SIZE(events), &findings);
+        ck_assert(findings_has_daemon(&findings));
+        ck_assert_uint_eq(findings_count_pools(&findings, JUDGED_NOTE), 0);
+        expect(JUDGED_ILL, LISTING_NOBODY, "ending", "leases nothing more");
+}
+END_TEST
+
 START_TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
 {
         const struct event_row events[] = {
@@ -185,6 +200,7 @@ int main(void)
         tcase_add_test(tests, what_the_driver_does_not_take_back_is_one_finding_a_pool);
         tcase_add_test(tests, what_a_process_may_map_is_no_illness);
         tcase_add_test(tests, pools_are_counted_once_by_their_worst);
+        tcase_add_test(tests, a_daemon_that_is_ending_is_ill_and_no_pool);
         tcase_add_test(tests, memory_that_is_not_cleared_is_one_finding_a_pool);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
