@@ -134,7 +134,7 @@ static json_t *findings_to_json(const struct findings *findings)
 
                 (void)json_array_append_new(array, json_pack("{s:s, s:o, s:s, s:s}", "judged",
                                                              judged_name(finding->judged), "pool",
-                                                              pool_to_json(finding->pool), "what",
+                                                             pool_to_json(finding->pool), "what",
                                                              finding->what, "text", finding->text));
         }
         return array;
