@@ -47,12 +47,21 @@ static bool is_better(const struct model_request *request, const struct model_bl
         return a->cached_at > b->cached_at;
 }
 
+/* For a limit's sake it may have been revoked for somebody else. */
+static bool has_limits(const struct model *model)
+{
+        return policy_limits(model->policy) != NULL;
+}
+
 static void check_choice(const struct model *model, const struct model_request *request,
                          const struct model_block *chosen)
 {
         bool is_held = model_held(model, request);
         const struct model_block *block;
 
+        /* Before it was revoked it was charged: others may have been beyond the limit then. */
+        if (chosen->was_idle && has_limits(model))
+                return;
         LIST_FOREACH (block, &model->blocks, link) {
                 /* When it was revoked is not known: perhaps after the choice. */
                 if (block == chosen || block->state != MODEL_CACHED || block->was_idle ||
@@ -95,12 +104,6 @@ void model_add_lease(struct model *model, struct model_client *client, struct mo
                                       .block = block};
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         LIST_INSERT_HEAD(&client->leases, lease, client_link);
-}
-
-/* For a limit's sake it may have been revoked for somebody else. */
-static bool has_limits(const struct model *model)
-{
-        return policy_limits(model->policy) != NULL;
 }
 
 /* What was taken from a client is not taken back at once, unless it costs nothing or there is no time. */
