@@ -241,9 +241,9 @@ ok "events --follow: and it says so" contains "$(cat "$place/follow.said")" "gpu
 # Where tenants are users, no container is anybody's.
 echo '{"tenants": "uid"}' >"$place/users.conf"
 start_daemon --canary off --config "$place/users.conf"
-ok "reclaim: a container where tenants are users" said 1 \
+ok "reclaim: a container where tenants are users" said 4 \
         "tenants are not told apart by containers here: name a uid" gpumemctl reclaim --cgroup job_1
-ok "reclaim: a user in a container there" said 1 "name a uid" gpumemctl reclaim --uid "$me" --cgroup job_1
+ok "reclaim: a user in a container there" said 4 "name a uid" gpumemctl reclaim --uid "$me" --cgroup job_1
 ok "reclaim: a user there" said 0 "went back to the driver" gpumemctl reclaim --uid "$me"
 stop_daemon
 done_testing
