@@ -287,6 +287,8 @@ void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX])
         else if (span->n_owners > 1)
                 (void)snprintf(text, SPAN_TEXT_MAX, "%s by %" PRIu32 " other processes", state,
                                span->n_owners);
+        else if (span->uid == LISTING_NOBODY)
+                (void)snprintf(text, SPAN_TEXT_MAX, "%s, nobody's yet", state);
         else if (!span->pid)
                 (void)snprintf(text, SPAN_TEXT_MAX, "%s, of uid %" PRIu32 "%s", state, span->uid,
                                of);

@@ -41,9 +41,64 @@ uint64_t want_room(const struct stats_row *stats)
         return on_device < room ? on_device : room;
 }
 
-uint64_t want_limit_room(const struct limit_row *limit)
+static bool is_of(const struct event_row *refused, uint32_t scope, uint32_t uid, uint32_t pid,
+                  const char *container)
 {
-        return less(limit->max, limit->used);
+        return uid == refused->uid &&
+               (scope == PROTO_LIMIT_OF_CLIENT
+                        ? pid == refused->pid
+                        : strncmp(container, refused->container, sizeof(refused->container)) == 0);
+}
+
+static uint64_t bytes_used(const struct want_rows *rows, const struct event_row *refused,
+                           uint32_t scope, uint32_t kind)
+{
+        uint64_t n_bytes = 0;
+
+        for (uint32_t i = 0; i < rows->n_clients; i++) {
+                const struct client_row *row = &rows->clients[i];
+
+                if (is_of(refused, scope, row->uid, row->pid, row->container))
+                        n_bytes += kind == PROTO_LIMIT_DEVICE_BYTES ? row->device_charged
+                                                                    : row->pinned_charged;
+        }
+        return n_bytes;
+}
+
+static const char *container_of(const struct want_rows *rows, uint32_t uid, uint32_t pid)
+{
+        for (uint32_t i = 0; i < rows->n_clients; i++) {
+                if (rows->clients[i].uid == uid && rows->clients[i].pid == pid)
+                        return rows->clients[i].container;
+        }
+        return "";
+}
+
+/* About: what is attached is a lease, too. */
+static uint64_t leases_used(const struct want_rows *rows, const struct event_row *refused,
+                            uint32_t scope)
+{
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < rows->n_blocks; i++) {
+                const struct block_row *row = &rows->blocks[i];
+
+                if (row->pid && is_of(refused, scope, row->uid, row->pid,
+                                      container_of(rows, row->uid, row->pid)))
+                        n += row->blocks;
+        }
+        return n;
+}
+
+/* A default's row does not say what is used: that is another one's for each. */
+static uint64_t used_of(const struct limit_row *limit, const struct want_rows *rows,
+                        const struct event_row *refused)
+{
+        if (limit->holder != PROTO_LIMIT_OF_EACH)
+                return limit->used;
+        return limit->kind == PROTO_LIMIT_LEASES
+                       ? leases_used(rows, refused, limit->scope)
+                       : bytes_used(rows, refused, limit->scope, limit->kind);
 }
 
 /* Of a holder's own row and the default the own one holds. */
@@ -53,7 +108,7 @@ static bool is_closer(const struct limit_row *row, const struct limit_row *found
 
         if (!found || (found->holder != PROTO_LIMIT_OF_EACH) != is_own)
                 return !found || is_own;
-        return want_limit_room(row) < want_limit_room(found);
+        return less(row->max, row->used) < less(found->max, found->used);
 }
 
 static const struct limit_row *limit_of(const struct limit_row *rows, uint32_t n, uint32_t scope,
@@ -70,18 +125,50 @@ static const struct limit_row *limit_of(const struct limit_row *rows, uint32_t n
         return found && found->max != PROTO_LIMIT_NONE ? found : NULL;
 }
 
-const struct limit_row *want_limit(const struct limit_row *rows, uint32_t n,
-                                   const struct event_row *refused, uint32_t pool_kind)
+struct want_limit want_limit(const struct want_rows *rows, const struct event_row *refused,
+                             uint32_t kind)
 {
-        uint32_t kind = pool_kind == GPUMEM_DEVICE ? PROTO_LIMIT_DEVICE_BYTES
-                                                   : PROTO_LIMIT_PINNED_BYTES;
-        const struct limit_row *of_client, *of_tenant;
+        const uint32_t scopes[] = {PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_TENANT};
+        struct want_limit found = {.row = NULL};
 
-        of_client = limit_of(rows, n, PROTO_LIMIT_OF_CLIENT, refused->pid, kind);
-        of_tenant = limit_of(rows, n, PROTO_LIMIT_OF_TENANT, refused->uid, kind);
-        if (!of_client || !of_tenant)
-                return of_client ? of_client : of_tenant;
-        return want_limit_room(of_client) < want_limit_room(of_tenant) ? of_client : of_tenant;
+        for (unsigned i = 0; i < 2; i++) {
+                const struct limit_row *row = limit_of(rows->limits, rows->n_limits, scopes[i],
+                                                       i ? refused->uid : refused->pid, kind);
+                uint64_t room = row ? less(row->max, used_of(row, rows, refused)) : 0;
+
+                if (row && (!found.row || room < found.room))
+                        found = (struct want_limit){row, room};
+        }
+        return found;
+}
+
+bool want_is_of_one(const struct event_row *row, const struct event_row *later)
+{
+        return row->pid == later->pid && row->uid == later->uid && row->pool == later->pool &&
+               strncmp(row->container, later->container, sizeof(row->container)) == 0 &&
+               row->first_age >= later->age && row->first_age - later->age <= WANT_OF_ONE_MS;
+}
+
+uint32_t want_join(struct event_row *rows, uint32_t n)
+{
+        uint32_t n_joined = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                struct event_row row = rows[i];
+                uint32_t k = n_joined;
+
+                while (k && !want_is_of_one(&rows[k - 1], &row))
+                        k--;
+                if (k) {
+                        row.times += rows[k - 1].times;
+                        row.first = rows[k - 1].first;
+                        row.first_age = rows[k - 1].first_age;
+                        memmove(&rows[k - 1], &rows[k], (n_joined - k) * sizeof(rows[0]));
+                        n_joined--;
+                }
+                rows[n_joined++] = row;
+        }
+        return n_joined;
 }
 
 static const char *program_of(const struct want_rows *rows, uint32_t pid, uint32_t uid)

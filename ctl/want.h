@@ -31,20 +31,31 @@ bool want_is_of_memory(const struct event_row *row);
  * and tenants are another matter. */
 uint64_t want_room(const struct stats_row *stats);
 
-/* The limit on bytes that leaves who was refused the least at present, of clients and of tenants, in a pool of this
- * kind; NULL: there is none. */
-const struct limit_row *want_limit(const struct limit_row *rows, uint32_t n,
-                                   const struct event_row *refused, uint32_t pool_kind);
-
-/* What it leaves. */
-uint64_t want_limit_room(const struct limit_row *limit);
-
 struct want_rows {
         const struct block_row *blocks;
         uint32_t n_blocks;
         const struct client_row *clients;
         uint32_t n_clients;
+        const struct limit_row *limits;
+        uint32_t n_limits;
 };
+
+struct want_limit {
+        const struct limit_row *row; /* NULL: there is none */
+        uint64_t room;               /* that it leaves */
+};
+
+/* The limit of a kind, PROTO_LIMIT_*_BYTES or _LEASES, that leaves who was refused the least at present, of clients
+ * and of tenants. */
+struct want_limit want_limit(const struct want_rows *rows, const struct event_row *refused,
+                             uint32_t kind);
+
+/* For one allocation the library asks twice, and may wait between: what came within so long is taken for one. */
+#define WANT_OF_ONE_MS 2000
+bool want_is_of_one(const struct event_row *row, const struct event_row *later);
+
+/* Joins refusals that are of one: it is the last of them, and `times` is of all. Returns how many are left. */
+uint32_t want_join(struct event_row *rows, uint32_t n);
 
 /* -ENOMEM */
 int want_find_holders(const struct want_rows *rows, uint32_t pool,

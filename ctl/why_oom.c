@@ -14,6 +14,7 @@
 #include "ctl/listing.h"
 #include "ctl/values.h"
 #include "ctl/want.h"
+#include "gpumem.h"
 
 #define LAST 5
 
@@ -27,6 +28,8 @@ static const char help[] =
         "  --last N    so many at most; default: 5\n"
         "  --json      for programs\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "Requests of a process within 2 s are one refusal, of what the last asked for:\n"
+        "the library asks twice at least before an allocation fails.\n"
         "What could be had now is free, cached or idle in the pool; where a limit of\n"
         "clients or tenants (gpumemctl limits) leaves less, it is said instead. Only\n"
         "root and gpumemd's user see other tenants' refusals.\n";
@@ -93,6 +96,15 @@ static int fetch_present(struct link *link, struct present *present)
         return r ? r : listing_fetch(link, &of_clients, &request, &present->clients);
 }
 
+static bool is_ending(const struct happened *happened)
+{
+        for (uint32_t i = 0; i < happened->n; i++) {
+                if (happened->rows[i].what == LISTED_EVENT_STOPPING)
+                        return true;
+        }
+        return false;
+}
+
 static bool is_asked_for(const struct why *why, const struct event_row *row)
 {
         return want_is_of_memory(row) && (!why->pid || row->pid == why->pid) &&
@@ -109,6 +121,7 @@ static void choose(const struct why *why, struct happened *happened)
                 if (is_asked_for(why, &happened->rows[i]))
                         happened->rows[n++] = happened->rows[i];
         }
+        n = want_join(happened->rows, n);
         n_left_out = n > last ? n - (uint32_t)last : 0;
         for (uint32_t i = n_left_out; i < n; i++)
                 happened->rows[i - n_left_out] = happened->rows[i];
@@ -124,17 +137,16 @@ static const struct stats_row *stats_of(const struct present *present, uint32_t 
         return NULL;
 }
 
-static int find_holders(const struct present *present, uint32_t pool,
-                        struct want_holders *ret_holders)
+static struct want_rows rows_of(const struct present *present)
 {
-        const struct want_rows rows = {
+        return (struct want_rows){
                 .blocks = (const void *)present->blocks.rows,
                 .n_blocks = present->blocks.n_rows,
                 .clients = (const void *)present->clients.rows,
                 .n_clients = present->clients.n_rows,
+                .limits = present->limits,
+                .n_limits = present->n_limits,
         };
-
-        return want_find_holders(&rows, pool, ret_holders);
 }
 
 static void print_holders(const struct want_holders *holders)
@@ -158,49 +170,55 @@ static void print_holders(const struct want_holders *holders)
                              size_format(holders->n_others_bytes, size));
 }
 
-/* The limit that leaves less than was asked for, or NULL. */
-static const struct limit_row *limit_in_the_way(const struct present *present,
-                                                const struct event_row *row)
+/* That leaves less than was asked for, or none. */
+static struct want_limit limit_in_the_way(const struct present *present,
+                                          const struct event_row *row)
 {
-        for (uint32_t i = 0; i < present->figures.n; i++) {
-                const struct limit_row *limit;
+        const struct want_rows rows = rows_of(present);
+        uint32_t of_bytes = row->kind == GPUMEM_DEVICE ? PROTO_LIMIT_DEVICE_BYTES
+                                                       : PROTO_LIMIT_PINNED_BYTES;
+        struct want_limit limit = want_limit(&rows, row, PROTO_LIMIT_LEASES);
 
-                if (present->figures.pools[i].id != row->pool)
-                        continue;
-                limit = want_limit(present->limits, present->n_limits, row,
-                                   present->figures.pools[i].kind);
-                return limit && want_limit_room(limit) < row->bytes ? limit : NULL;
-        }
-        return NULL;
+        if (limit.row && !limit.room)
+                return limit;
+        limit = want_limit(&rows, row, of_bytes);
+        return limit.row && limit.room < row->bytes ? limit : (struct want_limit){.row = NULL};
 }
 
-static void print_limit(const struct limit_row *limit)
+static void print_limit(const struct want_limit *limit)
 {
+        const char *scope = limit->row->scope == PROTO_LIMIT_OF_CLIENT ? "client" : "tenant";
         char max[SIZE_TEXT_MAX], room[SIZE_TEXT_MAX];
 
-        (void)printf("  now: a %s may have %s of %s memory (gpumemctl limits), %s of it more\n",
-                     limit->scope == PROTO_LIMIT_OF_CLIENT ? "client" : "tenant",
-                     size_format(limit->max, max),
-                     limit->kind == PROTO_LIMIT_DEVICE_BYTES ? "device" : "pinned",
-                     size_format(want_limit_room(limit), room));
+        if (limit->row->kind == PROTO_LIMIT_LEASES)
+                (void)printf("  now: a %s may have %" PRIu64
+                             " leases (gpumemctl limits), none of them more\n",
+                             scope, limit->row->max);
+        else
+                (void)printf("  now: a %s may have %s of %s memory (gpumemctl limits), %s of it "
+                             "more\n",
+                             scope, size_format(limit->row->max, max),
+                             limit->row->kind == PROTO_LIMIT_DEVICE_BYTES ? "device" : "pinned",
+                             size_format(limit->room, room));
 }
 
 static int print_now(const struct present *present, const struct event_row *row)
 {
-        const struct limit_row *limit = limit_in_the_way(present, row);
+        const struct want_limit limit = limit_in_the_way(present, row);
+        const struct want_rows rows = rows_of(present);
         const struct stats_row *stats = stats_of(present, row->pool);
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
         char idle[SIZE_TEXT_MAX], room[SIZE_TEXT_MAX];
         struct want_holders holders;
         int r;
 
-        if (limit) {
-                print_limit(limit);
+        if (limit.row) {
+                print_limit(&limit);
                 return 0;
         }
         if (!stats)
                 return 0;
-        r = find_holders(present, row->pool, &holders);
+        r = want_find_holders(&rows, row->pool, &holders);
         if (r)
                 return r;
         (void)printf("  now: %s of %s reserved, %s leased (%s idle); %s could be had%s",
@@ -223,7 +241,7 @@ static int print_refusal(const struct present *present, const struct event_row *
                      time, row->program, row->pid, row->uid, *row->container ? " in " : "",
                      row->container, size_format(row->bytes, size), row->pool);
         if (row->times > 1)
-                (void)printf(", %" PRIu32 " times", row->times);
+                (void)printf(", in %" PRIu32 " requests", row->times);
         (void)printf(":\n  %s\n", row->text);
         return print_now(present, row);
 }
@@ -269,11 +287,12 @@ static json_t *holders_to_json(const struct want_holders *holders)
 static json_t *now_to_json(const struct present *present, const struct event_row *row)
 {
         const struct stats_row *stats = stats_of(present, row->pool);
+        const struct want_rows rows = rows_of(present);
         struct want_holders holders;
 
         if (!stats)
                 return json_null();
-        if (find_holders(present, row->pool, &holders))
+        if (want_find_holders(&rows, row->pool, &holders))
                 return NULL;
         return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "max_bytes",
                          json_figure(stats->max), "reserved_bytes", json_figure(stats->reserved),
@@ -305,16 +324,20 @@ static int run(struct link *link, const struct arguments *arguments)
         struct present present = {.figures = {.n = 0}};
         CLEANUP(happened_deinit)
         struct happened happened = {.rows = NULL};
-        int r = happened_fetch(link, 0, HAPPENED_BIT(REFUSED), &happened);
+        int r = happened_fetch(link, 0, HAPPENED_BIT(REFUSED) | HAPPENED_BIT(STOPPING), &happened);
+        bool ends;
 
         if (!r)
                 r = fetch_present(link, &present);
         if (r)
                 return report_refusal(link, "why-oom", r);
+        ends = is_ending(&happened);
         choose(arguments->own, &happened);
         if (arguments->output == OUTPUT_JSON)
                 return print_json(&present, &happened);
         r = print_lines(arguments->own, &present, &happened);
+        if (ends)
+                (void)printf("gpumemd is ending and leases nothing more\n");
         return r ? report_failure("why-oom", r) : STATUS_OK;
 }
 

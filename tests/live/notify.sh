@@ -109,6 +109,7 @@ is_ill_by() {
         equal "$status" 1 && grep -q -- "$line" "$place/health"
 }
 ok "meanwhile it is not well" is_ill_by "^ill: gpumemd is ending and leases nothing more$"
+ok "meanwhile nothing is had" equal "$(gpumemctl why-oom | tail -n 1)" "gpumemd is ending and leases nothing more"
 ok "meanwhile it is not well: JSON" is_ill_by '"well": false' --json
 kill -KILL "$holder"
 wait "$holder" 2>/dev/null || true

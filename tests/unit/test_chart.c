@@ -83,6 +83,18 @@ START_TEST(spans_stand_by_state_and_owner)
 }
 END_TEST
 
+START_TEST(what_is_nobody_s_yet_is_said_to_be)
+{
+        const struct block_row warm = block(LISTED_CACHED, LISTING_NOBODY, 0, 8);
+        char text[SPAN_TEXT_MAX];
+
+        make(&warm, 1, 64 * MIB);
+        ck_assert_uint_eq(chart.n_spans, 1);
+        span_describe(&chart.spans[0], text);
+        ck_assert_str_eq(text, "cached, nobody's yet");
+}
+END_TEST
+
 START_TEST(other_pools_are_not_in_it)
 {
         struct block_row other = block(LISTED_LEASED, 7, 70, 4);
@@ -179,6 +191,7 @@ int main(void)
 
         tcase_add_checked_fixture(tests, NULL, clear);
         tcase_add_test(tests, spans_stand_by_state_and_owner);
+        tcase_add_test(tests, what_is_nobody_s_yet_is_said_to_be);
         tcase_add_test(tests, other_pools_are_not_in_it);
         tcase_add_test(tests, those_with_most_have_letters_of_their_own);
         tcase_add_test(tests, a_cell_shows_what_has_most_of_what_is_reserved);
