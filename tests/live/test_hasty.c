@@ -103,7 +103,32 @@ START_TEST(a_cancel_of_nothing_counts)
 }
 END_TEST
 
-/* Without them the frame behind would be read, and refused. */
+/* Once it was refused it is not read before it may ask. */
+static void ask(int fd, enum message_kind kind, struct frame *ret_reply)
+{
+        struct fdset fds = FDSET_NULL;
+
+        do {
+                struct frame frame = FRAME_NULL;
+
+                if (kind == MESSAGE_BLOCKS)
+                        frame.blocks.pool = PROTO_ALL_POOLS;
+                send_frame(fd, &frame, kind, 2);
+                ck_assert_int_eq(receive(fd, ret_reply, &fds), 0);
+                fdset_deinit(&fds);
+        } while (ret_reply->kind == MESSAGE_ERROR);
+}
+
+/* Of one request there would be another one left: the frame would be read, and answered. */
+static void expect_held(int fd)
+{
+        struct frame frame = FRAME_NULL;
+
+        send_frame(fd, &frame, MESSAGE_STATS, 3);
+        let_it_read();
+        ck_assert(!is_read(fd));
+}
+
 START_TEST(rows_that_are_told_are_paid_for)
 {
         struct frame frame = FRAME_NULL, reply;
@@ -117,19 +142,36 @@ START_TEST(rows_that_are_told_are_paid_for)
                                            &reply, &fds),
                                  0);
         }
-        /* Once it was refused it is not read before it may ask. */
-        do {
-                memset(&frame, 0, sizeof(frame));
-                send_frame(fd, &frame, MESSAGE_EVENTS, 2);
-                ck_assert_int_eq(receive(fd, &reply, &fds), 0);
-                fdset_deinit(&fds);
-        } while (reply.kind == MESSAGE_ERROR);
+        ask(fd, MESSAGE_EVENTS, &reply);
         ck_assert_uint_eq(reply.kind, MESSAGE_EVENTS_REPLY);
         ck_assert_uint_eq(reply.events_reply.n_rows, 64);
-        send_frame(fd, &frame, MESSAGE_STATS, 3);
-        let_it_read();
-        ck_assert(!is_read(fd));
+        expect_held(fd);
         closep(&fd);
+}
+END_TEST
+
+/* As many rows of either as cost three requests more. */
+START_TEST(lists_are_paid_for)
+{
+        static const enum message_kind kinds[] = {MESSAGE_BLOCKS, MESSAGE_CLIENTS};
+        struct message_lease wanted = {.n_bytes = 2 * MIB};
+        struct link *links[24];
+        struct frame reply;
+        int fd = connect_ready();
+
+        for (unsigned i = 0; i < ARRAY_SIZE(links); i++) {
+                struct message_leased leased;
+
+                links[i] = open_admin_link("another");
+                ck_assert_int_eq(lease_over(links[i], &wanted, &leased), 0);
+        }
+        ask(fd, kinds[_i], &reply);
+        ck_assert_uint_ne(reply.kind, MESSAGE_ERROR);
+        ck_assert_uint_ge(reply.clients_reply.n_rows, ARRAY_SIZE(links));
+        expect_held(fd);
+        closep(&fd);
+        for (unsigned i = 0; i < ARRAY_SIZE(links); i++)
+                link_free(links[i]);
 }
 END_TEST
 
@@ -240,6 +282,7 @@ int main(void)
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, a_cancel_of_nothing_counts);
         tcase_add_test(tests, rows_that_are_told_are_paid_for);
+        tcase_add_loop_test(tests, lists_are_paid_for, 0, 2);
         tcase_add_test(tests, a_frame_of_no_kind_counts);
         tcase_add_test(tests, a_hello_counts);
         tcase_add_test(tests, a_hello_that_is_held_is_in_time);
