@@ -85,8 +85,11 @@ int backing_device_new(const struct cuda *cuda, int ordinal, struct backing **re
 /* The same by CUDA IPC handles, with a context of this process: its handle is an address there. */
 int backing_device_legacy_new(const struct cuda *cuda, int ordinal, struct backing **ret_backing);
 
-/* Memfds of a NUMA node's memory, of huge pages where there are some. `name` is copied. */
-int backing_pinned_new(int node, const char *name, struct backing **ret_backing);
+/* Memfds of a NUMA node's memory, of huge pages where there are some. `name` is copied; the sweeper outlives
+ * it. */
+struct sweeper;
+int backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+                       struct backing **ret_backing);
 
 /* The driver's own exportable memory of a NUMA node. */
 int backing_pinned_vmm_new(const struct cuda *cuda, int node, struct backing **ret_backing);

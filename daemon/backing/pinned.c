@@ -20,6 +20,7 @@
 #include "daemon/backing/nodes.h"
 #include "daemon/backing/placement.h"
 #include "daemon/backing/prefault.h"
+#include "daemon/backing/sweeper.h"
 #include "gpumem.h"
 
 #define STAT_BLOCK UINT64_C(512)
@@ -28,6 +29,7 @@ struct pinned_backing {
         struct backing backing;
         int node;
         char name[64];
+        struct sweeper *sweeper;
         atomic_bool cancelled;
         uint64_t n_small; /* blocks that had to do without huge pages since some had them */
         enum { HUGE_UNKNOWN, HUGE_SERVED, HUGE_MISSED } huge;
@@ -132,18 +134,12 @@ static int pinned_create(struct backing *backing, struct backing_block *block,
 
 /* Who keeps the fd or a mapping, though it said that it does not, would have the daemon's cgroup pay for the pages:
  * what it touches from now on is on its own account. The driver keeps those that are registered. */
-static void give_up_pages(const struct pinned_backing *self, const struct backing_block *block)
-{
-        if (fallocate(block->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                      (off_t)block->n_bytes) < 0)
-                log_debug("%s: the pages of a block go when nobody holds it: %s", self->name,
-                          strerror(errno));
-}
-
 static int pinned_release(struct backing *backing, struct backing_block *block)
 {
+        struct pinned_backing *self = CONTAINER_OF(backing, struct pinned_backing, backing);
+
         if (block->fd >= 0 && !block->may_be_used)
-                give_up_pages(CONTAINER_OF(backing, struct pinned_backing, backing), block);
+                sweeper_take_file(self->sweeper, steal_fd(&block->fd), block->n_bytes);
         closep(&block->fd);
         return 0;
 }
@@ -171,7 +167,8 @@ static enum backing_wholeness pinned_look(const struct backing_block *block)
         return BACKING_WHOLE;
 }
 
-int backing_pinned_new(int node, const char *name, struct backing **ret_backing)
+int backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+                       struct backing **ret_backing)
 {
         struct pinned_backing *self = calloc(1, sizeof(*self));
 
@@ -185,6 +182,7 @@ int backing_pinned_new(int node, const char *name, struct backing **ret_backing)
                 .look = pinned_look,
         };
         self->node = node;
+        self->sweeper = sweeper;
         (void)snprintf(self->name, sizeof(self->name), "%s", name);
         atomic_init(&self->cancelled, false);
         *ret_backing = &self->backing;

@@ -1,13 +1,12 @@
 #include "daemon/server/answers.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/memfd.h"
+#include "daemon/backing/sweeper.h"
 #include "daemon/server/session.h"
 
 #define LOOK_MS 1000
@@ -26,9 +25,7 @@ static void take_back(struct answer *answer)
         struct server *server = answer->session->server;
 
         memset(answer->bytes, 0, smaller(answer->n_bytes, FIRST_BYTES));
-        atomic_thread_fence(memory_order_seq_cst);
-        (void)madvise(answer->bytes, answer->n_bytes, MADV_REMOVE);
-        (void)munmap(answer->bytes, answer->n_bytes);
+        sweeper_take_mapping(server->sweeper, answer->bytes, answer->n_bytes);
         TAILQ_REMOVE(&server->answers.list, answer, of_all);
         TAILQ_REMOVE(&answer->session->answers, answer, of_session);
         server->answers.n--;

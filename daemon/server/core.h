@@ -32,6 +32,7 @@ struct transport;
 TAILQ_HEAD(transport_list, transport);
 struct user_rule;
 struct history;
+struct sweeper;
 
 /* A file in /dev as it was when it was last looked at. */
 struct watched_file {
@@ -82,6 +83,7 @@ struct server {
         uv_loop_t loop;
         struct policy *policy;
         struct history *history; /* see events.h */
+        struct sweeper *sweeper;
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;

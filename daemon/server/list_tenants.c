@@ -69,6 +69,17 @@ static void add_tenant(const struct tenant_listing *tenant, void *argument)
                 add_to_others(&walk->others[tenant->pool], &row);
 }
 
+/* Each tenant's clients are looked for among all. */
+static uint64_t count_looks(const struct walk *walk)
+{
+        const struct session *session;
+        uint64_t n_sessions = 0;
+
+        LIST_FOREACH (session, &walk->asker->server->sessions, link)
+                n_sessions++;
+        return walk->n_described * n_sessions;
+}
+
 void listing_take_tenants(struct session *session, const struct frame *frame)
 {
         CLEANUP(freep)
@@ -86,7 +97,7 @@ void listing_take_tenants(struct session *session, const struct frame *frame)
                 if (others[i].tenants)
                         row_buffer_add(&walk.buffer, &others[i]);
         }
-        paying_take_rows(session, walk.n_described, 0);
+        paying_take_rows(session, walk.n_described, count_looks(&walk));
         listing_reply(session, frame, MESSAGE_TENANTS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
 }

@@ -42,7 +42,7 @@ static int add(struct server *server, const struct server_options *options,
         } else {
                 name_pool(row.name, sizeof(row.name), nodes, node,
                           memory.n_huge_pages ? "2 MiB pages" : NULL);
-                r = backing_pinned_new(node, row.name, &backing);
+                r = backing_pinned_new(node, row.name, server->sweeper, &backing);
         }
         row.n_max_bytes = settings_pool_max(options->settings, &row);
         return r ? r : pools_add(server, backing, &row);

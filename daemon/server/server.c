@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "daemon/backing/left.h"
+#include "daemon/backing/sweeper.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/ending.h"
 #include "daemon/server/events.h"
@@ -111,6 +112,8 @@ static int set_up(struct server *server, const struct server_options *options)
         server->served_uid = options->settings->user;
         r = draw_incarnation(&server->incarnation);
         if (!r)
+                r = sweeper_new(&server->sweeper);
+        if (!r)
                 r = policy_new(&server->policy);
         if (!r)
                 r = events_open(server);
@@ -206,6 +209,7 @@ struct server *server_free(struct server *server)
         uv_walk(&server->loop, close_handle, NULL);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
+        server->sweeper = sweeper_free(server->sweeper);
         /* What hangs in the driver may come back to what it knows. */
         if (left_any())
                 return NULL;

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/backing/sweeper.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/events.h"
@@ -43,10 +43,9 @@ static void session_free(struct session *session)
 {
         answers_end(session);
         /* The process may keep the file; its memory is the daemon's no more. */
-        if (session->board) {
-                (void)madvise(session->board, session->n_board_bytes, MADV_REMOVE);
-                (void)munmap(session->board, session->n_board_bytes);
-        }
+        if (session->board)
+                sweeper_take_mapping(session->server->sweeper, session->board,
+                                     session->n_board_bytes);
         peer_deinit(&session->peer);
         free(session->draft);
         free(session->reclaim);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/fdset.h"
@@ -135,12 +136,31 @@ int __wrap_backing_device_legacy_new(const struct cuda *cuda, int ordinal,
         return __wrap_backing_device_new(cuda, ordinal, ret_backing);
 }
 
-int __wrap_backing_pinned_new(int node, const char *name, struct backing **ret_backing);
-int __wrap_backing_pinned_new(int node, const char *name, struct backing **ret_backing)
+int __wrap_backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+                              struct backing **ret_backing);
+int __wrap_backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+                              struct backing **ret_backing)
 {
         (void)node;
         (void)name;
+        (void)sweeper;
         return back_nothing(ret_backing);
+}
+
+/* What is swept goes at once, and no thread is made for it. */
+int __wrap_sweeper_new(struct sweeper **ret_sweeper);
+int __wrap_sweeper_new(struct sweeper **ret_sweeper)
+{
+        *ret_sweeper = NULL;
+        return 0;
+}
+
+void __wrap_sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_bytes);
+void __wrap_sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_bytes)
+{
+        (void)sweeper;
+        FUZZ_EXPECT(madvise(take_bytes, n_bytes, MADV_REMOVE) == 0);
+        FUZZ_EXPECT(munmap(take_bytes, n_bytes) == 0);
 }
 
 int __wrap_device_count(const struct cuda *cuda, int *ret_count);

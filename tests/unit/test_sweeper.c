@@ -1,0 +1,178 @@
+/* Memory is taken back, and who makes that wait holds up nothing else. */
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fdset.h"
+#include "base/memfd.h"
+#include "daemon/backing/sweeper.h"
+#include "tests/suite.h"
+
+#define N_BYTES (1 << 20)
+#define PAGE    4096
+
+static struct sweeper *sweeper;
+
+static void start(void)
+{
+        ck_assert_int_eq(sweeper_new(&sweeper), 0);
+}
+
+static void stop(void)
+{
+        sweeper_free(sweeper);
+}
+
+static int new_file(void)
+{
+        static const char bytes[N_BYTES] = {1};
+        int fd;
+
+        ck_assert_int_eq(memfd_new("test", N_BYTES, &fd), 0);
+        ck_assert_int_eq(pwrite(fd, bytes, N_BYTES, 0), N_BYTES);
+        return fd;
+}
+
+static bool takes_memory(int fd)
+{
+        struct stat st;
+
+        ck_assert_int_eq(fstat(fd, &st), 0);
+        return st.st_blocks > 0;
+}
+
+static void await_release(int fd)
+{
+        for (unsigned i = 0; i < 3000 && takes_memory(fd); i++)
+                usleep(10000);
+        ck_assert(!takes_memory(fd));
+}
+
+START_TEST(the_memory_of_a_file_goes_while_others_hold_it)
+{
+        int fd = new_file();
+
+        sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
+        await_release(fd);
+        closep(&fd);
+}
+END_TEST
+
+START_TEST(so_does_that_of_a_mapping)
+{
+        int fd = new_file();
+        void *bytes;
+
+        ck_assert_int_eq(memfd_map_shared(fd, N_BYTES, &bytes), 0);
+        sweeper_take_mapping(sweeper, bytes, N_BYTES);
+        await_release(fd);
+        closep(&fd);
+}
+END_TEST
+
+START_TEST(what_is_left_at_the_end_is_done_before_it)
+{
+        int fd = new_file();
+        void *bytes;
+
+        ck_assert_int_eq(memfd_map_shared(fd, N_BYTES, &bytes), 0);
+        sweeper_take_mapping(sweeper, bytes, N_BYTES);
+        sweeper = sweeper_free(sweeper);
+        ck_assert(!takes_memory(fd));
+        closep(&fd);
+}
+END_TEST
+
+/* A page that is not there before somebody says so. */
+static int faults_of(void *page)
+{
+        struct uffdio_api api = {.api = UFFD_API};
+        struct uffdio_register range = {.range = {(uintptr_t)page, PAGE},
+                                        .mode = UFFDIO_REGISTER_MODE_MISSING};
+        int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+        if (fd < 0)
+                return -1;
+        ck_assert_int_eq(ioctl(fd, UFFDIO_API, &api), 0);
+        ck_assert_int_eq(ioctl(fd, UFFDIO_REGISTER, &range), 0);
+        return fd;
+}
+
+struct writer {
+        int fd;
+        const void *page;
+};
+
+static void *write_page(void *argument)
+{
+        const struct writer *writer = argument;
+
+        (void)!pwrite(writer->fd, writer->page, PAGE, 0);
+        return NULL;
+}
+
+static double now_s(void)
+{
+        struct timespec time;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &time);
+        return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Its write holds the file's lock from the moment at which it waits for the page. */
+START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
+{
+        void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct uffdio_zeropage zero = {.range = {(uintptr_t)page, PAGE}};
+        struct writer writer = {.fd = new_file(), .page = page};
+        int faults = faults_of(page), fd = new_file();
+        struct uffd_msg message;
+        pthread_t thread;
+        void *bytes;
+        double began_s;
+
+        if (faults >= 0) {
+                ck_assert_int_eq(pthread_create(&thread, NULL, write_page, &writer), 0);
+                ck_assert_int_eq(read(faults, &message, sizeof(message)), sizeof(message));
+                ck_assert_int_eq(memfd_map_shared(writer.fd, N_BYTES, &bytes), 0);
+                began_s = now_s();
+                sweeper_take_mapping(sweeper, bytes, N_BYTES);
+                for (unsigned i = 0; i < 100; i++)
+                        sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
+                ck_assert_double_lt(now_s() - began_s, 50);
+                ck_assert(takes_memory(fd));
+                ck_assert_int_eq(ioctl(faults, UFFDIO_ZEROPAGE, &zero), 0);
+                ck_assert_int_eq(pthread_join(thread, NULL), 0);
+                await_release(fd);
+                await_release(writer.fd);
+                closep(&faults);
+        } else {
+                (void)printf("# userfaultfd is not allowed here: nothing makes it wait\n");
+        }
+        closep(&writer.fd);
+        closep(&fd);
+        ck_assert_int_eq(munmap(page, PAGE), 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("sweeper");
+        TCase *tests = tcase_create("sweeper");
+
+        tcase_set_timeout(tests, 120);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, the_memory_of_a_file_goes_while_others_hold_it);
+        tcase_add_test(tests, so_does_that_of_a_mapping);
+        tcase_add_test(tests, what_is_left_at_the_end_is_done_before_it);
+        tcase_add_test(tests, who_makes_it_wait_holds_nobody_up_for_long);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
