@@ -26,20 +26,25 @@ static const char help[] =
         "  TIMES  how often\n"
         "  SIZE   of them all; of a refusal what the last one asked for\n"
         "\n"
-        "  --follow   goes on until it is interrupted (0), or gpumemd ends (3). A line of\n"
-        "             which there are more now comes again\n"
-        "  --since N  from the event of this number on\n"
-        "  --json     for programs; with --follow an object each line\n"
+        "  --pid N      of this process only\n"
+        "  --uid USER   of this user's tenants only; a name or a uid\n"
+        "  --what KIND  with this word in WHAT only, as turned-away; also several times\n"
+        "  --last N     the last so many lines; --follow begins with them\n"
+        "  --follow     goes on until it is interrupted (0), or gpumemd ends (3). A line\n"
+        "               of which there are more now comes again\n"
+        "  --since N    from the event of this number on\n"
+        "  --json       for programs; with --follow an object each line\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "gpumemd remembers 4096 lines; who causes many pushes out its own. Only root and\n"
-        "gpumemd's user see all; of other tenants there are sums, which --follow leaves\n"
-        "out.\n";
+        "gpumemd's user see all; of other tenants there are sums, which --follow, --pid,\n"
+        "--uid and --last leave out.\n";
 
-enum { EVENTS_FOLLOW = OPTION_OWN, EVENTS_SINCE };
+enum { EVENTS_FOLLOW = OPTION_OWN, EVENTS_SINCE, EVENTS_PID, EVENTS_UID, EVENTS_WHAT, EVENTS_LAST };
 
 struct events {
         bool follows;
         uint64_t since;
+        struct happened_choice choice;
 };
 
 static volatile sig_atomic_t was_interrupted;
@@ -136,10 +141,11 @@ static int show(struct link *link, const struct arguments *arguments)
         const struct events *events = arguments->own;
         CLEANUP(happened_deinit)
         struct happened happened = {.rows = NULL};
-        int r = happened_fetch(link, events->since, 0, &happened);
+        int r = happened_fetch(link, events->since, events->choice.kinds, &happened);
 
         if (r)
                 return report_refusal(link, "events", r);
+        happened_choose(&happened, &events->choice);
         return arguments->output == OUTPUT_JSON ? print_all_json(&happened) : print_all(&happened);
 }
 
@@ -151,12 +157,14 @@ static void say_lost(uint64_t n_before, uint64_t n_lost)
                               n_lost - n_before);
 }
 
-static int step(struct link *link, enum output output, struct happened *last)
+static int step(struct link *link, enum output output, const struct happened_choice *choice,
+                struct happened *last)
 {
         CLEANUP(happened_deinit)
         struct happened happened = {.rows = NULL};
-        int r = happened_fetch(link, last->next, 0, &happened);
+        int r = happened_fetch(link, last->next, choice->kinds, &happened);
 
+        happened_choose(&happened, choice);
         if (!r)
                 r = print_followed(&happened, output);
         last->next = happened.next;
@@ -178,6 +186,7 @@ static int follow(struct link *link, const struct arguments *arguments)
 {
         const struct timespec pause = {.tv_nsec = FOLLOW_MS * 1000000L};
         const struct events *events = arguments->own;
+        struct happened_choice choice = events->choice;
         struct happened last = {.next = events->since};
         uint64_t n_lost;
         int r;
@@ -185,13 +194,14 @@ static int follow(struct link *link, const struct arguments *arguments)
         catch_signals();
         if (arguments->output == OUTPUT_TABLE)
                 print_heading();
-        r = step(link, arguments->output, &last);
+        r = step(link, arguments->output, &choice, &last);
         n_lost = last.n_lost;
+        choice.last = 0;
         while (!r && !was_interrupted) {
                 (void)nanosleep(&pause, NULL);
                 if (was_interrupted)
                         break;
-                r = step(link, arguments->output, &last);
+                r = step(link, arguments->output, &choice, &last);
                 say_lost(n_lost, last.n_lost);
                 n_lost = last.n_lost;
         }
@@ -205,24 +215,81 @@ static int run(struct link *link, const struct arguments *arguments)
         return events->follows ? follow(link, arguments) : show(link, arguments);
 }
 
+static int take_pid(const char *value, struct happened_choice *choice)
+{
+        uint64_t pid;
+
+        if (value_number(value, &pid) || pid == 0 || pid > INT32_MAX)
+                return value_wrong("--pid", value, "process", "a process's number");
+        choice->pid = (uint32_t)pid;
+        return 0;
+}
+
+static int take_uid(const char *value, struct happened_choice *choice)
+{
+        if (value_user(value, &choice->uid))
+                return value_wrong("--uid", value, "user", "a uid, or the name of a user");
+        choice->has_uid = true;
+        return 0;
+}
+
+static int take_what(const char *value, struct happened_choice *choice)
+{
+        char allowed[HAPPENED_KINDS_MAX];
+        uint32_t kind = happened_kind(value);
+
+        happened_list_kinds(allowed);
+        if (!kind)
+                return value_wrong("--what", value, "kind", allowed);
+        choice->kinds |= kind;
+        return 0;
+}
+
+static int take_last(const char *value, struct happened_choice *choice)
+{
+        if (value_number(value, &choice->last) || choice->last == 0 || choice->last > INT32_MAX)
+                return value_wrong("--last", value, "number", "1 to 2147483647");
+        return 0;
+}
+
 static int take(int id, const char *value, struct arguments *arguments)
 {
         struct events *events = arguments->own;
 
-        if (id == EVENTS_FOLLOW) {
+        switch (id) {
+        case EVENTS_FOLLOW:
                 events->follows = true;
                 arguments->answer = ANSWER_AS_IT_COMES;
-        } else if (value_number(value, &events->since)) {
-                return value_wrong("--since", value, "number", "one of the column EVENT");
+                return 0;
+        case EVENTS_PID:
+                return take_pid(value, &events->choice);
+        case EVENTS_UID:
+                return take_uid(value, &events->choice);
+        case EVENTS_WHAT:
+                return take_what(value, &events->choice);
+        case EVENTS_LAST:
+                return take_last(value, &events->choice);
+        default:
+                if (value_number(value, &events->since))
+                        return value_wrong("--since", value, "number", "one of the column EVENT");
+                return 0;
         }
-        return 0;
 }
 
 static const struct option options[] = {
         COMMAND_OPTION_JSON,
         {"follow", no_argument, NULL, EVENTS_FOLLOW},
         {"since", required_argument, NULL, EVENTS_SINCE},
+        {"pid", required_argument, NULL, EVENTS_PID},
+        {"uid", required_argument, NULL, EVENTS_UID},
+        {"what", required_argument, NULL, EVENTS_WHAT},
+        {"last", required_argument, NULL, EVENTS_LAST},
         COMMAND_OPTIONS_END,
+};
+
+static const struct command_value values[] = {
+        {"what", COMMAND_VALUE_KINDS, NULL},
+        COMMAND_VALUES_END,
 };
 
 const struct command events_command = {
@@ -230,6 +297,7 @@ const struct command events_command = {
         .line = "what has happened; --follow: and what happens",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct events),

@@ -1,11 +1,14 @@
 #include "ctl/figures.h"
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "client/rows.h"
 #include "ctl/cells.h"
+#include "ctl/happened.h"
 #include "gpumem.h"
 
 void figures_deinit(struct figures *figures)
@@ -111,14 +114,14 @@ static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row
         return object;
 }
 
-static int print_stats_json(const struct figures *figures)
+static int print_stats_json(const struct figures *figures, bool is_ending)
 {
         json_t *pools = json_array();
 
         for (uint32_t i = 0; i < figures->n; i++)
                 (void)json_array_append_new(pools,
                                             stats_to_json(&figures->pools[i], &figures->stats[i]));
-        return print_json_value(json_pack("{s:o}", "pools", pools));
+        return print_json_value(json_pack("{s:o, s:b}", "pools", pools, "ending", is_ending));
 }
 
 int figures_show(struct link *link, const struct arguments *arguments, const char *name,
@@ -126,11 +129,18 @@ int figures_show(struct link *link, const struct arguments *arguments, const cha
 {
         CLEANUP(figures_deinit)
         struct figures figures = {.n = 0};
-        int r;
+        bool is_ending = false;
+        int r, status;
 
         r = figures_fetch(link, &figures);
+        if (!r)
+                r = happened_fetch_end(link, &is_ending);
         if (r)
                 return report_refusal(link, name, r);
-        return arguments->output == OUTPUT_JSON ? print_stats_json(&figures)
-                                                : print_table(&figures);
+        if (arguments->output == OUTPUT_JSON)
+                return print_stats_json(&figures, is_ending);
+        status = print_table(&figures);
+        if (is_ending)
+                (void)puts(HAPPENED_END);
+        return status;
 }

@@ -26,6 +26,6 @@ const char *figures_short_name(const struct pool_row *pool);
 
 void figures_deinit(struct figures *figures);
 
-/* Fetches them and prints them: with --json all of them, else by print_table. Returns the exit status. */
+/* Fetches them and prints them: with --json all of them, else by print_table; and that the daemon is ending, if it is. Returns the exit status. */
 int figures_show(struct link *link, const struct arguments *arguments, const char *name,
                  int (*print_table)(const struct figures *figures));

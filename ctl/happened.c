@@ -79,6 +79,96 @@ bool happened_is_sum(const struct event_row *row)
         return row->event == 0;
 }
 
+static bool is_wanted(const struct happened_choice *choice, const struct event_row *row)
+{
+        if (happened_is_sum(row))
+                return !choice->pid && !choice->has_uid && !choice->last;
+        return (!choice->pid || row->pid == choice->pid) &&
+               (!choice->has_uid || row->uid == choice->uid);
+}
+
+void happened_choose(struct happened *happened, const struct happened_choice *choice)
+{
+        uint32_t n = 0, n_left_out;
+
+        for (uint32_t i = 0; i < happened->n; i++) {
+                if (is_wanted(choice, &happened->rows[i]))
+                        happened->rows[n++] = happened->rows[i];
+        }
+        n_left_out = choice->last && n > choice->last ? n - (uint32_t)choice->last : 0;
+        for (uint32_t i = n_left_out; i < n; i++)
+                happened->rows[i - n_left_out] = happened->rows[i];
+        happened->n = n - n_left_out;
+}
+
+static const struct {
+        const char *name;
+        uint32_t bit;
+} kinds[] = {
+#define EVENT(NAME, name, number, lane, text) {#name, UINT32_C(1) << (number)},
+#include "proto/event_kinds.def"
+#undef EVENT
+};
+
+/* For a shell a word has no space. */
+static char hyphenated(char c)
+{
+        return c == ' ' ? '-' : c;
+}
+
+static bool is_word(const char *word, const char *name)
+{
+        while (*word && hyphenated(*word) == hyphenated(*name)) {
+                word++;
+                name++;
+        }
+        return !*word && !*name;
+}
+
+uint32_t happened_kind(const char *word)
+{
+        for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+                if (is_word(word, kinds[i].name))
+                        return kinds[i].bit;
+        }
+        return 0;
+}
+
+void happened_list_kinds(char text[static HAPPENED_KINDS_MAX])
+{
+        size_t n = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+                const char *between = i ? ", " : "";
+
+                while (*between && n < HAPPENED_KINDS_MAX - 1)
+                        text[n++] = *between++;
+                for (const char *c = kinds[i].name; *c && n < HAPPENED_KINDS_MAX - 1; c++)
+                        text[n++] = hyphenated(*c);
+        }
+        text[n] = '\0';
+}
+
+bool happened_has_end(const struct happened *happened)
+{
+        for (uint32_t i = 0; i < happened->n; i++) {
+                if (happened->rows[i].what == LISTED_EVENT_STOPPING)
+                        return true;
+        }
+        return false;
+}
+
+int happened_fetch_end(struct link *link, bool *ret_is_ending)
+{
+        CLEANUP(happened_deinit)
+        struct happened happened = {.rows = NULL};
+        int r = happened_fetch(link, 0, HAPPENED_BIT(STOPPING), &happened);
+
+        if (!r)
+                *ret_is_ending = happened_has_end(&happened);
+        return r;
+}
+
 static void find_time_by_age(const struct event_row *row, struct timespec *ret_time)
 {
         uint64_t age_s = row->age / 1000;

@@ -14,6 +14,15 @@ struct happened {
         uint64_t n_lost; /* since the daemon's start */
 };
 
+/* Which of them are wanted. All is 0: every one. */
+struct happened_choice {
+        uint32_t kinds; /* as in EVENTS; 0: all */
+        uint32_t pid;   /* 0: any */
+        bool has_uid;
+        uint32_t uid;
+        uint64_t last; /* so many at most; 0: all */
+};
+
 #define HAPPENED_BIT(what) (UINT32_C(1) << LISTED_EVENT_##what)
 
 /* `kinds` as in EVENTS. Untouched but for what is to be let go, unless 0. */
@@ -24,6 +33,26 @@ void happened_deinit(struct happened *happened);
 
 /* A row of other tenants, which is a sum. */
 bool happened_is_sum(const struct event_row *row);
+
+/* Keeps those that are wanted, in their order; of a choice that a sum says nothing of, by process, user or number, no
+ * sum. What was fetched is of the right kinds. */
+void happened_choose(struct happened *happened, const struct happened_choice *choice);
+
+/* The bit of a kind, from a word of the column WHAT, or one with "-" for a space. 0: there is none. */
+uint32_t happened_kind(const char *word);
+
+/* All of them: "connected, turned-away, ...". Cut to fit. */
+#define HAPPENED_KINDS_MAX 512
+void happened_list_kinds(char text[static HAPPENED_KINDS_MAX]);
+
+/* Whether one of them tells that the daemon is ending. */
+bool happened_has_end(const struct happened *happened);
+
+/* The same of what the daemon remembers. */
+int happened_fetch_end(struct link *link, bool *ret_is_ending);
+
+/* What is said then, of the daemon. */
+#define HAPPENED_END "gpumemd is ending and leases nothing more"
 
 #define HAPPENED_TIME_MAX 32
 

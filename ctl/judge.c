@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "ctl/happened.h"
 #include "gpumem.h"
 
 void findings_deinit(struct findings *findings)
@@ -167,8 +168,7 @@ void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t li
 static void judge_stopping(struct findings *findings)
 {
         if (!findings_has_daemon(findings))
-                add(findings, JUDGED_ILL, LISTING_NOBODY, "ending",
-                    "gpumemd is ending and leases nothing more");
+                add(findings, JUDGED_ILL, LISTING_NOBODY, "ending", HAPPENED_END);
 }
 
 void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings)

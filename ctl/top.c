@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "client/refusal.h"
+#include "ctl/happened.h"
 #include "ctl/values.h"
 #include "gpumem.h"
 
@@ -79,6 +80,8 @@ static void look(const struct arguments *arguments, struct link **link, struct t
                 r = connect_to_daemon(arguments, link);
         if (!r)
                 r = known_fetch(*link, PROTO_ALL_POOLS, &known);
+        if (!r)
+                r = happened_fetch_end(*link, &top->is_ending);
         known_deinit(&top->known);
         top->known = known;
         top->trouble = NULL;

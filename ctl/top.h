@@ -15,6 +15,7 @@ struct top {
         bool is_paused;
         bool shows_help;
         const char *trouble; /* why nothing is known; NULL: something is */
+        bool is_ending;      /* the daemon */
         struct known known;
 };
 

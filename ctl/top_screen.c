@@ -90,8 +90,9 @@ static void draw_head(const struct top *top, int y)
         if (top->trouble)
                 (void)put(y, 0, "gpumemd is away; it is asked again each second  q quit");
         else
-                (void)put(y, 0, "gpumemd  %s  pools %u  blocks %u  sort %s%s  pool %s%s  h help",
-                          now, known->figures.n, known->blocks.n_rows, top_sort_name(top->sort),
+                (void)put(y, 0, "gpumemd%s  %s  pools %u  blocks %u  sort %s%s  pool %s%s  h help",
+                          top->is_ending ? " is ENDING" : "", now, known->figures.n,
+                          known->blocks.n_rows, top_sort_name(top->sort),
                           top->is_reverse ? ", reversed" : "", pool,
                           top->is_paused ? "  PAUSED" : "");
         (void)attroff(A_REVERSE);

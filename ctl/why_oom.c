@@ -96,15 +96,6 @@ static int fetch_present(struct link *link, struct present *present)
         return r ? r : listing_fetch(link, &of_clients, &request, &present->clients);
 }
 
-static bool is_ending(const struct happened *happened)
-{
-        for (uint32_t i = 0; i < happened->n; i++) {
-                if (happened->rows[i].what == LISTED_EVENT_STOPPING)
-                        return true;
-        }
-        return false;
-}
-
 static bool is_asked_for(const struct why *why, const struct event_row *row)
 {
         return want_is_of_memory(row) && (!why->pid || row->pid == why->pid) &&
@@ -331,13 +322,13 @@ static int run(struct link *link, const struct arguments *arguments)
                 r = fetch_present(link, &present);
         if (r)
                 return report_refusal(link, "why-oom", r);
-        ends = is_ending(&happened);
+        ends = happened_has_end(&happened);
         choose(arguments->own, &happened);
         if (arguments->output == OUTPUT_JSON)
                 return print_json(&present, &happened);
         r = print_lines(arguments->own, &present, &happened);
         if (ends)
-                (void)printf("gpumemd is ending and leases nothing more\n");
+                (void)puts(HAPPENED_END);
         return r ? report_failure("why-oom", r) : STATUS_OK;
 }
 

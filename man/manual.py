@@ -111,6 +111,15 @@ def cells(row):
     return [cell_of(cell.strip()) for cell in CELL.split(row.strip())[1:-1]]
 
 
+def meaning_first(titles, row):
+    """What a thing means needs no title, and is what one looks for."""
+    return sorted(zip(titles, row), key=lambda column: column[0] != 'meaning')
+
+
+def titled(title, cell):
+    return cell if title == 'meaning' else f'{title}: {cell}'
+
+
 def table(rows):
     head, body = cells(rows[0]), [cells(row) for row in rows[2:]]
     if len(head) == 2:
@@ -118,7 +127,7 @@ def table(rows):
                 for line in ('.TP', guarded(inline(tag)) or '\\&', *(fill(text) or ['\\&']))]
     if sum(max(len(row[i]) for row in [head, *body]) for i in range(len(head) - 1)) > COLUMNS_MAX:
         return [line for row in body for line in ('.TP', guarded(inline(row[0])), *fill('; '.join(
-            f'{title}: {cell}' for title, cell in zip(head[1:], row[1:]) if cell)))]
+            titled(title, cell) for title, cell in meaning_first(head[1:], row[1:]) if cell)))]
     return columns([head, *body])
 
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctl/commands.h"
+#include "ctl/happened.h"
 #include "ctl/limits.h"
 #include "ctl/options.h"
 #include "ctl/view.h"
@@ -33,8 +34,13 @@ static void print_list(const char *text)
 
 static void print_words(const struct command_value *value)
 {
-        char columns[COLUMNS_MAX];
+        char columns[COLUMNS_MAX], kinds[HAPPENED_KINDS_MAX];
 
+        if (value->words && strcmp(value->words, COMMAND_VALUE_KINDS) == 0) {
+                happened_list_kinds(kinds);
+                print_list(kinds);
+                return;
+        }
         if (!value->list) {
                 (void)fputs(value->words, stdout);
                 return;
@@ -71,7 +77,7 @@ static void print_bash_tables(void)
         (void)puts("                *) options=$common words=$commands ;;\n"
                    "        esac");
         (void)puts("        case $command,$before in\n"
-                   "                *,--socket) _gpumemctl_files ;;\n"
+                   "                *,--socket) _gpumemctl_files -X '*.lock' ;;\n"
                    "                *,--uid) words=$(compgen -u) ;;\n"
                    "                *,--pool) words=$(_gpumemctl_pools) ;;");
         for (unsigned i = 0; (command = command_at(i)); i++)
@@ -109,7 +115,7 @@ static void print_bash_limits(void)
                    "        done\n"
                    "        gpumemctl stats --timeout 1 \"${at[@]}\" 2>/dev/null |\n"
                    "                while read -r id rest; do\n"
-                   "                        [ \"$id\" = POOL ] || echo \"$id\"\n"
+                   "                        [[ $id != [0-9]* ]] || echo \"$id\"\n"
                    "                done\n"
                    "}\n"
                    "\n"
@@ -152,9 +158,10 @@ static void print_bash(void)
 
         (void)puts("# bash completion for gpumemctl: made by its build.\n"
                    "\n"
+                   "# _gpumemctl_files [OPTION]...: with these options of compgen.\n"
                    "_gpumemctl_files() {\n"
                    "        compopt -o filenames 2>/dev/null\n"
-                   "        mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+                   "        mapfile -t COMPREPLY < <(compgen -f \"$@\" -- \"$current\")\n"
                    "}\n"
                    "\n"
                    "# is_valued WORD: is it an option whose value is the next word?\n"
@@ -238,7 +245,10 @@ static const struct command_value *find_value(const struct command *command, con
 static void print_zsh_value(const char *name, const struct command_value *value)
 {
         (void)printf("=:%s:", name);
-        if (value ? is_file(value) : strcmp(name, "socket") == 0) {
+        if (!value && strcmp(name, "socket") == 0) {
+                /* Beside the sockets are the files that say whether a gpumemd lives. */
+                (void)fputs("_files -F \"*.lock\"", stdout);
+        } else if (value && is_file(value)) {
                 (void)fputs("_files", stdout);
         } else if (strcmp(name, "uid") == 0) {
                 (void)fputs("_users", stdout);
@@ -279,7 +289,7 @@ static void print_zsh_limits(void)
                 "        local i=${words[(i)--socket]} id rest\n"
                 "        (( i >= CURRENT )) || at=(--socket ${(Q)words[i+1]})\n"
                 "        gpumemctl stats --timeout 1 $at 2>/dev/null | while read -r id rest; do\n"
-                "                [[ $id == POOL ]] || print -- $id\n"
+                "                [[ $id != [0-9]* ]] || print -- $id\n"
                 "        done\n"
                 "}\n"
                 "\n"

@@ -61,6 +61,8 @@ ok "bash: of an option that takes none, nothing" equal "$(words gpumemctl free-a
 ok "bash: the value of an option is no command" equal "$(words gpumemctl --wait stats --js)" ""
 touch "$place/some.svg"
 ok "bash: files" equal "$(words gpumemctl map --svg "$place/so")" "$place/some.svg"
+touch "$place/alone.sock" "$place/alone.sock.lock"
+ok "bash: sockets, and no lock" equal "$(words gpumemctl --socket "$place/alo")" "$place/alone.sock"
 ok "bash: --option=value" equal "$(words gpumemctl blocks --state = le)" leased
 
 # limit_words TYPED WORD...: of a limit, which bash takes for these words.
@@ -83,7 +85,7 @@ ok "bash: a pool's limit" equal "$(limit_words pool/ pool/ | cut -d ' ' -f 1)" p
 stop_daemon
 
 # What is offered is what is allowed: gpumemctl says that when it refuses another word.
-for pair in metrics--format blocks--state clients--state blocks--sort clients--sort tenants--sort top--sort; do
+for pair in metrics--format events--what blocks--state clients--state blocks--sort clients--sort tenants--sort top--sort; do
         allowed=$(gpumemctl "${pair%%--*}" "--${pair#*--}" none-of-them 2>&1 || true)
         ok "bash: words behind ${pair%%--*} --${pair#*--}" \
                 equal "$(words gpumemctl "${pair%%--*}" "--${pair#*--}" '')" \
@@ -122,6 +124,8 @@ completes() {
                 offers "gpumemctl limits --set cl" le "gpumemctl limits --set client:leases=" &&
                 offers "gpumemctl limits --set=tenant/roo" pi "gpumemctl limits --set=tenant/root:pinned_bytes=" &&
                 offers "gpumemctl limits --set pool/0" ma "gpumemctl limits --set pool/0:max_bytes=" &&
+                offers "gpumemctl --socket $place/alo" blo "gpumemctl --socket $place/alone.sock blocks" &&
+                offers "gpumemctl events --what turn" --la "gpumemctl events --what turned-away --last" &&
                 offers "gpumemctl blocks --uid roo" --po "gpumemctl blocks --uid root --pool"
 }
 start_daemon --canary off

@@ -18,6 +18,10 @@ me=$(id -u)
 # What is refused before anybody is asked.
 ok "events: no number" said 2 '--since: "soon" is no number; allowed: one of the column EVENT' \
         gpumemctl events --since soon
+ok "events: no process" said 2 '--pid: "0" is no process; allowed: a process' gpumemctl events --pid 0
+ok "events: no user" said 2 '--uid: "no one" is no user; allowed: a uid' gpumemctl events --uid "no one"
+ok "events: no kind" said 2 '--what: "turned" is no kind; allowed: connected, ended, granted, ' gpumemctl events --what turned
+ok "events: not so many" said 2 '--last: "0" is no number; allowed: 1 to' gpumemctl events --last 0
 ok "events: no daemon" said 3 "is gpumemd running" gpumemctl events
 ok "events: nobody to follow" said 3 "is gpumemd running" gpumemctl events --follow
 ok "why-oom: no process" said 2 '--pid: "0" is no process; allowed: 1 to' gpumemctl why-oom --pid 0
@@ -87,7 +91,14 @@ follower=$!
 gpumemctl events --follow --json >"$place/follow.json" 2>"$place/follow.said" &
 other=$!
 hold first device 768MiB
+# Another sees grants only, the last one and those that come.
+gpumemctl events --follow --json --what granted --last 1 >"$place/grants" &
+granted=$!
+wait_while_alive "$granted" grep -q '"bytes":805306368,' "$place/grants"
 hold second pinned 4MiB
+# And one what becomes of a process.
+gpumemctl events --follow --json --pid "${holders[second]}" --uid "$me" >"$place/fate" &
+fate=$!
 ok "events --follow: lines come while it runs" \
         wait_while_alive "$follower" grep -q "granted .* ${holders[second]} " "$place/follow"
 ok "events --follow: from the beginning on" contains "$(sed -n 2p "$place/follow")" "gpumemd started"
@@ -127,6 +138,31 @@ next=$(answer 'a["events"][1]["event"]' events)
 ok "events --since: from that one on" equal "$(answer 'a["events"][0]["event"]' events --since "$next")" "$next"
 ok "events --since: what is yet to come" equal "$(answer 'len(a["events"])' events --since 9000000000000000)" 0
 
+# of_each FIELD FILE: of each whole line that was followed.
+of_each() {
+        python3 -c 'import json, sys
+print([json.loads(line)[sys.argv[1]] for line in open(sys.argv[2]) if line.endswith("\n")])' "$@"
+}
+ok "events --follow --what: what comes is there" wait_while_alive "$granted" grep -q '"bytes":4194304,' "$place/grants"
+ok "events --follow --what --last: from the last one on" equal "$(of_each bytes "$place/grants")" "[805306368, 4194304]"
+ok "events --follow --what: nothing else" equal "$(of_each what "$place/grants")" "['granted', 'granted']"
+kill -INT "$granted"
+wait "$granted" || true
+ok "events --what: of a kind" equal "$(answer '[e["bytes"] for e in a["events"]]' events --what granted)" \
+        "[$((768 << 20)), $((4 << 20))]"
+ok "events --what: of several" equal "$(answer 'sorted({e["what"] for e in a["events"]})' events --what granted --what started)" \
+        "['granted', 'started']"
+ok "events --last: the last ones, in their order" equal \
+        "$(answer '[e["bytes"] for e in a["events"]]' events --what granted --what started --last 2)" \
+        "[$((768 << 20)), $((4 << 20))]"
+ok "events --pid: of a process" equal "$(answer '[(e["what"], e["bytes"]) for e in a["events"]]' events --pid "${holders[first]}")" \
+        "[('connected', 0), ('granted', $((768 << 20)))]"
+ok "events --pid: a table" equal "$(gpumemctl events --pid "${holders[first]}" --what granted | awk 'NR > 1 {print $7}')" "${holders[first]}"
+ok "events --uid: of a user" equal "$(answer '{e["uid"] for e in a["events"]}' events --uid "$me")" "{$me}"
+ok "events --uid: of another" equal "$(answer 'a["events"]' events --uid 4294967294)" "[]"
+ok "events: what is wanted is all wanted at once" equal \
+        "$(answer 'a["events"]' events --pid "${holders[first]}" --what granted --last 1 --uid 4294967294)" "[]"
+
 # All may run in a container.
 where=$(answer '[" in " + e["container"] if e["container"] else "" for e in a["events"] if e["what"] == "granted"][0]' events)
 ok "what is too much is refused" refuse 512MiB
@@ -147,6 +183,11 @@ ok "why-oom: of another user" equal "$(answer 'a["refusals"]' why-oom --uid 4294
 ok "why-oom: of this user" equal "$(answer 'len(a["refusals"])' why-oom --uid "$me")" 1
 refuse 640MiB
 ok "why-oom: the last one" equal "$(answer '[r["bytes"] for r in a["refusals"]]' why-oom --last 1)" "[$((640 << 20))]"
+refusals() { answer 'sum(e["times_count"] for e in a["events"])' events --what refused; }
+before=$(refusals)
+printf 'a 1 %s 0\nf 1\n' "$((8 << 40))" | gzip >"$place/large.trace.gz"
+ok "what is larger than the device is refused" said 1 "larger than the whole pool" gpumem-replay "$place/large.trace.gz"
+ok "events: none of what is larger than the device" equal "$(refusals)" "$before"
 gpumemctl limits --set client:device_bytes=16MiB
 refuse 32MiB || true
 ok "what passes a limit is refused" grep -q "^error " "$place/refused"
@@ -172,6 +213,11 @@ tell third free >/dev/null
 ok "another attaches what was shared" contains "$(tell third "attach pinned $token")" "ok $((4 << 20))"
 ok "leaks: memory that is shared is none" equal "$(answer 'a["leaks"]' leaks --older 0)" "[]"
 let_go second
+ok "events --follow --pid: to its end" wait_while_alive "$fate" grep -q '"what":"ended"' "$place/fate"
+kill -INT "$fate"
+wait "$fate" || true
+ok "events --follow --pid: of no other" equal "$(of_each pid "$place/fate" | tr -d '[],' | tr ' ' '\n' | sort -u)" \
+        "$(of_each pid "$place/fate" | grep -o '[0-9]*' | head -n 1)"
 wait_until 20 gpumemctl_says '[l["what"] for l in a["leaks"]]' "['shared']" leaks --older 0
 ok "leaks: who shared it is gone" equal \
         "$(answer '[(l["what"], l["pid"], l["bytes"]) for l in a["leaks"]]' leaks --older 0)" \
@@ -197,6 +243,8 @@ wait_until 20 gpumemctl_says "$reclaims > $before" True events
 let_go first third
 status=0
 wait "$reclaimer" || status=$?
+freed_all() { answer '{e["what"] for e in a["events"]}' events --what "$1"; }
+ok "events --what: a word with a space" equal "$(freed_all "freed all") $(freed_all freed-all)" "{'freed all'} {'freed all'}"
 ok "reclaim --wait: until nothing is left" equal "$status $(sed 's/.*; //' "$place/reclaimed")" "0 nothing is left"
 
 # What was cached goes back.

@@ -99,6 +99,11 @@ hold_memory() {
 echo '{"drain_seconds": 3600}' >"$place/drain.conf"
 start_daemon --config "$place/drain.conf"
 hold_memory
+# Nobody has told it to end.
+stays() {
+        ! gpumemctl stats | grep -q ending && gpumemctl stats --json | grep -q '"ending": false'
+}
+ok "stats: none that ends" stays
 kill -TERM "$daemon"
 ok "what an end waits for is told" wait_until 20 heard \
         'STATUS=ending: waits [0-9]* s at most for .*, held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
@@ -109,6 +114,9 @@ is_ill_by() {
         equal "$status" 1 && grep -q -- "$line" "$place/health"
 }
 ok "meanwhile it is not well" is_ill_by "^ill: gpumemd is ending and leases nothing more$"
+ok "meanwhile stats says so" equal "$(gpumemctl stats | tail -n 1)" "gpumemd is ending and leases nothing more"
+ok "meanwhile stats says so: JSON" grep -q '"ending": true' <(gpumemctl stats --json)
+ok "meanwhile devices says so" equal "$(gpumemctl devices | tail -n 1)" "gpumemd is ending and leases nothing more"
 ok "meanwhile nothing is had" equal "$(gpumemctl why-oom | tail -n 1)" "gpumemd is ending and leases nothing more"
 ok "meanwhile it is not well: JSON" is_ill_by '"well": false' --json
 kill -KILL "$holder"

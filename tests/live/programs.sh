@@ -245,11 +245,15 @@ ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes ef
         "$place/gpumemd.log"
 ok "SIGHUP: a backing that is the same is not spoken of" \
         said 1 "" grep "backing has changed" "$place/gpumemd.log"
-config '{"user": 77, "pools": [{"device": '"$last"', "max_bytes": "32MiB", "ipc": "legacy"},
+config '{"user": 77, "pools": [{"device": 99, "max_bytes": "32MiB"},
+                               {"device": '"$last"', "max_bytes": "32MiB", "ipc": "legacy"},
                                {"pinned": "all", "backing": "vmm"}]}'
 kill -HUP "$daemon"
 ok "SIGHUP: a backing does not change" \
         wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"
+ok "SIGHUP: a device that there is not" grep -q \
+        'warning: pools\[0\] of the configuration names nothing that this machine has; it has no effect$' "$place/gpumemd.log"
+ok "SIGHUP: the others are there" said 1 "" grep 'pools\[[12]\] of the configuration' "$place/gpumemd.log"
 ipc_and_user_stay() {
         wait_until 20 grep -q 'its "ipc" has changed; this takes effect when' "$place/gpumemd.log" &&
                 wait_until 20 grep -q '"user" has changed; this takes effect when' "$place/gpumemd.log"

@@ -283,9 +283,18 @@ END_TEST
 
 START_TEST(where_nothing_is_held_it_ends_at_once)
 {
+        struct party party;
+
         start("{\"drain_seconds\": 600}");
+        party = party_join();
         terminate();
         expect_end_in_order();
+        expect_line("shutting down");
+        /* Nobody is said to hold nothing. */
+        ck_assert_msg(!strstr(read_log(), " held"), "%s", read_log());
+        ck_assert_msg(!strstr(read_log(), " hold"), "%s", read_log());
+        ck_assert_msg(!strstr(read_log(), " 0 B"), "%s", read_log());
+        party_leave(&party);
 }
 END_TEST
 

@@ -151,4 +151,17 @@ ok "it ends with its terminal" wait_until 20 has_ended "$top"
 
 let_go first second third
 stop_daemon
+
+echo '{"drain_seconds": 3600}' >"$place/drain.conf"
+start_daemon --canary off --config "$place/drain.conf"
+hold last device 4MiB
+open_terminal 100 20 "gpumemctl top"
+ok "a daemon that serves" shows "^gpumemd  [0-9:]*  pools "
+kill -TERM "$daemon"
+ok "a daemon that waits for its end" shows "^gpumemd is ENDING  [0-9:]*  pools "
+close_terminal
+let_go last
+status=0
+wait "$daemon" || status=$?
+ok "and it ends" equal "$status" 0
 done_testing

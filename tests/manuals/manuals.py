@@ -79,7 +79,7 @@ def check_read(pages, name):
                          check=False, stdin=subprocess.DEVNULL,
                          env={**os.environ, 'LC_ALL': 'C.UTF-8', 'MANWIDTH': '80', 'PAGER': 'cat'})
     return (ran.stderr.splitlines() + ([] if 'SEE ALSO' in ran.stdout else ['man shows no end of it']) +
-            [f'what is not to be seen: {mark}' for mark in ('\\|', ': ;') if mark in ran.stdout] +
+            [f'what is not to be seen: {mark}' for mark in ('\\|', ': ;', 'meaning: ') if mark in ran.stdout] +
             output_of('mandoc', '-Tlint', '-W', 'warning', path).splitlines())
 
 

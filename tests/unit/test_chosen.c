@@ -1,0 +1,111 @@
+/* Which of the rows of EVENTS are wanted. */
+#include "ctl/happened.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "tests/suite.h"
+
+#define N_ROWS 5
+
+/* Those of two clients of one user, one of another user's, and a sum. */
+static struct event_row rows[N_ROWS];
+static struct happened happened;
+
+static void set_up(void)
+{
+        const struct event_row all[N_ROWS] = {
+                {.event = 10, .what = LISTED_EVENT_GRANTED, .uid = 1, .pid = 100},
+                {.event = 11, .what = LISTED_EVENT_GRANTED, .uid = 1, .pid = 101},
+                {.event = 12, .what = LISTED_EVENT_REFUSED, .uid = 0, .pid = 102},
+                {.event = 13, .what = LISTED_EVENT_HEALTH, .uid = LISTING_NOBODY},
+                {.event = 0, .what = LISTED_EVENT_GRANTED, .uid = LISTING_NOBODY, .times = 7},
+        };
+
+        memcpy(rows, all, sizeof(rows));
+        happened = (struct happened){.rows = rows, .n = N_ROWS};
+}
+
+/* So many are left, and these are their numbers. */
+static void expect(const struct happened_choice *choice, uint32_t n, const uint64_t *events)
+{
+        set_up();
+        happened_choose(&happened, choice);
+        ck_assert_uint_eq(happened.n, n);
+        for (uint32_t i = 0; i < n; i++)
+                ck_assert_uint_eq(rows[i].event, events[i]);
+}
+
+START_TEST(who_wants_nothing_apart_has_all)
+{
+        const struct happened_choice choice = {.pid = 0};
+
+        expect(&choice, 5, (const uint64_t[]){10, 11, 12, 13, 0});
+}
+END_TEST
+
+START_TEST(processes_and_users_are_told_apart)
+{
+        const struct happened_choice of_process = {.pid = 101};
+        const struct happened_choice of_user = {.has_uid = true, .uid = 1};
+        const struct happened_choice of_root = {.has_uid = true, .uid = 0};
+        const struct happened_choice of_neither = {.pid = 102, .has_uid = true, .uid = 1};
+
+        expect(&of_process, 1, (const uint64_t[]){11});
+        expect(&of_user, 2, (const uint64_t[]){10, 11});
+        expect(&of_root, 1, (const uint64_t[]){12});
+        expect(&of_neither, 0, NULL);
+}
+END_TEST
+
+START_TEST(the_last_are_those_of_what_is_wanted_and_no_sums)
+{
+        const struct happened_choice last = {.last = 2};
+        const struct happened_choice last_of_user = {.last = 1, .has_uid = true, .uid = 1};
+        const struct happened_choice more = {.last = 9};
+
+        expect(&last, 2, (const uint64_t[]){12, 13});
+        expect(&last_of_user, 1, (const uint64_t[]){11});
+        expect(&more, 4, (const uint64_t[]){10, 11, 12, 13});
+}
+END_TEST
+
+START_TEST(kinds_are_called_as_in_the_table)
+{
+        char list[HAPPENED_KINDS_MAX];
+
+        ck_assert_uint_eq(happened_kind("granted"), HAPPENED_BIT(GRANTED));
+        ck_assert_uint_eq(happened_kind("turned away"), HAPPENED_BIT(TURNED_AWAY));
+        ck_assert_uint_eq(happened_kind("turned-away"), HAPPENED_BIT(TURNED_AWAY));
+        ck_assert_uint_eq(happened_kind("turned"), 0);
+        ck_assert_uint_eq(happened_kind("grantedly"), 0);
+        ck_assert_uint_eq(happened_kind(""), 0);
+        happened_list_kinds(list);
+        ck_assert_ptr_eq(strstr(list, "connected, ended, "), list);
+        ck_assert_ptr_nonnull(strstr(list, ", turned-away, "));
+        ck_assert_str_eq(list + strlen(list) - strlen(", stopping"), ", stopping");
+}
+END_TEST
+
+START_TEST(an_end_is_told_by_its_event)
+{
+        set_up();
+        ck_assert(!happened_has_end(&happened));
+        rows[2].what = LISTED_EVENT_STOPPING;
+        ck_assert(happened_has_end(&happened));
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("chosen");
+        TCase *tests = tcase_create("chosen");
+
+        tcase_add_test(tests, who_wants_nothing_apart_has_all);
+        tcase_add_test(tests, processes_and_users_are_told_apart);
+        tcase_add_test(tests, the_last_are_those_of_what_is_wanted_and_no_sums);
+        tcase_add_test(tests, kinds_are_called_as_in_the_table);
+        tcase_add_test(tests, an_end_is_told_by_its_event);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
