@@ -80,9 +80,10 @@ static void draw_bar(const struct chart *chart, double y, FILE *file)
         }
 }
 
-static void draw_legend(const struct chart *chart, double y, FILE *file)
+static void draw_legend(const struct chart *chart, double top, FILE *file)
 {
-        for (unsigned i = 0; i <= chart->n_spans; i++, y += LINE_HEIGHT) {
+        for (unsigned i = 0; i <= chart->n_spans; i++) {
+                double y = top + i * LINE_HEIGHT;
                 char text[SPAN_TEXT_MAX], size[SIZE_TEXT_MAX];
                 char mark[2] = {i < chart->n_spans ? chart->spans[i].mark : CHART_FREE, '\0'};
 

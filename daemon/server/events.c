@@ -277,11 +277,12 @@ void events_take(struct session *session, const struct frame *frame)
         CLEANUP(closep)
         int fd = -1;
         struct frame reply = FRAME_NULL;
+        size_t n_row_bytes = sizeof(struct event_row);
         struct walk walk = {.asker = session,
                             .now_ns = server_now_ns(session->server),
                             .kinds = frame->events.kinds,
-                            .buffer = {.rows = malloc(ROOM * sizeof(struct event_row)),
-                                       .n_row_bytes = sizeof(struct event_row),
+                            .buffer = {.rows = malloc(ROOM * n_row_bytes),
+                                       .n_row_bytes = n_row_bytes,
                                        .n_room = ROOM}};
 
         walk.buffer.failed = !walk.buffer.rows;
