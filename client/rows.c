@@ -1,6 +1,5 @@
 #include "client/rows.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static int copy(const char *sent, uint32_t n_rows, uint32_t n_sent_bytes, size_t
 {
         for (uint32_t i = 0; i < n_rows; i++)
                 memcpy(rows + i * n_row_bytes, sent + (size_t)i * n_sent_bytes, n_row_bytes);
-        atomic_thread_fence(memory_order_seq_cst);
+        __sync_synchronize();
         return is_zero(sent, n_sent_bytes) ? -ENODATA : 0;
 }
 
