@@ -122,6 +122,18 @@ int bare_unmapped(struct bare *bare, uint64_t lease)
         return link_send(bare->link, &frame, MESSAGE_UNMAPPED);
 }
 
+int bare_clear(struct bare *bare)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+
+        request.free_all_blocks = (struct message_free_all_blocks){.scope = PROTO_SCOPE_TENANT,
+                                                                   .pool = PROTO_ALL_POOLS};
+        return link_call(bare->link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
+                         &fds);
+}
+
 int bare_settle(struct bare *bare)
 {
         CLEANUP(fdset_deinit)

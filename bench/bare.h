@@ -38,3 +38,6 @@ int bare_unmapped(struct bare *bare, uint64_t lease);
 
 /* What was sent before has been seen to. */
 int bare_settle(struct bare *bare);
+
+/* The daemon keeps nothing cached for this tenant. */
+int bare_clear(struct bare *bare);

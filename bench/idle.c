@@ -99,6 +99,8 @@ static int measure_size(struct idle *idle, const struct options *options, struct
         r = vmm_reserve(cuda, N_BLOCKS * idle->n_block_bytes, &idle->address);
         if (r)
                 return r;
+        /* What others have left in the cache would be had in place of what is idle. */
+        r = bare_clear(&idle->bare);
         for (unsigned i = 0; i < count_repetitions(options) && !r; i++)
                 r = take_turn(idle, &stopped, &cached);
         (void)vmm_unreserve(cuda, idle->address, N_BLOCKS * idle->n_block_bytes);
