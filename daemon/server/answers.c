@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -24,8 +25,9 @@ static void take_back(struct answer *answer)
 {
         struct server *server = answer->session->server;
 
-        memset(answer->bytes, 0, smaller(answer->n_bytes, FIRST_BYTES));
-        sweeper_take_mapping(server->sweeper, answer->bytes, answer->n_bytes);
+        if (!server->stopping)
+                memset(answer->bytes, 0, smaller(answer->n_bytes, FIRST_BYTES));
+        server_take_back(server, answer->bytes, answer->n_bytes);
         TAILQ_REMOVE(&server->answers.list, answer, of_all);
         TAILQ_REMOVE(&answer->session->answers, answer, of_session);
         server->answers.n--;
@@ -45,6 +47,14 @@ static void on_look(uv_timer_t *timer)
                 take_back(answer);
         if (!answer)
                 (void)uv_timer_stop(timer);
+}
+
+void server_take_back(struct server *server, void *take_bytes, size_t n_bytes)
+{
+        if (server->stopping)
+                (void)munmap(take_bytes, n_bytes);
+        else
+                sweeper_take_mapping(server->sweeper, take_bytes, n_bytes);
 }
 
 int answers_open(struct server *server)

@@ -33,5 +33,9 @@ void answers_close(struct server *server);
 /* A file with those rows for the session; -ENOMEM and the like. */
 int answers_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd);
 
+/* Memory that was shared with a client. When the daemon ends it is left to it: what goes on without a daemon may
+ * need it, and what is read late is read all the same. */
+void server_take_back(struct server *server, void *take_bytes, size_t n_bytes);
+
 /* The session ends. */
 void answers_end(struct session *session);

@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "daemon/backing/sweeper.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/events.h"
@@ -42,10 +41,9 @@ static void set_state(struct session *session, enum session_state state)
 static void session_free(struct session *session)
 {
         answers_end(session);
-        /* The process may keep the file; its memory is the daemon's no more. */
+        /* The process may keep the file, whose memory the daemon pays for. */
         if (session->board)
-                sweeper_take_mapping(session->server->sweeper, session->board,
-                                     session->n_board_bytes);
+                server_take_back(session->server, session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
         free(session->draft);
         free(session->reclaim);

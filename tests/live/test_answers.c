@@ -144,6 +144,25 @@ START_TEST(with_the_connection_all_is_taken_back)
 }
 END_TEST
 
+/* Its leases go on, and it may be about to mark them. */
+START_TEST(a_daemon_that_ends_leaves_its_clients_what_they_share)
+{
+        struct fdset fds = FDSET_NULL;
+        struct message_welcome welcome;
+        struct link *other;
+        struct kept kept = ask();
+
+        ck_assert_int_eq(link_new(NULL, "hoarder", &other, &welcome, &fds), 0);
+        daemon_stop(&gpumemd);
+        ck_assert(takes_memory(fds.fds[0]));
+        ck_assert_int_eq(read_kept(&kept), 0);
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
+        link_free(other);
+        fdset_deinit(&fds);
+        (void)close(kept.fd);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("answers");
@@ -155,6 +174,7 @@ int main(void)
         tcase_add_test(tests, a_mapping_keeps_none_either);
         tcase_add_test(tests, after_a_while_none_is_kept);
         tcase_add_test(tests, with_the_connection_all_is_taken_back);
+        tcase_add_test(tests, a_daemon_that_ends_leaves_its_clients_what_they_share);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
