@@ -18,7 +18,7 @@
 #define PATIENCE_S 1
 
 struct sweep {
-        STAILQ_ENTRY(sweep) link;
+        TAILQ_ENTRY(sweep) link;
         void *bytes; /* NULL: it is a file */
         int fd;
         uint64_t n_bytes;
@@ -29,7 +29,7 @@ struct sweeper {
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t came;
         pthread_cond_t went; /* one is done, or the thread has ended */
-        STAILQ_HEAD(, sweep) sweeps;
+        TAILQ_HEAD(, sweep) sweeps;
         uint64_t n_come;
         uint64_t n_done;
         bool is_late; /* somebody waited in vain for what is done now */
@@ -56,11 +56,11 @@ static struct sweep *next(struct sweeper *sweeper)
 {
         struct sweep *sweep;
 
-        while (STAILQ_EMPTY(&sweeper->sweeps) && !sweeper->ending)
+        while (TAILQ_EMPTY(&sweeper->sweeps) && !sweeper->ending)
                 pthread_cond_wait(&sweeper->came, &sweeper->lock);
-        sweep = STAILQ_FIRST(&sweeper->sweeps);
+        sweep = TAILQ_FIRST(&sweeper->sweeps);
         if (sweep)
-                STAILQ_REMOVE_HEAD(&sweeper->sweeps, link);
+                TAILQ_REMOVE(&sweeper->sweeps, sweep, link);
         return sweep;
 }
 
@@ -107,7 +107,7 @@ int sweeper_new(struct sweeper **ret_sweeper)
 
         if (!sweeper)
                 return -ENOMEM;
-        STAILQ_INIT(&sweeper->sweeps);
+        TAILQ_INIT(&sweeper->sweeps);
         pthread_mutex_init(&sweeper->lock, NULL);
         pthread_cond_init(&sweeper->came, NULL);
         pthread_condattr_init(&monotonic);
@@ -170,7 +170,7 @@ static uint64_t submit(struct sweeper *sweeper, struct sweep *sweep)
 
         pthread_mutex_lock(&sweeper->lock);
         number = ++sweeper->n_come;
-        STAILQ_INSERT_TAIL(&sweeper->sweeps, sweep, link);
+        TAILQ_INSERT_TAIL(&sweeper->sweeps, sweep, link);
         pthread_cond_signal(&sweeper->came);
         pthread_mutex_unlock(&sweeper->lock);
         return number;
