@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "client/client.h"
 #include "client/record_lines.h"
 #include "driver/stream.h"
@@ -213,19 +213,6 @@ static void leave_to_parent(void)
         record_lines_abandon(lines);
 }
 
-/* The process's signals are for its own threads. */
-static int start_writer(void)
-{
-        sigset_t all, before;
-        int r;
-
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = -pthread_create(&writer, NULL, write_all, NULL);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return r;
-}
-
 /* %p is the process's number: one setting serves processes that start each other. */
 static char *expand(const char *name)
 {
@@ -269,7 +256,7 @@ static int start_at(const char *path)
         if (!r)
                 r = -pthread_atfork(NULL, NULL, leave_to_parent);
         if (!r)
-                r = start_writer();
+                r = thread_start(write_all, NULL, &writer);
         if (r) {
                 record_lines_free(steal_ptr(lines), 0);
                 return r;

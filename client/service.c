@@ -1,7 +1,6 @@
 #include "client/service.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "client/refusal.h"
 
 /* While another thread reads the socket. */
@@ -125,19 +125,6 @@ static void prepare_end(void)
         (void)atexit(join_all);
 }
 
-/* Signals are the program's own threads' to handle. */
-static int create_thread(struct service *service)
-{
-        sigset_t all, before;
-        int r;
-
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&service->thread, NULL, run, service);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -r;
-}
-
 /* The caller has services_lock. What fails once is not tried again. */
 static void begin(struct service *service)
 {
@@ -147,7 +134,7 @@ static void begin(struct service *service)
         r = service->wake_fd < 0 ? err_errno() : 0;
         atomic_store(&service->awake, true);
         if (!r)
-                r = create_thread(service);
+                r = thread_start(run, service, &service->thread);
         if (r) {
                 log_debug("no service thread: %s", strerror(-r));
                 closep(&service->wake_fd);

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "client/refusal.h"
 #include "gpumem.h"
 
@@ -14,17 +15,6 @@ static int copy_text(const char *text, char **ret_copy)
 {
         *ret_copy = text ? strdup(text) : NULL;
         return text && !*ret_copy ? -ENOMEM : 0;
-}
-
-/* It is waited for until a time that nobody sets. */
-static void init_news(pthread_cond_t *news)
-{
-        pthread_condattr_t attributes;
-
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(news, &attributes);
-        pthread_condattr_destroy(&attributes);
 }
 
 int uplink_init(struct uplink *uplink, const char *socket_path, const char *program,
@@ -35,7 +25,7 @@ int uplink_init(struct uplink *uplink, const char *socket_path, const char *prog
 
         *uplink = (struct uplink){.events = events, .calls = calls, .owner = owner};
         pthread_mutex_init(&uplink->lock, NULL);
-        init_news(&uplink->news);
+        condition_init_monotonic(&uplink->news);
         r = copy_text(socket_path, &uplink->socket_path);
         if (!r)
                 r = copy_text(program, &uplink->program);

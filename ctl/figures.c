@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/rows.h"
+#include "client/question.h"
 #include "ctl/cells.h"
 #include "ctl/happened.h"
 #include "gpumem.h"
@@ -29,20 +29,14 @@ static void clean_name(struct pool_row *pool)
 
 static int fetch_pools(struct link *link, struct figures *figures)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        void *rows;
+        static const struct question question = {MESSAGE_POOLS, MESSAGE_POOLS_REPLY,
+                                                 sizeof(struct pool_row)};
+        struct frame request = FRAME_NULL;
         int r;
 
-        r = link_call(link, &request, MESSAGE_POOLS, MESSAGE_POOLS_REPLY, &reply, &fds);
-        if (!r)
-                r = rows_read(fds.fds[0], reply.pools_reply.n_rows, reply.pools_reply.n_row_bytes,
-                              sizeof(struct pool_row), &rows);
+        r = question_ask(link, &question, &request, NULL, (void **)&figures->pools, &figures->n);
         if (r)
                 return r;
-        figures->pools = rows;
-        figures->n = reply.pools_reply.n_rows;
         for (uint32_t i = 0; i < figures->n; i++)
                 clean_name(&figures->pools[i]);
         return 0;
@@ -50,20 +44,16 @@ static int fetch_pools(struct link *link, struct figures *figures)
 
 static int fetch_stats(struct link *link, struct figures *figures)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        void *rows;
+        static const struct question question = {MESSAGE_STATS, MESSAGE_STATS_REPLY,
+                                                 sizeof(struct stats_row)};
+        struct frame request = FRAME_NULL;
+        uint32_t n;
         int r;
 
-        r = link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &fds);
-        if (!r)
-                r = rows_read(fds.fds[0], reply.stats_reply.n_rows, reply.stats_reply.n_row_bytes,
-                              sizeof(struct stats_row), &rows);
+        r = question_ask(link, &question, &request, NULL, (void **)&figures->stats, &n);
         if (r)
                 return r;
-        figures->stats = rows;
-        return reply.stats_reply.n_rows == figures->n ? 0 : -EPROTO;
+        return n && n == figures->n ? 0 : -EPROTO;
 }
 
 int figures_fetch(struct link *link, struct figures *ret_figures)

@@ -8,8 +8,7 @@
 #include <time.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
-#include "client/rows.h"
+#include "client/question.h"
 #include "ctl/listing.h"
 
 /* A daemon has 64, and some that came meanwhile; one that says more is not believed. */
@@ -38,22 +37,19 @@ static int append(struct happened *happened, const void *rows, uint32_t n)
 static int fetch_page(struct link *link, uint64_t since, uint32_t kinds, struct happened *happened,
                       bool *ret_more)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
+        static const struct question question = {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY,
+                                                 sizeof(struct event_row)};
         CLEANUP(freep)
         void *rows = NULL;
         struct frame request = FRAME_NULL, reply;
+        uint32_t n_rows;
         int r;
 
         request.events.since = since;
         request.events.kinds = kinds;
-        r = link_call(link, &request, MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY, &reply, &fds);
-        if (!r && reply.events_reply.n_rows) {
-                r = rows_read(fds.fds[0], reply.events_reply.n_rows, reply.events_reply.n_row_bytes,
-                              sizeof(struct event_row), &rows);
-                if (!r)
-                        r = append(happened, rows, reply.events_reply.n_rows);
-        }
+        r = question_ask(link, &question, &request, &reply, &rows, &n_rows);
+        if (!r && n_rows)
+                r = append(happened, rows, n_rows);
         if (r)
                 return r;
         happened->next = reply.events_reply.next;

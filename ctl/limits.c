@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/rows.h"
+#include "client/question.h"
 #include "ctl/commands.h"
 #include "ctl/table.h"
 #include "gpumem.h"
@@ -150,29 +150,36 @@ static int print_json(const struct limit_row *rows, uint32_t n, uint64_t revisio
                 json_pack("{s:o, s:I}", "limits", limits, "revision", json_figure(revision)));
 }
 
-static int show(struct link *link, enum output output)
+int limits_fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
+                 uint64_t *ret_revision)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        CLEANUP(freep)
-        void *sent = NULL;
+        static const struct question question = {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY,
+                                                 sizeof(struct limit_row)};
         struct frame request = FRAME_NULL, reply;
         struct limit_row *rows;
-        uint32_t n;
         int r;
 
-        r = link_call(link, &request, MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY, &reply, &fds);
-        if (!r)
-                r = rows_read(fds.fds[0], reply.limits_reply.n_rows, reply.limits_reply.n_row_bytes,
-                              sizeof(*rows), &sent);
+        r = question_ask(link, &question, &request, &reply, (void **)&rows, ret_n);
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < *ret_n; i++)
+                rows[i].name[sizeof(rows[i].name) - 1] = '\0';
+        *ret_rows = rows;
+        *ret_revision = reply.limits_reply.revision;
+        return 0;
+}
+
+static int show(struct link *link, enum output output)
+{
+        CLEANUP(freep)
+        struct limit_row *rows = NULL;
+        uint64_t revision;
+        uint32_t n;
+        int r = limits_fetch(link, &rows, &n, &revision);
+
         if (r)
                 return report_refusal(link, "limits", r);
-        rows = sent;
-        n = reply.limits_reply.n_rows;
-        for (uint32_t i = 0; i < n; i++)
-                rows[i].name[sizeof(rows[i].name) - 1] = '\0';
-        return output == OUTPUT_JSON ? print_json(rows, n, reply.limits_reply.revision)
-                                     : print_table(rows, n);
+        return output == OUTPUT_JSON ? print_json(rows, n, revision) : print_table(rows, n);
 }
 
 static int send_change(struct link *link, const struct limit_change *change, uint32_t flags)

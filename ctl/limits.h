@@ -9,6 +9,10 @@
 #define LIMITS_OF_POOL   "max_bytes, min_bytes"
 #define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
 
+/* What the daemon says in LIMITS_REPLY, to be freed; names end. */
+int limits_fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
+                 uint64_t *ret_revision);
+
 /* One change, as SET_LIMITS has it. */
 struct limit_change {
         uint32_t scope;

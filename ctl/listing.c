@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/rows.h"
+#include "client/question.h"
 #include "ctl/cells.h"
 #include "ctl/table.h"
 
@@ -257,27 +257,21 @@ void listing_clean(const struct row_list *list, char *row)
         }
 }
 
-/* The replies have one layout. */
 int listing_fetch(struct link *link, const struct listing *listing, struct frame *request,
                   struct listed *ret_listed)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame reply;
-        void *rows = NULL;
+        const struct question question = {listing->request, listing->reply,
+                                          listing->list->n_row_bytes};
+        uint32_t n_rows;
+        void *rows;
         int r;
 
-        r = link_call(link, request, listing->request, listing->reply, &reply, &fds);
+        r = question_ask(link, &question, request, NULL, &rows, &n_rows);
         if (r)
                 return r;
-        if (reply.clients_reply.n_rows)
-                r = rows_read(fds.fds[0], reply.clients_reply.n_rows,
-                              reply.clients_reply.n_row_bytes, listing->list->n_row_bytes, &rows);
-        if (r)
-                return r;
-        for (uint32_t n = 0; n < reply.clients_reply.n_rows; n++)
+        for (uint32_t n = 0; n < n_rows; n++)
                 listing_clean(listing->list, (char *)rows + n * listing->list->n_row_bytes);
-        *ret_listed = (struct listed){.n_rows = reply.clients_reply.n_rows, .rows = rows};
+        *ret_listed = (struct listed){.n_rows = n_rows, .rows = rows};
         return 0;
 }
 

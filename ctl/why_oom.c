@@ -6,11 +6,10 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
 #include "base/size.h"
-#include "client/rows.h"
 #include "ctl/figures.h"
 #include "ctl/happened.h"
+#include "ctl/limits.h"
 #include "ctl/listing.h"
 #include "ctl/values.h"
 #include "ctl/want.h"
@@ -60,24 +59,6 @@ static void present_deinit(struct present *present)
         free(present->limits);
 }
 
-static int fetch_limits(struct link *link, struct present *present)
-{
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        void *rows;
-        int r = link_call(link, &request, MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY, &reply, &fds);
-
-        if (!r)
-                r = rows_read(fds.fds[0], reply.limits_reply.n_rows, reply.limits_reply.n_row_bytes,
-                              sizeof(*present->limits), &rows);
-        if (r)
-                return r;
-        present->limits = rows;
-        present->n_limits = reply.limits_reply.n_rows;
-        return 0;
-}
-
 static int fetch_present(struct link *link, struct present *present)
 {
         static const struct listing of_blocks = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
@@ -85,10 +66,11 @@ static int fetch_present(struct link *link, struct present *present)
         static const struct listing of_clients = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
                                                   &client_row_list};
         struct frame request = FRAME_NULL;
+        uint64_t revision;
         int r = figures_fetch(link, &present->figures);
 
         if (!r)
-                r = fetch_limits(link, present);
+                r = limits_fetch(link, &present->limits, &present->n_limits, &revision);
         request.blocks.pool = PROTO_ALL_POOLS;
         if (!r)
                 r = listing_fetch(link, &of_blocks, &request, &present->blocks);

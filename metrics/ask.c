@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "base/err.h"
-#include "client/rows.h"
+#include "client/question.h"
 
 static uint64_t now_ns(void)
 {
@@ -13,53 +13,12 @@ static uint64_t now_ns(void)
         return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* One question, answered by rows. */
-struct question {
-        enum message_kind request;
-        enum message_kind reply;
-        size_t n_row_bytes;
-};
-
-/* How many rows of which size the answer says that its first fd has. */
-static void read_head(const struct frame *reply, uint32_t *ret_n_rows, uint32_t *ret_n_row_bytes)
-{
-#define HEAD(KIND, name)                                    \
-        case MESSAGE_##KIND:                                \
-                *ret_n_rows = reply->name.n_rows;           \
-                *ret_n_row_bytes = reply->name.n_row_bytes; \
-                break;
-        switch (reply->kind) {
-                HEAD(POOLS_REPLY, pools_reply)
-                HEAD(STATS_REPLY, stats_reply)
-                HEAD(CLIENTS_REPLY, clients_reply)
-                HEAD(TENANTS_REPLY, tenants_reply)
-        default:
-                break;
-        }
-#undef HEAD
-}
-
-/* No rows are none, but where there must be some. */
 static int ask(struct link *link, const struct question *question, void **ret_rows,
                uint32_t *ret_n_rows)
 {
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
-        uint32_t n_rows = 0, n_row_bytes = 0;
-        int r;
+        struct frame request = FRAME_NULL;
 
-        r = link_call(link, &request, question->request, question->reply, &reply, &fds);
-        if (r)
-                return r;
-        read_head(&reply, &n_rows, &n_row_bytes);
-        if (n_rows) {
-                r = rows_read(fds.fds[0], n_rows, n_row_bytes, question->n_row_bytes, ret_rows);
-                if (r)
-                        return r;
-        }
-        *ret_n_rows = n_rows;
-        return 0;
+        return question_ask(link, question, &request, NULL, ret_rows, ret_n_rows);
 }
 
 static int check_pools(struct metrics_figures *figures, uint32_t n_stats)

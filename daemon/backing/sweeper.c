@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "daemon/backing/left.h"
 
 #define PATIENCE_S 1
@@ -85,24 +85,10 @@ static void *run(void *argument)
         return NULL;
 }
 
-/* Signals belong to the loop's thread. */
-static int start_thread(struct sweeper *sweeper)
-{
-        sigset_t all, before;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&sweeper->thread, NULL, run, sweeper);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -r;
-}
-
 int sweeper_new(struct sweeper **ret_sweeper)
 {
         CLEANUP(freep)
         struct sweeper *sweeper = calloc(1, sizeof(*sweeper));
-        pthread_condattr_t monotonic;
         int r;
 
         if (!sweeper)
@@ -110,11 +96,8 @@ int sweeper_new(struct sweeper **ret_sweeper)
         TAILQ_INIT(&sweeper->sweeps);
         pthread_mutex_init(&sweeper->lock, NULL);
         pthread_cond_init(&sweeper->came, NULL);
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&sweeper->went, &monotonic);
-        pthread_condattr_destroy(&monotonic);
-        r = start_thread(sweeper);
+        condition_init_monotonic(&sweeper->went);
+        r = thread_start(run, sweeper, &sweeper->thread);
         if (!r)
                 *ret_sweeper = steal_ptr(sweeper);
         return r;

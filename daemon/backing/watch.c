@@ -1,7 +1,6 @@
 #include "daemon/backing/watch.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "daemon/backing/left.h"
 #include "gpumem.h"
 
@@ -171,19 +171,6 @@ static void *run(void *argument)
         return NULL;
 }
 
-/* Signals belong to the loop's thread. */
-static int start_thread(struct watch *watch)
-{
-        sigset_t all, before;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&watch->thread, NULL, run, watch);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -r;
-}
-
 static void watch_discard(struct watch *watch)
 {
         pthread_cond_destroy(&watch->changed);
@@ -195,7 +182,6 @@ static void watch_discard(struct watch *watch)
 int watch_new(const char *library, const struct watched *watched, struct watch **ret_watch)
 {
         struct watch *watch = calloc(1, sizeof(*watch));
-        pthread_condattr_t monotonic;
         int r = -ENOMEM;
 
         if (!watch)
@@ -204,12 +190,9 @@ int watch_new(const char *library, const struct watched *watched, struct watch *
         watch->watched = *watched;
         nvml_report_init(&watch->report.nvml);
         pthread_mutex_init(&watch->lock, NULL);
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&watch->changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
+        condition_init_monotonic(&watch->changed);
         if (watch->library)
-                r = start_thread(watch);
+                r = thread_start(run, watch, &watch->thread);
         if (r) {
                 watch_discard(watch);
                 return r;

@@ -1,7 +1,6 @@
 #include "daemon/backing/worker.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "daemon/backing/left.h"
 
 #define NS_PER_S    UINT64_C(1000000000)
@@ -103,24 +103,10 @@ static void *run(void *argument)
         return NULL;
 }
 
-/* Signals belong to the loop's thread. */
-static int start_thread(struct worker *worker)
-{
-        sigset_t all, before;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&worker->thread, NULL, run, worker);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -r;
-}
-
 int worker_new(struct backing *take_backing, void (*wake)(void *argument), void *wake_argument,
                struct worker **ret_worker)
 {
         struct worker *worker = calloc(1, sizeof(*worker));
-        pthread_condattr_t monotonic;
         int r = -ENOMEM;
 
         if (worker) {
@@ -129,13 +115,10 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                 worker->wake_argument = wake_argument;
                 pthread_mutex_init(&worker->lock, NULL);
                 pthread_cond_init(&worker->work_came, NULL);
-                pthread_condattr_init(&monotonic);
-                pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-                pthread_cond_init(&worker->ended, &monotonic);
-                pthread_condattr_destroy(&monotonic);
+                condition_init_monotonic(&worker->ended);
                 TAILQ_INIT(&worker->waiting);
                 TAILQ_INIT(&worker->done);
-                r = start_thread(worker);
+                r = thread_start(run, worker, &worker->thread);
         }
         if (r) {
                 take_backing->free(take_backing);

@@ -58,6 +58,8 @@ enum lie {
         LIE_EVENTS_FOR_EVER,
         /* in the answers to CLIENTS, BLOCKS, TENANTS and EVENTS */
         LIE_LIST_HAS_ODD_BYTES,
+        LIE_LIST_IS_TAKEN_BACK_TWICE, /* and is there when it is asked for again */
+        LIE_LIST_IS_TAKEN_BACK,
         LIE_LIST_IS_PIPE,
         LIE_LIST_IS_SHORT,
         LIE_LIST_IS_UNSEALED,

@@ -194,10 +194,11 @@ static int run_ctl(const char *what, const char *output)
 
 static const char *const lists[] = {"clients", "blocks", "tenants", "events"};
 static const char *const outputs[] = {"", "--json"};
+static const enum lie harmless[] = {LIE_NONE, LIE_LIST_HAS_ODD_BYTES, LIE_LIST_IS_TAKEN_BACK_TWICE};
 
 START_TEST(lists_are_shown_whatever_is_in_them)
 {
-        start(_i ? LIE_LIST_HAS_ODD_BYTES : LIE_NONE);
+        start(harmless[_i]);
         for (unsigned i = 0; i < ARRAY_SIZE(lists); i++) {
                 for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
                         ck_assert_int_eq(run_ctl(lists[i], outputs[j]), 0);
@@ -209,7 +210,7 @@ END_TEST
 /* It says by its exit status whether there were any. */
 START_TEST(what_is_made_of_lists_is_shown_whatever_is_in_them)
 {
-        start(_i ? LIE_LIST_HAS_ODD_BYTES : LIE_NONE);
+        start(harmless[_i]);
         for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
                 ck_assert_int_le(run_ctl("leaks --older 0", outputs[j]), 1);
         end();
@@ -274,10 +275,11 @@ int main(void)
         tcase_add_loop_test(tests, a_wrong_attached_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
                             LIE_ANSWER_TO_NOBODY);
         tcase_add_test(tests, talk_is_no_answer);
-        tcase_add_loop_test(tests, lists_are_shown_whatever_is_in_them, 0, 2);
-        tcase_add_loop_test(tests, what_is_made_of_lists_is_shown_whatever_is_in_them, 0, 2);
+        tcase_add_loop_test(tests, lists_are_shown_whatever_is_in_them, 0, ARRAY_SIZE(harmless));
+        tcase_add_loop_test(tests, what_is_made_of_lists_is_shown_whatever_is_in_them, 0,
+                            ARRAY_SIZE(harmless));
         tcase_add_test(tests, a_daemon_that_remembers_for_ever_is_not_listened_to_for_ever);
-        tcase_add_loop_test(tests, a_wrong_list_is_none, LIE_LIST_IS_PIPE, LIE_N);
+        tcase_add_loop_test(tests, a_wrong_list_is_none, LIE_LIST_IS_TAKEN_BACK, LIE_N);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -1,0 +1,10 @@
+/* Threads beside those of a program, which handles its own signals. Any thread. */
+#pragma once
+
+#include <pthread.h>
+
+/* One that no signal of the process's is handed to: they are for the threads that were there before. */
+int thread_start(void *(*run)(void *argument), void *argument, pthread_t *ret_thread);
+
+/* A condition whose timed waits go by CLOCK_MONOTONIC, so that nobody who sets the clock makes them longer. */
+void condition_init_monotonic(pthread_cond_t *condition);
