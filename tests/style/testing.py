@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails if TESTING.md names a test that is not there, or claims something that no test is named for.
+"""Fails if TESTING.md names a test that is not there, or claims something that no test is named for, and if
+a test program is not built.
 
     testing.py ROOT
 
@@ -55,12 +56,25 @@ def check_rows(root, rows):
     return problems
 
 
+def check_built(root):
+    """A merge may lose the line that has a test built, and nothing fails then."""
+    problems = []
+    for path in sorted(root.glob('tests/*/test_*.c')):
+        folder, name = path.parent.name, path.stem.removeprefix('test_')
+        short = name.removeprefix(f'{folder}_').removesuffix(f'_{folder}')
+        built = set(re.findall(r"'(\w+)(?:\.c)?'", (path.parent / 'meson.build').read_text()))
+        if not built & {path.stem, name, short}:
+            problems.append(f'{path.relative_to(root)}: its meson.build does not name it')
+    return problems
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     rows = list(read_rows((root / 'TESTING.md').read_text()))
     report = tap.Report()
     report.case('TESTING.md has rows', [] if rows else ['none'])
     report.case('every row names tests that are there', check_rows(root, rows))
+    report.case('every test program is built', check_built(root))
     return report.finish()
 
 

@@ -127,7 +127,7 @@ static const struct heap_block *free_some(void)
 
         (void)world_alloc(&heap, 512);
         (void)world_free(&heap, address);
-        return (const struct heap_block *)arena_find(world.arena, address);
+        return (const struct heap_block *)arena_find(world.arena, WORLD_START + address);
 }
 
 static void record_now(void)
@@ -277,6 +277,7 @@ START_TEST(errors_that_end_all_work_are_told_from_others)
         } cases[] = {
                 {CUDA_ERROR_CONTEXT_IS_DESTROYED, 0},
                 {CUDA_ERROR_INVALID_CONTEXT, 0},
+                {CUDA_ERROR_INVALID_HANDLE, 0},
                 {CUDA_ERROR_ILLEGAL_ADDRESS, 0},
                 {CUDA_ERROR_LAUNCH_FAILED, 0},
                 {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 1},
@@ -305,7 +306,7 @@ int main(void)
         tcase_add_test(tests, an_event_that_cannot_be_recorded_is_made_anew);
         tcase_add_test(tests, the_last_of_many_is_recorded_anew);
         tcase_add_test(tests, without_memory_nothing_changes);
-        tcase_add_loop_test(tests, errors_that_end_all_work_are_told_from_others, 0, 6);
+        tcase_add_loop_test(tests, errors_that_end_all_work_are_told_from_others, 0, 7);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }
