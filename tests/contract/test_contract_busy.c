@@ -29,13 +29,20 @@ static void host_memory(void)
         ck_ok(cu.cuMemRelease(handle));
 }
 
-static void registration(void)
+static void *registered;
+
+static void *pages(void)
 {
         void *bytes = mmap(NULL, N_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                            0);
 
         ck_assert_ptr_ne(bytes, MAP_FAILED);
-        ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, CU_MEMHOSTREGISTER_PORTABLE));
+        return bytes;
+}
+
+static void registration(void)
+{
+        ck_ok(cu.cuMemHostRegister(pages(), N_BYTES, CU_MEMHOSTREGISTER_PORTABLE));
 }
 
 static void allocation(void)
@@ -103,6 +110,59 @@ START_TEST(a_destroyed_contexts_events_say_so)
 }
 END_TEST
 
+static CUcontext destroyed(void)
+{
+        CUcontext primary = contract_context(), created;
+
+        ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
+        registered = pages();
+        ck_ok(cu.cuMemHostRegister(registered, N_BYTES, CU_MEMHOSTREGISTER_PORTABLE));
+        ck_ok(cu.cuCtxDestroy(created));
+        ck_ok(cu.cuCtxSetCurrent(primary));
+        return created;
+}
+
+/* A primary context, with the last hold on it. */
+static CUcontext released(void)
+{
+        CUcontext primary = contract_context();
+
+        registered = pages();
+        ck_ok(cu.cuMemHostRegister(registered, N_BYTES, CU_MEMHOSTREGISTER_PORTABLE));
+        ck_ok(cu.cuCtxSetCurrent(NULL));
+        ck_ok(cu.cuDevicePrimaryCtxRelease(0));
+        return primary;
+}
+
+static CUcontext (*const ends[])(void) = {destroyed, released};
+
+static CUresult register_more(void)
+{
+        return cu.cuMemHostRegister(pages(), N_BYTES, 0);
+}
+
+static CUresult unregister(void)
+{
+        return cu.cuMemHostUnregister(registered);
+}
+
+static CUresult (*const in_vain[])(void) = {register_more, unregister};
+
+/* Either it does not become current, or what is called in it says so. The library, which has it that its own
+ * program ends contexts, tells by that that there is nothing left to wait for or to unregister. */
+START_TEST(nothing_is_called_in_a_context_that_has_ended)
+{
+        CUcontext ended = ends[_i / 2]();
+        CUresult result = cu.cuCtxSetCurrent(ended);
+
+        if (result == CUDA_SUCCESS)
+                result = in_vain[_i % 2]();
+        ck_assert_msg(result == CUDA_ERROR_INVALID_CONTEXT ||
+                              result == CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                      "%d", (int)result);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("busy");
@@ -113,5 +173,7 @@ int main(void)
                             0, ARRAY_SIZE(calls));
         tcase_add_test(tcase, work_on_what_was_unmapped_spoils_the_context);
         tcase_add_test(tcase, a_destroyed_contexts_events_say_so);
+        tcase_add_loop_test(tcase, nothing_is_called_in_a_context_that_has_ended, 0,
+                            ARRAY_SIZE(ends) * ARRAY_SIZE(in_vain));
         return contract_main(suite);
 }

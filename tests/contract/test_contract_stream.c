@@ -177,6 +177,31 @@ START_TEST(the_default_stream_has_an_id)
 }
 END_TEST
 
+static unsigned long long id_of(CUstream stream)
+{
+        unsigned long long id;
+
+        ck_ok(cu.cuStreamGetId(stream, &id));
+        return id;
+}
+
+/* The library asks for the id alone: which context a stream is of it does not look up. */
+START_TEST(ids_are_no_other_contexts)
+{
+        enum { N = 16 };
+        unsigned long long ids[2 * N + 2];
+        CUcontext contexts[2] = {contract_context(), NULL};
+
+        ck_ok(cu.cuCtxCreate(&contexts[1], NULL, 0, 0));
+        for (int i = 0; i < 2 * N + 2; i++) {
+                ck_ok(cu.cuCtxSetCurrent(contexts[i % 2]));
+                ids[i] = id_of(i < 2 * N ? stream_new(CU_STREAM_NON_BLOCKING) : NULL);
+                for (int j = 0; j < i; j++)
+                        ck_assert_uint_ne(ids[i], ids[j]);
+        }
+}
+END_TEST
+
 START_TEST(the_default_stream_waits_for_blocking_ones)
 {
         struct contract_gate gate;
@@ -265,6 +290,34 @@ START_TEST(the_per_thread_stream_is_the_threads_own)
 }
 END_TEST
 
+struct own {
+        CUcontext context;
+        unsigned long long id;
+};
+
+static void *ask_for_own(void *argument)
+{
+        struct own *own = argument;
+
+        ck_ok(cu.cuCtxSetCurrent(own->context));
+        own->id = id_of(CU_STREAM_PER_THREAD);
+        return NULL;
+}
+
+/* Its handle is the same in all. */
+START_TEST(the_per_thread_stream_has_an_id_in_each_thread)
+{
+        struct own own = {.context = contract_context()};
+        unsigned long long id = id_of(CU_STREAM_PER_THREAD);
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, ask_for_own, &own), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_uint_ne(own.id, id);
+        ck_assert_uint_eq(id_of(CU_STREAM_PER_THREAD), id);
+}
+END_TEST
+
 START_TEST(streams_and_events_refuse_flags)
 {
         CUstream stream;
@@ -349,11 +402,13 @@ int main(void)
         tcase_add_test(tcase, a_context_synchronises_all_its_streams);
         tcase_add_test(tcase, a_destroyed_stream_finishes_its_work);
         tcase_add_test(tcase, ids_are_not_used_again);
+        tcase_add_test(tcase, ids_are_no_other_contexts);
         tcase_add_test(tcase, the_default_stream_has_an_id);
         tcase_add_test(tcase, the_default_stream_waits_for_blocking_ones);
         tcase_add_test(tcase, blocking_streams_wait_for_the_default_one);
         tcase_add_test(tcase, other_streams_are_not_bound_to_the_default_one);
         tcase_add_test(tcase, the_per_thread_stream_is_the_threads_own);
+        tcase_add_test(tcase, the_per_thread_stream_has_an_id_in_each_thread);
         tcase_add_test(tcase, streams_and_events_refuse_flags);
         tcase_add_test(tcase, no_stream_captures);
         tcase_add_test(tcase, a_host_function_may_not_call_the_driver);
