@@ -176,6 +176,18 @@ static void tell_files(const struct command *command)
                               command->n_files_max);
 }
 
+/* A picture is no figures: they would be none, in place of those that FILE may have. */
+static enum parsed check_output(const struct invocation *invocation)
+{
+        if (invocation->command->run != command_plot ||
+            (!invocation->output_path && invocation->print == PRINT_TABLE))
+                return PARSED_RUN;
+        (void)fputs("gpumem-bench: plot takes neither --output nor --json: the picture goes to "
+                    "standard output\n",
+                    stderr);
+        return PARSED_WRONG;
+}
+
 /* `words`: the command and its files. */
 static enum parsed take_command(char **words, unsigned n_words, struct invocation *invocation)
 {
@@ -197,7 +209,7 @@ static enum parsed take_command(char **words, unsigned n_words, struct invocatio
         invocation->options.files = words + 1;
         invocation->options.n_files = n_words - 1;
         if (n_words - 1 >= command->n_files_min && n_words - 1 <= command->n_files_max)
-                return PARSED_RUN;
+                return check_output(invocation);
         tell_files(command);
         return PARSED_WRONG;
 }

@@ -108,7 +108,9 @@ static int read_all(const struct options *options, json_t *rows)
                 json_t *array = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
                 int r = array && json_is_array(array) ? json_array_extend(rows, array) : -1;
 
-                if (!array)
+                if (!array && error.line < 0)
+                        (void)fprintf(stderr, "gpumem-bench: %s\n", error.text);
+                else if (!array)
                         (void)fprintf(stderr, "gpumem-bench: %s:%d: %s\n", file, error.line,
                                       error.text);
                 else if (r)

@@ -179,8 +179,12 @@ static int choose_one(const char *name, size_t n_name, struct chosen *chosen)
                         chosen->which[chosen->n++] = i;
                 return 0;
         }
-        (void)fprintf(stderr, "gpumem-bench: --only \"%.*s\": there is no such comparison\n",
+        (void)fprintf(stderr,
+                      "gpumem-bench: --only \"%.*s\": there is no such comparison; allowed:",
                       (int)n_name, name);
+        for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++)
+                (void)fprintf(stderr, "%s%s", i ? ", " : " ", comparisons[i].name);
+        (void)fputs("\n", stderr);
         return -EINVAL;
 }
 

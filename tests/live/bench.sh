@@ -106,6 +106,7 @@ END
 }
 
 ok "an unknown comparison" said 3 "there is no such comparison" gpumem-bench peers --only dance
+ok "which ones there are" said 3 "allowed: clients, blocks, first, " gpumem-bench peers --only dance
 ok "an unknown one in a list" said 3 '"dance": there is no such' gpumem-bench peers --only drop,dance
 printf '{"name": 1}' >"$place/odd.json"
 ok "a picture of what is no table" said 3 "no array of rows" gpumem-bench plot "$place/odd.json"
@@ -114,6 +115,12 @@ printf '[1, {"name": 1}, {"name": "hot_beside_x", "unit": "ns", "value": null, "
 ok "a picture of nothing" said 3 "no row of these is drawn" gpumem-bench plot "$place/odd.json"
 printf '[{"name": "hot_beside_<&>", "unit": "ns", "value": 1, "baseline": 2.5}]' >"$place/odd.json"
 ok "names are no markup" said 0 "&lt;&amp;&gt;</text>" gpumem-bench plot "$place/odd.json"
+ok "figures of a picture" said 2 "plot takes neither --output nor --json" \
+        gpumem-bench plot --output "$place/odd.json" "$place/odd.json"
+ok "the file is as it was" grep -q "hot_beside_" "$place/odd.json"
+ok "figures of a picture: JSON" said 2 "plot takes neither" gpumem-bench plot --json "$place/odd.json"
+ok "a picture of no file" said 3 "gpumem-bench: unable to open $place/none: No such file" \
+        gpumem-bench plot "$place/none"
 start_daemon
 ok "metadata --json" measures gpumem-bench metadata --quick --json
 ok "it is JSON, with every key" has_keys "$place/said"
