@@ -41,6 +41,12 @@ program "$place/bundle/bin/gpumem-replay" 'echo "no CUDA driver: none here"; exi
 ok "no driver" said 1 "No GPU can be used: no CUDA driver: none here" "$run" demo
 ok "no driver: a failure" said 1 "0 passed, 1 failed" "$run" demo
 
+# Tests have users of their own, who need the driver and its machine.
+# shellcheck disable=SC2016  # It is the stub that knows.
+program "$place/bundle/bin/gpumem-replay" 'cd "${GPUMEM_CUDA_LIBRARY%/*}"' 'stat -c %a . devices | xargs' 'exit 1'
+: >"$place/bundle/bin/libcuda-emu.so"
+ok "a driver that stands in is everybody's" said 1 "No GPU can be used: 755 777" "$run" demo --stand-in
+
 program "$place/bundle/bin/gpumem-replay" 'echo "A GPU, 1.00 GiB"'
 program "$place/servers/nvidia-cuda-mps-control" 'echo "no server today"; exit 1'
 ok "nothing was checked" said 1 "0 passed, 0 failed" "$run" mps --emulated
