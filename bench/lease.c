@@ -21,7 +21,7 @@
 
 #define BLOCK_BYTES (2 * MIB)
 #define N_STEPS     64
-#define BOUND       2.5
+#define BOUND       1.3
 
 struct lease {
         struct echo echo;
