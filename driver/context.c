@@ -41,6 +41,15 @@ int context_make_own(const struct cuda *cuda, int ordinal)
         return r ? r : CUDA_CALL(cuda, cuCtxSetCurrent, context);
 }
 
+/* A driver may crash in calls that are made in a context that its program has destroyed, and when it is made
+ * current: only to be asked what it is does no harm. */
+static int check_alive(const struct cuda *cuda, CUcontext context)
+{
+        unsigned version;
+
+        return CUDA_CALL(cuda, cuCtxGetApiVersion, context, &version);
+}
+
 int context_run(const struct cuda *cuda, uint64_t context,
                 int (*call)(const struct cuda *cuda, void *argument), void *argument)
 {
@@ -48,10 +57,14 @@ int context_run(const struct cuda *cuda, uint64_t context,
         int r, r_back;
 
         r = CUDA_CALL(cuda, cuCtxGetCurrent, &before);
+        if (!r)
+                r = check_alive(cuda, wanted);
         if (r)
                 return r;
         if (before == wanted)
                 return call(cuda, argument);
+        if (before && check_alive(cuda, before))
+                before = NULL;
         r = CUDA_CALL(cuda, cuCtxSetCurrent, wanted);
         if (r)
                 return r;

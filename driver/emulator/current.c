@@ -1,6 +1,9 @@
 #include "driver/emulator/current.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
@@ -8,6 +11,9 @@
 #include "driver/emulator/handle.h"
 
 #define CURRENT_MAX 64
+
+/* Of contexts, as the H200's driver says. */
+#define API_VERSION 3020
 
 struct entry {
         struct context *context;
@@ -49,19 +55,36 @@ void current_forget(const struct context *context)
                 current_pop();
 }
 
-static CUresult context_find(CUcontext handle, struct context **ret_context, uint64_t *ret_id)
+/* One that has ended, too. */
+static CUresult context_find(CUcontext handle, struct context **ret_context, uint64_t *ret_id,
+                             bool *ret_active)
 {
         struct context *context;
-        CUresult r = CUDA_ERROR_INVALID_CONTEXT;
 
         emulator_lock();
         context = handle_find(HANDLE_CONTEXT, (uintptr_t)handle);
-        if (context && context->state == CONTEXT_ACTIVE) {
+        if (context) {
                 *ret_context = context;
                 *ret_id = context->id;
-                r = CUDA_SUCCESS;
+                *ret_active = context->state == CONTEXT_ACTIVE;
         }
         emulator_unlock();
+        return context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* What a driver does with a context that was destroyed is undefined: the H200's takes it, and crashes soon after.
+ * A primary one that has ended it takes, and each call then says so. */
+static CUresult context_find_to_use(CUcontext handle, struct context **ret_context,
+                                    uint64_t *ret_id)
+{
+        bool is_active;
+        CUresult r = context_find(handle, ret_context, ret_id, &is_active);
+
+        if (r == CUDA_SUCCESS && !is_active && (*ret_context)->kind == CONTEXT_CREATED) {
+                (void)fputs("emulated driver: a context that was destroyed is made current\n",
+                            stderr);
+                abort();
+        }
         return r;
 }
 
@@ -74,7 +97,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
         if (r != CUDA_SUCCESS)
                 return r;
         if (handle) {
-                r = context_find(handle, &context, &id);
+                r = context_find_to_use(handle, &context, &id);
                 if (r != CUDA_SUCCESS)
                         return r;
         }
@@ -103,7 +126,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        r = context_find(handle, &context, &id);
+        r = context_find_to_use(handle, &context, &id);
         if (r != CUDA_SUCCESS)
                 return r;
         return current_push(context, id);
@@ -141,6 +164,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *r
 {
         struct context *context;
         uint64_t id;
+        bool is_active = true;
         CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_id)
@@ -148,11 +172,35 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *r
         if (r != CUDA_SUCCESS)
                 return r;
         if (handle)
-                r = context_find(handle, &context, &id);
+                r = context_find(handle, &context, &id, &is_active);
         else if (!current_get(&id))
                 r = CUDA_ERROR_INVALID_CONTEXT;
+        if (r == CUDA_SUCCESS && !is_active)
+                r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         if (r == CUDA_SUCCESS)
                 *ret_id = id;
+        return r;
+}
+
+EMULATOR_API CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned *ret_version)
+{
+        struct context *context;
+        uint64_t id;
+        bool is_active = true;
+        CUresult r = emulator_enter(__func__);
+
+        if (r == CUDA_SUCCESS && !ret_version)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (handle)
+                r = context_find(handle, &context, &id, &is_active);
+        else if (!current_get(&id))
+                r = CUDA_ERROR_INVALID_CONTEXT;
+        if (r == CUDA_SUCCESS && !is_active)
+                r = CUDA_ERROR_INVALID_CONTEXT;
+        if (r == CUDA_SUCCESS)
+                *ret_version = API_VERSION;
         return r;
 }
 

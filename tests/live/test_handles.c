@@ -35,15 +35,21 @@ static void use(unsigned context)
 }
 
 /* The project itself makes none, and has no such calls in its table. */
-static void make_contexts(void)
+static void *find_call(const char *name)
 {
-        void *library = dlopen(cuda_library_name(NULL), RTLD_NOW);
-        __typeof__(cuCtxCreate) *create;
-        CUdevice device;
+        void *library = dlopen(cuda_library_name(NULL), RTLD_NOW), *call;
 
         ck_assert_ptr_nonnull(library);
-        create = (__typeof__(create))dlsym(library, NAME_OF(cuCtxCreate));
-        ck_assert_ptr_nonnull(create);
+        call = dlsym(library, name);
+        ck_assert_ptr_nonnull(call);
+        return call;
+}
+
+static void make_contexts(void)
+{
+        __typeof__(cuCtxCreate) *create = (__typeof__(create))find_call(NAME_OF(cuCtxCreate));
+        CUdevice device;
+
         ck_assert_int_eq(CUDA_CALL(&cuda, cuDeviceGet, &device, 0), 0);
         ck_assert_int_eq(CUDA_CALL(&cuda, cuDevicePrimaryCtxRetain, &contexts[0], device), 0);
         ck_assert_int_eq(create(&contexts[1], NULL, 0, device), CUDA_SUCCESS);
@@ -258,10 +264,47 @@ static void add_tests(Suite *suite, const char *name, SFun setup)
         suite_add_tcase(suite, tests);
 }
 
+static void alloc_and_free_pinned(void)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_PINNED,
+                                         .place = GPUMEM_NEAREST,
+                                         .n_bytes = N_BYTES};
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
+}
+
+/* A driver may crash when one that was destroyed is made current: it is not, and what was the library's there has
+ * ended with it. The thread's own context may be such a one. */
+START_TEST(a_context_that_was_destroyed_is_not_entered)
+{
+        __typeof__(cuCtxDestroy) *destroy = (__typeof__(destroy))find_call(NAME_OF(cuCtxDestroy));
+        CUstream stream;
+
+        use(1);
+        stream = new_stream();
+        ck_assert_int_eq(gpumem_free(client, alloc_in(stream), stream), 0);
+        alloc_and_free_pinned();
+        if (_i)
+                use(0);
+        ck_assert_int_eq(destroy(contexts[1]), CUDA_SUCCESS);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        alloc_and_free_pinned();
+        use(0);
+        alloc_and_free_pinned();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("handles");
+        TCase *ended = tcase_create("ended contexts");
 
+        tcase_add_checked_fixture(ended, start, stop);
+        tcase_add_loop_test(ended, a_context_that_was_destroyed_is_not_entered, 0, 2);
+        suite_add_tcase(suite, ended);
         add_tests(suite, "without a cache", start);
         add_tests(suite, "with a small cache", start_with_a_cache);
         add_tests(suite, "with what was needed lately", start_as_usual);
