@@ -8,7 +8,7 @@
 
 struct fence {
         uint64_t epoch;
-        uint64_t event;
+        struct work_event event;
         TAILQ_ENTRY(fence) link;
 };
 
@@ -25,7 +25,7 @@ static void free_list(struct fence_list *list, const struct cuda *cuda)
 
         while ((fence = TAILQ_FIRST(list))) {
                 TAILQ_REMOVE(list, fence, link);
-                event_free(cuda, fence->event);
+                event_free(cuda, &fence->event);
                 free(fence);
         }
 }
@@ -94,8 +94,7 @@ void fences_record(struct fences *fences, struct heap *heap, const struct cuda *
         if (!fence)
                 return;
         /* The event may be of a context that has gone. */
-        event_free(cuda, fence->event);
-        fence->event = 0;
+        event_free(cuda, &fence->event);
         TAILQ_INSERT_HEAD(&fences->spare, fence, link);
 }
 
@@ -120,7 +119,7 @@ void fences_poll(struct fences *fences, struct heap *heap, const struct cuda *cu
         const struct fence *fence;
 
         TAILQ_FOREACH (fence, &fences->pending, link) {
-                if (!event_is_over(cuda, fence->event))
+                if (!event_is_over(cuda, &fence->event))
                         break;
                 n_done_epochs = fence->epoch + 1;
         }

@@ -9,7 +9,7 @@
 struct used_in {
         void *stream;
         struct stream_key key;
-        uint64_t event; /* 0: not recorded yet */
+        struct work_event event; /* none: not recorded yet */
 };
 
 struct use {
@@ -29,7 +29,7 @@ void uses_init(struct uses *uses)
 static void use_free(struct use *use, const struct cuda *cuda)
 {
         for (uint32_t i = 0; i < use->n_streams; i++)
-                event_free(cuda, use->streams[i].event);
+                event_free(cuda, &use->streams[i].event);
         free(use->streams);
         free(use);
 }
@@ -103,7 +103,7 @@ static int add(struct use *use, void *stream, const struct stream_key *key)
                 use->streams = streams;
                 use->n_room = n_room;
         }
-        streams[use->n_streams++] = (struct used_in){stream, *key, 0};
+        streams[use->n_streams++] = (struct used_in){.stream = stream, .key = *key};
         return 0;
 }
 
@@ -240,7 +240,7 @@ int uses_wait(struct uses *uses, const struct cuda *cuda, const void *pointer)
 static bool is_over(const struct use *use, const struct cuda *cuda)
 {
         for (uint32_t i = 0; i < use->n_streams; i++) {
-                if (!event_is_over(cuda, use->streams[i].event))
+                if (!event_is_over(cuda, &use->streams[i].event))
                         return false;
         }
         return true;

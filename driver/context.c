@@ -41,29 +41,34 @@ int context_make_own(const struct cuda *cuda, int ordinal)
         return r ? r : CUDA_CALL(cuda, cuCtxSetCurrent, context);
 }
 
-/* A driver may crash in calls that are made in a context that its program has destroyed, and when it is made
- * current: only to be asked what it is does no harm. */
-static int check_alive(const struct cuda *cuda, CUcontext context)
+bool context_is_alive(const struct cuda *cuda, uint64_t context, uint64_t *ret_id)
 {
+        CUcontext handle = (CUcontext)(uintptr_t)context;
+        unsigned long long id = 0;
         unsigned version;
 
-        return CUDA_CALL(cuda, cuCtxGetApiVersion, context, &version);
+        if (cuda->cuCtxGetApiVersion(handle, &version) ||
+            (cuda->cuCtxGetId && cuda->cuCtxGetId(handle, &id)))
+                return false;
+        *ret_id = id;
+        return true;
 }
 
 int context_run(const struct cuda *cuda, uint64_t context,
                 int (*call)(const struct cuda *cuda, void *argument), void *argument)
 {
         CUcontext wanted = (CUcontext)(uintptr_t)context, before;
+        uint64_t id;
         int r, r_back;
 
         r = CUDA_CALL(cuda, cuCtxGetCurrent, &before);
-        if (!r)
-                r = check_alive(cuda, wanted);
+        if (!r && !context_is_alive(cuda, context, &id))
+                r = GPUMEM_E_NO_CONTEXT;
         if (r)
                 return r;
         if (before == wanted)
                 return call(cuda, argument);
-        if (before && check_alive(cuda, before))
+        if (before && !context_is_alive(cuda, (uint64_t)(uintptr_t)before, &id))
                 before = NULL;
         r = CUDA_CALL(cuda, cuCtxSetCurrent, wanted);
         if (r)

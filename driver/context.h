@@ -1,6 +1,7 @@
 /* Contexts, known by the number of their handle. Any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "driver/cuda.h"
@@ -15,6 +16,11 @@ int context_device(const struct cuda *cuda, int *ret_ordinal);
  * thread. */
 int context_make_own(const struct cuda *cuda, int ordinal);
 
-/* Runs one call with `context` current and puts back what was current before. */
+/* What tells a context from one that may have its handle after it; false: it has ended. A driver may crash in
+ * calls in a context that has ended, and with its events: only this is to be asked of it. */
+bool context_is_alive(const struct cuda *cuda, uint64_t context, uint64_t *ret_id);
+
+/* Runs one call with `context` current and puts back what was current before.
+ * GPUMEM_E_NO_CONTEXT: it has ended. */
 int context_run(const struct cuda *cuda, uint64_t context,
                 int (*call)(const struct cuda *cuda, void *argument), void *argument);

@@ -1,35 +1,66 @@
 #include "driver/event.h"
 
 #include "driver/context.h"
+#include "gpumem.h"
 
 struct recording {
         CUstream stream;
-        CUevent event;
+        struct work_event *event;
 };
+
+/* With its context its memory has gone, too: a driver that is asked for it may crash. */
+static bool is_there(const struct cuda *cuda, const struct work_event *event)
+{
+        uint64_t id;
+
+        return event->handle && context_is_alive(cuda, event->context, &id) &&
+               id == event->context_id;
+}
+
+static CUevent handle_of(const struct work_event *event)
+{
+        return (CUevent)(uintptr_t)event->handle;
+}
+
+static int make(const struct cuda *cuda, struct work_event *event)
+{
+        struct work_event made;
+        CUevent handle;
+        int r = context_current(cuda, &made.context);
+
+        if (!r)
+                r = CUDA_CALL(cuda, cuEventCreate, &handle, CU_EVENT_DISABLE_TIMING);
+        if (!r && !context_is_alive(cuda, made.context, &made.context_id))
+                r = GPUMEM_E_NO_CONTEXT;
+        if (r)
+                return r;
+        made.handle = (uint64_t)(uintptr_t)handle;
+        *event = made;
+        return 0;
+}
 
 static int record(const struct cuda *cuda, void *argument)
 {
         struct recording *recording = argument;
-        int r = 0;
+        int r = is_there(cuda, recording->event) ? 0 : make(cuda, recording->event);
 
-        if (!recording->event)
-                r = CUDA_CALL(cuda, cuEventCreate, &recording->event, CU_EVENT_DISABLE_TIMING);
-        return r ? r : CUDA_CALL(cuda, cuEventRecord, recording->event, recording->stream);
+        return r ? r
+                 : CUDA_CALL(cuda, cuEventRecord, handle_of(recording->event), recording->stream);
 }
 
-int event_record(const struct cuda *cuda, uint64_t context, void *stream, uint64_t *event)
+int event_record(const struct cuda *cuda, uint64_t context, void *stream, struct work_event *event)
 {
-        struct recording recording = {.stream = stream, .event = (CUevent)(uintptr_t)*event};
-        int r = context_run(cuda, context, record, &recording);
+        struct recording recording = {.stream = stream, .event = event};
 
-        *event = (uint64_t)(uintptr_t)recording.event;
-        return r;
+        return context_run(cuda, context, record, &recording);
 }
 
 /* Other errors say nothing of the work: that a stream captures somewhere, for one. */
-bool event_is_over(const struct cuda *cuda, uint64_t event)
+bool event_is_over(const struct cuda *cuda, const struct work_event *event)
 {
-        switch ((int)cuda->cuEventQuery((CUevent)(uintptr_t)event)) {
+        if (!is_there(cuda, event))
+                return true;
+        switch ((int)cuda->cuEventQuery(handle_of(event))) {
         case CUDA_SUCCESS:
         case CUDA_ERROR_CONTEXT_IS_DESTROYED:
         case CUDA_ERROR_INVALID_CONTEXT:
@@ -42,8 +73,9 @@ bool event_is_over(const struct cuda *cuda, uint64_t event)
         }
 }
 
-void event_free(const struct cuda *cuda, uint64_t event)
+void event_free(const struct cuda *cuda, struct work_event *event)
 {
-        if (event)
-                (void)cuda->cuEventDestroy((CUevent)(uintptr_t)event);
+        if (is_there(cuda, event))
+                (void)cuda->cuEventDestroy(handle_of(event));
+        *event = (struct work_event){.handle = 0};
 }

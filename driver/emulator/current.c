@@ -2,8 +2,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
@@ -80,11 +78,8 @@ static CUresult context_find_to_use(CUcontext handle, struct context **ret_conte
         bool is_active;
         CUresult r = context_find(handle, ret_context, ret_id, &is_active);
 
-        if (r == CUDA_SUCCESS && !is_active && (*ret_context)->kind == CONTEXT_CREATED) {
-                (void)fputs("emulated driver: a context that was destroyed is made current\n",
-                            stderr);
-                abort();
-        }
+        if (r == CUDA_SUCCESS && !is_active && (*ret_context)->kind == CONTEXT_CREATED)
+                emulator_end("a context that was destroyed is made current");
         return r;
 }
 

@@ -138,6 +138,12 @@ void emulator_sleep_us(uint64_t n_us)
                 ;
 }
 
+void emulator_end(const char *what)
+{
+        (void)fprintf(stderr, "emulated driver: %s\n", what);
+        abort();
+}
+
 CUresult emulator_result(int r)
 {
         switch (r) {

@@ -97,3 +97,6 @@ void emulator_sleep_us(uint64_t n_us);
 
 /* What a fault of base or store is to a caller of the driver. */
 CUresult emulator_result(int r);
+
+/* Ends the process, which did what CUDA does not define, and what a driver may crash at. */
+__attribute__((noreturn)) void emulator_end(const char *what);

@@ -95,21 +95,6 @@ START_TEST(work_on_what_was_unmapped_spoils_the_context)
 }
 END_TEST
 
-START_TEST(a_destroyed_contexts_events_say_so)
-{
-        CUcontext primary = contract_context(), created;
-        CUevent event;
-
-        ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        ck_ok(cu.cuEventRecord(event, NULL));
-        ck_ok(cu.cuCtxDestroy(created));
-        ck_ok(cu.cuCtxSetCurrent(primary));
-        ck_cuda(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuEventQuery(event));
-        ck_cuda(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuEventDestroy(event));
-}
-END_TEST
-
 static CUcontext destroyed(void)
 {
         CUcontext primary = contract_context(), created;
@@ -182,7 +167,6 @@ int main(void)
                             nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work,
                             0, ARRAY_SIZE(calls));
         tcase_add_test(tcase, work_on_what_was_unmapped_spoils_the_context);
-        tcase_add_test(tcase, a_destroyed_contexts_events_say_so);
         tcase_add_loop_test(tcase, a_context_that_has_ended_says_so, 0, ARRAY_SIZE(ends));
         tcase_add_loop_test(tcase, a_primary_context_that_was_released_takes_no_calls, 0,
                             ARRAY_SIZE(in_vain));

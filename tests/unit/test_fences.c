@@ -19,6 +19,9 @@ static struct {
         CUresult queries
                 [EVENTS_MAX]; /* what each event says, by the order in which they were made */
         CUcontext current;
+        unsigned long long context_id;
+        bool has_ended;
+        unsigned n_ended; /* events, with their context */
 } driver;
 
 static struct heap_world world;
@@ -50,6 +53,20 @@ static CUresult CUDAAPI get_current(CUcontext *ret_context)
 static CUresult CUDAAPI set_current(CUcontext context)
 {
         driver.current = context;
+        return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI get_version(CUcontext context, unsigned *ret_version)
+{
+        (void)context;
+        *ret_version = 1;
+        return driver.has_ended ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI get_id(CUcontext context, unsigned long long *ret_id)
+{
+        (void)context;
+        *ret_id = driver.context_id;
         return CUDA_SUCCESS;
 }
 
@@ -92,6 +109,8 @@ static CUresult CUDAAPI text_of(CUresult result, const char **ret_text)
 static const struct cuda cuda = {
         .cuCtxGetCurrent = get_current,
         .cuCtxSetCurrent = set_current,
+        .cuCtxGetApiVersion = get_version,
+        .cuCtxGetId = get_id,
         .cuEventCreate = create,
         .cuEventRecord = record,
         .cuEventQuery = query,
@@ -115,7 +134,7 @@ static void start(void)
 static void stop(void)
 {
         fences_deinit(&fences, &cuda);
-        ck_assert_uint_eq(driver.n_freed, driver.n_made);
+        ck_assert_uint_eq(driver.n_freed + driver.n_ended, driver.n_made);
         heap_deinit(&heap);
         world_deinit(&world);
 }
@@ -236,6 +255,28 @@ START_TEST(an_event_that_cannot_be_recorded_is_made_anew)
 }
 END_TEST
 
+/* A driver may crash at the events of a context that has ended, also when there is another one with its handle: it is
+ * not asked for them. */
+START_TEST(an_event_ends_with_its_context)
+{
+        const struct heap_block *block = free_some();
+
+        record_now();
+        driver.n_ended = 1;
+        if (_i)
+                driver.context_id++;
+        else
+                driver.has_ended = true;
+        driver.queries[1] = CUDA_ERROR_NOT_READY;
+        fences_poll(&fences, &heap, &cuda);
+        ck_assert(heap_is_idle(&heap, block));
+        (void)free_some();
+        record_now();
+        ck_assert_uint_eq(driver.n_recorded, _i ? 2 : 1);
+        ck_assert_uint_eq(driver.n_made, _i ? 2 : 1);
+}
+END_TEST
+
 /* It is over later then, but over it will be: there are not more and more of them. */
 START_TEST(the_last_of_many_is_recorded_anew)
 {
@@ -304,6 +345,7 @@ int main(void)
         tcase_add_test(tests, an_event_that_passed_is_used_again);
         tcase_add_test(tests, what_was_waited_for_needs_no_event);
         tcase_add_test(tests, an_event_that_cannot_be_recorded_is_made_anew);
+        tcase_add_loop_test(tests, an_event_ends_with_its_context, 0, 2);
         tcase_add_test(tests, the_last_of_many_is_recorded_anew);
         tcase_add_test(tests, without_memory_nothing_changes);
         tcase_add_loop_test(tests, errors_that_end_all_work_are_told_from_others, 0, 7);
