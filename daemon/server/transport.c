@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/server/deadlines.h"
+#include "daemon/server/listener.h"
 #include "daemon/server/server.h"
 #include "gpumem.h"
 
@@ -24,6 +25,8 @@
 
 /* Between looks at peers that are waited for. */
 #define PATIENCE_MS 5
+
+static const struct proto_reason fds_came = {"fds that this side cannot take", NULL};
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_patience(uv_timer_t *timer);
@@ -176,6 +179,11 @@ static void flush(struct transport *transport)
         }
 }
 
+static bool brings_fds(const struct transport *transport)
+{
+        return transport->server->closer && wire_brings_fds(transport->fd);
+}
+
 /* Returns whether there may be more. */
 static bool receive(struct transport *transport)
 {
@@ -188,6 +196,10 @@ static bool receive(struct transport *transport)
 
                 if (!may_read(transport))
                         return false;
+                if (brings_fds(transport)) {
+                        transport->on_end(transport, &fds_came);
+                        continue;
+                }
                 r = wire_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
                 if (r == -EAGAIN || r == -EINTR)
                         return false;
@@ -230,7 +242,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
 
         r = uv_poll_init(&server->loop, &transport->poll, take_fd);
         if (r) {
-                closep(&take_fd);
+                listener_close_socket(server, take_fd);
                 return r;
         }
         transport->server = server;
@@ -323,7 +335,7 @@ static void on_closed(uv_handle_t *handle)
 {
         struct transport *transport = CONTAINER_OF((uv_poll_t *)handle, struct transport, poll);
 
-        closep(&transport->fd);
+        listener_close_socket(transport->server, steal_fd(&transport->fd));
         transport->on_closed(transport);
 }
 
