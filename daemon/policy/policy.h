@@ -167,6 +167,9 @@ enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
+/* Leases that were looked at for that, by whomever. */
+uint64_t policy_free_looks(const struct policy *policy);
+
 /* The same for the tenants that are chosen, in all pools. The choice is made before it returns, and says of how
  * many blocks; some of them may stay in processes. */
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
