@@ -335,8 +335,8 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool,
                         struct pool_figures *ret_figures);
 
 /* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
- * that sums agree. */
-void policy_see_idle(struct policy *policy);
+ * that sums agree. Returns how many there are. */
+uint64_t policy_see_idle(struct policy *policy);
 
 /* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often
  * at most, however many leases there are. */

@@ -203,7 +203,7 @@ static void take_stats(struct session *session, const struct frame *frame)
         int fd = -1;
         struct frame reply = FRAME_NULL;
 
-        policy_see_idle(session->server->policy);
+        paying_take_rows(session, 0, policy_see_idle(session->server->policy));
         if (stats_make(session, &fd)) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
                 return;

@@ -182,6 +182,7 @@ END_TEST
 /* Though none of them is idle. */
 START_TEST(looks_for_idle_leases_are_paid_for)
 {
+        static const enum message_kind kinds[] = {MESSAGE_FREE_ALL_BLOCKS, MESSAGE_STATS};
         static const char *const options[] = {"--device-bytes", "2GiB", NULL};
         struct message_lease wanted = {.n_bytes = 2 * MIB};
         struct message_leased leased;
@@ -195,8 +196,8 @@ START_TEST(looks_for_idle_leases_are_paid_for)
         for (unsigned i = 0; i < 800; i++)
                 ck_assert_int_eq(lease_over(admin, &wanted, &leased), 0);
         fd = connect_ready();
-        ask(fd, MESSAGE_FREE_ALL_BLOCKS, &reply);
-        ck_assert_uint_eq(reply.kind, MESSAGE_FREED);
+        ask(fd, kinds[_i], &reply);
+        ck_assert_uint_ne(reply.kind, MESSAGE_ERROR);
         expect_held(fd);
         closep(&fd);
 }
@@ -310,7 +311,7 @@ int main(void)
         tcase_add_test(tests, a_cancel_of_nothing_counts);
         tcase_add_test(tests, rows_that_are_told_are_paid_for);
         tcase_add_loop_test(tests, lists_are_paid_for, 0, 3);
-        tcase_add_test(tests, looks_for_idle_leases_are_paid_for);
+        tcase_add_loop_test(tests, looks_for_idle_leases_are_paid_for, 0, 2);
         tcase_add_test(tests, a_frame_of_no_kind_counts);
         tcase_add_test(tests, a_hello_counts);
         tcase_add_test(tests, a_hello_that_is_held_is_in_time);
