@@ -211,11 +211,15 @@ struct listener *listener_close(struct listener *listener)
         return NULL;
 }
 
-static int guard_loop(struct server *server)
+/* To sockets that others have opened clients may have sent some before. */
+static int guard_loop(struct server *server, const struct server_options *options)
 {
-        if (socket_file_refuses_fds())
+        bool can_refuse = socket_file_refuses_fds();
+
+        if (!can_refuse)
+                log_debug("this kernel (before 6.16) lets clients send file descriptors");
+        if (can_refuse && !(options->sockets && options->sockets->client >= 0))
                 return 0;
-        log_debug("this kernel (before 6.16) lets clients send file descriptors");
         return closer_new(&server->closer);
 }
 
@@ -233,7 +237,7 @@ int listener_new(struct server *server, const struct server_options *options,
                 listener->doors[way] = (struct door){
                         .listener = listener, .way = (enum session_way)way, .fd = -1};
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        r = guard_loop(server);
+        r = guard_loop(server, options);
         if (!r)
                 r = open_doors(listener, options);
         if (r) {

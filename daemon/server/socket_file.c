@@ -119,6 +119,14 @@ bool socket_file_refuses_fds(void)
         return fd >= 0 && refuse_fds(fd);
 }
 
+bool socket_file_brings_fds(int fd)
+{
+        int is_on = 1;
+        socklen_t n_bytes = sizeof(is_on);
+
+        return getsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &is_on, &n_bytes) < 0 || is_on;
+}
+
 void socket_file_adopt(int fd)
 {
         (void)refuse_fds(fd);

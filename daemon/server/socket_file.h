@@ -26,5 +26,8 @@ int socket_file_open(const struct sockaddr_un *address, mode_t mode, gid_t group
 /* Whether this kernel lets it be said that nobody may send file descriptors to a socket. */
 bool socket_file_refuses_fds(void);
 
+/* Whether an accepted socket may bring some: its peer had connected before that was said. */
+bool socket_file_brings_fds(int fd);
+
 /* What is said to a socket of one's own from its birth is said to one that somebody else has made. */
 void socket_file_adopt(int fd);

@@ -12,6 +12,7 @@
 #include "daemon/server/deadlines.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/server.h"
+#include "daemon/server/socket_file.h"
 #include "gpumem.h"
 
 /* Frames taken from one socket before others have their turn. */
@@ -179,11 +180,6 @@ static void flush(struct transport *transport)
         }
 }
 
-static bool brings_fds(const struct transport *transport)
-{
-        return transport->server->closer && wire_brings_fds(transport->fd);
-}
-
 /* Returns whether there may be more. */
 static bool receive(struct transport *transport)
 {
@@ -196,7 +192,7 @@ static bool receive(struct transport *transport)
 
                 if (!may_read(transport))
                         return false;
-                if (brings_fds(transport)) {
+                if (transport->may_bring_fds && wire_brings_fds(transport->fd)) {
                         transport->on_end(transport, &fds_came);
                         continue;
                 }
@@ -251,6 +247,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
         transport->closing = transport->slow = transport->hung_up = false;
         transport->held_until_ns = 0;
         transport->fault = NULL;
+        transport->may_bring_fds = server->closer && socket_file_brings_fds(take_fd);
         transport->in_flight = (struct due){.allowance = account->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
         queue_init(&transport->queue, account->allowance);
