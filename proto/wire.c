@@ -106,6 +106,19 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
         return n;
 }
 
+/* A reset is reported once, and before what the peer had sent until then. */
+bool wire_brings_fds(int socket)
+{
+        struct msghdr message = {.msg_iovlen = 0};
+        unsigned was_reset = 0;
+        ssize_t n;
+
+        do {
+                n = recvmsg(socket, &message, MSG_PEEK);
+        } while (n < 0 && errno == ECONNRESET && !was_reset++);
+        return n >= 0 && message.msg_flags & MSG_CTRUNC;
+}
+
 int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
                  struct fdset *ret_fds, struct proto_reason *ret_reason)
 {

@@ -2,6 +2,8 @@
  * at a time reads a socket. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/fdset.h"
 #include "proto/proto.h"
 
@@ -11,6 +13,10 @@ int wire_send(int socket, const struct frame *frame, const int *fds);
 
 /* A frame without fds; -EAGAIN when the socket is full, also if it is a blocking one. */
 int wire_send_now(int socket, const struct frame *frame);
+
+/* Whether fds come with the next frame. They stay where they are: who takes that frame, or closes the socket, may be
+ * the last who has them, and may wait for what they are of. */
+bool wire_brings_fds(int socket);
 
 /* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec.
  * GPUMEM_E_DISCONNECTED at the end of the connection; GPUMEM_E_BAD_FRAME with a reason, and

@@ -17,39 +17,52 @@
 
 #define PATIENCE_S 1
 
+/* What waits to be taken back; each mapping is one of those that a process may have. */
+#define WAITING_MAX       256
+#define WAITING_MAX_BYTES (UINT64_C(256) << 20)
+
 struct sweep {
         TAILQ_ENTRY(sweep) link;
         void *bytes; /* NULL: it is a file */
         int fd;
         uint64_t n_bytes;
+        bool is_under_way, is_done;
+        bool is_awaited; /* who waits frees it */
 };
 
 struct sweeper {
         pthread_t thread;
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t came;
-        pthread_cond_t went; /* one is done, or the thread has ended */
-        TAILQ_HEAD(, sweep) sweeps;
-        uint64_t n_come;
-        uint64_t n_done;
+        pthread_cond_t went;        /* one is done, or the thread has ended */
+        TAILQ_HEAD(, sweep) sweeps; /* those that wait, and the one under way */
+        unsigned n;
+        uint64_t n_bytes;
         bool is_late; /* somebody waited in vain for what is done now */
         bool ending, has_ended;
 };
+
+/* What nobody else holds goes with it. */
+static void let_go(struct sweep *sweep)
+{
+        if (sweep->bytes)
+                (void)munmap(sweep->bytes, sweep->n_bytes);
+        sweep->bytes = NULL;
+        closep(&sweep->fd);
+}
 
 static void carry_out(struct sweep *sweep)
 {
         int r;
 
-        if (sweep->bytes) {
+        if (sweep->bytes)
                 r = madvise(sweep->bytes, sweep->n_bytes, MADV_REMOVE);
-                (void)munmap(sweep->bytes, sweep->n_bytes);
-        } else {
+        else
                 r = fallocate(sweep->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                               (off_t)sweep->n_bytes);
-                closep(&sweep->fd);
-        }
         if (r < 0)
                 log_debug("memory goes back when nobody holds its file: %s", strerror(errno));
+        let_go(sweep);
 }
 
 static struct sweep *next(struct sweeper *sweeper)
@@ -60,8 +73,15 @@ static struct sweep *next(struct sweeper *sweeper)
                 pthread_cond_wait(&sweeper->came, &sweeper->lock);
         sweep = TAILQ_FIRST(&sweeper->sweeps);
         if (sweep)
-                TAILQ_REMOVE(&sweeper->sweeps, sweep, link);
+                sweep->is_under_way = true;
         return sweep;
+}
+
+static void take_out(struct sweeper *sweeper, struct sweep *sweep)
+{
+        TAILQ_REMOVE(&sweeper->sweeps, sweep, link);
+        sweeper->n--;
+        sweeper->n_bytes -= sweep->n_bytes;
 }
 
 static void *run(void *argument)
@@ -73,9 +93,11 @@ static void *run(void *argument)
         while ((sweep = next(sweeper))) {
                 pthread_mutex_unlock(&sweeper->lock);
                 carry_out(sweep);
-                free(sweep);
                 pthread_mutex_lock(&sweeper->lock);
-                sweeper->n_done++;
+                take_out(sweeper, sweep);
+                sweep->is_done = true;
+                if (!sweep->is_awaited)
+                        free(sweep);
                 sweeper->is_late = false;
                 pthread_cond_broadcast(&sweeper->went);
         }
@@ -146,53 +168,82 @@ struct sweeper *sweeper_free(struct sweeper *sweeper)
         return NULL;
 }
 
-/* Returns its number. */
-static uint64_t submit(struct sweeper *sweeper, struct sweep *sweep)
+static struct sweep *sweep_new(void *bytes, int fd, uint64_t n_bytes)
 {
-        uint64_t number;
+        struct sweep *sweep = malloc(sizeof(*sweep));
 
-        pthread_mutex_lock(&sweeper->lock);
-        number = ++sweeper->n_come;
+        if (sweep)
+                *sweep = (struct sweep){.bytes = bytes, .fd = fd, .n_bytes = n_bytes};
+        return sweep;
+}
+
+static void submit(struct sweeper *sweeper, struct sweep *sweep)
+{
         TAILQ_INSERT_TAIL(&sweeper->sweeps, sweep, link);
+        sweeper->n++;
+        sweeper->n_bytes += sweep->n_bytes;
         pthread_cond_signal(&sweeper->came);
-        pthread_mutex_unlock(&sweeper->lock);
-        return number;
+}
+
+static bool has_room(const struct sweeper *sweeper, uint64_t n_bytes)
+{
+        return !sweeper->n || (sweeper->n < WAITING_MAX && sweeper->n_bytes < WAITING_MAX_BYTES &&
+                               n_bytes <= WAITING_MAX_BYTES - sweeper->n_bytes);
 }
 
 void sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_bytes)
 {
-        struct sweep *sweep = malloc(sizeof(*sweep));
+        struct sweep *sweep = sweep_new(take_bytes, -1, n_bytes);
+        bool is_taken;
 
-        if (!sweep) {
-                (void)munmap(take_bytes, n_bytes);
+        pthread_mutex_lock(&sweeper->lock);
+        is_taken = sweep && !sweeper->is_late && has_room(sweeper, n_bytes);
+        if (is_taken)
+                submit(sweeper, sweep);
+        pthread_mutex_unlock(&sweeper->lock);
+        if (is_taken)
                 return;
-        }
-        *sweep = (struct sweep){.bytes = take_bytes, .fd = -1, .n_bytes = n_bytes};
-        (void)submit(sweeper, sweep);
+        (void)munmap(take_bytes, n_bytes);
+        free(sweep);
 }
 
-/* Once somebody has waited in vain, nobody waits for the same again. */
-static void await(struct sweeper *sweeper, uint64_t number)
+/* Returns whether it is nobody else's any more: it is done, or waits no more. */
+static bool await(struct sweeper *sweeper, struct sweep *sweep)
 {
         struct timespec until = soon();
         int r = 0;
 
-        pthread_mutex_lock(&sweeper->lock);
-        while (sweeper->n_done < number && !sweeper->is_late && !r)
+        while (!sweep->is_done && !sweeper->is_late && !r)
                 r = pthread_cond_timedwait(&sweeper->went, &sweeper->lock, &until);
-        if (sweeper->n_done < number)
-                sweeper->is_late = true;
-        pthread_mutex_unlock(&sweeper->lock);
+        if (sweep->is_done)
+                return true;
+        sweeper->is_late = true;
+        sweep->is_awaited = false;
+        if (sweep->is_under_way)
+                return false;
+        take_out(sweeper, sweep);
+        return true;
 }
 
+/* Once somebody has waited in vain, nobody waits for the same again. */
 void sweeper_take_file(struct sweeper *sweeper, int take_fd, uint64_t n_bytes)
 {
-        struct sweep *sweep = malloc(sizeof(*sweep));
+        struct sweep *sweep = sweep_new(NULL, take_fd, n_bytes);
+        bool is_ours = true;
 
         if (!sweep) {
                 closep(&take_fd);
                 return;
         }
-        *sweep = (struct sweep){.fd = take_fd, .n_bytes = n_bytes};
-        await(sweeper, submit(sweeper, sweep));
+        sweep->is_awaited = true;
+        pthread_mutex_lock(&sweeper->lock);
+        if (!sweeper->is_late) {
+                submit(sweeper, sweep);
+                is_ours = await(sweeper, sweep);
+        }
+        pthread_mutex_unlock(&sweeper->lock);
+        if (!is_ours)
+                return;
+        let_go(sweep);
+        free(sweep);
 }

@@ -7,21 +7,27 @@
 #include "daemon/policy/warm.h"
 #include "gpumem.h"
 
-static void see_idle(struct pool *pool)
+static uint64_t see_idle(struct pool *pool)
 {
         struct block *block;
+        uint64_t n_looks = 0;
 
         pool->seen_idle_bytes = 0;
         TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
                 block->seen_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
                 pool->seen_idle_bytes += block->seen_idle ? block->bin->n_bytes : 0;
+                n_looks++;
         }
+        return n_looks;
 }
 
-void policy_see_idle(struct policy *policy)
+uint64_t policy_see_idle(struct policy *policy)
 {
+        uint64_t n_looks = 0;
+
         for (uint32_t i = 0; i < policy->n_pools; i++)
-                see_idle(policy->pools[i]);
+                n_looks += see_idle(policy->pools[i]);
+        return n_looks;
 }
 
 void policy_see_idle_of(struct policy *policy, uint32_t pool_id, uint64_t now_ns)
@@ -32,7 +38,7 @@ void policy_see_idle_of(struct policy *policy, uint32_t pool_id, uint64_t now_ns
                 return;
         pool->was_seen = true;
         pool->seen_ns = now_ns;
-        see_idle(pool);
+        (void)see_idle(pool);
 }
 
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)

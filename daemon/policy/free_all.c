@@ -26,10 +26,13 @@ static void take_pool(struct free_all *free_all, struct pool *pool, enum policy_
         while ((block = scope == SCOPE_NODE ? TAILQ_FIRST(&pool->cached)
                                             : TAILQ_FIRST(&holding->cached)))
                 take_block(free_all, block);
-        for (block = TAILQ_FIRST(&pool->leased); block; block = next) {
-                next = TAILQ_NEXT(block, pool_age_link);
-                if ((scope == SCOPE_NODE || block->holding == holding) &&
-                    lease_revoke(TAILQ_FIRST(&block->leases)))
+        for (block = scope == SCOPE_NODE ? TAILQ_FIRST(&pool->leased)
+                                         : TAILQ_FIRST(&holding->leased);
+             block; block = next) {
+                next = scope == SCOPE_NODE ? TAILQ_NEXT(block, pool_age_link)
+                                           : TAILQ_NEXT(block, holding_link);
+                pool->policy->n_free_looks++;
+                if (lease_revoke(TAILQ_FIRST(&block->leases)))
                         take_block(free_all, block);
         }
 }

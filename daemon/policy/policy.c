@@ -227,6 +227,11 @@ int policy_free_all(struct policy *policy, struct client *client, uint32_t seria
         return free_all_new(client, serial, pool, scope);
 }
 
+uint64_t policy_free_looks(const struct policy *policy)
+{
+        return policy->n_free_looks;
+}
+
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                    const void *argument, uint64_t *ret_n_blocks)

@@ -167,6 +167,9 @@ enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
+/* Leases that were looked at for that, by whomever. */
+uint64_t policy_free_looks(const struct policy *policy);
+
 /* The same for the tenants that are chosen, in all pools. The choice is made before it returns, and says of how
  * many blocks; some of them may stay in processes. */
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
@@ -332,8 +335,8 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool,
                         struct pool_figures *ret_figures);
 
 /* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
- * that sums agree. */
-void policy_see_idle(struct policy *policy);
+ * that sums agree. Returns how many there are. */
+uint64_t policy_see_idle(struct policy *policy);
 
 /* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often
  * at most, however many leases there are. */

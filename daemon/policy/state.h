@@ -28,6 +28,7 @@ struct policy {
         struct limit_table *limits; /* NULL: none */
         uint64_t n_charges;         /* begun, ever */
         uint64_t n_revocations;     /* ever */
+        uint64_t n_free_looks;      /* at leases, for whoever wanted idle ones freed, ever */
         uint64_t n_walks;           /* through a pool's queue, ever */
         uint64_t n_counts;          /* of shared blocks, ever */
         uint64_t max_blocks;        /* see files.h */

@@ -33,6 +33,7 @@ TAILQ_HEAD(transport_list, transport);
 struct user_rule;
 struct history;
 struct sweeper;
+struct closer;
 
 /* A file in /dev as it was when it was last looked at. */
 struct watched_file {
@@ -84,6 +85,7 @@ struct server {
         struct policy *policy;
         struct history *history; /* see events.h */
         struct sweeper *sweeper;
+        struct closer *closer; /* NULL: the kernel lets no client send file descriptors */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;

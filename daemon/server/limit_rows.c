@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/listing.h"
+#include "daemon/server/paying.h"
 
 struct rows {
         struct limit_row *rows;
@@ -145,7 +146,7 @@ static int add_absent(struct rows *rows, const struct session *asker,
 }
 
 static int add_parties(struct rows *rows, const struct session *asker,
-                       const struct limit_table *table)
+                       const struct limit_table *table, uint32_t *n_looked)
 {
         const struct session *session;
         int r;
@@ -158,6 +159,7 @@ static int add_parties(struct rows *rows, const struct session *asker,
         if (!r)
                 r = add_absent(rows, asker, table);
         LIST_FOREACH (session, &asker->server->sessions, link) {
+                ++*n_looked;
                 if (!r && session_has_client(session) &&
                     listing_shows(asker, client_tenant(session->client)))
                         r = add_session(rows, session, table);
@@ -169,12 +171,14 @@ int limit_rows_make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
 {
         const struct limit_table *table = policy_limits(session->server->policy);
         struct rows rows = {.n = 0};
+        uint32_t n_looked = 0;
         int r;
 
         session->server->n_limit_lists++;
         r = add_pools(&rows, session->server);
         if (!r && table)
-                r = add_parties(&rows, session, table);
+                r = add_parties(&rows, session, table, &n_looked);
+        paying_take_rows(session, rows.n, n_looked);
         if (!r)
                 r = answers_make(session, rows.rows, rows.n * sizeof(*rows.rows), ret_fd);
         if (!r)

@@ -94,7 +94,7 @@ void listing_take_blocks(struct session *session, const struct frame *frame)
                 session_refuse_pool(session, frame->serial, pool);
                 return;
         }
-        policy_see_idle(session->server->policy);
+        (void)policy_see_idle(session->server->policy);
         for (uint32_t i = 0; i < n_pools; i++) {
                 if (pool == i || pool == PROTO_ALL_POOLS)
                         walk_pool(&walk, i);

@@ -195,7 +195,7 @@ void listing_take_clients(struct session *session, const struct frame *frame)
         CLEANUP(row_buffer_deinit)
         struct row_buffer chosen = {.n_row_bytes = sizeof(struct client_row)};
 
-        policy_see_idle(session->server->policy);
+        (void)policy_see_idle(session->server->policy);
         list_everybody(&table);
         if (table.buffer.failed)
                 chosen.failed = true;

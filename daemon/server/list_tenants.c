@@ -88,7 +88,7 @@ void listing_take_tenants(struct session *session, const struct frame *frame)
                             .buffer = {.n_row_bytes = sizeof(struct tenant_row)},
                             .others = others};
 
-        policy_see_idle(session->server->policy);
+        (void)policy_see_idle(session->server->policy);
         if (others)
                 policy_list_tenants(session->server->policy, NULL, add_tenant, &walk);
         else

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/backing/closer.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
@@ -31,6 +32,14 @@ struct listener {
         int spare_fd; /* given up for a moment when the process has no fd left for a connection */
 };
 
+void listener_close_socket(struct server *server, int take_fd)
+{
+        if (server->closer)
+                closer_take(server->closer, take_fd);
+        else
+                closep(&take_fd);
+}
+
 /* Without a spare the waiting connection would wake the loop for ever. */
 static void turn_away(struct door *door)
 {
@@ -39,10 +48,11 @@ static void turn_away(struct door *door)
 
         closep(&listener->spare_fd);
         fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
+        if (fd >= 0) {
                 session_turn_away(fd, GPUMEM_E_TOO_MANY,
                                   "the daemon has no file descriptor left for a connection");
-        closep(&fd);
+                listener_close_socket(listener->server, fd);
+        }
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (server_may_complain(listener->server))
                 log_error(
@@ -167,8 +177,10 @@ static int open_doors(struct listener *listener, const struct server_options *op
 
 static void listener_free(struct listener *listener)
 {
-        for (unsigned way = 0; way < SESSION_N_WAYS; way++)
-                closep(&listener->doors[way].fd);
+        for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
+                if (listener->doors[way].fd >= 0)
+                        listener_close_socket(listener->server, listener->doors[way].fd);
+        }
         closep(&listener->spare_fd);
         closep(&listener->lock_fd);
         free(listener);
@@ -199,6 +211,18 @@ struct listener *listener_close(struct listener *listener)
         return NULL;
 }
 
+/* To sockets that others have opened clients may have sent some before. */
+static int guard_loop(struct server *server, const struct server_options *options)
+{
+        bool can_refuse = socket_file_refuses_fds();
+
+        if (!can_refuse)
+                log_debug("this kernel (before 6.16) lets clients send file descriptors");
+        if (can_refuse && !(options->sockets && options->sockets->client >= 0))
+                return 0;
+        return closer_new(&server->closer);
+}
+
 int listener_new(struct server *server, const struct server_options *options,
                  struct listener **ret_listener)
 {
@@ -213,7 +237,9 @@ int listener_new(struct server *server, const struct server_options *options,
                 listener->doors[way] = (struct door){
                         .listener = listener, .way = (enum session_way)way, .fd = -1};
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        r = open_doors(listener, options);
+        r = guard_loop(server, options);
+        if (!r)
+                r = open_doors(listener, options);
         if (r) {
                 listener_close(listener);
                 return r;

@@ -203,7 +203,7 @@ static void take_stats(struct session *session, const struct frame *frame)
         int fd = -1;
         struct frame reply = FRAME_NULL;
 
-        policy_see_idle(session->server->policy);
+        paying_take_rows(session, 0, policy_see_idle(session->server->policy));
         if (stats_make(session, &fd)) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
                 return;
@@ -234,6 +234,7 @@ static void say_freed_all(const struct session *session)
 static void take_free_all(struct session *session, const struct frame *frame)
 {
         enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
+        uint64_t n_looks = policy_free_looks(session->server->policy);
         int r;
 
         if (scope == SCOPE_NODE && !session_may_rule(session)) {
@@ -243,6 +244,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
         }
         r = policy_free_all(session->server->policy, session->client, frame->serial, scope,
                             frame->free_all_blocks.pool);
+        paying_take_rows(session, 0, policy_free_looks(session->server->policy) - n_looks);
         if (r == GPUMEM_E_NO_POOL)
                 session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
         else if (r)

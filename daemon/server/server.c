@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "daemon/backing/left.h"
+#include "daemon/backing/closer.h"
 #include "daemon/backing/sweeper.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/ending.h"
@@ -209,6 +210,7 @@ struct server *server_free(struct server *server)
         uv_walk(&server->loop, close_handle, NULL);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
+        server->closer = closer_free(server->closer);
         server->sweeper = sweeper_free(server->sweeper);
         /* What hangs in the driver may come back to what it knows. */
         if (left_any())

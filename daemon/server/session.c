@@ -11,6 +11,7 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/events.h"
+#include "daemon/server/listener.h"
 #include "daemon/server/paying.h"
 #include "daemon/server/tenancy.h"
 #include "gpumem.h"
@@ -373,24 +374,24 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
 
 void session_accept(struct server *server, int take_fd, enum session_way way)
 {
-        CLEANUP(closep)
-        int fd = take_fd;
         struct peer peer = PEER_NULL;
         struct session *session;
         int r;
 
-        r = peer_init(&peer, fd);
+        r = peer_init(&peer, take_fd);
         if (r) {
-                turn_stranger_away(server, fd, r);
+                turn_stranger_away(server, take_fd, r);
+                listener_close_socket(server, take_fd);
                 return;
         }
         r = session_new(server, &peer, way, &session);
         if (r) {
-                session_turn_away(fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
+                session_turn_away(take_fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
                 peer_deinit(&peer);
+                listener_close_socket(server, take_fd);
                 return;
         }
-        start(session, steal_fd(&fd));
+        start(session, take_fd);
 }
 
 void session_drop(struct session *session)

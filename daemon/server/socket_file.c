@@ -104,17 +104,32 @@ static int clear_path(const struct sockaddr_un *address)
 
 /* The kernel drops a fd that nobody takes where it is received, on the loop: whoever closes some of
  * them (a socket that lingers) waits for long. Accepted sockets inherit that none may be sent. */
-static void refuse_fds(int fd)
+static bool refuse_fds(int fd)
 {
         const int off = 0;
 
-        if (setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) < 0)
-                log_debug("this kernel (before 6.16) lets clients send file descriptors");
+        return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) == 0;
+}
+
+bool socket_file_refuses_fds(void)
+{
+        CLEANUP(closep)
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        return fd >= 0 && refuse_fds(fd);
+}
+
+bool socket_file_brings_fds(int fd)
+{
+        int is_on = 1;
+        socklen_t n_bytes = sizeof(is_on);
+
+        return getsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &is_on, &n_bytes) < 0 || is_on;
 }
 
 void socket_file_adopt(int fd)
 {
-        refuse_fds(fd);
+        (void)refuse_fds(fd);
 }
 
 static int bind_file(int fd, const struct sockaddr_un *address, mode_t mode)
@@ -164,7 +179,7 @@ int socket_file_open(const struct sockaddr_un *address, mode_t mode, gid_t group
 
         if (fd < 0)
                 return err_errno();
-        refuse_fds(fd);
+        (void)refuse_fds(fd);
         r = take_path(fd, address, mode);
         if (r)
                 return r;

@@ -5,6 +5,7 @@
  * runs. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -21,6 +22,12 @@ int socket_file_lock(const struct sockaddr_un *address, int *ret_fd);
 /* A socket that listens, of this mode from birth. What a daemon that was killed has left there goes;
  * anything else is left alone: -EEXIST. */
 int socket_file_open(const struct sockaddr_un *address, mode_t mode, gid_t group, int *ret_fd);
+
+/* Whether this kernel lets it be said that nobody may send file descriptors to a socket. */
+bool socket_file_refuses_fds(void);
+
+/* Whether an accepted socket may bring some: its peer had connected before that was said. */
+bool socket_file_brings_fds(int fd);
 
 /* What is said to a socket of one's own from its birth is said to one that somebody else has made. */
 void socket_file_adopt(int fd);

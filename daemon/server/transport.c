@@ -10,7 +10,9 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/server/deadlines.h"
+#include "daemon/server/listener.h"
 #include "daemon/server/server.h"
+#include "daemon/server/socket_file.h"
 #include "gpumem.h"
 
 /* Frames taken from one socket before others have their turn. */
@@ -24,6 +26,8 @@
 
 /* Between looks at peers that are waited for. */
 #define PATIENCE_MS 5
+
+static const struct proto_reason fds_came = {"fds that this side cannot take", NULL};
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_patience(uv_timer_t *timer);
@@ -188,6 +192,10 @@ static bool receive(struct transport *transport)
 
                 if (!may_read(transport))
                         return false;
+                if (transport->may_bring_fds && wire_brings_fds(transport->fd)) {
+                        transport->on_end(transport, &fds_came);
+                        continue;
+                }
                 r = wire_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
                 if (r == -EAGAIN || r == -EINTR)
                         return false;
@@ -230,7 +238,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
 
         r = uv_poll_init(&server->loop, &transport->poll, take_fd);
         if (r) {
-                closep(&take_fd);
+                listener_close_socket(server, take_fd);
                 return r;
         }
         transport->server = server;
@@ -239,6 +247,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
         transport->closing = transport->slow = transport->hung_up = false;
         transport->held_until_ns = 0;
         transport->fault = NULL;
+        transport->may_bring_fds = server->closer && socket_file_brings_fds(take_fd);
         transport->in_flight = (struct due){.allowance = account->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
         queue_init(&transport->queue, account->allowance);
@@ -323,7 +332,7 @@ static void on_closed(uv_handle_t *handle)
 {
         struct transport *transport = CONTAINER_OF((uv_poll_t *)handle, struct transport, poll);
 
-        closep(&transport->fd);
+        listener_close_socket(transport->server, steal_fd(&transport->fd));
         transport->on_closed(transport);
 }
 

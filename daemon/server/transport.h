@@ -24,6 +24,7 @@ struct transport {
         struct stall stall;     /* while there is a queue */
         uint64_t held_until_ns; /* nothing is read before */
         bool hung_up;           /* the peer, while it was held, or when that was asked */
+        bool may_bring_fds;     /* its frames are looked at before they are read */
         const char *fault;      /* for which the daemon has ended it; NULL: none */
         uv_poll_t poll;
         int fd;

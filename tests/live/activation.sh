@@ -81,11 +81,15 @@ come_early() {
 }
 
 printf 'a %d 4096 0\n' {0..9} | gzip >"$place/early.trace.gz"
+python3 "$source_folder/tests/live/lingering.py" "$place/gpumemd.sock" >"$place/lingering" &
+lingering=$!
+ok "what takes an hour to close is sent before gpumemd is there" wait_until 20 grep -q sent "$place/lingering"
 come_early
-ok "who connects before gpumemd is there waits" wait_until 20 sockets_there 2
+ok "who connects before gpumemd is there waits" wait_until 20 sockets_there 3
 listen_with client:admin "10 11"
 go_on
 ok "and is served when it comes" equal "$status" 0
+kill "$lingering"
 ok "so is who connects later" serves
 ok "what concerns every tenant is asked over the other socket" gpumemctl free-all
 ok "the sockets are for no program that it starts" is_closed_on_exec 3

@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "gpumem.h"
+#include "tests/lingering.h"
 #include "tests/live/daemon.h"
 #include "tests/live/frames_world.h"
 #include "tests/live/links.h"
@@ -368,6 +370,35 @@ START_TEST(an_older_kernel_lets_nobody_pass_fds_either)
 }
 END_TEST
 
+/* The daemon has the last fd of what takes an hour to close: with the frame that it looks at, or one behind it that it
+ * never reads. */
+START_TEST(what_they_pass_holds_nobody_up_there)
+{
+        struct frame hello = hello_frame();
+        int fd, other, peers[30];
+
+        daemon_stop(&gpumemd);
+        hide_passrights();
+        start();
+        other = connect_ready();
+        for (unsigned i = 0; i < ARRAY_SIZE(peers); i++) {
+                fd = i % 3 ? connect_raw() : connect_ready();
+                ck_assert_int_eq(kill(gpumemd.pid, SIGSTOP), 0);
+                if (i % 3 == 2)
+                        ck_assert_int_eq(send(fd, "", 1, 0), 1);
+                peers[i] = lingering_send(fd, &hello, hello.n_bytes);
+                ck_assert_int_eq(kill(gpumemd.pid, SIGCONT), 0);
+                expect_error(fd, 0, GPUMEM_E_BAD_FRAME);
+                expect_end(fd);
+                closep(&fd);
+                must_serve(other);
+        }
+        closep(&other);
+        for (unsigned i = 0; i < ARRAY_SIZE(peers); i++)
+                closep(&peers[i]);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("greedy");
@@ -383,6 +414,7 @@ int main(void)
         tcase_add_test(tests, a_user_asks_so_often);
         tcase_add_test(tests, without_fds_a_connection_is_told_so);
         tcase_add_test(tests, an_older_kernel_lets_nobody_pass_fds_either);
+        tcase_add_test(tests, what_they_pass_holds_nobody_up_there);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

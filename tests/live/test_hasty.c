@@ -33,7 +33,8 @@ static void start(void)
         static const char *const options[] = {"--device-bytes", "64MiB", NULL};
 
         daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", options,
-                                "{\"each_user\": {\"requests_per_second\": 1}}");
+                                "{\"each_user\": {\"requests_per_second\": 1},"
+                                " \"limits\": {\"client\": {\"leases\": 1000}}}");
         admin = open_admin_link("admin");
 }
 
@@ -113,6 +114,9 @@ static void ask(int fd, enum message_kind kind, struct frame *ret_reply)
 
                 if (kind == MESSAGE_BLOCKS)
                         frame.blocks.pool = PROTO_ALL_POOLS;
+                if (kind == MESSAGE_FREE_ALL_BLOCKS)
+                        frame.free_all_blocks = (struct message_free_all_blocks){
+                                .scope = 1, .pool = PROTO_ALL_POOLS};
                 send_frame(fd, &frame, kind, 2);
                 ck_assert_int_eq(receive(fd, ret_reply, &fds), 0);
                 fdset_deinit(&fds);
@@ -150,10 +154,10 @@ START_TEST(rows_that_are_told_are_paid_for)
 }
 END_TEST
 
-/* As many rows of either as cost three requests more. */
+/* As many rows of each as cost three requests more. */
 START_TEST(lists_are_paid_for)
 {
-        static const enum message_kind kinds[] = {MESSAGE_BLOCKS, MESSAGE_CLIENTS};
+        static const enum message_kind kinds[] = {MESSAGE_BLOCKS, MESSAGE_CLIENTS, MESSAGE_LIMITS};
         struct message_lease wanted = {.n_bytes = 2 * MIB};
         struct link *links[24];
         struct frame reply;
@@ -172,6 +176,30 @@ START_TEST(lists_are_paid_for)
         closep(&fd);
         for (unsigned i = 0; i < ARRAY_SIZE(links); i++)
                 link_free(links[i]);
+}
+END_TEST
+
+/* Though none of them is idle. */
+START_TEST(looks_for_idle_leases_are_paid_for)
+{
+        static const enum message_kind kinds[] = {MESSAGE_FREE_ALL_BLOCKS, MESSAGE_STATS};
+        static const char *const options[] = {"--device-bytes", "2GiB", NULL};
+        struct message_lease wanted = {.n_bytes = 2 * MIB};
+        struct message_leased leased;
+        struct frame reply;
+        int fd;
+
+        stop();
+        daemon_start_configured(&gpumemd, "devices=1,bytes=2GiB", options,
+                                "{\"each_user\": {\"requests_per_second\": 1}}");
+        admin = open_admin_link("admin");
+        for (unsigned i = 0; i < 800; i++)
+                ck_assert_int_eq(lease_over(admin, &wanted, &leased), 0);
+        fd = connect_ready();
+        ask(fd, kinds[_i], &reply);
+        ck_assert_uint_ne(reply.kind, MESSAGE_ERROR);
+        expect_held(fd);
+        closep(&fd);
 }
 END_TEST
 
@@ -282,7 +310,8 @@ int main(void)
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, a_cancel_of_nothing_counts);
         tcase_add_test(tests, rows_that_are_told_are_paid_for);
-        tcase_add_loop_test(tests, lists_are_paid_for, 0, 2);
+        tcase_add_loop_test(tests, lists_are_paid_for, 0, 3);
+        tcase_add_loop_test(tests, looks_for_idle_leases_are_paid_for, 0, 2);
         tcase_add_test(tests, a_frame_of_no_kind_counts);
         tcase_add_test(tests, a_hello_counts);
         tcase_add_test(tests, a_hello_that_is_held_is_in_time);

@@ -1,4 +1,5 @@
 /* Memory is taken back, and who makes that wait holds up nothing else. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -127,6 +128,43 @@ static double now_s(void)
         return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+static unsigned count_fds(void)
+{
+        unsigned n = 0;
+        DIR *folder = opendir("/proc/self/fd");
+
+        ck_assert_ptr_nonnull(folder);
+        while (readdir(folder))
+                n++;
+        closedir(folder);
+        return n;
+}
+
+static unsigned count_mappings(void)
+{
+        unsigned n = 0;
+        FILE *file = fopen("/proc/self/maps", "r");
+
+        ck_assert_ptr_nonnull(file);
+        for (int c = getc(file); c != EOF; c = getc(file))
+                n += c == '\n';
+        (void)fclose(file);
+        return n;
+}
+
+/* A process may have 65530 of them. */
+static void must_keep_few_mappings(int fd)
+{
+        unsigned n = count_mappings();
+        void *bytes;
+
+        for (unsigned i = 0; i < 2000; i++) {
+                ck_assert_int_eq(memfd_map_shared(fd, N_BYTES, &bytes), 0);
+                sweeper_take_mapping(sweeper, bytes, N_BYTES);
+        }
+        ck_assert_uint_lt(count_mappings(), n + 500);
+}
+
 /* Its write holds the file's lock from the moment at which it waits for the page. */
 START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
 {
@@ -138,6 +176,7 @@ START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
         pthread_t thread;
         void *bytes;
         double began_s;
+        unsigned n_fds;
 
         if (faults >= 0) {
                 ck_assert_int_eq(pthread_create(&thread, NULL, write_page, &writer), 0);
@@ -145,14 +184,19 @@ START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
                 ck_assert_int_eq(memfd_map_shared(writer.fd, N_BYTES, &bytes), 0);
                 began_s = now_s();
                 sweeper_take_mapping(sweeper, bytes, N_BYTES);
+                must_keep_few_mappings(fd);
+                n_fds = count_fds();
                 for (unsigned i = 0; i < 100; i++)
                         sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
                 ck_assert_double_lt(now_s() - began_s, 50);
                 ck_assert(takes_memory(fd));
+                ck_assert_uint_eq(count_fds(), n_fds);
+                must_keep_few_mappings(fd);
                 ck_assert_int_eq(ioctl(faults, UFFDIO_ZEROPAGE, &zero), 0);
                 ck_assert_int_eq(pthread_join(thread, NULL), 0);
-                await_release(fd);
                 await_release(writer.fd);
+                sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
+                await_release(fd);
                 closep(&faults);
         } else {
                 (void)printf("# userfaultfd is not allowed here: nothing makes it wait\n");

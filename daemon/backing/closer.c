@@ -1,0 +1,171 @@
+#include "daemon/backing/closer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "daemon/backing/left.h"
+
+#define PATIENCE_S 1
+
+/* A signal ends the wait of a socket that lingers; it comes again for the next one. */
+#define TICK    SIGRTMIN
+#define TICK_NS 100000
+
+struct closing {
+        STAILQ_ENTRY(closing) link;
+        int fd;
+};
+
+struct closer {
+        pthread_t thread;
+        pthread_mutex_t lock; /* guards what follows */
+        pthread_cond_t came;
+        pthread_cond_t went; /* the thread has ended */
+        STAILQ_HEAD(, closing) closings;
+        bool ending, has_ended;
+};
+
+static void on_tick(int number)
+{
+        (void)number;
+}
+
+static int let_ticks_in(timer_t *ret_timer)
+{
+        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK};
+        sigset_t tick;
+
+        event._sigev_un._tid = gettid();
+        (void)sigemptyset(&tick);
+        (void)sigaddset(&tick, TICK);
+        (void)pthread_sigmask(SIG_UNBLOCK, &tick, NULL);
+        return timer_create(CLOCK_MONOTONIC, &event, ret_timer) < 0 ? err_errno() : 0;
+}
+
+static void set_ticks(timer_t timer, long n_ns)
+{
+        const struct itimerspec ticks = {{0, n_ns}, {0, n_ns}};
+
+        (void)timer_settime(timer, 0, &ticks, NULL);
+}
+
+static struct closing *next(struct closer *closer)
+{
+        struct closing *closing;
+
+        while (STAILQ_EMPTY(&closer->closings) && !closer->ending)
+                pthread_cond_wait(&closer->came, &closer->lock);
+        closing = STAILQ_FIRST(&closer->closings);
+        if (closing)
+                STAILQ_REMOVE_HEAD(&closer->closings, link);
+        return closing;
+}
+
+static void *run(void *argument)
+{
+        struct closer *closer = argument;
+        struct closing *closing;
+        timer_t timer;
+        int r = let_ticks_in(&timer);
+
+        if (r)
+                log_warning("no timer: who sends a socket that lingers keeps others open");
+        pthread_mutex_lock(&closer->lock);
+        while ((closing = next(closer))) {
+                pthread_mutex_unlock(&closer->lock);
+                if (!r)
+                        set_ticks(timer, TICK_NS);
+                closep(&closing->fd);
+                if (!r)
+                        set_ticks(timer, 0);
+                free(closing);
+                pthread_mutex_lock(&closer->lock);
+        }
+        closer->has_ended = true;
+        pthread_cond_broadcast(&closer->went);
+        pthread_mutex_unlock(&closer->lock);
+        if (!r)
+                (void)timer_delete(timer);
+        return NULL;
+}
+
+int closer_new(struct closer **ret_closer)
+{
+        CLEANUP(freep)
+        struct closer *closer = calloc(1, sizeof(*closer));
+        const struct sigaction tick = {.sa_handler = on_tick};
+        int r;
+
+        if (!closer)
+                return -ENOMEM;
+        if (sigaction(TICK, &tick, NULL) < 0)
+                return err_errno();
+        STAILQ_INIT(&closer->closings);
+        pthread_mutex_init(&closer->lock, NULL);
+        pthread_cond_init(&closer->came, NULL);
+        condition_init_monotonic(&closer->went);
+        r = thread_start(run, closer, &closer->thread);
+        if (!r)
+                *ret_closer = steal_ptr(closer);
+        return r;
+}
+
+static bool await_end(struct closer *closer)
+{
+        struct timespec until;
+        bool has_ended;
+        int r = 0;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += PATIENCE_S;
+        pthread_mutex_lock(&closer->lock);
+        closer->ending = true;
+        pthread_cond_signal(&closer->came);
+        while (!closer->has_ended && !r)
+                r = pthread_cond_timedwait(&closer->went, &closer->lock, &until);
+        has_ended = closer->has_ended;
+        pthread_mutex_unlock(&closer->lock);
+        return has_ended;
+}
+
+struct closer *closer_free(struct closer *closer)
+{
+        if (!closer)
+                return NULL;
+        if (!await_end(closer)) {
+                pthread_detach(closer->thread);
+                log_warning("what a process sent takes long to close; it goes with the daemon");
+                left_note();
+                return NULL;
+        }
+        pthread_join(closer->thread, NULL);
+        pthread_cond_destroy(&closer->went);
+        pthread_cond_destroy(&closer->came);
+        pthread_mutex_destroy(&closer->lock);
+        free(closer);
+        return NULL;
+}
+
+void closer_take(struct closer *closer, int take_fd)
+{
+        struct closing *closing = malloc(sizeof(*closing));
+
+        if (!closing) {
+                closep(&take_fd);
+                return;
+        }
+        closing->fd = take_fd;
+        pthread_mutex_lock(&closer->lock);
+        STAILQ_INSERT_TAIL(&closer->closings, closing, link);
+        pthread_cond_signal(&closer->came);
+        pthread_mutex_unlock(&closer->lock);
+}

@@ -1,0 +1,73 @@
+/* What takes long to close holds up nobody. */
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fdset.h"
+#include "daemon/backing/closer.h"
+#include "daemon/backing/left.h"
+#include "tests/lingering.h"
+#include "tests/suite.h"
+
+#define N 200
+
+static struct closer *closer;
+
+static void start(void)
+{
+        ck_assert_int_eq(closer_new(&closer), 0);
+}
+
+static void stop(void)
+{
+        closer_free(closer);
+}
+
+/* A socket in which another lies that lingers, and which is the last that has it. */
+static int new_socket(int peers[static 2])
+{
+        int ends[2];
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+        peers[0] = lingering_send(ends[0], "", 1);
+        peers[1] = ends[0];
+        return ends[1];
+}
+
+/* At its end it has done all in a second, or leaves its thread behind. */
+START_TEST(what_lingers_is_closed_at_once)
+{
+        int peers[N][2];
+
+        for (unsigned i = 0; i < N; i++)
+                closer_take(closer, new_socket(peers[i]));
+        closer = closer_free(closer);
+        ck_assert(!left_any());
+        for (unsigned i = 0; i < N; i++) {
+                closep(&peers[i][0]);
+                closep(&peers[i][1]);
+        }
+}
+END_TEST
+
+START_TEST(nothing_is_left_open)
+{
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        closer_take(closer, fd);
+        closer = closer_free(closer);
+        ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("closer");
+        TCase *tests = tcase_create("closer");
+
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_test(tests, what_lingers_is_closed_at_once);
+        tcase_add_test(tests, nothing_is_left_open);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
