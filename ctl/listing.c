@@ -13,7 +13,7 @@
 
 /* The longest that a row has; that a narrow table has. */
 #define TEXT_MAX        401
-#define NARROW_TEXT_MAX 15
+#define NARROW_TEXT_MAX 11
 
 void listed_deinit(struct listed *listed)
 {

@@ -276,7 +276,9 @@ void config_read_pools(struct reader *reader, const json_t *json, struct setting
 
 void config_check_ipc(struct reader *reader, const struct settings *settings)
 {
-        for (size_t i = 0; i < settings->n_rules && !settings->says_user; i++) {
+        bool is_one_tenant = settings->says_user && settings->tenancy == TENANCY_OF_USERS;
+
+        for (size_t i = 0; i < settings->n_rules && !is_one_tenant; i++) {
                 char up[KEY_PATH_MAX], path[KEY_PATH_MAX];
 
                 if (settings->rules[i].ipc != IPC_LEGACY)
@@ -286,6 +288,7 @@ void config_check_ipc(struct reader *reader, const struct settings *settings)
                 reader_complain(
                         reader, path,
                         "whoever learns a CUDA IPC handle can open the memory: \"legacy\" is "
-                        "for one user, who must be named by \"user\"");
+                        "for one tenant, a user who must be named by \"user\", with \"tenants\": "
+                        "\"uid\"");
         }
 }

@@ -226,7 +226,8 @@ static void use(const struct settings *settings)
                             stock.return_after_ns == POLICY_KEEP_FOR_EVER);
                 FUZZ_EXPECT(settings_pinned_backing(settings, &row) != PINNED_NOT_SAID);
                 FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_NOT_SAID);
-                FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_LEGACY || settings->says_user);
+                FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_LEGACY ||
+                            (settings->says_user && settings->tenancy == TENANCY_OF_USERS));
         }
 }
 

@@ -20,11 +20,12 @@ static void write_configuration(unsigned uid)
         ck_assert_int_ge(fd, 0);
         file = fdopen(fd, "w");
         ck_assert_ptr_nonnull(file);
-        ck_assert_int_gt(fprintf(file,
-                                 "{\"user\": %u, \"pools\": [{\"device\": \"all\", "
-                                 "\"ipc\": \"legacy\"}]}\n",
-                                 uid),
-                         0);
+        ck_assert_int_gt(
+                fprintf(file,
+                        "{\"user\": %u, \"tenants\": \"uid\", \"pools\": [{\"device\": \"all\", "
+                        "\"ipc\": \"legacy\"}]}\n",
+                        uid),
+                0);
         ck_assert_int_eq(fclose(file), 0);
 }
 

@@ -245,7 +245,7 @@ ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes ef
         "$place/gpumemd.log"
 ok "SIGHUP: a backing that is the same is not spoken of" \
         said 1 "" grep "backing has changed" "$place/gpumemd.log"
-config '{"user": 77, "pools": [{"device": 99, "max_bytes": "32MiB"},
+config '{"user": 77, "tenants": "uid", "pools": [{"device": 99, "max_bytes": "32MiB"},
                                {"device": '"$last"', "max_bytes": "32MiB", "ipc": "legacy"},
                                {"pinned": "all", "backing": "vmm"}]}'
 kill -HUP "$daemon"
@@ -271,6 +271,9 @@ ok "legacy CUDA IPC without a user" said 2 'must be named by "user"' \
 ok "legacy CUDA IPC without a user: --check-config" said 2 'must be named by "user"' \
         env gpumemd --check-config "$place/legacy.conf"
 config '{"user": '"$(id -u)"', "pools": [{"device": 0, "ipc": "legacy"}]}'
+ok "legacy CUDA IPC for a user's containers apart" said 2 'for one tenant' \
+        env gpumemd --config "$place/gpumemd.conf"
+config '{"user": '"$(id -u)"', "tenants": "uid", "pools": [{"device": 0, "ipc": "legacy"}]}'
 start_daemon --config "$place/gpumemd.conf"
 ok "legacy CUDA IPC: what is lost is said" \
         grep -q '"ipc" is "legacy": any user who learns a handle can open' "$place/gpumemd.log"

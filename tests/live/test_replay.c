@@ -14,6 +14,7 @@
 #include "bench/replay.h"
 #include "client/link.h"
 #include "driver/cuda.h"
+#include "driver/event.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
@@ -47,9 +48,11 @@ int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
                            struct timespec *left);
 int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
                            struct timespec *left);
-int __real_event_record(const struct cuda *cuda, uint64_t context, void *stream, uint64_t *event);
-int __wrap_event_record(const struct cuda *cuda, uint64_t context, void *stream, uint64_t *event);
-bool __wrap_event_is_over(const struct cuda *cuda, uint64_t event);
+int __real_event_record(const struct cuda *cuda, uint64_t context, void *stream,
+                        struct work_event *event);
+int __wrap_event_record(const struct cuda *cuda, uint64_t context, void *stream,
+                        struct work_event *event);
+bool __wrap_event_is_over(const struct cuda *cuda, const struct work_event *event);
 int __real_link_call(struct link *link, struct frame *request, enum message_kind kind,
                      enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 int __wrap_link_call(struct link *link, struct frame *request, enum message_kind kind,
@@ -92,22 +95,23 @@ static unsigned find_event(uint64_t event)
         return i;
 }
 
-int __wrap_event_record(const struct cuda *driver, uint64_t context, void *stream, uint64_t *event)
+int __wrap_event_record(const struct cuda *driver, uint64_t context, void *stream,
+                        struct work_event *event)
 {
         int r = __real_event_record(driver, context, stream, event);
-        unsigned i = find_event(*event);
+        unsigned i = find_event(event->handle);
 
         ck_assert_int_eq(r, 0);
         ck_assert_uint_lt(i, EVENTS_MAX);
         if (i == world.n_events)
-                world.events[world.n_events++].event = *event;
+                world.events[world.n_events++].event = event->handle;
         world.events[i].over_at_us = world.now_us + world.lag_us;
         return 0;
 }
 
-bool __wrap_event_is_over(const struct cuda *driver, uint64_t event)
+bool __wrap_event_is_over(const struct cuda *driver, const struct work_event *event)
 {
-        unsigned i = find_event(event);
+        unsigned i = find_event(event->handle);
 
         (void)driver;
         ck_assert_uint_lt(i, world.n_events);

@@ -46,7 +46,7 @@ shows() { wait_until 20 has "$1" || { screen; return 1; }; }
 shows_not() { wait_until 20 has_not "$1" || { screen; return 1; }; }
 # order_is PID...: the rows that are there, from the top.
 order_is() {
-        equal "$(screen | awk '$3 == "ready" && $NF != "gpumemctl" { print $1 }' | paste -sd ' ')" "$*"
+        equal "$(screen | awk '$3 == "ready" && !/ gpumemctl/ { print $1 }' | paste -sd ' ')" "$*"
 }
 
 open_terminal 100 20 "gpumemctl top"

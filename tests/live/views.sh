@@ -72,7 +72,7 @@ ok "the table of stats fits 80 columns" fits_80_columns stats
 ok "the table of devices fits 80 columns" fits_80_columns devices
 ok "a narrow table has short sizes" equal "$(column 4 clients --sort dev-leased --reverse)" "64.0M 4.00M 0 0"
 ok "a wide one has long ones" said 0 " 64.00 MiB " gpumemctl clients --wide
-ok "a narrow table cuts long names" said 0 " gpumem-share-d+ " gpumemctl clients
+ok "a narrow table cuts long names" said 0 " gpumem-sha+ " gpumemctl clients
 ok "a wide one does not" said 0 " gpumem-share-demo " gpumemctl clients --wide
 ok "blocks of one process" equal "$(field bytes blocks --pid "${holders[first]}")" $((64 << 20))
 ok "blocks of nobody" equal "$(field bytes blocks --pid 2147483647)" ""

@@ -206,8 +206,11 @@ static const struct {
          "@: pools[0].ipc: allowed for devices' pools only\n"},
         {"{\"pools\": [{\"device\": 0, \"ipc\": \"fd\"}, {\"device\": 1, \"ipc\": \"legacy\"}]}",
          "@: pools[1].ipc: whoever learns a CUDA IPC handle can open the memory: \"legacy\" is for "
-         "one "
-         "user, who must be named by \"user\"\n"},
+         "one tenant, a user who must be named by \"user\", with \"tenants\": \"uid\"\n"},
+        {"{\"user\": 7, \"tenants\": \"client\", \"pools\": [{\"device\": 1, \"ipc\": "
+         "\"legacy\"}]}",
+         "@: pools[0].ipc: whoever learns a CUDA IPC handle can open the memory: \"legacy\" is for "
+         "one tenant, a user who must be named by \"user\", with \"tenants\": \"uid\"\n"},
         {"{\"user\": \"no such user\"}",
          "@: user: \"no such user\" is no user; allowed: a uid, or the name of a user\n"},
         {"{\"limits\": {\"clients\": {}}}",
@@ -341,7 +344,7 @@ static enum device_ipc ipc_of(const struct config *config, uint32_t device)
 
 START_TEST(blocks_are_handed_out_as_is_said)
 {
-        struct config config = must_load("{\"user\": \"root\","
+        struct config config = must_load("{\"user\": \"root\", \"tenants\": \"uid\","
                                          " \"pools\": [{\"device\": \"all\", \"ipc\": \"legacy\"},"
                                          "             {\"device\": 1, \"max_fraction\": 0.5},"
                                          "             {\"device\": 2, \"ipc\": \"fd\"}]}");
