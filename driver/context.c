@@ -41,17 +41,21 @@ int context_make_own(const struct cuda *cuda, int ordinal)
         return r ? r : CUDA_CALL(cuda, cuCtxSetCurrent, context);
 }
 
-bool context_is_alive(const struct cuda *cuda, uint64_t context, uint64_t *ret_id)
+/* Any other failure says nothing of the context. */
+bool context_has_ended(const struct cuda *cuda, uint64_t context, uint64_t *ret_id)
 {
         CUcontext handle = (CUcontext)(uintptr_t)context;
-        unsigned long long id = 0;
+        unsigned long long id;
         unsigned version;
+        int r;
 
-        if (cuda->cuCtxGetApiVersion(handle, &version) ||
-            (cuda->cuCtxGetId && cuda->cuCtxGetId(handle, &id)))
-                return false;
-        *ret_id = id;
-        return true;
+        r = CUDA_CALL(cuda, cuCtxGetApiVersion, handle, &version);
+        if (r == GPUMEM_E_NO_CONTEXT || !cuda->cuCtxGetId)
+                return r == GPUMEM_E_NO_CONTEXT;
+        r = CUDA_CALL(cuda, cuCtxGetId, handle, &id);
+        if (!r)
+                *ret_id = id;
+        return r == GPUMEM_E_NO_CONTEXT;
 }
 
 int context_run(const struct cuda *cuda, uint64_t context,
@@ -62,13 +66,13 @@ int context_run(const struct cuda *cuda, uint64_t context,
         int r, r_back;
 
         r = CUDA_CALL(cuda, cuCtxGetCurrent, &before);
-        if (!r && !context_is_alive(cuda, context, &id))
+        if (!r && context_has_ended(cuda, context, &id))
                 r = GPUMEM_E_NO_CONTEXT;
         if (r)
                 return r;
         if (before == wanted)
                 return call(cuda, argument);
-        if (before && !context_is_alive(cuda, (uint64_t)(uintptr_t)before, &id))
+        if (before && context_has_ended(cuda, (uint64_t)(uintptr_t)before, &id))
                 before = NULL;
         r = CUDA_CALL(cuda, cuCtxSetCurrent, wanted);
         if (r)

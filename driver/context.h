@@ -16,9 +16,9 @@ int context_device(const struct cuda *cuda, int *ret_ordinal);
  * thread. */
 int context_make_own(const struct cuda *cuda, int ordinal);
 
-/* What tells a context from one that may have its handle after it; false: it has ended. A driver may crash in
- * calls in a context that has ended, and with its events: only this is to be asked of it. */
-bool context_is_alive(const struct cuda *cuda, uint64_t context, uint64_t *ret_id);
+/* A driver may crash in calls in a context that has ended, and with its events: only this is to be asked of it.
+ * ret_id, if the driver says it: what tells the context from one that may have its handle later. */
+bool context_has_ended(const struct cuda *cuda, uint64_t context, uint64_t *ret_id);
 
 /* Runs one call with `context` current and puts back what was current before.
  * GPUMEM_E_NO_CONTEXT: it has ended. */

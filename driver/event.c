@@ -11,10 +11,10 @@ struct recording {
 /* With its context its memory has gone, too: a driver that is asked for it may crash. */
 static bool is_there(const struct cuda *cuda, const struct work_event *event)
 {
-        uint64_t id;
+        uint64_t id = event->context_id;
 
-        return event->handle && context_is_alive(cuda, event->context, &id) &&
-               id == event->context_id;
+        return event->handle && !context_has_ended(cuda, event->context, &id) &&
+               (!event->context_id || id == event->context_id);
 }
 
 static CUevent handle_of(const struct work_event *event)
@@ -24,14 +24,14 @@ static CUevent handle_of(const struct work_event *event)
 
 static int make(const struct cuda *cuda, struct work_event *event)
 {
-        struct work_event made;
+        struct work_event made = {.handle = 0};
         CUevent handle;
         int r = context_current(cuda, &made.context);
 
+        if (!r && context_has_ended(cuda, made.context, &made.context_id))
+                r = GPUMEM_E_NO_CONTEXT;
         if (!r)
                 r = CUDA_CALL(cuda, cuEventCreate, &handle, CU_EVENT_DISABLE_TIMING);
-        if (!r && !context_is_alive(cuda, made.context, &made.context_id))
-                r = GPUMEM_E_NO_CONTEXT;
         if (r)
                 return r;
         made.handle = (uint64_t)(uintptr_t)handle;

@@ -10,7 +10,7 @@
 struct work_event {
         uint64_t handle;
         uint64_t context;
-        uint64_t context_id;
+        uint64_t context_id; /* 0: the driver did not say */
 };
 
 /* Records the event in a stream of that context; where there is none, or no more, it is made before. */

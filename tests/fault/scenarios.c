@@ -289,7 +289,9 @@ static int run_reload(struct gpu *gpu)
         return r;
 }
 
-#define LEGACY "{\"user\": 0, \"pools\": [{\"device\": \"all\", \"ipc\": \"legacy\"}]}\n"
+#define LEGACY                                                                            \
+        "{\"user\": 0, \"tenants\": \"uid\", \"pools\": [{\"device\": \"all\", \"ipc\": " \
+        "\"legacy\"}]}\n"
 
 const struct scenario scenarios[] = {
         {"alloc", run_alloc, "0", "{}\n", SCENARIO_ON_DEVICE},

@@ -122,6 +122,7 @@ static const struct cuda cuda = {
 static void start(void)
 {
         memset(&driver, 0, sizeof(driver));
+        driver.context_id = 1;
         for (unsigned i = 0; i < EVENTS_MAX; i++)
                 driver.queries[i] = CUDA_ERROR_NOT_READY;
         is_memory_short = false;
