@@ -110,12 +110,10 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
 bool wire_brings_fds(int socket)
 {
         struct msghdr message = {.msg_iovlen = 0};
-        unsigned was_reset = 0;
-        ssize_t n;
+        ssize_t n = recvmsg(socket, &message, MSG_PEEK);
 
-        do {
+        if (n < 0 && errno == ECONNRESET)
                 n = recvmsg(socket, &message, MSG_PEEK);
-        } while (n < 0 && errno == ECONNRESET && !was_reset++);
         return n >= 0 && message.msg_flags & MSG_CTRUNC;
 }
 

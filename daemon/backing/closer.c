@@ -21,7 +21,7 @@
 #define TICK_NS 100000
 
 struct closing {
-        STAILQ_ENTRY(closing) link;
+        TAILQ_ENTRY(closing) link;
         int fd;
 };
 
@@ -30,7 +30,7 @@ struct closer {
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t came;
         pthread_cond_t went; /* the thread has ended */
-        STAILQ_HEAD(, closing) closings;
+        TAILQ_HEAD(, closing) closings;
         bool ending, has_ended;
 };
 
@@ -62,11 +62,11 @@ static struct closing *next(struct closer *closer)
 {
         struct closing *closing;
 
-        while (STAILQ_EMPTY(&closer->closings) && !closer->ending)
+        while (TAILQ_EMPTY(&closer->closings) && !closer->ending)
                 pthread_cond_wait(&closer->came, &closer->lock);
-        closing = STAILQ_FIRST(&closer->closings);
+        closing = TAILQ_FIRST(&closer->closings);
         if (closing)
-                STAILQ_REMOVE_HEAD(&closer->closings, link);
+                TAILQ_REMOVE(&closer->closings, closing, link);
         return closing;
 }
 
@@ -100,16 +100,17 @@ static void *run(void *argument)
 
 int closer_new(struct closer **ret_closer)
 {
-        CLEANUP(freep)
-        struct closer *closer = calloc(1, sizeof(*closer));
         const struct sigaction tick = {.sa_handler = on_tick};
+        CLEANUP(freep)
+        struct closer *closer = NULL;
         int r;
 
-        if (!closer)
-                return -ENOMEM;
         if (sigaction(TICK, &tick, NULL) < 0)
                 return err_errno();
-        STAILQ_INIT(&closer->closings);
+        closer = calloc(1, sizeof(*closer));
+        if (!closer)
+                return -ENOMEM;
+        TAILQ_INIT(&closer->closings);
         pthread_mutex_init(&closer->lock, NULL);
         pthread_cond_init(&closer->came, NULL);
         condition_init_monotonic(&closer->went);
@@ -165,7 +166,7 @@ void closer_take(struct closer *closer, int take_fd)
         }
         closing->fd = take_fd;
         pthread_mutex_lock(&closer->lock);
-        STAILQ_INSERT_TAIL(&closer->closings, closing, link);
+        TAILQ_INSERT_TAIL(&closer->closings, closing, link);
         pthread_cond_signal(&closer->came);
         pthread_mutex_unlock(&closer->lock);
 }
