@@ -183,7 +183,8 @@ def check_protocol(report):
 def check_testing(report):
     head, rows = '| input | test |\n|---|---|\n', 'every row names tests that are there'
     files = {'tests/live/test_a.c': 'START_TEST(one)\nEND_TEST\nSTART_TEST(lost)\nadd(one);\n',
-             'tests/live/b.sh': 'ok "two: words" true\n'}
+             'tests/live/b.sh': 'ok "two: words" true\n',
+             'tests/live/meson.build': "tests = ['a']\n"}
     for what, cell, expected in [
             ('tests that are there', '`a: one`, `b: two: words`', []),
             ('no such case', '`a: one`, `a: on`', [rows]),
@@ -197,6 +198,9 @@ def check_testing(report):
         report.case(f'testing: {what}', differ(failed, expected))
     report.case('testing: no rows', differ(
         failed_cases(STYLE / 'testing.py', files | {'TESTING.md': head}), ['TESTING.md has rows']))
+    tree = files | {'TESTING.md': f'{head}| x | `a: one` |\n', 'tests/live/meson.build': "tests = ['b']\n"}
+    report.case('testing: a program that is not built', differ(
+        failed_cases(STYLE / 'testing.py', tree), ['every test program is built']))
 
 
 def check_facts(report):
