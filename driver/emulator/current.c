@@ -155,23 +155,28 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetDevice(CUdevice *ret_device)
         return r;
 }
 
-EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
+/* The id of a context, or of the current one; what is said of one that has ended. */
+static CUresult context_ask(CUcontext handle, CUresult ended, uint64_t *ret_id)
 {
         struct context *context;
+        bool is_active;
+        CUresult r;
+
+        if (!handle)
+                return current_get(ret_id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+        r = context_find(handle, &context, ret_id, &is_active);
+        return r == CUDA_SUCCESS && !is_active ? ended : r;
+}
+
+EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
+{
         uint64_t id;
-        bool is_active = true;
         CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS && !ret_id)
                 r = CUDA_ERROR_INVALID_VALUE;
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (handle)
-                r = context_find(handle, &context, &id, &is_active);
-        else if (!current_get(&id))
-                r = CUDA_ERROR_INVALID_CONTEXT;
-        if (r == CUDA_SUCCESS && !is_active)
-                r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (r == CUDA_SUCCESS)
+                r = context_ask(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &id);
         if (r == CUDA_SUCCESS)
                 *ret_id = id;
         return r;
@@ -179,21 +184,13 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *r
 
 EMULATOR_API CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned *ret_version)
 {
-        struct context *context;
         uint64_t id;
-        bool is_active = true;
         CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS && !ret_version)
                 r = CUDA_ERROR_INVALID_VALUE;
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (handle)
-                r = context_find(handle, &context, &id, &is_active);
-        else if (!current_get(&id))
-                r = CUDA_ERROR_INVALID_CONTEXT;
-        if (r == CUDA_SUCCESS && !is_active)
-                r = CUDA_ERROR_INVALID_CONTEXT;
+        if (r == CUDA_SUCCESS)
+                r = context_ask(handle, CUDA_ERROR_INVALID_CONTEXT, &id);
         if (r == CUDA_SUCCESS)
                 *ret_version = API_VERSION;
         return r;
