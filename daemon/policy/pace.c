@@ -40,3 +40,25 @@ bool stall_is_over(struct stall *stall, uint64_t n_unread, uint64_t patience_ns,
         stall->n_unread = n_unread;
         return now_ns - stall->since_ns >= patience_ns;
 }
+
+void backoff_begin(struct backoff *backoff, uint64_t n, uint64_t now_ns)
+{
+        *backoff = (struct backoff){
+                .next_ns = now_ns + BACKOFF_MIN_NS, .wait_ns = BACKOFF_MIN_NS, .n_seen = n};
+}
+
+bool backoff_is_over(const struct backoff *backoff, uint64_t now_ns)
+{
+        return now_ns >= backoff->next_ns;
+}
+
+void backoff_go_on(struct backoff *backoff, uint64_t n, uint64_t now_ns)
+{
+        if (n != backoff->n_seen) {
+                backoff_begin(backoff, n, now_ns);
+                return;
+        }
+        if (backoff->wait_ns < BACKOFF_MAX_NS)
+                backoff->wait_ns *= 2;
+        backoff->next_ns = now_ns + backoff->wait_ns;
+}

@@ -1,4 +1,4 @@
-/* How fast somebody may ask, and how long nobody may read.
+/* How fast somebody may ask, how long nobody may read, and how often that is looked at.
  *
  * A pace is a bucket of tokens, of which so many come back each second. It is kept as the moment at which
  * the bucket would be full again, so that time needs no ticks. Pure. */
@@ -40,3 +40,21 @@ void stall_begin(struct stall *stall, uint64_t n_unread, uint64_t now_ns);
 
 /* He is left so much now; whether that was so, or less, for patience_ns. */
 bool stall_is_over(struct stall *stall, uint64_t n_unread, uint64_t patience_ns, uint64_t now_ns);
+
+/* Looks at a number of which nobody tells when it changes: the rarer, the longer it has not. */
+struct backoff {
+        uint64_t next_ns;
+        uint64_t wait_ns;
+        uint64_t n_seen;
+};
+
+#define BACKOFF_MIN_NS UINT64_C(5000000)
+#define BACKOFF_MAX_NS (16 * BACKOFF_MIN_NS)
+
+void backoff_begin(struct backoff *backoff, uint64_t n, uint64_t now_ns);
+
+/* It is to be looked at again. */
+bool backoff_is_over(const struct backoff *backoff, uint64_t now_ns);
+
+/* It was, and is so much. */
+void backoff_go_on(struct backoff *backoff, uint64_t n, uint64_t now_ns);

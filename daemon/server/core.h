@@ -18,6 +18,7 @@
 #include "daemon/policy/warm.h"
 #include "daemon/server/answers.h"
 #include "daemon/server/settings.h"
+#include "daemon/server/slow.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -28,8 +29,6 @@
 
 struct session;
 LIST_HEAD(session_list, session);
-struct transport;
-TAILQ_HEAD(transport_list, transport);
 struct user_rule;
 struct history;
 struct sweeper;
@@ -141,9 +140,7 @@ struct server {
         uint32_t served_uid;        /* that one */
         uint64_t limits_revision;   /* how often limits have been set, by whatever way */
         struct accounts accounts;   /* of who is counted together */
-        struct transport_list slow; /* whose peers are waited for, or are held */
-        unsigned n_slow;
-        uv_timer_t patience;         /* of that */
+        struct slow slow;           /* connections whose peers are waited for, or are held */
         uv_timer_t reminder;         /* of who has not said HELLO, or does not read */
         struct log_limit complaints; /* about clients */
         uv_prepare_t turn;           /* before the loop waits */

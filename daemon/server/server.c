@@ -61,7 +61,7 @@ void server_stop(struct server *server)
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
-        uv_close((uv_handle_t *)&server->patience, NULL);
+        slow_close(&server->slow);
         uv_close((uv_handle_t *)&server->warming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_patience, NULL);
@@ -79,7 +79,7 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->retry);
         if (!r)
-                r = uv_timer_init(&server->loop, &server->patience);
+                r = slow_open(&server->slow, &server->loop, transport_look);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->driver_look);
         if (!r)
@@ -156,7 +156,6 @@ int server_new(const struct server_options *options, struct server **ret_server)
                 return -ENOMEM;
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
-        TAILQ_INIT(&server->slow);
         server_share_out(server);
         server_limit_users(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);

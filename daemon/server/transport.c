@@ -16,7 +16,10 @@
 #include "gpumem.h"
 
 /* Frames taken from one socket before others have their turn. */
-#define FRAMES_A_TURN 32
+#define FRAMES_A_TURN 8
+
+/* The same of one that was held: in its user's pace many are, and one after another is read. */
+#define FRAMES_A_LOOK 4
 
 /* Queued frames at which reading stops. */
 #define QUEUE_HIGH 64
@@ -24,13 +27,9 @@
 /* Fds that one peer may have in flight. */
 #define IN_FLIGHT_MAX 16
 
-/* Between looks at peers that are waited for. */
-#define PATIENCE_MS 5
-
 static const struct proto_reason fds_came = {"fds that this side cannot take", NULL};
 
 static void on_poll(uv_poll_t *poll, int status, int events);
-static void on_patience(uv_timer_t *timer);
 
 static bool may_read(const struct transport *transport)
 {
@@ -38,6 +37,7 @@ static bool may_read(const struct transport *transport)
                !transport->held_until_ns;
 }
 
+/* libuv takes the socket out of the kernel's set and puts it in again, whatever it is told. */
 static void watch(struct transport *transport)
 {
         int events = 0;
@@ -48,8 +48,11 @@ static void watch(struct transport *transport)
                 events |= UV_READABLE;
         else if (transport->held_until_ns)
                 events |= UV_DISCONNECT;
-        if (transport->queue.n && !transport->slow)
+        if (transport->queue.n && !transport->is_busy)
                 events |= UV_WRITABLE;
+        if (events == transport->watched)
+                return;
+        transport->watched = events;
         (void)uv_poll_start(&transport->poll, events, on_poll);
 }
 
@@ -69,26 +72,29 @@ static void give_up_sending(struct transport *transport)
         (void)shutdown(transport->fd, SHUT_RDWR);
 }
 
-static void slow_down(struct transport *transport)
+static uint64_t now_of(const struct transport *transport)
 {
-        struct server *server = transport->server;
-
-        if (transport->slow)
-                return;
-        transport->slow = true;
-        TAILQ_INSERT_TAIL(&server->slow, transport, slow_link);
-        server->n_slow++;
-        if (!uv_is_active((uv_handle_t *)&server->patience))
-                (void)uv_timer_start(&server->patience, on_patience, PATIENCE_MS, 0);
+        return server_now_ns(transport->server);
 }
 
-static void speed_up(struct transport *transport)
+static void look_later(struct transport *transport)
 {
-        if (!transport->slow)
+        slow_watch(&transport->server->slow, &transport->slow);
+}
+
+/* Nobody tells when that changes for which it waits. */
+static void begin_waiting(struct transport *transport)
+{
+        backoff_begin(&transport->backoff, count_unread(transport), now_of(transport));
+        look_later(transport);
+}
+
+static void become_busy(struct transport *transport)
+{
+        if (transport->is_busy)
                 return;
-        transport->slow = false;
-        TAILQ_REMOVE(&transport->server->slow, transport, slow_link);
-        transport->server->n_slow--;
+        transport->is_busy = true;
+        begin_waiting(transport);
 }
 
 static void forget_in_flight(struct transport *transport)
@@ -115,8 +121,9 @@ static bool may_send(struct transport *transport, unsigned n_fds)
 {
         const struct allowance *allowance = transport->account->allowance;
 
+        /* Later its peer may have taken the fds, and not what follows. */
         if (!n_fds)
-                return true;
+                return is_all_received(transport) || true;
         if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
             allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))
                 return true;
@@ -167,7 +174,7 @@ static void flush(struct transport *transport)
                 int r = try_first(transport);
 
                 if (r == -EBUSY)
-                        slow_down(transport);
+                        become_busy(transport);
                 if (r == -EBUSY || r == -EAGAIN)
                         return;
                 if (r) {
@@ -175,36 +182,41 @@ static void flush(struct transport *transport)
                         return;
                 }
                 queue_drop_first(&transport->queue);
-                stall_begin(&transport->stall, count_unread(transport),
-                            server_now_ns(transport->server));
+                stall_begin(&transport->stall, count_unread(transport), now_of(transport));
         }
 }
 
-/* Returns whether there may be more. */
-static bool receive(struct transport *transport)
+static void take_one(struct transport *transport, int r, const struct frame *frame,
+                     const struct proto_reason *reason)
 {
-        for (unsigned i = 0; i < FRAMES_A_TURN && !transport->closing; i++) {
+        if (r == 0 || r == GPUMEM_E_UNKNOWN_KIND)
+                transport->on_frame(transport, r, frame);
+        else
+                transport->on_end(transport, r == GPUMEM_E_DISCONNECTED ? NULL : reason);
+}
+
+/* Returns how many were taken: if that is n_max there may be more. */
+static unsigned receive(struct transport *transport, unsigned n_max)
+{
+        unsigned n = 0;
+
+        for (; n < n_max && !transport->closing && may_read(transport); n++) {
                 CLEANUP(fdset_deinit)
                 struct fdset fds = FDSET_NULL;
                 struct proto_reason reason = {"a fault of the system's", NULL};
                 struct frame frame;
                 int r;
 
-                if (!may_read(transport))
-                        return false;
                 if (transport->may_bring_fds && wire_brings_fds(transport->fd)) {
                         transport->on_end(transport, &fds_came);
                         continue;
                 }
                 r = wire_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
                 if (r == -EAGAIN || r == -EINTR)
-                        return false;
-                if (r == 0 || r == GPUMEM_E_UNKNOWN_KIND)
-                        transport->on_frame(transport, r, &frame);
-                else
-                        transport->on_end(transport, r == GPUMEM_E_DISCONNECTED ? NULL : &reason);
+                        break;
+                take_one(transport, r, &frame, &reason);
         }
-        return !transport->closing;
+        return n;
 }
 
 /* It is held no more: its process may have ended, and others wait for what it had. */
@@ -220,14 +232,16 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct transport *transport = CONTAINER_OF(poll, struct transport, poll);
 
-        if (status < 0)
+        if (status < 0) {
+                transport->watched = 0; /* libuv has stopped */
                 queue_drop_all(&transport->queue);
-        else if (events & UV_WRITABLE)
+        } else if (events & UV_WRITABLE) {
                 flush(transport);
+        }
         if (transport->held_until_ns && (status < 0 || events & UV_DISCONNECT))
                 note_end(transport);
         if (status < 0 || events & (UV_READABLE | UV_DISCONNECT))
-                (void)receive(transport);
+                (void)receive(transport, FRAMES_A_TURN);
         watch(transport);
 }
 
@@ -244,7 +258,9 @@ int transport_init(struct transport *transport, struct server *server, struct ac
         transport->server = server;
         transport->account = account;
         transport->fd = take_fd;
-        transport->closing = transport->slow = transport->hung_up = false;
+        transport->closing = transport->is_busy = transport->hung_up = false;
+        transport->slow = (struct rounds_member){.list = NULL};
+        transport->watched = 0;
         transport->held_until_ns = 0;
         transport->fault = NULL;
         transport->may_bring_fds = server->closer && socket_file_brings_fds(take_fd);
@@ -287,7 +303,7 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
         if (r == 0)
                 return;
         if (r == -EBUSY)
-                slow_down(transport);
+                become_busy(transport);
         if ((r != -EBUSY && r != -EAGAIN) || !put_off(transport, frame, fds, kind))
                 give_up_sending(transport);
         watch(transport);
@@ -297,7 +313,7 @@ bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
 {
         return !transport->closing && transport->queue.n &&
                stall_is_over(&transport->stall, count_unread(transport), patience_ns,
-                             server_now_ns(transport->server));
+                             now_of(transport));
 }
 
 void transport_hold(struct transport *transport, uint64_t until_ns)
@@ -305,13 +321,13 @@ void transport_hold(struct transport *transport, uint64_t until_ns)
         if (transport->closing || transport->hung_up)
                 return;
         transport->held_until_ns = until_ns;
-        slow_down(transport);
+        look_later(transport);
         watch(transport);
 }
 
 void transport_take(struct transport *transport)
 {
-        (void)receive(transport);
+        (void)receive(transport, FRAMES_A_TURN);
         watch(transport);
 }
 
@@ -323,7 +339,7 @@ void transport_catch_up(struct transport *transport)
                 return;
         queue_drop_all(&transport->queue);
         note_end(transport);
-        while (receive(transport))
+        while (receive(transport, FRAMES_A_TURN) == FRAMES_A_TURN)
                 continue;
 }
 
@@ -338,7 +354,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void close_handle(struct transport *transport)
 {
-        speed_up(transport);
+        slow_forget(&transport->server->slow, &transport->slow);
         forget_in_flight(transport);
         uv_close((uv_handle_t *)&transport->poll, on_closed);
 }
@@ -355,65 +371,80 @@ void transport_close(struct transport *transport)
         }
         (void)uv_poll_stop(&transport->poll);
         (void)shutdown(transport->fd, SHUT_RDWR);
-        slow_down(transport);
+        begin_waiting(transport);
 }
 
-/* Read at once, so that the next one finds what this one has used. Returns whether it was. */
-static bool go_on_reading(struct transport *transport)
+/* It is closed when its peer has taken the fds that are in flight. */
+static enum rounds_look look_at_end(struct transport *transport)
 {
-        if (transport->held_until_ns > server_now_ns(transport->server))
-                return false;
+        uint64_t now_ns = now_of(transport), n_unread;
+
+        if (!server_is_stopping(transport->server)) {
+                if (!backoff_is_over(&transport->backoff, now_ns))
+                        return ROUNDS_GLANCED;
+                n_unread = count_unread(transport);
+                backoff_go_on(&transport->backoff, n_unread, now_ns);
+                if (n_unread)
+                        return ROUNDS_ASKED;
+        }
+        close_handle(transport);
+        return ROUNDS_WORKED;
+}
+
+static enum rounds_look try_again(struct transport *transport)
+{
+        uint64_t now_ns = now_of(transport);
+        unsigned n = transport->queue.n;
+        struct backoff backoff = transport->backoff;
+
+        if (!transport->is_busy || !backoff_is_over(&backoff, now_ns))
+                return ROUNDS_GLANCED;
+        transport->is_busy = false;
+        flush(transport);
+        if (transport->queue.n != n)
+                return ROUNDS_WORKED;
+        backoff_go_on(&backoff, count_unread(transport), now_ns);
+        transport->backoff = backoff;
+        return ROUNDS_ASKED;
+}
+
+/* Read at once, so that the next one finds what this one has used. While there is more it stays held, and comes
+ * again in its turn. */
+static enum rounds_look go_on_reading(struct transport *transport)
+{
+        uint64_t now_ns = now_of(transport);
+        unsigned n;
+
+        if (!transport->held_until_ns || transport->held_until_ns > now_ns)
+                return ROUNDS_GLANCED;
         transport->held_until_ns = transport->hold_until(transport);
         if (transport->held_until_ns)
-                return false;
-        (void)receive(transport);
-        return true;
+                return ROUNDS_GLANCED;
+        n = receive(transport, FRAMES_A_LOOK);
+        if (!n || transport->closing || transport->held_until_ns)
+                return n ? ROUNDS_WORKED : ROUNDS_ASKED;
+        if (n < FRAMES_A_LOOK)
+                return ROUNDS_WORKED;
+        transport->held_until_ns = now_ns;
+        return ROUNDS_HAS_MORE;
 }
 
-static bool look_after(struct transport *transport)
+enum rounds_look transport_look(struct rounds_member *member)
 {
-        bool was_read = false;
+        struct transport *transport = CONTAINER_OF(member, struct transport, slow);
+        enum rounds_look sent, was_read;
 
-        speed_up(transport);
-        if (!transport->closing) {
-                flush(transport);
-                if (transport->held_until_ns)
-                        was_read = go_on_reading(transport);
-                if (transport->held_until_ns)
-                        slow_down(transport);
-                else
-                        watch(transport);
-        } else if (is_all_received(transport)) {
-                close_handle(transport);
-        } else {
-                slow_down(transport);
-        }
-        return was_read;
-}
-
-/* Each once. Those that were read come last the next time. */
-static void on_patience(uv_timer_t *timer)
-{
-        struct server *server = CONTAINER_OF(timer, struct server, patience);
-        unsigned n_read = 0;
-
-        for (unsigned n = server->n_slow; n && server->n_slow; n--)
-                n_read += look_after(TAILQ_FIRST(&server->slow));
-        for (; n_read && server->n_slow; n_read--) {
-                struct transport *transport = TAILQ_FIRST(&server->slow);
-
-                speed_up(transport);
-                slow_down(transport);
-        }
+        if (transport->closing)
+                return look_at_end(transport);
+        sent = try_again(transport);
+        was_read = go_on_reading(transport);
+        if (!transport->closing && !transport->is_busy && !transport->held_until_ns)
+                slow_forget(&transport->server->slow, member);
+        watch(transport);
+        return sent > was_read ? sent : was_read;
 }
 
 void transport_give_up_slow(struct server *server)
 {
-        struct transport *transport, *next;
-
-        for (transport = TAILQ_FIRST(&server->slow); transport; transport = next) {
-                next = TAILQ_NEXT(transport, slow_link);
-                if (transport->closing)
-                        close_handle(transport);
-        }
+        slow_look_at_all(&server->slow);
 }

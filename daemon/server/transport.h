@@ -18,8 +18,9 @@
 struct transport {
         struct server *server;
         struct account *account;
-        TAILQ_ENTRY(transport) slow_link;
-        bool slow;              /* is looked at from time to time: the loop does not tell */
+        struct rounds_member slow; /* looked at from time to time: the loop does not tell */
+        bool is_busy;              /* what is queued waits for what the loop does not tell of */
+        struct backoff backoff;    /* of that, or of its end */
         struct due in_flight;   /* fds sent since the peer was seen to have taken all */
         struct stall stall;     /* while there is a queue */
         uint64_t held_until_ns; /* nothing is read before */
@@ -27,6 +28,7 @@ struct transport {
         bool may_bring_fds;     /* its frames are looked at before they are read */
         const char *fault;      /* for which the daemon has ended it; NULL: none */
         uv_poll_t poll;
+        int watched; /* by that: events */
         int fd;
         bool closing;
         struct queue queue;
@@ -69,6 +71,9 @@ void transport_catch_up(struct transport *transport);
 /* Ends the connection; what is queued is dropped. on_closed follows, when the peer has taken the fds
  * that are in flight, or has hung up: they are accounted for until then. */
 void transport_close(struct transport *transport);
+
+/* The server's look at one that is slow. */
+enum rounds_look transport_look(struct rounds_member *member);
 
 /* The daemon ends: peers are not waited for any more. */
 void transport_give_up_slow(struct server *server);
