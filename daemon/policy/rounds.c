@@ -14,9 +14,11 @@ static const unsigned costs[ROUNDS_N_LOOKS] = {
 
 void rounds_init(struct rounds *rounds, enum rounds_look (*look)(struct rounds_member *member))
 {
-        TAILQ_INIT(&rounds->now);
-        TAILQ_INIT(&rounds->next);
-        TAILQ_INIT(&rounds->last);
+        for (unsigned i = 0; i < 3; i++)
+                TAILQ_INIT(&rounds->lists[i]);
+        rounds->now = &rounds->lists[0];
+        rounds->next = &rounds->lists[1];
+        rounds->last = &rounds->lists[2];
         rounds->n = 0;
         rounds->look = look;
 }
@@ -32,8 +34,8 @@ void rounds_put(struct rounds *rounds, struct rounds_member *member)
 {
         if (member->list)
                 return;
-        TAILQ_INSERT_TAIL(&rounds->next, member, link);
-        member->list = &rounds->next;
+        TAILQ_INSERT_TAIL(rounds->next, member, link);
+        member->list = rounds->next;
         rounds->n++;
 }
 
@@ -54,18 +56,25 @@ static void move_all(struct rounds_list *from, struct rounds_list *to)
                 move(member, to);
 }
 
+/* Mostly the last one is over, and none has to be moved. */
 void rounds_begin(struct rounds *rounds)
 {
-        move_all(&rounds->next, &rounds->now);
-        move_all(&rounds->last, &rounds->now);
+        struct rounds_list *now = rounds->now;
+
+        if (TAILQ_EMPTY(now)) {
+                rounds->now = rounds->next;
+                rounds->next = now;
+        }
+        move_all(rounds->next, rounds->now);
+        move_all(rounds->last, rounds->now);
 }
 
 /* Where it waits after a look. */
 static struct rounds_list *place_after(struct rounds *rounds, enum rounds_look look)
 {
         if (look == ROUNDS_HAS_MORE)
-                return &rounds->now;
-        return look == ROUNDS_WORKED ? &rounds->last : &rounds->next;
+                return rounds->now;
+        return look == ROUNDS_WORKED ? rounds->last : rounds->next;
 }
 
 bool rounds_turn(struct rounds *rounds)
@@ -73,12 +82,12 @@ bool rounds_turn(struct rounds *rounds)
         struct rounds_member *member;
         unsigned cost = 0;
 
-        while (cost < COST_A_TURN && (member = TAILQ_FIRST(&rounds->now))) {
+        while (cost < COST_A_TURN && (member = TAILQ_FIRST(rounds->now))) {
                 enum rounds_look look = rounds->look(member);
 
                 if (member->list)
                         move(member, place_after(rounds, look));
                 cost += costs[look];
         }
-        return !TAILQ_EMPTY(&rounds->now);
+        return !TAILQ_EMPTY(rounds->now);
 }

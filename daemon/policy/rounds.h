@@ -20,17 +20,18 @@ struct rounds_member {
 
 /* What a look came to. */
 enum rounds_look {
-        ROUNDS_GLANCED,     /* nothing was due */
-        ROUNDS_ASKED,       /* the system was asked something */
-        ROUNDS_WORKED,      /* something was done: that ends the turn */
-        ROUNDS_HAS_MORE,    /* likewise, and there is more to do */
+        ROUNDS_GLANCED,  /* nothing was due */
+        ROUNDS_ASKED,    /* the system was asked something */
+        ROUNDS_WORKED,   /* something was done: that ends the turn */
+        ROUNDS_HAS_MORE, /* likewise, and there is more to do */
         ROUNDS_N_LOOKS,
 };
 
 struct rounds {
-        struct rounds_list now;  /* to be looked at in this round */
-        struct rounds_list next; /* in the next */
-        struct rounds_list last; /* in the next, after those */
+        struct rounds_list lists[3];
+        struct rounds_list *now;  /* to be looked at in this round */
+        struct rounds_list *next; /* in the next */
+        struct rounds_list *last; /* in the next, after those */
         unsigned n;
         enum rounds_look (*look)(struct rounds_member *member);
 };

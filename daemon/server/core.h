@@ -137,10 +137,10 @@ struct server {
         uint64_t n_alone;                       /* tenants of one client that there were */
         char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;
-        uint32_t served_uid;        /* that one */
-        uint64_t limits_revision;   /* how often limits have been set, by whatever way */
-        struct accounts accounts;   /* of who is counted together */
-        struct slow slow;           /* connections whose peers are waited for, or are held */
+        uint32_t served_uid;         /* that one */
+        uint64_t limits_revision;    /* how often limits have been set, by whatever way */
+        struct accounts accounts;    /* of who is counted together */
+        struct slow slow;            /* connections whose peers are waited for, or are held */
         uv_timer_t reminder;         /* of who has not said HELLO, or does not read */
         struct log_limit complaints; /* about clients */
         uv_prepare_t turn;           /* before the loop waits */

@@ -332,10 +332,14 @@ static int charge_connection(struct session *session)
 
         if (session->way == SESSION_AS_ADMIN)
                 return 0;
+        r = due_begin(&session->connection, session->account->allowance, ALLOWANCE_CONNECTIONS, 1);
+        if (r)
+                return r;
+        /* All sessions are gone through for it. */
         r = session_may_join(session->server, &session->peer);
-        return r ? r
-                 : due_begin(&session->connection, session->account->allowance,
-                             ALLOWANCE_CONNECTIONS, 1);
+        if (r)
+                due_end(&session->connection);
+        return r;
 }
 
 static int session_new(struct server *server, const struct peer *peer, enum session_way way,

@@ -1,16 +1,12 @@
 #include "daemon/server/transport.h"
 
-#include <linux/sockios.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/server/deadlines.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/sending.h"
 #include "daemon/server/server.h"
 #include "daemon/server/socket_file.h"
 #include "gpumem.h"
@@ -24,9 +20,6 @@
 /* Queued frames at which reading stops. */
 #define QUEUE_HIGH 64
 
-/* Fds that one peer may have in flight. */
-#define IN_FLIGHT_MAX 16
-
 static const struct proto_reason fds_came = {"fds that this side cannot take", NULL};
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -38,7 +31,7 @@ static bool may_read(const struct transport *transport)
 }
 
 /* libuv takes the socket out of the kernel's set and puts it in again, whatever it is told. */
-static void watch(struct transport *transport)
+void transport_watch(struct transport *transport)
 {
         int events = 0;
 
@@ -56,134 +49,9 @@ static void watch(struct transport *transport)
         (void)uv_poll_start(&transport->poll, events, on_poll);
 }
 
-/* What the kernel holds of what was sent; also after the peer's end was shut. */
-static uint64_t count_unread(const struct transport *transport)
-{
-        int n_bytes = 0;
-
-        return ioctl(transport->fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0 ? (uint64_t)n_bytes : 0;
-}
-
-/* The peer's end is learnt by reading it, so that what it sent before is still taken. A connection
- * that cannot be written to for another reason is shut, which reads as its end. */
-static void give_up_sending(struct transport *transport)
-{
-        queue_drop_all(&transport->queue);
-        (void)shutdown(transport->fd, SHUT_RDWR);
-}
-
-static uint64_t now_of(const struct transport *transport)
-{
-        return server_now_ns(transport->server);
-}
-
 static void look_later(struct transport *transport)
 {
         slow_watch(&transport->server->slow, &transport->slow);
-}
-
-/* Nobody tells when that changes for which it waits. */
-static void begin_waiting(struct transport *transport)
-{
-        backoff_begin(&transport->backoff, count_unread(transport), now_of(transport));
-        look_later(transport);
-}
-
-static void become_busy(struct transport *transport)
-{
-        if (transport->is_busy)
-                return;
-        transport->is_busy = true;
-        begin_waiting(transport);
-}
-
-static void forget_in_flight(struct transport *transport)
-{
-        due_shrink(&transport->in_flight, transport->in_flight.n);
-}
-
-bool transport_is_read(const struct transport *transport)
-{
-        return !transport->queue.n && !count_unread(transport);
-}
-
-static bool is_all_received(struct transport *transport)
-{
-        if (!transport->in_flight.n)
-                return true;
-        if (count_unread(transport))
-                return false;
-        forget_in_flight(transport);
-        return true;
-}
-
-static bool may_send(struct transport *transport, unsigned n_fds)
-{
-        const struct allowance *allowance = transport->account->allowance;
-
-        /* Later its peer may have taken the fds, and not what follows. */
-        if (!n_fds)
-                return is_all_received(transport) || true;
-        if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
-            allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))
-                return true;
-        return is_all_received(transport) && allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds);
-}
-
-/* -EAGAIN: the loop will tell when to go on; -EBUSY: it will not. */
-static int try_send(struct transport *transport, const struct frame *frame, const int *fds)
-{
-        int r;
-
-        if (!may_send(transport, frame->n_fds))
-                return -EBUSY;
-        r = wire_send(transport->fd, frame, fds);
-        switch (r) {
-        case 0:
-                due_grow(&transport->in_flight, frame->n_fds);
-                return 0;
-        /* Others' doing, and not for ever. */
-        case -ETOOMANYREFS:
-        case -ENOBUFS:
-        case -ENOMEM:
-                return -EBUSY;
-        default:
-                return r;
-        }
-}
-
-static uint64_t lease_of(const struct frame *frame)
-{
-        return frame->kind == MESSAGE_LEASED ? frame->leased.lease : frame->attached.lease;
-}
-
-static int try_first(struct transport *transport)
-{
-        const struct outgoing *outgoing = queue_first(&transport->queue);
-        int block_fd;
-
-        if (outgoing->kind == TRANSPORT_COPIED)
-                return try_send(transport, &outgoing->frame, outgoing->fds.fds);
-        block_fd = transport->find_block_fd(transport, lease_of(&outgoing->frame));
-        return block_fd < 0 ? 0 : try_send(transport, &outgoing->frame, &block_fd);
-}
-
-static void flush(struct transport *transport)
-{
-        while (transport->queue.n) {
-                int r = try_first(transport);
-
-                if (r == -EBUSY)
-                        become_busy(transport);
-                if (r == -EBUSY || r == -EAGAIN)
-                        return;
-                if (r) {
-                        give_up_sending(transport);
-                        return;
-                }
-                queue_drop_first(&transport->queue);
-                stall_begin(&transport->stall, count_unread(transport), now_of(transport));
-        }
 }
 
 static void take_one(struct transport *transport, int r, const struct frame *frame,
@@ -236,13 +104,13 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 transport->watched = 0; /* libuv has stopped */
                 queue_drop_all(&transport->queue);
         } else if (events & UV_WRITABLE) {
-                flush(transport);
+                sending_flush(transport);
         }
         if (transport->held_until_ns && (status < 0 || events & UV_DISCONNECT))
                 note_end(transport);
         if (status < 0 || events & (UV_READABLE | UV_DISCONNECT))
                 (void)receive(transport, FRAMES_A_TURN);
-        watch(transport);
+        transport_watch(transport);
 }
 
 int transport_init(struct transport *transport, struct server *server, struct account *account,
@@ -267,53 +135,8 @@ int transport_init(struct transport *transport, struct server *server, struct ac
         transport->in_flight = (struct due){.allowance = account->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
         queue_init(&transport->queue, account->allowance);
-        watch(transport);
+        transport_watch(transport);
         return 0;
-}
-
-/* On failure the connection cannot go on: an answer is missing. */
-static bool put_off(struct transport *transport, const struct frame *frame, const int *fds,
-                    enum transport_fds kind)
-{
-        struct server *server = transport->server;
-        bool is_first = transport->queue.n == 0;
-        int r = queue_put(&transport->queue, frame, fds, kind);
-
-        if (r) {
-                transport->fault =
-                        r > 0 ? "more answers wait for it, or for its tenant or user, than may wait"
-                              : "the daemon lacks memory or fds for an answer";
-                return false;
-        }
-        if (is_first)
-                stall_begin(&transport->stall, count_unread(transport), server_now_ns(server));
-        deadlines_watch(server);
-        return true;
-}
-
-void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
-                    enum transport_fds kind)
-{
-        int r = -EAGAIN;
-
-        if (transport->closing)
-                return;
-        if (!transport->queue.n)
-                r = try_send(transport, frame, fds);
-        if (r == 0)
-                return;
-        if (r == -EBUSY)
-                become_busy(transport);
-        if ((r != -EBUSY && r != -EAGAIN) || !put_off(transport, frame, fds, kind))
-                give_up_sending(transport);
-        watch(transport);
-}
-
-bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
-{
-        return !transport->closing && transport->queue.n &&
-               stall_is_over(&transport->stall, count_unread(transport), patience_ns,
-                             now_of(transport));
 }
 
 void transport_hold(struct transport *transport, uint64_t until_ns)
@@ -322,13 +145,13 @@ void transport_hold(struct transport *transport, uint64_t until_ns)
                 return;
         transport->held_until_ns = until_ns;
         look_later(transport);
-        watch(transport);
+        transport_watch(transport);
 }
 
 void transport_take(struct transport *transport)
 {
         (void)receive(transport, FRAMES_A_TURN);
-        watch(transport);
+        transport_watch(transport);
 }
 
 void transport_catch_up(struct transport *transport)
@@ -355,7 +178,7 @@ static void on_closed(uv_handle_t *handle)
 static void close_handle(struct transport *transport)
 {
         slow_forget(&transport->server->slow, &transport->slow);
-        forget_in_flight(transport);
+        sending_forget(transport);
         uv_close((uv_handle_t *)&transport->poll, on_closed);
 }
 
@@ -365,24 +188,24 @@ void transport_close(struct transport *transport)
                 return;
         transport->closing = true;
         queue_drop_all(&transport->queue);
-        if (is_all_received(transport) || server_is_stopping(transport->server)) {
+        if (sending_is_all_received(transport) || server_is_stopping(transport->server)) {
                 close_handle(transport);
                 return;
         }
         (void)uv_poll_stop(&transport->poll);
         (void)shutdown(transport->fd, SHUT_RDWR);
-        begin_waiting(transport);
+        sending_wait(transport);
 }
 
 /* It is closed when its peer has taken the fds that are in flight. */
 static enum rounds_look look_at_end(struct transport *transport)
 {
-        uint64_t now_ns = now_of(transport), n_unread;
+        uint64_t now_ns = transport_now_ns(transport), n_unread;
 
         if (!server_is_stopping(transport->server)) {
                 if (!backoff_is_over(&transport->backoff, now_ns))
                         return ROUNDS_GLANCED;
-                n_unread = count_unread(transport);
+                n_unread = sending_count_unread(transport);
                 backoff_go_on(&transport->backoff, n_unread, now_ns);
                 if (n_unread)
                         return ROUNDS_ASKED;
@@ -391,28 +214,11 @@ static enum rounds_look look_at_end(struct transport *transport)
         return ROUNDS_WORKED;
 }
 
-static enum rounds_look try_again(struct transport *transport)
-{
-        uint64_t now_ns = now_of(transport);
-        unsigned n = transport->queue.n;
-        struct backoff backoff = transport->backoff;
-
-        if (!transport->is_busy || !backoff_is_over(&backoff, now_ns))
-                return ROUNDS_GLANCED;
-        transport->is_busy = false;
-        flush(transport);
-        if (transport->queue.n != n)
-                return ROUNDS_WORKED;
-        backoff_go_on(&backoff, count_unread(transport), now_ns);
-        transport->backoff = backoff;
-        return ROUNDS_ASKED;
-}
-
 /* Read at once, so that the next one finds what this one has used. While there is more it stays held, and comes
  * again in its turn. */
 static enum rounds_look go_on_reading(struct transport *transport)
 {
-        uint64_t now_ns = now_of(transport);
+        uint64_t now_ns = transport_now_ns(transport);
         unsigned n;
 
         if (!transport->held_until_ns || transport->held_until_ns > now_ns)
@@ -436,11 +242,11 @@ enum rounds_look transport_look(struct rounds_member *member)
 
         if (transport->closing)
                 return look_at_end(transport);
-        sent = try_again(transport);
+        sent = sending_try_again(transport);
         was_read = go_on_reading(transport);
         if (!transport->closing && !transport->is_busy && !transport->held_until_ns)
                 slow_forget(&transport->server->slow, member);
-        watch(transport);
+        transport_watch(transport);
         return sent > was_read ? sent : was_read;
 }
 

@@ -1,4 +1,4 @@
-/* A connection's socket on the loop: frames in, frames out with their fds.
+/* A connection's socket on the loop: frames in (transport.c), frames out with their fds (sending.c).
  *
  * Embedded in its owner, which it must not outlive. Callbacks run on the loop; the owner may close
  * the transport in any of them. Frames that the socket does not take at once are queued; while many
@@ -21,12 +21,12 @@ struct transport {
         struct rounds_member slow; /* looked at from time to time: the loop does not tell */
         bool is_busy;              /* what is queued waits for what the loop does not tell of */
         struct backoff backoff;    /* of that, or of its end */
-        struct due in_flight;   /* fds sent since the peer was seen to have taken all */
-        struct stall stall;     /* while there is a queue */
-        uint64_t held_until_ns; /* nothing is read before */
-        bool hung_up;           /* the peer, while it was held, or when that was asked */
-        bool may_bring_fds;     /* its frames are looked at before they are read */
-        const char *fault;      /* for which the daemon has ended it; NULL: none */
+        struct due in_flight;      /* fds sent since the peer was seen to have taken all */
+        struct stall stall;        /* while there is a queue */
+        uint64_t held_until_ns;    /* nothing is read before */
+        bool hung_up;              /* the peer, while it was held, or when that was asked */
+        bool may_bring_fds;        /* its frames are looked at before they are read */
+        const char *fault;         /* for which the daemon has ended it; NULL: none */
         uv_poll_t poll;
         int watched; /* by that: events */
         int fd;
@@ -47,6 +47,9 @@ struct transport {
 /* Starts to read, on that account. The transport owns `take_fd`, also on failure. */
 int transport_init(struct transport *transport, struct server *server, struct account *account,
                    int take_fd);
+
+/* What the loop is to tell of; to be called after whatever changes that. */
+void transport_watch(struct transport *transport);
 
 /* Sends a sealed frame, now or when the socket takes it. Failures reach on_end by way of the
  * loop. */
@@ -77,3 +80,8 @@ enum rounds_look transport_look(struct rounds_member *member);
 
 /* The daemon ends: peers are not waited for any more. */
 void transport_give_up_slow(struct server *server);
+
+static inline uint64_t transport_now_ns(const struct transport *transport)
+{
+        return server_now_ns(transport->server);
+}

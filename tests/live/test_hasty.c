@@ -123,6 +123,44 @@ static void ask(int fd, enum message_kind kind, struct frame *ret_reply)
         } while (ret_reply->kind == MESSAGE_ERROR);
 }
 
+/* More answers than its socket takes, and fewer than those at which the daemon reads no more. */
+#define N_UNREAD 320
+
+static void reset_peaks(int fd, unsigned n)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.reset_peaks.scope = PROTO_SCOPE_TENANT;
+        frame.reset_peaks.pool = PROTO_ALL_POOLS;
+        for (unsigned i = 0; i < n; i++)
+                send_frame(fd, &frame, MESSAGE_RESET_PEAKS, 1000 + i);
+}
+
+/* The loop tells when the socket takes more, also while nothing is read from it. */
+START_TEST(what_waits_for_it_is_sent_while_it_is_held)
+{
+        struct frame reply;
+        struct fdset fds = FDSET_NULL;
+        int fd = connect_ready();
+
+        daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 1000000}}");
+        reset_peaks(fd, N_UNREAD);
+        while (!is_read(fd))
+                let_it_read();
+        daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 1}}");
+        do {
+                cancel_nothing(fd);
+                let_it_read();
+        } while (is_read(fd));
+        for (unsigned i = 0; i < N_UNREAD; i++) {
+                ck_assert_int_eq(receive(fd, &reply, &fds), 0);
+                ck_assert_uint_eq(reply.serial, 1000 + i);
+        }
+        ck_assert(!is_read(fd));
+        closep(&fd);
+}
+END_TEST
+
 /* Of one request there would be another one left: the frame would be read, and answered. */
 static void expect_held(int fd)
 {
@@ -309,6 +347,7 @@ int main(void)
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, a_cancel_of_nothing_counts);
+        tcase_add_test(tests, what_waits_for_it_is_sent_while_it_is_held);
         tcase_add_test(tests, rows_that_are_told_are_paid_for);
         tcase_add_loop_test(tests, lists_are_paid_for, 0, 3);
         tcase_add_loop_test(tests, looks_for_idle_leases_are_paid_for, 0, 2);

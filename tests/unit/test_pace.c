@@ -1,4 +1,5 @@
-/* pace: so many a second and no more, however they come; and who reads nothing, for how long. */
+/* pace: so many a second and no more, however they come; who reads nothing, for how long; and how often what does not
+ * change is looked at. */
 #include "daemon/policy/pace.h"
 #include "tests/suite.h"
 
@@ -97,6 +98,30 @@ START_TEST(who_reads_is_not_stalled)
 }
 END_TEST
 
+START_TEST(what_does_not_change_is_looked_at_less_often)
+{
+        struct backoff backoff;
+        uint64_t at_ns = START, wait_ns = BACKOFF_MIN_NS;
+
+        backoff_begin(&backoff, 7, START);
+        for (unsigned i = 0; i < 10; i++) {
+                ck_assert(!backoff_is_over(&backoff, at_ns + wait_ns - 1));
+                at_ns += wait_ns;
+                ck_assert(backoff_is_over(&backoff, at_ns));
+                backoff_go_on(&backoff, 7, at_ns);
+                wait_ns = wait_ns < BACKOFF_MAX_NS ? 2 * wait_ns : wait_ns;
+        }
+        ck_assert_uint_eq(wait_ns, BACKOFF_MAX_NS);
+        /* More or less: it does again. */
+        backoff_go_on(&backoff, 6, at_ns);
+        ck_assert(backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
+        backoff_go_on(&backoff, 6, at_ns);
+        ck_assert(!backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
+        backoff_go_on(&backoff, 7, at_ns);
+        ck_assert(backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("pace");
@@ -108,6 +133,7 @@ int main(void)
         tcase_add_test(tests, what_is_owed_is_paid_first);
         tcase_add_test(tests, a_pace_may_change);
         tcase_add_test(tests, who_reads_is_not_stalled);
+        tcase_add_test(tests, what_does_not_change_is_looked_at_less_often);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

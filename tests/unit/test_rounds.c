@@ -1,0 +1,231 @@
+/* rounds: how much a turn looks at, who comes when, and what a look may do to others. */
+#include "daemon/policy/rounds.h"
+#include "base/err.h"
+#include "tests/suite.h"
+
+#define N_MAX 300
+
+static struct rounds rounds;
+static struct thing {
+        struct rounds_member member;
+        enum rounds_look answer;
+        unsigned n_looks;
+        unsigned n_more; /* times that it has more to do */
+} things[N_MAX];
+
+static unsigned order[N_MAX * 4]; /* of looks */
+static unsigned n_looks;
+
+/* What the next look does besides. */
+static void (*deed)(unsigned at);
+
+static enum rounds_look look(struct rounds_member *member)
+{
+        struct thing *thing = CONTAINER_OF(member, struct thing, member);
+        unsigned at = (unsigned)(thing - things);
+
+        ck_assert_ptr_nonnull(member->list);
+        ck_assert_uint_lt(n_looks, ARRAY_SIZE(order));
+        order[n_looks++] = at;
+        thing->n_looks++;
+        if (deed)
+                deed(at);
+        if (thing->n_more) {
+                thing->n_more--;
+                return ROUNDS_HAS_MORE;
+        }
+        return thing->answer;
+}
+
+static void check(void)
+{
+        struct rounds_member *member;
+        unsigned n = 0, n_wrong = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(rounds.lists); i++) {
+                TAILQ_FOREACH (member, &rounds.lists[i], link) {
+                        n_wrong += member->list != &rounds.lists[i];
+                        n++;
+                }
+        }
+        ck_assert_uint_eq(n_wrong, 0);
+        ck_assert_uint_eq(n, rounds.n);
+}
+
+static void start(unsigned n, enum rounds_look answer)
+{
+        rounds_init(&rounds, look);
+        deed = NULL;
+        n_looks = 0;
+        for (unsigned i = 0; i < N_MAX; i++)
+                things[i] = (struct thing){.answer = answer};
+        for (unsigned i = 0; i < n; i++)
+                rounds_put(&rounds, &things[i].member);
+        check();
+}
+
+static unsigned count_turns(void)
+{
+        unsigned n = 1;
+
+        rounds_begin(&rounds);
+        for (; rounds_turn(&rounds); n++)
+                check();
+        check();
+        return n;
+}
+
+START_TEST(a_turn_is_bounded)
+{
+        start(N_MAX, ROUNDS_GLANCED);
+        ck_assert_uint_eq(count_turns(), (N_MAX + 255) / 256);
+        start(N_MAX, ROUNDS_ASKED);
+        ck_assert_uint_eq(count_turns(), (N_MAX + 15) / 16);
+        start(N_MAX, ROUNDS_WORKED);
+        ck_assert_uint_eq(count_turns(), N_MAX);
+}
+END_TEST
+
+START_TEST(each_is_looked_at_once_in_a_round)
+{
+        for (enum rounds_look answer = 0; answer < ROUNDS_HAS_MORE; answer++) {
+                start(N_MAX, answer);
+                for (unsigned round = 1; round <= 3; round++) {
+                        (void)count_turns();
+                        for (unsigned i = 0; i < N_MAX; i++)
+                                ck_assert_uint_eq(things[i].n_looks, round);
+                }
+        }
+}
+END_TEST
+
+START_TEST(without_a_round_nobody_is_looked_at)
+{
+        start(3, ROUNDS_GLANCED);
+        ck_assert(!rounds_turn(&rounds));
+        ck_assert_uint_eq(n_looks, 0);
+        (void)count_turns();
+        ck_assert(!rounds_turn(&rounds));
+        ck_assert_uint_eq(n_looks, 3);
+}
+END_TEST
+
+static void expect_order(const unsigned *expected, unsigned n)
+{
+        ck_assert_uint_eq(n_looks, n);
+        for (unsigned i = 0; i < n; i++)
+                ck_assert_uint_eq(order[i], expected[i]);
+        n_looks = 0;
+}
+
+/* Else one that always has something to do would find what all share, and those behind it never. */
+START_TEST(who_had_work_done_comes_last)
+{
+        start(4, ROUNDS_GLANCED);
+        things[0].answer = things[2].answer = ROUNDS_WORKED;
+        (void)count_turns();
+        expect_order((unsigned[]){0, 1, 2, 3}, 4);
+        (void)count_turns();
+        expect_order((unsigned[]){1, 3, 0, 2}, 4);
+        rounds_put(&rounds, &things[4].member);
+        (void)count_turns();
+        expect_order((unsigned[]){1, 3, 4, 0, 2}, 5);
+}
+END_TEST
+
+START_TEST(who_has_more_comes_again_behind_the_others)
+{
+        start(3, ROUNDS_GLANCED);
+        things[0].n_more = 2;
+        things[1].n_more = 1;
+        ck_assert_uint_eq(count_turns(), 4);
+        expect_order((unsigned[]){0, 1, 2, 0, 1, 0}, 6);
+}
+END_TEST
+
+/* Without end, beside others in rounds of their own. */
+START_TEST(who_always_has_more_keeps_nobody_out)
+{
+        start(3, ROUNDS_GLANCED);
+        things[0].n_more = N_MAX;
+        for (unsigned round = 1; round <= 10; round++) {
+                rounds_begin(&rounds);
+                for (unsigned turn = 0; turn < 4; turn++)
+                        ck_assert(rounds_turn(&rounds));
+                ck_assert_uint_eq(things[1].n_looks, round);
+                ck_assert_uint_eq(things[2].n_looks, round);
+        }
+}
+END_TEST
+
+START_TEST(what_a_round_has_left_goes_first)
+{
+        start(3, ROUNDS_WORKED);
+        rounds_begin(&rounds);
+        ck_assert(rounds_turn(&rounds));
+        rounds_begin(&rounds);
+        for (unsigned i = 0; i < 2; i++)
+                ck_assert(rounds_turn(&rounds));
+        ck_assert(!rounds_turn(&rounds));
+        expect_order((unsigned[]){0, 1, 2, 0}, 4);
+}
+END_TEST
+
+static void take_out_neighbours(unsigned at)
+{
+        if (at)
+                rounds_take_out(&rounds, &things[at - 1].member);
+        rounds_take_out(&rounds, &things[at].member);
+        rounds_take_out(&rounds, &things[at].member);
+        if (at + 1 < N_MAX)
+                rounds_take_out(&rounds, &things[at + 1].member);
+}
+
+static void put_in_again(unsigned at)
+{
+        rounds_take_out(&rounds, &things[at].member);
+        rounds_put(&rounds, &things[at].member);
+        rounds_put(&rounds, &things[at].member);
+}
+
+START_TEST(a_look_may_take_out_any)
+{
+        for (enum rounds_look answer = 0; answer < ROUNDS_N_LOOKS; answer++) {
+                start(N_MAX, answer);
+                deed = take_out_neighbours;
+                (void)count_turns();
+                ck_assert_uint_eq(n_looks, N_MAX / 2);
+                ck_assert_uint_eq(rounds.n, 0);
+                ck_assert_uint_eq(count_turns(), 1);
+                ck_assert_uint_eq(n_looks, N_MAX / 2);
+        }
+}
+END_TEST
+
+START_TEST(what_is_put_in_meanwhile_is_in_once)
+{
+        start(N_MAX, ROUNDS_ASKED);
+        deed = put_in_again;
+        (void)count_turns();
+        ck_assert_uint_eq(n_looks, N_MAX);
+        ck_assert_uint_eq(rounds.n, N_MAX);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("rounds");
+        TCase *tests = tcase_create("rounds");
+
+        tcase_add_test(tests, a_turn_is_bounded);
+        tcase_add_test(tests, each_is_looked_at_once_in_a_round);
+        tcase_add_test(tests, without_a_round_nobody_is_looked_at);
+        tcase_add_test(tests, who_had_work_done_comes_last);
+        tcase_add_test(tests, who_has_more_comes_again_behind_the_others);
+        tcase_add_test(tests, who_always_has_more_keeps_nobody_out);
+        tcase_add_test(tests, what_a_round_has_left_goes_first);
+        tcase_add_test(tests, a_look_may_take_out_any);
+        tcase_add_test(tests, what_is_put_in_meanwhile_is_in_once);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
