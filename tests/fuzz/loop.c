@@ -117,6 +117,27 @@ int uv_prepare_start(uv_prepare_t *prepare, uv_prepare_cb call)
         return 0;
 }
 
+int uv_idle_init(uv_loop_t *uv, uv_idle_t *idle)
+{
+        add(uv, idle, UV_IDLE);
+        return 0;
+}
+
+int uv_idle_start(uv_idle_t *idle, uv_idle_cb call)
+{
+        if (idle->flags & IS_CLOSING)
+                return UV_EINVAL;
+        idle->idle_cb = call;
+        start(idle);
+        return 0;
+}
+
+int uv_idle_stop(uv_idle_t *idle)
+{
+        stop(idle);
+        return 0;
+}
+
 int uv_signal_init(uv_loop_t *uv, uv_signal_t *signal)
 {
         add(uv, signal, UV_SIGNAL);
@@ -142,7 +163,10 @@ int uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb call)
 {
         poll->poll_cb = call;
         poll->io_watcher.pevents = (unsigned)events;
-        start(poll);
+        if (events)
+                start(poll);
+        else
+                stop(poll);
         return 0;
 }
 
@@ -224,11 +248,22 @@ static bool call_timer(uv_handle_t *handle)
         return true;
 }
 
+static bool call_idle(uv_handle_t *handle)
+{
+        uv_idle_t *idle = (uv_idle_t *)handle;
+
+        idle->idle_cb(idle);
+        return true;
+}
+
+/* An error stops it. */
 static bool call_poll(uv_handle_t *handle)
 {
         uv_poll_t *poll = (uv_poll_t *)handle;
         int events = loop.ready(poll->io_watcher.fd, (int)poll->io_watcher.pevents);
 
+        if (events < 0)
+                stop(poll);
         if (events)
                 poll->poll_cb(poll, events < 0 ? UV_EBADF : 0, events < 0 ? 0 : events);
         return events != 0;
@@ -267,6 +302,7 @@ static void call_all(uv_handle_type type, bool (*call)(uv_handle_t *handle))
 void loop_turn(void)
 {
         call_all(UV_TIMER, call_timer);
+        call_all(UV_IDLE, call_idle);
         call_all(UV_PREPARE, call_prepare);
         call_all(UV_POLL, call_poll);
         call_all(UV_ASYNC, call_async);

@@ -8,7 +8,7 @@
 /* Which files are ready: UV_READABLE, UV_WRITABLE, UV_DISCONNECT, of those that are asked for. */
 void loop_begin(int (*ready)(int fd, int events));
 
-/* Timers that are due, what comes before the loop waits, what is ready, what was closed. */
+/* Timers that are due, what goes on, what comes before the loop waits, what is ready, what was closed. */
 void loop_turn(void);
 
 void loop_pass(uint64_t ms);
