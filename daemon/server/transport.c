@@ -15,7 +15,7 @@
 #define FRAMES_A_TURN 8
 
 /* The same of one that was held: in its user's pace many are, and one after another is read. */
-#define FRAMES_A_LOOK 4
+#define FRAMES_A_LOOK 2
 
 /* Queued frames at which reading stops. */
 #define QUEUE_HIGH 64
