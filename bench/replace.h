@@ -101,19 +101,28 @@ REPLACE_INLINE int replace_empty(struct replace *replace, replace_free *end, voi
         return r;
 }
 
+REPLACE_INLINE uint32_t replace_slot(const struct replace *replace, uint64_t random)
+{
+        return (uint32_t)((random >> 32) * replace->n_live >> 32);
+}
+
+/* The next pointer is fetched meanwhile: a million of them are in no cache, and to wait for them is the pattern's own
+ * doing, whoever allocates. */
 REPLACE_INLINE int replace_steps(struct replace *replace, unsigned n_steps, replace_alloc *alloc,
                                  replace_free *end, void *argument)
 {
+        uint64_t random = replace_draw(replace);
         int r = 0;
 
         for (unsigned i = 0; i < n_steps && !r; i++) {
-                uint64_t random = replace_draw(replace);
-                uint32_t slot = (uint32_t)((random >> 32) * replace->n_live >> 32);
+                uint64_t size = replace->sizes[random & (REPLACE_N_SIZES - 1)];
+                void **slot = &replace->live[replace_slot(replace, random)];
 
-                r = end(argument, replace->live[slot]);
+                random = replace_draw(replace);
+                __builtin_prefetch(&replace->live[replace_slot(replace, random)]);
+                r = end(argument, *slot);
                 if (!r)
-                        r = alloc(argument, replace->sizes[random & (REPLACE_N_SIZES - 1)],
-                                  &replace->live[slot]);
+                        r = alloc(argument, size, slot);
         }
         return r;
 }

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "client/heap_blocks.h"
+#include "client/heap_small.h"
 #include "gpumem.h"
 
 static_assert(offsetof(struct heap, lock) == 0, "heap_init passes it over");
@@ -25,11 +26,12 @@ void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs
 
 void heap_deinit(struct heap *heap)
 {
-        for (uint32_t i = 0; i < heap->n_blocks; i++)
-                heap->blocks[i]->heap = NULL;
+        while (heap_abandon_block(heap))
+                ;
         free(heap->blocks);
         heap->blocks = NULL;
-        heap->n_blocks = heap->n_block_room = 0;
+        heap->n_block_room = 0;
+        slabs_deinit(&heap->slabs);
         starts_deinit(&heap->starts);
         holes_deinit(&heap->holes);
 }
@@ -42,18 +44,14 @@ static void count_allocated(struct heap *heap, uint64_t n_more_bytes)
                               memory_order_relaxed);
 }
 
-int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
+/* The first unit of a new piece. As heap_alloc. */
+static ALWAYS_INLINE int cut(struct heap *heap, uint32_t n_units, uint32_t n_slack,
+                             uint32_t *ret_unit)
 {
+        uint32_t hole = holes_find(&heap->holes, n_units), taken;
         struct piece *piece;
-        uint32_t n_units, hole, taken;
         int r;
 
-        if (n_bytes == 0)
-                return GPUMEM_E_BAD_REQUEST;
-        if (n_bytes > (UINT32_MAX - HEAP_BLOCK_UNIT / HEAP_UNIT) * HEAP_UNIT)
-                return GPUMEM_E_TOO_LARGE;
-        n_units = (uint32_t)((n_bytes + HEAP_UNIT - 1) / HEAP_UNIT);
-        hole = holes_find(&heap->holes, n_units);
         if (!hole)
                 return GPUMEM_E_REFUSED;
         r = holes_reserve(&heap->holes, 1);
@@ -63,52 +61,117 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
                 return r;
         taken = holes_take(&heap->holes, hole, n_units);
         piece = holes_at(&heap->holes, taken);
-        piece->n_slack = (n_units * HEAP_UNIT - n_bytes) % HEAP_UNIT;
+        piece->n_slack = n_slack;
         starts_add(&heap->starts, piece->start, taken);
+        *ret_unit = piece->start;
+        return 0;
+}
+
+/* Where nothing speaks for a slab, or there is no room for one, a small one is a piece as others are. */
+static NOINLINE int cut_small(struct heap *heap, uint32_t n_units, uint32_t n_slack,
+                              uint32_t *ret_unit)
+{
+        int r;
+
+        if (heap->slabs.n_live[n_units] >= SLAB_FROM && heap_add_slab(heap, n_units)) {
+                *ret_unit = slabs_take(&heap->slabs, n_units, n_slack);
+                return 0;
+        }
+        r = cut(heap, n_units, n_slack, ret_unit);
+        if (!r)
+                heap->slabs.n_live[n_units]++;
+        return r;
+}
+
+static ALWAYS_INLINE int find_room(struct heap *heap, uint32_t n_units, uint32_t n_slack,
+                                   uint32_t *ret_unit)
+{
+        if (n_units > SLAB_UNITS_MAX)
+                return cut(heap, n_units, n_slack, ret_unit);
+        if (!slabs_have(&heap->slabs, n_units))
+                return cut_small(heap, n_units, n_slack, ret_unit);
+        *ret_unit = slabs_take(&heap->slabs, n_units, n_slack);
+        return 0;
+}
+
+int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
+{
+        uint32_t n_units, unit;
+        int r;
+
+        if (n_bytes == 0)
+                return GPUMEM_E_BAD_REQUEST;
+        if (n_bytes > (UINT32_MAX - HEAP_BLOCK_UNIT / HEAP_UNIT) * HEAP_UNIT)
+                return GPUMEM_E_TOO_LARGE;
+        n_units = (uint32_t)((n_bytes + HEAP_UNIT - 1) / HEAP_UNIT);
+        r = find_room(heap, n_units, (uint32_t)(-n_bytes % HEAP_UNIT), &unit);
+        if (r)
+                return r;
         heap->n_requested_bytes += n_bytes;
         count_allocated(heap, n_units * HEAP_UNIT);
-        *ret_address = heap_address_of(heap, piece->start);
+        *ret_address = heap_address_of(heap, unit);
         return 0;
+}
+
+/* Most allocations lie in one block. */
+static ALWAYS_INLINE void date(const struct heap *heap, struct heap_block *block, uint64_t address,
+                               uint64_t n_bytes)
+{
+        uint64_t end = address + n_bytes;
+
+        block->epoch = heap->epoch;
+        while (heap_block_end(block) < end) {
+                block = (struct heap_block *)arena_find(heap->arena, heap_block_end(block));
+                block->epoch = heap->epoch;
+        }
 }
 
 /* Ends the entry of the allocation that starts there; its piece, or 0: there is none. */
 static ALWAYS_INLINE uint32_t find_given(struct heap *heap, uint64_t address,
                                          struct heap_freed *ret_freed)
 {
-        const struct piece *piece;
-        uint32_t index;
+        uint32_t index = starts_remove(&heap->starts, heap_unit_of(heap, address));
+        const struct piece *piece = holes_at(&heap->holes, index);
 
-        /* Far from the arena another address has the same unit. */
-        if (address % HEAP_UNIT || address - heap->base >= HEAP_ARENA_MAX)
-                return 0;
-        index = starts_remove(&heap->starts, heap_unit_of(heap, address));
         if (!index)
                 return 0;
-        piece = holes_at(&heap->holes, index);
+        if (piece->n_units <= SLAB_UNITS_MAX)
+                heap->slabs.n_live[piece->n_units]--;
         ret_freed->n_allocated_bytes = piece->n_units * HEAP_UNIT;
         ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - piece->n_slack;
         return index;
 }
 
-static ALWAYS_INLINE void give(struct heap *heap, uint32_t index, struct heap_freed *freed)
+/* In a slab; false: no allocation starts there. */
+static ALWAYS_INLINE bool give_place(struct heap *heap, uint32_t slab, uint64_t address,
+                                     struct heap_freed *ret_freed)
 {
-        index = holes_give(&heap->holes, index);
-        freed->n_hole_bytes = holes_at(&heap->holes, index)->n_units * HEAP_UNIT;
+        uint32_t n_slack;
+
+        if (!slabs_give(&heap->slabs, slab, heap_unit_of(heap, address), &n_slack))
+                return false;
+        ret_freed->n_allocated_bytes = slabs_at(&heap->slabs, slab)->n_units * HEAP_UNIT;
+        ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - n_slack;
+        ret_freed->n_hole_bytes = 0;
+        return true;
+}
+
+static uint64_t hole_bytes(const struct heap *heap, uint32_t hole)
+{
+        return holes_at(&heap->holes, hole)->n_units * HEAP_UNIT;
+}
+
+static ALWAYS_INLINE void count_freed(struct heap *heap, const struct heap_freed *freed)
+{
         count_allocated(heap, -freed->n_allocated_bytes);
         heap->n_requested_bytes -= freed->n_requested_bytes;
 }
 
-/* Most allocations lie in one block. */
-static void date(const struct heap *heap, uint64_t address, uint64_t n_bytes)
+static ALWAYS_INLINE void note_use(struct heap *heap, struct heap_block *block, uint64_t address,
+                                   const struct heap_freed *freed)
 {
-        uint64_t end = address + n_bytes;
-
-        while (address < end) {
-                struct heap_block *block = (struct heap_block *)arena_find(heap->arena, address);
-
-                block->epoch = heap->epoch;
-                address = heap_block_end(block);
-        }
+        date(heap, block, address, freed->n_allocated_bytes);
+        heap->n_freed_bytes += freed->n_allocated_bytes;
 }
 
 /* Blocks are dated before the hole is made: nothing in that waits for the records of blocks, which come
@@ -116,16 +179,23 @@ static void date(const struct heap *heap, uint64_t address, uint64_t n_bytes)
 static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
                              struct heap_freed *ret_freed)
 {
+        struct heap_block *block = (struct heap_block *)arena_find(heap->arena, address);
         struct heap_freed freed;
-        uint32_t index = find_given(heap, address, &freed);
+        uint32_t slab, index = 0;
 
-        if (!index)
+        if (!block || block->heap != heap || address % HEAP_UNIT)
                 return GPUMEM_E_NOT_OURS;
-        if (!is_idle) {
-                date(heap, address, freed.n_allocated_bytes);
-                heap->n_freed_bytes += freed.n_allocated_bytes;
-        }
-        give(heap, index, &freed);
+        slab = heap_slab_at(heap, block, address);
+        if (slab ? !give_place(heap, slab, address, &freed)
+                 : !(index = find_given(heap, address, &freed)))
+                return GPUMEM_E_NOT_OURS;
+        if (!is_idle)
+                note_use(heap, block, address, &freed);
+        if (index)
+                freed.n_hole_bytes = hole_bytes(heap, holes_give(&heap->holes, index));
+        else if (slab_is_empty(slabs_at(&heap->slabs, slab)))
+                freed.n_hole_bytes = hole_bytes(heap, heap_end_slab(heap, slab));
+        count_freed(heap, &freed);
         *ret_freed = freed;
         return 0;
 }
@@ -160,15 +230,39 @@ static uint32_t piece_at(const struct heap *heap, const struct heap_block *block
         return index;
 }
 
+static struct heap_allocation describe(const struct heap *heap, uint32_t start, uint32_t n_units,
+                                       uint32_t n_slack)
+{
+        return (struct heap_allocation){.start = heap_address_of(heap, start),
+                                        .n_requested_bytes = n_units * HEAP_UNIT - n_slack,
+                                        .n_allocated_bytes = n_units * HEAP_UNIT};
+}
+
+static int find_place(const struct heap *heap, uint32_t index, uint64_t address,
+                      struct heap_allocation *ret_allocation)
+{
+        const struct slab *slab = slabs_at(&heap->slabs, index);
+        unsigned place = slab_place_of(slab, heap_unit_of(heap, address));
+
+        if (slab_is_free(slab, place))
+                return GPUMEM_E_NOT_OURS;
+        *ret_allocation = describe(heap, slab_unit_of(slab, place), slab->n_units,
+                                   slabs_slack(&heap->slabs, index, place));
+        return 0;
+}
+
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation)
 {
         const struct heap_block *block = (const struct heap_block *)arena_find(heap->arena,
                                                                                address);
         const struct piece *piece;
-        uint32_t index = 0;
+        uint32_t slab, index = 0;
 
         if (!block || block->heap != heap)
                 return GPUMEM_E_NOT_OURS;
+        slab = heap_slab_at(heap, block, address);
+        if (slab)
+                return find_place(heap, slab, address, ret_allocation);
         if (address % HEAP_UNIT == 0)
                 index = starts_find(&heap->starts, heap_unit_of(heap, address));
         if (!index)
@@ -176,54 +270,6 @@ int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation 
         piece = holes_at(&heap->holes, index);
         if (piece->state != PIECE_TAKEN)
                 return GPUMEM_E_NOT_OURS;
-        *ret_allocation = (struct heap_allocation){.start = heap_address_of(heap, piece->start),
-                                                   .n_requested_bytes = piece->n_units * HEAP_UNIT -
-                                                                        piece->n_slack,
-                                                   .n_allocated_bytes = piece->n_units * HEAP_UNIT};
+        *ret_allocation = describe(heap, piece->start, piece->n_units, piece->n_slack);
         return 0;
-}
-
-/* The taken pieces of a run are in the table, and add up to what the heap says. */
-static void check_pieces(const struct heap *heap, uint32_t edge, uint64_t *n_requested_bytes,
-                         uint64_t *n_allocated_bytes, uint32_t *n_taken)
-{
-        for (uint32_t i = edge; i; i = holes_at(&heap->holes, i)->after) {
-                const struct piece *piece = holes_at(&heap->holes, i);
-
-                if (piece->state != PIECE_TAKEN) {
-                        assert(piece->state == PIECE_EDGE ||
-                               !starts_find(&heap->starts, piece->start));
-                        continue;
-                }
-                assert(starts_find(&heap->starts, piece->start) == i);
-                assert(piece->n_slack < HEAP_UNIT);
-                *n_requested_bytes += piece->n_units * HEAP_UNIT - piece->n_slack;
-                *n_allocated_bytes += piece->n_units * HEAP_UNIT;
-                (*n_taken)++;
-        }
-}
-
-void heap_check(const struct heap *heap)
-{
-        uint64_t n_requested_bytes = 0, n_allocated_bytes = 0, n_reserved_bytes = 0;
-        struct holes_tally tally = {0};
-        uint32_t n_taken = 0;
-
-        for (uint32_t i = 0; i < heap->n_blocks; i++) {
-                uint32_t edge = heap->blocks[i]->edges.before;
-
-                heap_check_block(heap, i);
-                n_reserved_bytes += heap->blocks[i]->at.n_bytes;
-                if (!edge)
-                        continue;
-                holes_tally_run(&heap->holes, edge, &tally);
-                check_pieces(heap, edge, &n_requested_bytes, &n_allocated_bytes, &n_taken);
-        }
-        holes_check(&heap->holes, &tally);
-        assert(n_taken == heap->starts.n_entries);
-        assert(n_requested_bytes == heap->n_requested_bytes);
-        assert(n_allocated_bytes == heap->n_allocated_bytes);
-        assert(n_reserved_bytes == heap->n_reserved_bytes);
-        assert(tally.n_run_units * HEAP_UNIT == heap->n_reserved_bytes);
-        assert(tally.n_hole_units * HEAP_UNIT == heap->n_reserved_bytes - n_allocated_bytes);
 }

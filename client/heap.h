@@ -12,8 +12,11 @@
  * leases and maps it before heap_add_block and lets go of it after heap_remove_block.
  * Threads: none of its own; the caller holds the heap's lock for every call.
  *
+ * Small allocations, where there are several of a size, have places in slabs, which are pieces too: see
+ * slabs.h.
+ *
  * Cost: an allocation and a free each do one look-up in a table of starts and one search of the
- * holes, constant both. A call that fails leaves the heap as it was. */
+ * holes, constant both; or, in a slab, neither. A call that fails leaves the heap as it was. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,6 +26,7 @@
 #include "client/arena.h"
 #include "client/holes.h"
 #include "client/lock.h"
+#include "client/slabs.h"
 #include "client/starts.h"
 
 /* Allocations are aligned to, and their sizes rounded up to, this many bytes. */
@@ -43,6 +47,7 @@ struct heap_block {
         _Atomic(struct heap *) heap; /* NULL: in none */
         uint64_t epoch;              /* the latest one that anything in it was freed in; 0: none */
         struct run_edges edges;      /* of the run, where the block is at its end */
+        uint32_t *cells;             /* see heap_small.h; NULL: no slab has been in it */
         struct heap_block *next;     /* see shelf.h */
         uint64_t n_earlier;          /* how many blocks came to its heap before it */
 };
@@ -68,6 +73,7 @@ struct heap {
         uint64_t n_freed_bytes; /* in this epoch */
         struct starts starts;
         struct holes holes;
+        struct slabs slabs;
 };
 
 /* Blocks will stand in that arena. Not to be moved afterwards. */
@@ -100,7 +106,12 @@ struct heap_block *heap_next_covered(const struct heap *heap, const struct piece
 /* Forgets a block that is empty. -ENOMEM. */
 int heap_remove_block(struct heap *heap, struct heap_block *block);
 
-/* Cuts an allocation from the smallest hole that is found to hold n_bytes rounded up to HEAP_UNIT.
+/* Some block, allocations in it or not, is in no heap any more; NULL: there is none. Afterwards only that and
+ * heap_deinit may be called. */
+struct heap_block *heap_abandon_block(struct heap *heap);
+
+/* Cuts an allocation from the smallest hole that is found to hold n_bytes rounded up to HEAP_UNIT, or has a place
+ * in a slab for it.
  * GPUMEM_E_REFUSED: no hole is large enough. GPUMEM_E_TOO_LARGE: none could be.
  * GPUMEM_E_BAD_REQUEST: n_bytes is 0. -ENOMEM. */
 int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address);
@@ -108,7 +119,8 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address);
 struct heap_freed {
         uint64_t n_requested_bytes;
         uint64_t n_allocated_bytes;
-        uint64_t n_hole_bytes; /* of the hole that it became part of */
+        uint64_t
+                n_hole_bytes; /* of the hole that it became part of; 0: it was one of several in a slab */
 };
 
 /* GPUMEM_E_NOT_OURS: the address is not the start of a live allocation; nothing is freed. */
@@ -127,8 +139,8 @@ struct heap_allocation {
         uint64_t n_allocated_bytes;
 };
 
-/* The live allocation that the address lies in. Constant for its start; for an address inside linear
- * in the pieces of its run. GPUMEM_E_NOT_OURS. */
+/* The live allocation that the address lies in. Constant for its start, and in a slab; for another address inside
+ * linear in the pieces of its run. GPUMEM_E_NOT_OURS. */
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation);
 
 /* No work uses what was freed in the block any more. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/heap_small.h"
+
 /* What one call may need. */
 #define N_PIECES 4
 
@@ -161,6 +163,13 @@ struct heap_block *heap_next_covered(const struct heap *heap, const struct piece
         return next && heap_covers(heap, hole, next) ? next : NULL;
 }
 
+static void let_go(struct heap_block *block)
+{
+        heap_drop_cells(block);
+        block->heap = NULL;
+        block->edges = (struct run_edges){0, 0};
+}
+
 int heap_remove_block(struct heap *heap, struct heap_block *block)
 {
         uint32_t place = place_of(heap, block->at.start), hole = heap_block_hole(heap, block);
@@ -183,9 +192,19 @@ int heap_remove_block(struct heap *heap, struct heap_block *block)
         memmove(&heap->blocks[place], &heap->blocks[place + 1],
                 (heap->n_blocks - place) * sizeof(struct heap_block *));
         heap->n_reserved_bytes -= block->at.n_bytes;
-        block->heap = NULL;
-        block->edges = (struct run_edges){0, 0};
+        let_go(block);
         return 0;
+}
+
+struct heap_block *heap_abandon_block(struct heap *heap)
+{
+        struct heap_block *block;
+
+        if (!heap->n_blocks)
+                return NULL;
+        block = heap->blocks[--heap->n_blocks];
+        let_go(block);
+        return block;
 }
 
 /* One block after another: a run begins where the block before does not touch, and its edges are

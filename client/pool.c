@@ -216,12 +216,10 @@ void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
 /* Takes a heap's blocks away from it, allocations in them or not. */
 static void return_heap(struct pool *pool, struct stream_heap *heap)
 {
-        while (heap_in(heap)->n_blocks) {
-                struct heap_block *block = heap_in(heap)->blocks[--heap_in(heap)->n_blocks];
+        struct heap_block *block;
 
-                block->heap = NULL;
+        while ((block = heap_abandon_block(heap_in(heap))))
                 leased_free(pool, CONTAINER_OF(block, struct leased, block));
-        }
         pool_retire_heap(pool, heap);
 }
 

@@ -45,6 +45,11 @@ static void take_out(struct model_ranges *ranges, unsigned index)
                 (ranges->n - index) * sizeof(ranges->at[0]));
 }
 
+void model_insert(struct model *model, struct model_ranges *ranges, struct model_range range)
+{
+        (void)insert(model, ranges, range);
+}
+
 static unsigned index_of(const struct model_ranges *ranges, const struct model_range *range)
 {
         return (unsigned)(range - ranges->at);
@@ -57,6 +62,14 @@ const struct model_range *model_find(const struct model_ranges *ranges, uint64_t
                         return &ranges->at[i];
         }
         return NULL;
+}
+
+void model_erase(struct model *model, struct model_ranges *ranges, uint64_t start)
+{
+        const struct model_range *range = model_find(ranges, start);
+
+        MODEL_EXPECT(model, range && range->start == start);
+        take_out(ranges, index_of(ranges, range));
 }
 
 uint64_t model_sum(const struct model_ranges *ranges)
@@ -127,7 +140,7 @@ static void merge_with_next(struct model *model, struct model_heap *heap, unsign
         take_out(&heap->holes, index + 1);
 }
 
-static void add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
+void model_add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
 {
         unsigned i = insert(model, &heap->holes, (struct model_range){.start = start, .end = end});
 
@@ -137,7 +150,7 @@ static void add_hole(struct model *model, struct model_heap *heap, uint64_t star
 }
 
 /* What is left of it on both sides stays. */
-static void cut_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
+void model_cut_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
 {
         const struct model_range *found = model_find(&heap->holes, start);
         struct model_range old, part;
@@ -183,7 +196,7 @@ static void put_block(struct model *model, struct model_heap *heap, struct heap_
 
         (void)insert(model, &heap->blocks,
                      (struct model_range){.start = start, .end = end, .record = record});
-        add_hole(model, heap, start, end);
+        model_add_hole(model, heap, start, end);
         mark_freed(model, start, end, 0);
         model->came_at[record - model->records] = model->clock++;
         heap->is_more_to_settle = true;
@@ -195,7 +208,7 @@ static void take_block_out(struct model *model, struct model_heap *heap,
         const struct model_range *block = model_find(&heap->blocks, record->at.start);
 
         MODEL_EXPECT(model, block && block->record == record);
-        cut_hole(model, heap, block->start, block->end);
+        model_cut_hole(model, heap, block->start, block->end);
         take_out(&heap->blocks, index_of(&heap->blocks, block));
 }
 
@@ -321,14 +334,36 @@ static void expect_own(struct model *model, uint64_t start, uint64_t end)
 void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, uint64_t address)
 {
         uint64_t end = address + model_rounded(n_bytes, HEAP_UNIT);
+        const struct model_range *slab = model_find(&heap->slabs, address);
         const struct model_range *hole = model_find(&heap->holes, address);
 
-        MODEL_EXPECT(model, hole && hole->start == address && hole->end >= end);
         expect_own(model, address, end);
-        cut_hole(model, heap, address, end);
+        if (slab) {
+                MODEL_EXPECT(model, end - address == slab->n_place_bytes && end <= slab->end);
+                MODEL_EXPECT(model, (address - slab->start) % slab->n_place_bytes == 0);
+                MODEL_EXPECT(model, !model_find(&heap->live, address));
+        } else {
+                MODEL_EXPECT(model, hole && hole->start == address && hole->end >= end);
+                model_cut_hole(model, heap, address, end);
+        }
         (void)insert(
                 model, &heap->live,
                 (struct model_range){.start = address, .end = end, .n_requested_bytes = n_bytes});
+}
+
+/* Returns the hole that it is part of then; 0: of none. */
+static uint64_t end_memory(struct model *model, struct model_heap *heap,
+                           const struct model_range *live)
+{
+        const struct model_range *slab = model_find(&heap->slabs, live->start);
+
+        if (!slab)
+                model_add_hole(model, heap, live->start, live->end);
+        else if (model_count_in(heap, slab))
+                return 0;
+        else
+                model_end_slab(model, heap, slab->start);
+        return model_bytes(model_find(&heap->holes, live->start));
 }
 
 void model_free(struct model *model, struct model_heap *heap, unsigned index)
@@ -339,18 +374,15 @@ void model_free(struct model *model, struct model_heap *heap, unsigned index)
         take_out(&heap->live, index);
         if (test_random_below(&model->random, 4) == 0) {
                 MODEL_EXPECT(model, heap_free_idle(model_heap(heap), live.start, &freed) == 0);
-                add_hole(model, heap, live.start, live.end);
         } else {
                 MODEL_EXPECT(model, heap_free(model_heap(heap), live.start, &freed) == 0);
-                add_hole(model, heap, live.start, live.end);
                 mark_freed(model, live.start, live.end, heap->epoch);
                 heap->n_freed_bytes += model_bytes(&live);
         }
         model->last_freed = live.start;
         MODEL_EXPECT(model, freed.n_requested_bytes == live.n_requested_bytes);
         MODEL_EXPECT(model, freed.n_allocated_bytes == model_bytes(&live));
-        MODEL_EXPECT(model,
-                     freed.n_hole_bytes == model_bytes(model_find(&heap->holes, live.start)));
+        MODEL_EXPECT(model, freed.n_hole_bytes == end_memory(model, heap, &live));
 }
 
 uint64_t model_best_fit(const struct model_heap *heap, uint64_t n_bytes)

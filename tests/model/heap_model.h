@@ -22,6 +22,7 @@ struct model_range {
         uint64_t start, end;
         uint64_t n_requested_bytes; /* of an allocation */
         struct heap_block *record;  /* of a block */
+        uint64_t n_place_bytes;     /* of a slab */
 };
 
 struct model_ranges {
@@ -31,7 +32,7 @@ struct model_ranges {
 
 struct model_heap {
         struct space_heap in_space;
-        struct model_ranges blocks, live, holes;
+        struct model_ranges blocks, live, holes, slabs;
         uint32_t epoch, n_done_epochs, n_settled_epochs;
         uint64_t n_freed_bytes;
         uint64_t settled_at; /* by the model's clock */
@@ -54,7 +55,7 @@ struct model {
         uint64_t clock;                    /* of what came and was settled */
         uint64_t n_leases;
         struct model_ranges shelf, revoked; /* revoked: not unmapped yet */
-        uint64_t n_shelved, n_unshelved, n_revoked;
+        uint64_t n_shelved, n_unshelved, n_revoked, n_slabs;
         uint64_t last_freed;
         /* The latest epoch in which any byte of a granule was freed, since it came to its heap. */
         uint32_t freed_in[MODEL_N_GRANULES];
@@ -90,6 +91,26 @@ const struct model_range *model_find(const struct model_ranges *ranges, uint64_t
 
 /* Sum of all. */
 uint64_t model_sum(const struct model_ranges *ranges);
+
+/* Adds a range; takes the one with that start out. */
+void model_insert(struct model *model, struct model_ranges *ranges, struct model_range range);
+void model_erase(struct model *model, struct model_ranges *ranges, uint64_t start);
+
+/* Memory of the heap's is a hole, merged with those that it touches; or, out of the middle of one, none any more. */
+void model_add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end);
+void model_cut_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end);
+
+/* A place of such a slab is free. */
+bool model_has_place(const struct model_heap *heap, uint64_t n_place_bytes);
+
+/* The heap has allocated there. If that is in a slab that it has made for it, the slab is no hole any more. */
+void model_meet_slab(struct model *model, struct model_heap *heap, uint64_t address);
+
+/* Nothing is live in the slab: it is a hole. */
+void model_end_slab(struct model *model, struct model_heap *heap, uint64_t start);
+
+/* The number that are live in it. */
+unsigned model_count_in(const struct model_heap *heap, const struct model_range *slab);
 
 /* The hole that covers the whole range, or NULL. */
 const struct model_range *model_covering(const struct model_heap *heap,

@@ -1,8 +1,64 @@
+#include "client/heap_small.h"
 #include "tests/model/heap_model.h"
+
+static const struct model_range *next_of(const struct model *model,
+                                         const struct model_ranges *ranges, unsigned *n)
+{
+        MODEL_EXPECT(model, *n < ranges->n);
+        return &ranges->at[(*n)++];
+}
+
+static void expect_slack(const struct model *model, const struct model_range *live,
+                         uint32_t n_slack)
+{
+        MODEL_EXPECT(model, model_bytes(live) - live->n_requested_bytes == n_slack);
+}
+
+/* The next ones that are live have its places. */
+static void compare_slab(const struct model *model, const struct model_heap *heap, uint32_t index,
+                         unsigned *n_live)
+{
+        const struct heap *real = &heap->in_space.heap;
+        const struct slab *slab = slabs_at(&real->slabs, index);
+
+        for (unsigned i = 0; i < slab->n_places; i++) {
+                const struct model_range *live;
+
+                if (slab_is_free(slab, i))
+                        continue;
+                live = next_of(model, &heap->live, n_live);
+                MODEL_EXPECT(model, live->start == heap_address_of(real, slab_unit_of(slab, i)));
+                MODEL_EXPECT(model, model_bytes(live) == slab->n_units * HEAP_UNIT);
+                expect_slack(model, live, slabs_slack(&real->slabs, index, i));
+        }
+}
+
+struct passed {
+        unsigned n_live, n_holes, n_slabs;
+};
+
+static const struct model_range *compare_taken(const struct model *model,
+                                               const struct model_heap *heap,
+                                               const struct piece *piece, struct passed *passed)
+{
+        const struct heap *real = &heap->in_space.heap;
+        uint64_t address = heap_address_of(real, piece->start);
+        uint32_t slab = heap_slab_at(
+                real, (const struct heap_block *)arena_find(model->arena, address), address);
+        const struct model_range *range;
+
+        if (slab) {
+                compare_slab(model, heap, slab, &passed->n_live);
+                return next_of(model, &heap->slabs, &passed->n_slabs);
+        }
+        range = next_of(model, &heap->live, &passed->n_live);
+        expect_slack(model, range, piece->n_slack);
+        return range;
+}
 
 /* The pieces of a run, in order, are the next ones of the arrays. */
 static void compare_run(const struct model *model, const struct model_heap *heap, uint32_t edge,
-                        unsigned *n_live, unsigned *n_holes)
+                        struct passed *passed)
 {
         const struct heap *real = &heap->in_space.heap;
 
@@ -12,15 +68,10 @@ static void compare_run(const struct model *model, const struct model_heap *heap
 
                 if (piece->state == PIECE_EDGE)
                         continue;
-                if (piece->state == PIECE_TAKEN) {
-                        MODEL_EXPECT(model, *n_live < heap->live.n);
-                        range = &heap->live.at[(*n_live)++];
-                        MODEL_EXPECT(model, model_bytes(range) - range->n_requested_bytes ==
-                                                    piece->n_slack);
-                } else {
-                        MODEL_EXPECT(model, *n_holes < heap->holes.n);
-                        range = &heap->holes.at[(*n_holes)++];
-                }
+                if (piece->state == PIECE_TAKEN)
+                        range = compare_taken(model, heap, piece, passed);
+                else
+                        range = next_of(model, &heap->holes, &passed->n_holes);
                 MODEL_EXPECT(model, range->start == heap_address_of(real, piece->start));
                 MODEL_EXPECT(model, model_bytes(range) == piece->n_units * HEAP_UNIT);
         }
@@ -29,32 +80,37 @@ static void compare_run(const struct model *model, const struct model_heap *heap
 static void compare_pieces(const struct model *model, const struct model_heap *heap)
 {
         const struct heap *real = &heap->in_space.heap;
-        unsigned n_live = 0, n_holes = 0;
+        struct passed passed = {0, 0, 0};
 
         for (uint32_t i = 0; i < real->n_blocks; i++) {
                 MODEL_EXPECT(model, real->blocks[i] == heap->blocks.at[i].record);
                 MODEL_EXPECT(model,
                              real->blocks[i]->epoch == model_freed_in(model, &heap->blocks.at[i]));
                 if (real->blocks[i]->edges.before)
-                        compare_run(model, heap, real->blocks[i]->edges.before, &n_live, &n_holes);
+                        compare_run(model, heap, real->blocks[i]->edges.before, &passed);
         }
-        MODEL_EXPECT(model, n_live == heap->live.n && n_holes == heap->holes.n);
+        MODEL_EXPECT(model, passed.n_live == heap->live.n && passed.n_holes == heap->holes.n);
+        MODEL_EXPECT(model, passed.n_slabs == heap->slabs.n);
 }
 
 static void compare_heap(const struct model *model, const struct model_heap *heap)
 {
         const struct heap *real = &heap->in_space.heap;
-        uint64_t n_requested_bytes = 0;
+        uint64_t n_requested_bytes = 0, n_place_bytes = 0;
 
         heap_check(real);
-        for (unsigned i = 0; i < heap->live.n; i++)
+        for (unsigned i = 0; i < heap->live.n; i++) {
                 n_requested_bytes += heap->live.at[i].n_requested_bytes;
+                if (model_find(&heap->slabs, heap->live.at[i].start))
+                        n_place_bytes += model_bytes(&heap->live.at[i]);
+        }
         MODEL_EXPECT(model, real->n_blocks == heap->blocks.n);
         MODEL_EXPECT(model, real->n_requested_bytes == n_requested_bytes);
         MODEL_EXPECT(model, real->n_allocated_bytes == model_sum(&heap->live));
         MODEL_EXPECT(model, real->n_reserved_bytes == model_sum(&heap->blocks));
         MODEL_EXPECT(model,
-                     real->n_reserved_bytes == real->n_allocated_bytes + model_sum(&heap->holes));
+                     real->n_reserved_bytes - model_sum(&heap->holes) ==
+                             real->n_allocated_bytes - n_place_bytes + model_sum(&heap->slabs));
         MODEL_EXPECT(model, real->n_requested_bytes <= real->n_allocated_bytes);
         MODEL_EXPECT(model, real->n_allocated_bytes <= real->n_reserved_bytes);
         MODEL_EXPECT(model, real->epoch == heap->epoch);

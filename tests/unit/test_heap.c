@@ -187,7 +187,7 @@ END_TEST
 
 START_TEST(one_of_exactly_the_size_or_the_lowest_is_chosen)
 {
-        static const uint64_t n_kib[] = {100, 8, 300, 8, 98, 8, 97, 8};
+        static const uint64_t n_kib[] = {100, 9, 300, 9, 98, 9, 97, 9};
         uint64_t offsets[ARRAY_SIZE(n_kib)];
 
         begin();

@@ -134,6 +134,12 @@ START_TEST(blocks_without_memory)
 }
 END_TEST
 
+/* Such as have places in slabs, and such as have not. */
+static uint64_t n_bytes_of(unsigned i)
+{
+        return i % 2 ? 1 + i : 10 * KIB;
+}
+
 /* Every allocation is tried with each of its calls failing, until it succeeds. */
 START_TEST(allocations_without_memory)
 {
@@ -149,7 +155,7 @@ START_TEST(allocations_without_memory)
 
                 for (;;) {
                         n_until_failure = n_failures;
-                        r = heap_alloc(heap, 1 + i, &address);
+                        r = heap_alloc(heap, n_bytes_of(i), &address);
                         n_until_failure = -1;
                         if (r == 0)
                                 break;

@@ -1,0 +1,130 @@
+/* Small allocations, where there are several of a size: slabs, each of them one piece of memory that is cut into
+ * up to 64 places of that size, of which one word says which are free. Pure: addresses are numbers of units and
+ * are never followed.
+ *
+ * A million allocations of up to 8 KiB are told by 3.5 MB that way, with the cells that find a slab, and a free looks
+ * at half a megabyte of these; as pieces and in a table of starts they take fifty.
+ * Index 0 is none. Arrays move when they grow; slabs_reserve is the only function that makes them grow, so the
+ * only one that can fail for want of memory.
+ * Threads: none of its own; the owner of the `struct slabs` locks.
+ *
+ * Which place: the lowest one of the slab that last got one back, or is newest. All is constant. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define SLAB_UNITS_MAX  16 /* of an allocation */
+#define SLAB_PLACES_MIN 8
+#define SLAB_PLACES_MAX 64 /* as many as `free` has bits */
+
+/* So many of a size are live before there is a slab for it. */
+#define SLAB_FROM 2
+
+struct slab {
+        uint64_t free;     /* bit p: place p */
+        uint32_t start;    /* a unit */
+        uint32_t piece;    /* the owner's name for the memory */
+        uint32_t next;     /* of its size, while places are free; of the unused ones */
+        uint32_t previous; /* of its size; 0 for the first one */
+        uint16_t n_units;  /* of a place */
+        uint16_t n_places; /* 0: unused */
+        uint32_t inverse;  /* of n_units, in parts of 65536, rounded up */
+};
+
+/* Bytes of each place's last unit that nobody asked for. */
+struct slab_slack {
+        uint16_t n_bytes[SLAB_PLACES_MAX];
+};
+
+struct slabs {
+        struct slab *slabs;
+        struct slab_slack *slack;
+        uint32_t n_room;
+        uint32_t n_touched;
+        uint32_t first_unused;
+        uint32_t heads[SLAB_UNITS_MAX + 1];  /* slabs with free places */
+        uint32_t n_live[SLAB_UNITS_MAX + 1]; /* allocations of that many units, in slabs or not */
+        uint64_t n_free_units;               /* of all free places */
+};
+
+/* All zero is empty and owns nothing. */
+void slabs_deinit(struct slabs *slabs);
+
+/* The next slab needs no memory. -ENOMEM. */
+COLD int slabs_grow(struct slabs *slabs);
+
+static inline int slabs_reserve(struct slabs *slabs)
+{
+        return slabs->first_unused || slabs->n_touched < slabs->n_room ? 0 : slabs_grow(slabs);
+}
+
+static inline struct slab *slabs_at(const struct slabs *slabs, uint32_t index)
+{
+        return &slabs->slabs[index];
+}
+
+static inline uint32_t slab_n_units(const struct slab *slab)
+{
+        return (uint32_t)slab->n_places * slab->n_units;
+}
+
+static inline bool slab_holds(const struct slab *slab, uint32_t unit)
+{
+        return unit - slab->start < slab_n_units(slab);
+}
+
+/* The place that a unit of the slab's lies in. */
+static inline unsigned slab_place_of(const struct slab *slab, uint32_t unit)
+{
+        return (unit - slab->start) * slab->inverse >> 16;
+}
+
+static inline uint32_t slab_unit_of(const struct slab *slab, unsigned place)
+{
+        return slab->start + place * slab->n_units;
+}
+
+static inline bool slab_is_free(const struct slab *slab, unsigned place)
+{
+        return slab->free >> place & 1;
+}
+
+static inline bool slab_is_empty(const struct slab *slab)
+{
+        return slab->free == ~UINT64_C(0) >> (SLAB_PLACES_MAX - slab->n_places);
+}
+
+/* How many places the next slab for n_units is to have; 0: too few are live for one. What stays free of it is a part
+ * of what is live. */
+unsigned slabs_wish(const struct slabs *slabs, uint32_t n_units);
+
+/* All its places are free. Returns its index. */
+uint32_t slabs_add(struct slabs *slabs, uint32_t piece, uint32_t start, uint32_t n_units,
+                   unsigned n_places);
+
+/* The reverse, of one that is empty. Returns its piece. */
+uint32_t slabs_remove(struct slabs *slabs, uint32_t index);
+
+/* There is a free place of n_units. */
+static inline bool slabs_have(const struct slabs *slabs, uint32_t n_units)
+{
+        return slabs->heads[n_units] != 0;
+}
+
+/* Takes it. Returns its first unit. */
+uint32_t slabs_take(struct slabs *slabs, uint32_t n_units, uint32_t n_slack);
+
+/* Ends the allocation that starts at that unit of the slab; ret_n_slack as it was taken with. False: none does. */
+bool slabs_give(struct slabs *slabs, uint32_t index, uint32_t unit, uint32_t *ret_n_slack);
+
+static inline uint32_t slabs_slack(const struct slabs *slabs, uint32_t index, unsigned place)
+{
+        return slabs->slack[index].n_bytes[place];
+}
+
+/* Asserts that the lists hold the slabs with free places, once each, and that no slab is lost. Linear. How many
+ * there are. */
+uint32_t slabs_check(const struct slabs *slabs);

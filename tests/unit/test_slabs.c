@@ -1,0 +1,252 @@
+/* Slabs by themselves, and in a heap: when there are any, where, and what becomes of them. */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/heap_small.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+#include "tests/unit/failing_alloc.h"
+#include "tests/unit/heap_world.h"
+
+#define CELL HEAP_CELL_BYTES
+
+static struct heap_world world;
+static struct heap heap;
+
+static void begin(void)
+{
+        world_init(&world, 64 * GIB);
+        heap_init(&heap, world.arena, HEAP_JOINED);
+        (void)world_add(&world, &heap, 0, 4 * MIB);
+}
+
+static void end(void)
+{
+        heap_deinit(&heap);
+        world_deinit(&world);
+}
+
+/* Each unit of a slab of each size is in the place that holds it. */
+START_TEST(every_unit_is_in_its_place)
+{
+        uint32_t n_units = (uint32_t)_i, start = 1000, index;
+        struct slabs slabs = {.n_room = 0};
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 7, start, n_units, SLAB_PLACES_MAX);
+        for (uint32_t i = 0; i < n_units * SLAB_PLACES_MAX; i++) {
+                ck_assert(slab_holds(slabs_at(&slabs, index), start + i));
+                ck_assert_uint_eq(slab_place_of(slabs_at(&slabs, index), start + i), i / n_units);
+        }
+        ck_assert(!slab_holds(slabs_at(&slabs, index), start - 1));
+        ck_assert(!slab_holds(slabs_at(&slabs, index), start + n_units * SLAB_PLACES_MAX));
+        ck_assert_uint_eq(slabs_remove(&slabs, index), 7);
+        slabs_deinit(&slabs);
+}
+END_TEST
+
+START_TEST(all_places_are_taken_once_and_the_lowest_first)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index, n_slack;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 1, 64, 3, 10);
+        for (uint32_t i = 0; i < 10; i++) {
+                ck_assert(slabs_have(&slabs, 3));
+                ck_assert_uint_eq(slabs_take(&slabs, 3, i), 64 + 3 * i);
+                (void)slabs_check(&slabs);
+        }
+        ck_assert(!slabs_have(&slabs, 3));
+        ck_assert(slabs_give(&slabs, index, 64 + 3 * 7, &n_slack));
+        ck_assert_uint_eq(n_slack, 7);
+        ck_assert(slabs_give(&slabs, index, 64 + 3 * 4, &n_slack));
+        ck_assert_uint_eq(slabs_take(&slabs, 3, 0), 64 + 3 * 4);
+        ck_assert_uint_eq(slabs_check(&slabs), 1);
+        slabs_deinit(&slabs);
+}
+END_TEST
+
+START_TEST(what_is_no_allocation_is_not_given_back)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index, n_slack = 5;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 1, 64, 3, 10);
+        (void)slabs_take(&slabs, 3, 1);
+        ck_assert(!slabs_give(&slabs, index, 65, &n_slack));
+        ck_assert(!slabs_give(&slabs, index, 67, &n_slack));
+        ck_assert(slabs_give(&slabs, index, 64, &n_slack));
+        ck_assert(!slabs_give(&slabs, index, 64, &n_slack));
+        ck_assert_uint_eq(n_slack, 1);
+        ck_assert_uint_eq(slabs.n_live[3], 0);
+        slabs_deinit(&slabs);
+}
+END_TEST
+
+/* What is free of a slab is no more than a half of what is live, or a few places. */
+START_TEST(slabs_are_as_large_as_what_is_live)
+{
+        static const struct {
+                uint32_t n_live;
+                unsigned n_places;
+        } rows[] = {{0, 0},   {1, 0},   {2, 8},    {31, 8},   {32, 16},
+                    {63, 16}, {64, 32}, {127, 32}, {128, 64}, {1000000, 64}};
+        struct slabs slabs = {.n_room = 0};
+
+        slabs.n_live[5] = rows[_i].n_live;
+        ck_assert_uint_eq(slabs_wish(&slabs, 5), rows[_i].n_places);
+        ck_assert_uint_eq(slabs_wish(&slabs, 4), 0);
+}
+END_TEST
+
+START_TEST(the_third_of_a_size_has_a_place)
+{
+        uint64_t offsets[3];
+
+        begin();
+        for (unsigned i = 0; i < 3; i++)
+                offsets[i] = world_alloc(&heap, 1000);
+        ck_assert_uint_eq(offsets[0], 0);
+        ck_assert_uint_eq(offsets[1], 1024);
+        ck_assert_uint_eq(offsets[2], CELL);
+        ck_assert_uint_eq(heap.starts.n_entries, 2);
+        ck_assert_uint_eq(world_alloc(&heap, 1024), CELL + 1024);
+        ck_assert_uint_eq(heap.starts.n_entries, 2);
+        ck_assert_uint_eq(world_alloc(&heap, 1025), 2048);
+        end();
+}
+END_TEST
+
+/* Its memory is a hole again, that of its block, with what is beside it. */
+START_TEST(a_slab_ends_with_the_last_of_it)
+{
+        uint64_t offsets[10];
+        struct heap_freed freed;
+
+        begin();
+        for (unsigned i = 0; i < 10; i++)
+                offsets[i] = world_alloc(&heap, 4096);
+        for (unsigned i = 0; i < 9; i++) {
+                freed = world_free(&heap, offsets[i]);
+                ck_assert(i < 2 || freed.n_hole_bytes == 0);
+        }
+        ck_assert_uint_eq(heap_block_hole(&heap, &world.blocks[0]), 0);
+        freed = world_free(&heap, offsets[9]);
+        ck_assert_uint_eq(freed.n_hole_bytes, 4 * MIB);
+        ck_assert_uint_ne(heap_block_hole(&heap, &world.blocks[0]), 0);
+        ck_assert_int_eq(heap_free(&heap, WORLD_START + offsets[9], &freed), GPUMEM_E_NOT_OURS);
+        world_remove(&world, &world.blocks[0]);
+        ck_assert_ptr_null(world.blocks[0].cells);
+        end();
+}
+END_TEST
+
+/* Behind its end the last cell holds others'. */
+START_TEST(a_cell_may_hold_others_too)
+{
+        struct heap_allocation found;
+        uint64_t large;
+
+        begin();
+        for (unsigned i = 0; i < 3; i++)
+                (void)world_alloc(&heap, 512);
+        large = world_alloc(&heap, 4 * MIB - CELL - 8 * 512);
+        ck_assert_uint_eq(large, CELL + 8 * 512);
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + large + 700, &found), 0);
+        ck_assert_uint_eq(found.start, WORLD_START + large);
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + CELL + 512, &found), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + CELL + 511, &found), 0);
+        ck_assert_uint_eq(found.start, WORLD_START + CELL);
+        (void)world_free(&heap, large);
+        end();
+}
+END_TEST
+
+/* Blocks that touch are one run to slabs, too, and each of them knows when it was freed in. */
+START_TEST(a_slab_may_lie_in_two_blocks)
+{
+        struct heap_block *next;
+        uint64_t offset = 0;
+
+        begin();
+        next = world_add(&world, &heap, 4 * MIB, 2 * MIB);
+        (void)world_alloc(&heap, 4 * MIB - 40 * KIB);
+        while (offset < 4 * MIB)
+                offset = world_alloc(&heap, 8 * KIB);
+        ck_assert_uint_ne(heap_slab_at(&heap, next, WORLD_START + offset), 0);
+        ck_assert_uint_eq(heap_slab_at(&heap, next, WORLD_START + offset),
+                          heap_slab_at(&heap, &world.blocks[0], WORLD_START + 4 * MIB - 1));
+        (void)world_free(&heap, offset);
+        ck_assert(!heap_is_idle(&heap, next));
+        ck_assert(heap_is_idle(&heap, &world.blocks[0]));
+        end();
+}
+END_TEST
+
+/* A slab that there is no room for is smaller, or none. */
+START_TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
+{
+        unsigned n = 0;
+        uint64_t address;
+
+        begin();
+        (void)world_alloc(&heap, 4 * MIB - 128 * KIB);
+        while (heap_alloc(&heap, 8 * KIB, &address) == 0)
+                n++;
+        heap_check(&heap);
+        ck_assert_uint_eq(n, 16);
+        ck_assert_uint_eq(heap.holes.n_units, 0);
+        end();
+}
+END_TEST
+
+/* Whatever there is no memory for: it is a piece, or nothing has changed. */
+START_TEST(slabs_without_memory)
+{
+        unsigned n_failed = 0;
+
+        begin();
+        for (unsigned i = 0; i < 2; i++)
+                (void)world_alloc(&heap, 512);
+        for (int n_until = 0; n_until < 4; n_until++) {
+                uint32_t n_entries = heap.starts.n_entries;
+                uint64_t address;
+                int r;
+
+                n_until_failure = n_until;
+                r = heap_alloc(&heap, 512, &address);
+                n_failed += n_until_failure < 0;
+                n_until_failure = -1;
+                ck_assert_int_eq(r, 0);
+                heap_check(&heap);
+                if (n_until < 3)
+                        ck_assert_uint_eq(heap.starts.n_entries, n_entries + 1);
+        }
+        ck_assert_uint_eq(n_failed, 3);
+        ck_assert_uint_eq(heap.slabs.n_live[1], 6);
+        end();
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("slabs");
+        TCase *tcase = tcase_create("slabs");
+
+        suite_add_tcase(suite, tcase);
+        tcase_add_loop_test(tcase, every_unit_is_in_its_place, 1, SLAB_UNITS_MAX + 1);
+        tcase_add_test(tcase, all_places_are_taken_once_and_the_lowest_first);
+        tcase_add_test(tcase, what_is_no_allocation_is_not_given_back);
+        tcase_add_loop_test(tcase, slabs_are_as_large_as_what_is_live, 0, 10);
+        tcase_add_test(tcase, the_third_of_a_size_has_a_place);
+        tcase_add_test(tcase, a_slab_ends_with_the_last_of_it);
+        tcase_add_test(tcase, a_cell_may_hold_others_too);
+        tcase_add_test(tcase, a_slab_may_lie_in_two_blocks);
+        tcase_add_test(tcase, where_there_is_no_room_for_a_slab_small_ones_are_pieces);
+        tcase_add_test(tcase, slabs_without_memory);
+        return run_suite(suite);
+}
