@@ -4,18 +4,8 @@
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct arena {
-        uint64_t start;
-        uint64_t n_bytes;
-        struct arena_block **blocks; /* by address */
-        uint32_t n_blocks;
-        uint32_t n_room;
-        _Atomic(struct arena_block *) *granules; /* zero pages until used */
-};
 
 int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
 {
@@ -177,12 +167,4 @@ struct arena_block *arena_next(const struct arena *arena, uint64_t address)
         uint32_t index = first_above(arena, address - 1);
 
         return index < arena->n_blocks ? arena->blocks[index] : NULL;
-}
-
-struct arena_block *arena_find(const struct arena *arena, uint64_t address)
-{
-        if (address < arena->start || address - arena->start >= arena->n_bytes)
-                return NULL;
-        return atomic_load_explicit(&arena->granules[(address - arena->start) / ARENA_GRANULE],
-                                    memory_order_acquire);
 }

@@ -6,6 +6,8 @@
  * throughout, and for others with one that stood there or NULL. */
 #pragma once
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/size.h"
@@ -18,7 +20,15 @@ struct arena_block {
         uint64_t n_bytes;
 };
 
-struct arena;
+/* To look into for arena_find only, which is in every free. */
+struct arena {
+        uint64_t start;
+        uint64_t n_bytes;
+        _Atomic(struct arena_block *) *granules; /* zero pages until used */
+        struct arena_block **blocks;             /* by address */
+        uint32_t n_blocks;
+        uint32_t n_room;
+};
 
 /* Over addresses that the caller has reserved and keeps reserved. Both in whole granules. */
 int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena);
@@ -48,4 +58,12 @@ void arena_take_out(struct arena *arena, struct arena_block *block);
 struct arena_block *arena_next(const struct arena *arena, uint64_t address);
 
 /* The block at an address, or NULL. */
-struct arena_block *arena_find(const struct arena *arena, uint64_t address);
+static inline struct arena_block *arena_find(const struct arena *arena, uint64_t address)
+{
+        uint64_t offset = address - arena->start;
+
+        return offset < arena->n_bytes
+                       ? atomic_load_explicit(&arena->granules[offset / ARENA_GRANULE],
+                                              memory_order_acquire)
+                       : NULL;
+}
