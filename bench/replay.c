@@ -118,10 +118,17 @@ static bool look_for_all(struct replay *replay, enum elastic_haste haste)
         return more;
 }
 
+/* What those who free do where there is no service. */
+static void look_when_due(struct replay *replay)
+{
+        if (space_begin_look(&replay->space, (uint64_t)replay->now_us))
+                (void)look_for_all(replay, ELASTIC_IN_TIME);
+}
+
 static void wake_service(struct replay *replay)
 {
         if (replay->service == REPLAY_NO_THREAD)
-                (void)look_for_all(replay, ELASTIC_IN_TIME);
+                look_when_due(replay);
         else if (!replay->next_look_us)
                 replay->next_look_us = replay->now_us;
 }
@@ -146,7 +153,7 @@ static void look(struct replay *replay, struct stream *stream)
         (void)space_excess(&replay->space, 0, (uint64_t)replay->now_us);
         if (!looks_are_due(&stream->looks, heap)) {
                 if (replay->service == REPLAY_NO_THREAD)
-                        (void)look_for_all(replay, ELASTIC_IN_TIME);
+                        look_when_due(replay);
                 return;
         }
         replay_record_work(replay, stream);

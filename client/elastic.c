@@ -1,8 +1,12 @@
 #include "client/elastic.h"
 
+#include <assert.h>
+
 #include "client/idle.h"
 #include "client/opened.h"
 #include "client/service.h"
+
+static_assert(SPACE_LOOK_US == SERVICE_SOON_MS * 1000, "with a thread or without");
 
 bool elastic_is_on(const struct pool *pool)
 {
@@ -67,7 +71,7 @@ void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *ow
         is_seen_to = recorded ? service_wake(pool->service) : service_is_allowed(pool->service);
         /* What was recorded before may be over by now, and nobody else sees to that. */
         if (!is_seen_to)
-                (void)elastic_look(pool, ELASTIC_IN_TIME);
+                (void)elastic_look(pool, ELASTIC_WHEN_DUE);
 }
 
 /* The caller has the lock. */
@@ -105,14 +109,19 @@ static int ms_until_next(const struct pool *pool)
                               : SERVICE_SOON_MS;
 }
 
-int elastic_look(struct pool *pool, enum elastic_haste haste)
+/* What a thread waits for may be what was freed last: there may be no later free to look. The caller has the
+ * lock. */
+static bool is_time(struct pool *pool, enum elastic_haste haste)
 {
-        struct leased_list list = LIST_HEAD_INITIALIZER(list);
-        uint64_t since_us;
-        bool more;
-        int again_ms;
+        return haste != ELASTIC_WHEN_DUE || pool->n_waiting ||
+               space_begin_look(&pool->space, idle_system_us());
+}
 
-        pthread_mutex_lock(&pool->lock);
+/* The caller has the lock. */
+static int look(struct pool *pool, enum elastic_haste haste, struct leased_list *list)
+{
+        bool more;
+
         idle_poll(pool);
         if (haste == ELASTIC_AT_ONCE)
                 (void)space_settle(&pool->space);
@@ -121,10 +130,24 @@ int elastic_look(struct pool *pool, enum elastic_haste haste)
         lower_thresholds(pool);
         /* Where what others want is not unmapped for them, one that waits must not wait for itself. */
         if (opened_is_way(pool) && pool->n_waiting)
-                idle_take_all(pool, &list);
+                idle_take_all(pool, list);
         else
-                idle_take_revoked(pool, KEPT_DROP_EXCESS, &list);
-        again_ms = more ? SERVICE_SOON_MS : ms_until_next(pool);
+                idle_take_revoked(pool, KEPT_DROP_EXCESS, list);
+        return more ? SERVICE_SOON_MS : ms_until_next(pool);
+}
+
+int elastic_look(struct pool *pool, enum elastic_haste haste)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        uint64_t since_us;
+        int again_ms;
+
+        pthread_mutex_lock(&pool->lock);
+        if (!is_time(pool, haste)) {
+                pthread_mutex_unlock(&pool->lock);
+                return SERVICE_SOON_MS;
+        }
+        again_ms = look(pool, haste, &list);
         pthread_mutex_unlock(&pool->lock);
         since_us = idle_system_us();
         idle_return(pool, &list);

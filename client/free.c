@@ -45,7 +45,7 @@ static COLD void look_at_captured(struct pool *pool)
         struct capture_spared spared = capture_spare(pool->memory.cuda);
 
         if (!service_wake(pool->service) && elastic_is_on(pool))
-                (void)elastic_look(pool, ELASTIC_IN_TIME);
+                (void)elastic_look(pool, ELASTIC_WHEN_DUE);
 }
 
 /* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */

@@ -29,6 +29,8 @@ struct space {
         uint64_t n_reserved_bytes; /* of blocks in heaps, on their way there, and on the shelf */
         uint64_t n_reserved_peak_bytes;
         struct budget budget;
+        uint64_t next_look_us;   /* of those who free; see space_begin_look */
+        uint64_t n_looked_bytes; /* allocated when they looked */
 };
 
 void space_init(struct space *space);
@@ -73,6 +75,13 @@ bool space_shelve(struct space *space);
 
 /* What is idle now may be shelved next time. Says whether that is any more than last time. */
 bool space_settle(struct space *space);
+
+/* Where no thread looks from time to time, those who free do, if it is time. What is shelved is what two
+ * looks find idle: between them there must be time for a loop to use what it needs, however soon it has
+ * freed so much that a look is due. Sooner, they look where less than half is left of what was allocated
+ * before: it may be the end of much, after which nobody frees, and happens a few times in that time. */
+#define SPACE_LOOK_US 3000
+bool space_begin_look(struct space *space, uint64_t now_us);
 
 /* Gives the heap blocks off the shelf in which n_bytes fit, with the holes of its own that they touch.
  * False: there are none. */

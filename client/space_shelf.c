@@ -84,6 +84,17 @@ bool space_settle(struct space *space)
         return more;
 }
 
+bool space_begin_look(struct space *space, uint64_t now_us)
+{
+        uint64_t n_allocated = space_allocated(space);
+
+        if (now_us < space->next_look_us && n_allocated >= space->n_looked_bytes / 2)
+                return false;
+        space->next_look_us = now_us + SPACE_LOOK_US;
+        space->n_looked_bytes = n_allocated;
+        return true;
+}
+
 /* The smallest one that holds n_bytes. */
 static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_bytes,
                          struct stretch *ret_stretch)

@@ -5,12 +5,15 @@
  * What may differ is taken out. Time is the test's: the budget fades and waits end by it, the same in
  * both. GPU work is over when the test's time says so: the events are recorded, not asked. The daemon may
  * answer with a cached block an eighth larger than what was asked for: the test asks for no more than is
- * needed, as the replay does. All else is the library's own. */
+ * needed, as the replay does. All else is the library's own.
+ *
+ * At the end of the file the library goes alone, for its time is the test's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/size.h"
+#include "bench/pairs.h"
 #include "bench/replay.h"
 #include "client/link.h"
 #include "driver/cuda.h"
@@ -360,6 +363,64 @@ START_TEST(a_programs_calls_in_streams)
 }
 END_TEST
 
+static void begin_time(void)
+{
+        struct timespec now;
+
+        ck_assert_int_eq(__real_clock_gettime(CLOCK_MONOTONIC, &now), 0);
+        world.now_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+        world.lag_us = 0;
+}
+
+static int alloc_next(void *stream, uint64_t n_bytes, void **ret_pointer)
+{
+        const struct trace_event event = {.kind = TRACE_ALLOC, .n_bytes = n_bytes};
+
+        world.now_us++;
+        return step(&event, GPUMEM_DEVICE, stream, ret_pointer);
+}
+
+static int free_next(void *stream, void *pointer)
+{
+        const struct trace_event event = {.kind = TRACE_FREE};
+
+        world.now_us++;
+        return step(&event, GPUMEM_DEVICE, stream, &pointer);
+}
+
+/* It frees as much as calls for a look every few lines. What it needs again is not given away: neither is
+ * it leased again, nor looked for. */
+START_TEST(a_loop_keeps_what_it_uses)
+{
+        struct gpumem_stats before = {.struct_size = sizeof(before)}, after = before;
+        struct pairs pairs;
+
+        begin_time();
+        ck_assert_int_eq(pairs_fill(&pairs, alloc_next, streams[0]), 0);
+        ck_assert_int_eq(pairs_steps(&pairs, 16384, alloc_next, free_next, streams[0]), 0);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &before), 0);
+        ck_assert_int_eq(pairs_steps(&pairs, 16384, alloc_next, free_next, streams[0]), 0);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &after), 0);
+        ck_assert_uint_lt(after.n_misses - before.n_misses, 16384 / 1000);
+        ck_assert_int_eq(pairs_empty(&pairs, free_next, streams[0]), 0);
+}
+END_TEST
+
+/* Much is freed in less time than lies between two looks, and nothing more is done: most is others'. */
+START_TEST(the_end_of_much_is_looked_at)
+{
+        void *live[64];
+
+        begin_time();
+        for (unsigned i = 0; i < 64; i++)
+                ck_assert_int_eq(alloc_next(streams[0], 16 * MIB, &live[i]), 0);
+        world.now_us += 1000000;
+        for (unsigned i = 0; i < 64; i++)
+                ck_assert_int_eq(free_next(streams[0], live[i]), 0);
+        ck_assert_uint_ge(daemon_figure(FIGURE_idle), (uint64_t)48 * 16 * MIB);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("replay");
@@ -376,6 +437,8 @@ int main(void)
         tcase_add_test(tests, pinned_memory_of_streams);
         tcase_add_test(tests, a_programs_calls);
         tcase_add_test(tests, a_programs_calls_in_streams);
+        tcase_add_test(tests, a_loop_keeps_what_it_uses);
+        tcase_add_test(tests, the_end_of_much_is_looked_at);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -225,6 +225,47 @@ START_TEST(without_any_memory_no_block_is_lost)
 }
 END_TEST
 
+/* Those who free fast look no more often than a thread would. */
+START_TEST(looks_lie_apart)
+{
+        uint64_t now_us = 7;
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 3; i++) {
+                ck_assert(space_begin_look(&space, now_us));
+                ck_assert(!space_begin_look(&space, now_us));
+                ck_assert(!space_begin_look(&space, now_us + SPACE_LOOK_US - 1));
+                now_us += SPACE_LOOK_US;
+        }
+        end();
+}
+END_TEST
+
+/* Of both heaps together, and no more often than it is halved. */
+START_TEST(the_end_of_much_is_looked_at_at_once)
+{
+        begin(HEAP_JOINED);
+        (void)add(0, 0, 8 * BLOCK);
+        (void)add(1, GIB, 8 * BLOCK);
+        fill(0, 3 * BLOCK, 0);
+        fill(0, BLOCK, 3 * BLOCK);
+        fill(1, 4 * BLOCK, GIB);
+        ck_assert(space_begin_look(&space, 1));
+        give(1, GIB);
+        ck_assert(!space_begin_look(&space, 1));
+        give(0, 3 * BLOCK);
+        ck_assert(space_begin_look(&space, 1));
+        ck_assert(!space_begin_look(&space, 1));
+        fill(0, BLOCK, 3 * BLOCK);
+        give(0, 3 * BLOCK);
+        ck_assert(!space_begin_look(&space, SPACE_LOOK_US));
+        give(0, 0);
+        ck_assert(space_begin_look(&space, SPACE_LOOK_US));
+        ck_assert(!space_begin_look(&space, SPACE_LOOK_US));
+        end();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("space_shelf");
@@ -244,5 +285,7 @@ int main(void)
         tcase_add_loop_test(tcase, a_block_that_cannot_be_marked_holds_up_no_other, 0, 3);
         tcase_add_loop_test(tcase, blocks_without_memory_to_move_stay, HEAP_JOINED, HEAP_SPLIT + 1);
         tcase_add_test(tcase, without_any_memory_no_block_is_lost);
+        tcase_add_test(tcase, looks_lie_apart);
+        tcase_add_test(tcase, the_end_of_much_is_looked_at_at_once);
         return run_suite(suite);
 }
