@@ -102,8 +102,9 @@ struct gpumem_request {
  * again costs nothing; the daemon may take them for other processes at any time. A thread of the
  * library's sees to it: it begins when there is first something to see to, blocks all signals, and is joined by
  * gpumem_disconnect and at the process's exit; GPUMEM_SERVICE_THREAD=0 in the environment: there is none,
- * and those who free do it, at each 128th free or so. With GPUMEM_CACHE_SIZE, such as 0 or 512MiB, the daemon takes nothing, and
- * what is empty beyond that size, for each pool, is given back instead.
+ * and those who free do it, at each 128th free or so, rarely twice in 3 ms. With GPUMEM_CACHE_SIZE, such as
+ * 0 or 512MiB, the daemon takes nothing, and what is empty beyond that size, for each pool, is given back
+ * instead.
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
