@@ -45,9 +45,13 @@ static struct leased *take_record(struct pool *pool)
 {
         struct leased *leased = LIST_FIRST(&pool->spare_leased);
 
-        if (!leased)
-                return calloc(1, sizeof(*leased));
-        LIST_REMOVE(leased, link);
+        if (leased) {
+                LIST_REMOVE(leased, link);
+                return leased;
+        }
+        leased = aligned_alloc(_Alignof(struct leased), sizeof(*leased));
+        if (leased)
+                *leased = (struct leased){.number = 0};
         return leased;
 }
 

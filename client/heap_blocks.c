@@ -28,6 +28,13 @@ static uint32_t place_of(const struct heap *heap, uint64_t start)
         return low;
 }
 
+/* The records from that place on are told theirs. */
+static void number(const struct heap *heap, uint32_t place)
+{
+        for (; place < heap->n_blocks; place++)
+                heap->blocks[place]->place = place;
+}
+
 static int make_room(struct heap *heap)
 {
         uint32_t n_room = heap->n_block_room ? heap->n_block_room * 2 : 16;
@@ -96,6 +103,7 @@ int heap_add_block(struct heap *heap, struct heap_block *block)
                 (heap->n_blocks - place) * sizeof(struct heap_block *));
         heap->blocks[place] = block;
         heap->n_blocks++;
+        number(heap, place);
         heap->n_reserved_bytes += block->at.n_bytes;
         block->n_earlier = heap->n_adds++;
         block->heap = heap;
@@ -105,7 +113,7 @@ int heap_add_block(struct heap *heap, struct heap_block *block)
 
 uint32_t heap_first_edge(const struct heap *heap, const struct heap_block *block)
 {
-        uint32_t place = place_of(heap, block->at.start);
+        uint32_t place = block->place;
 
         while (!heap->blocks[place]->edges.before)
                 place--;
@@ -172,7 +180,7 @@ static void let_go(struct heap_block *block)
 
 int heap_remove_block(struct heap *heap, struct heap_block *block)
 {
-        uint32_t place = place_of(heap, block->at.start), hole = heap_block_hole(heap, block);
+        uint32_t place = block->place, hole = heap_block_hole(heap, block);
         struct neighbours next;
         struct run_edges made;
         int r;
@@ -191,6 +199,7 @@ int heap_remove_block(struct heap *heap, struct heap_block *block)
         heap->n_blocks--;
         memmove(&heap->blocks[place], &heap->blocks[place + 1],
                 (heap->n_blocks - place) * sizeof(struct heap_block *));
+        number(heap, place);
         heap->n_reserved_bytes -= block->at.n_bytes;
         let_go(block);
         return 0;
@@ -214,7 +223,7 @@ void heap_check_block(const struct heap *heap, uint32_t place)
         const struct heap_block *block = heap->blocks[place];
         struct neighbours next = neighbours_of(heap, place, block->at.start, heap_block_end(block));
 
-        assert(block->heap == heap && block->n_earlier < heap->n_adds);
+        assert(block->heap == heap && block->place == place && block->n_earlier < heap->n_adds);
         assert(arena_find(heap->arena, block->at.start) == &block->at);
         assert(place == 0 || heap_block_end(heap->blocks[place - 1]) <= block->at.start);
         assert(!block->edges.before == (next.below != NULL));

@@ -26,14 +26,21 @@ static int next_class(const struct holes *holes, unsigned from)
         return bits ? (int)(word * 64 + (unsigned)__builtin_ctzll(bits)) : -1;
 }
 
+static ALWAYS_INLINE uint32_t *choose_place(bool is_first, uint32_t *first, uint32_t *second)
+{
+        uintptr_t mask = -(uintptr_t)is_first;
+
+        return (uint32_t *)(((uintptr_t)first & mask) | ((uintptr_t)second & ~mask));
+}
+
 /* Which of the two places is the hole's nobody foresees: it is computed, without a branch. */
 static ALWAYS_INLINE void put_in(struct holes *holes, uint32_t index, unsigned class)
 {
         struct piece *piece = holes_at(holes, index);
         int32_t start = holes_order(piece->start), first = holes->starts[class];
         uint32_t head = holes->heads[class] & -(uint32_t)(first < start);
-        uint32_t *places[] = {&holes->heads[class], &holes_at(holes, head)->next};
-        uint32_t *place = places[head != 0];
+        uint32_t *place = choose_place(head != 0, &holes_at(holes, head)->next,
+                                       &holes->heads[class]);
 
         holes->words[class / 64] |= UINT64_C(1) << (class % 64);
         holes->starts[class] = first < start ? first : start;
