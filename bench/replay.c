@@ -53,8 +53,10 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
 
 static void free_blocks(struct heap *heap)
 {
-        while (heap->n_blocks)
-                free(replay_record(heap->blocks[--heap->n_blocks]));
+        struct heap_block *block;
+
+        while ((block = heap_abandon_block(heap)))
+                free(replay_record(block));
 }
 
 struct replay *replay_free(struct replay *replay)
