@@ -56,11 +56,13 @@ static uint32_t round_up(uint32_t unit)
         return (unit + HEAP_CELL_UNITS - 1) & ~(HEAP_CELL_UNITS - 1);
 }
 
-/* The largest that a hole holds, up to the wish. */
+/* The largest that a hole holds, up to the wish. Where memory is short this is asked for each small allocation, so no
+ * list is walked. */
 static uint32_t find_hole(const struct heap *heap, uint32_t n_units, unsigned *n_places)
 {
         for (; *n_places >= SLAB_PLACES_MIN; *n_places /= 2) {
-                uint32_t hole = holes_find(&heap->holes, *n_places * n_units + HEAP_CELL_UNITS - 1);
+                uint32_t hole = holes_find_first(&heap->holes,
+                                                 *n_places * n_units + HEAP_CELL_UNITS - 1);
 
                 if (hole)
                         return hole;

@@ -101,6 +101,10 @@ struct run_edges holes_remove(struct holes *holes, uint32_t hole, uint32_t start
 /* A hole of at least n_units; 0 if there is none. */
 uint32_t holes_find(const struct holes *holes, uint32_t n_units);
 
+/* The same, but the holes of its own class are not walked, of which the first may be too small: for who can do
+ * without, as often as it likes. */
+uint32_t holes_find_first(const struct holes *holes, uint32_t n_units);
+
 /* Takes the first n_units of a hole. Returns the taken piece, which is the hole's if nothing of it is
  * left. One piece. */
 uint32_t holes_take(struct holes *holes, uint32_t hole, uint32_t n_units);

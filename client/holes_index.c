@@ -210,11 +210,12 @@ static uint32_t find_in(const struct holes *holes, unsigned class, uint32_t n_un
         return index;
 }
 
-uint32_t holes_find(const struct holes *holes, uint32_t n_units)
+static ALWAYS_INLINE uint32_t find_first(const struct holes *holes, unsigned class,
+                                         uint32_t n_units)
 {
-        unsigned class = holes_class(n_units), lowest;
         uint32_t head = holes->heads[class];
         int32_t start = INT32_MAX;
+        unsigned lowest;
 
         if (head && holes_at(holes, head)->n_units == n_units)
                 return head;
@@ -223,7 +224,20 @@ uint32_t holes_find(const struct holes *holes, uint32_t n_units)
         lowest = lowest_above(holes, class, start);
         if (lowest != class)
                 return holes->heads[lowest];
-        return start < INT32_MAX ? head : find_in(holes, class, n_units);
+        return start < INT32_MAX ? head : 0;
+}
+
+uint32_t holes_find_first(const struct holes *holes, uint32_t n_units)
+{
+        return find_first(holes, holes_class(n_units), n_units);
+}
+
+uint32_t holes_find(const struct holes *holes, uint32_t n_units)
+{
+        unsigned class = holes_class(n_units);
+        uint32_t found = find_first(holes, class, n_units);
+
+        return found ? found : find_in(holes, class, n_units);
 }
 
 /* The highest class with a hole; any class where there is none. */

@@ -204,6 +204,29 @@ START_TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
 }
 END_TEST
 
+/* Where there is no room there may be many holes that are just too small: they are not looked through each time. */
+START_TEST(no_list_is_walked_for_a_slab)
+{
+        uint64_t n_least = SLAB_PLACES_MIN + HEAP_CELL_UNITS - 1, lower, upper;
+
+        begin();
+        for (unsigned i = 0; i < 2; i++)
+                (void)world_alloc(&heap, 512);
+        lower = world_alloc(&heap, (n_least - 1) * 512);
+        (void)world_alloc(&heap, 10 * KIB);
+        upper = world_alloc(&heap, n_least * 512);
+        (void)world_alloc(&heap, heap.holes.n_units * 512);
+        (void)world_free(&heap, lower);
+        (void)world_free(&heap, upper);
+        ck_assert_uint_eq(world_alloc(&heap, 512), lower);
+        ck_assert_uint_eq(heap.slabs.n_free_units, 0);
+        /* Now it comes first. */
+        (void)world_alloc(&heap, 512);
+        ck_assert_uint_ne(heap.slabs.n_free_units, 0);
+        end();
+}
+END_TEST
+
 /* Whatever there is no memory for: it is a piece, or nothing has changed. */
 START_TEST(slabs_without_memory)
 {
@@ -247,6 +270,7 @@ int main(void)
         tcase_add_test(tcase, a_cell_may_hold_others_too);
         tcase_add_test(tcase, a_slab_may_lie_in_two_blocks);
         tcase_add_test(tcase, where_there_is_no_room_for_a_slab_small_ones_are_pieces);
+        tcase_add_test(tcase, no_list_is_walked_for_a_slab);
         tcase_add_test(tcase, slabs_without_memory);
         return run_suite(suite);
 }
