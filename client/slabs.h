@@ -8,7 +8,7 @@
  * only one that can fail for want of memory.
  * Threads: none of its own; the owner of the `struct slabs` locks.
  *
- * Which place: the lowest one of the slab that last got one back, or is newest. All is constant. */
+ * Which place: the lowest one of the slab that was full last, or is newest. All is constant. */
 #pragma once
 
 #include <stdbool.h>

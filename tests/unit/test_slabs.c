@@ -187,7 +187,7 @@ START_TEST(a_slab_may_lie_in_two_blocks)
 }
 END_TEST
 
-/* A slab that there is no room for is smaller, or none. */
+/* A slab that there is no room for is none. */
 START_TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
 {
         unsigned n = 0;
@@ -200,6 +200,21 @@ START_TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
         heap_check(&heap);
         ck_assert_uint_eq(n, 16);
         ck_assert_uint_eq(heap.holes.n_units, 0);
+        end();
+}
+END_TEST
+
+/* Fewer places than are wished for, where the memory holds no more. */
+START_TEST(a_slab_is_as_large_as_a_hole_holds)
+{
+        begin();
+        do
+                (void)world_alloc(&heap, 8 * KIB);
+        while (heap.slabs.n_free_units || heap.slabs.n_live[16] < 32);
+        ck_assert_uint_eq(slabs_wish(&heap.slabs, 16), 16);
+        (void)world_alloc(&heap, (heap.holes.n_units - 8 * 16 - (HEAP_CELL_UNITS - 1)) * 512);
+        (void)world_alloc(&heap, 8 * KIB);
+        ck_assert_uint_eq(heap.slabs.n_free_units, 7 * 16);
         end();
 }
 END_TEST
@@ -255,6 +270,61 @@ START_TEST(slabs_without_memory)
 }
 END_TEST
 
+static uint32_t n_spare_pieces(void)
+{
+        return heap.holes.n_unused + heap.holes.n_pieces - heap.holes.n_touched;
+}
+
+/* It takes two pieces, for which there is room or is not. */
+static void begin_with_spare(uint32_t n_spare)
+{
+        begin();
+        for (unsigned i = 0; i < 2; i++)
+                (void)world_alloc(&heap, 512);
+        do
+                (void)world_alloc(&heap, 9 * KIB);
+        while (n_spare_pieces() != n_spare);
+}
+
+START_TEST(the_pieces_of_a_slab_come_first)
+{
+        begin_with_spare((uint32_t)_i);
+        (void)world_alloc(&heap, 512);
+        ck_assert_uint_eq(heap.slabs.n_free_units, SLAB_PLACES_MIN - 1);
+        end();
+}
+END_TEST
+
+START_TEST(no_slab_without_its_pieces)
+{
+        uint64_t address;
+
+        begin_with_spare((uint32_t)_i);
+        n_until_failure = 2; /* after both arrays of slabs */
+        ck_assert_int_eq(heap_alloc(&heap, 512, &address), 0);
+        ck_assert_int_lt(n_until_failure, 0);
+        heap_check(&heap);
+        ck_assert_uint_eq(heap.slabs.n_free_units, 0);
+        end();
+}
+END_TEST
+
+/* Whatever is allocated. */
+START_TEST(a_heap_ends_with_its_slabs)
+{
+        begin();
+        for (unsigned i = 0; i < 3; i++)
+                (void)world_alloc(&heap, 512);
+        ck_assert_ptr_nonnull(world.blocks[0].cells);
+        heap_deinit(&heap);
+        ck_assert_ptr_null(world.blocks[0].cells);
+        ck_assert_ptr_null(world.blocks[0].heap);
+        ck_assert_ptr_null(heap.slabs.slabs);
+        ck_assert_ptr_null(heap.slabs.slack);
+        world_deinit(&world);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("slabs");
@@ -270,7 +340,11 @@ int main(void)
         tcase_add_test(tcase, a_cell_may_hold_others_too);
         tcase_add_test(tcase, a_slab_may_lie_in_two_blocks);
         tcase_add_test(tcase, where_there_is_no_room_for_a_slab_small_ones_are_pieces);
+        tcase_add_test(tcase, a_slab_is_as_large_as_a_hole_holds);
         tcase_add_test(tcase, no_list_is_walked_for_a_slab);
         tcase_add_test(tcase, slabs_without_memory);
+        tcase_add_loop_test(tcase, the_pieces_of_a_slab_come_first, 0, 3);
+        tcase_add_loop_test(tcase, no_slab_without_its_pieces, 0, 2);
+        tcase_add_test(tcase, a_heap_ends_with_its_slabs);
         return run_suite(suite);
 }
