@@ -2,8 +2,8 @@
  * up to 64 places of that size, of which one word says which are free. Pure: addresses are numbers of units and
  * are never followed.
  *
- * A million allocations of up to 8 KiB are told by 3.5 MB that way, with the cells that find a slab, and a free looks
- * at half a megabyte of these; as pieces and in a table of starts they take fifty.
+ * A million allocations of up to 8 KiB are told by 3.5 MB that way, with the cells that find a slab: half a megabyte
+ * of slabs, a whole one of cells, and the slack. As pieces and in a table of starts they take fifty.
  * Index 0 is none. Arrays move when they grow; slabs_reserve is the only function that makes them grow, so the
  * only one that can fail for want of memory.
  * Threads: none of its own; the owner of the `struct slabs` locks.
