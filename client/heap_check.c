@@ -68,7 +68,7 @@ static void check_pieces(const struct heap *heap, uint32_t edge, struct sums *su
                 }
                 slab = slab_at(heap, piece->start);
                 if (slab) {
-                        assert(slabs_at(&heap->slabs, slab)->piece == i);
+                        assert(heap->slabs.rests[slab].piece == i);
                         check_slab(heap, slab, piece, sums);
                         continue;
                 }
@@ -90,7 +90,7 @@ static void check_cells(const struct heap *heap, const struct heap_block *block)
 
 static void check_sums(const struct heap *heap, const struct sums *sums)
 {
-        uint64_t n_free_bytes = heap->slabs.n_free_units * HEAP_UNIT;
+        uint64_t n_free_bytes = slabs_free_units(&heap->slabs) * HEAP_UNIT;
 
         assert(sums->n_taken == heap->starts.n_entries);
         assert(sums->n_slabs == slabs_check(&heap->slabs));

@@ -16,7 +16,7 @@ static_assert(sizeof(struct slab) == 32, "two to a cache line");
 void slabs_deinit(struct slabs *slabs)
 {
         free(slabs->slabs);
-        free(slabs->slack);
+        free(slabs->rests);
         *slabs = (struct slabs){.slabs = NULL};
 }
 
@@ -35,7 +35,7 @@ static int move(void **array, size_t n_bytes)
 int slabs_grow(struct slabs *slabs)
 {
         uint32_t n_room = slabs->n_room ? slabs->n_room * 2 : FIRST_ROOM;
-        void *headers = slabs->slabs, *slack = slabs->slack;
+        void *headers = slabs->slabs, *rests = slabs->rests;
         int r;
 
         if (n_room > ROOM_MAX)
@@ -43,8 +43,8 @@ int slabs_grow(struct slabs *slabs)
         r = move(&headers, n_room * sizeof(*slabs->slabs));
         slabs->slabs = headers;
         if (!r)
-                r = move(&slack, n_room * sizeof(*slabs->slack));
-        slabs->slack = slack;
+                r = move(&rests, n_room * sizeof(*slabs->rests));
+        slabs->rests = rests;
         if (r)
                 return r;
         slabs->n_room = n_room;
@@ -65,16 +65,35 @@ unsigned slabs_wish(const struct slabs *slabs, uint32_t n_units)
         return n_places;
 }
 
+/* So small a part of what is live may be free without being many. */
+#define DENSE_PART 8
+
+/* Many of the places of that size are free. */
+static bool is_sparse(const struct slabs *slabs, unsigned n_units)
+{
+        return slabs->n_free[n_units] > slabs->n_live[n_units] / DENSE_PART;
+}
+
+static bool is_lower(const struct slabs *slabs, const struct slab *slab)
+{
+        return slab->start < slabs_at(slabs, slabs->heads[slab->n_units])->start;
+}
+
 /* What is written at index 0 is never read. */
 static void put_in(struct slabs *slabs, uint32_t index)
 {
         struct slab *slab = slabs_at(slabs, index);
-        uint32_t *head = &slabs->heads[slab->n_units];
+        uint32_t first = slabs->heads[slab->n_units];
+        uint32_t *place = &slabs->heads[slab->n_units];
 
         slab->previous = 0;
-        slab->next = *head;
-        slabs_at(slabs, *head)->previous = index;
-        *head = index;
+        if (first && is_sparse(slabs, slab->n_units) && !is_lower(slabs, slab)) {
+                slab->previous = first;
+                place = &slabs_at(slabs, first)->next;
+        }
+        slab->next = *place;
+        slabs_at(slabs, *place)->previous = index;
+        *place = index;
 }
 
 static void take_from(struct slabs *slabs, const struct slab *slab)
@@ -84,6 +103,12 @@ static void take_from(struct slabs *slabs, const struct slab *slab)
                 slabs_at(slabs, slab->previous)->next = slab->next;
         else
                 slabs->heads[slab->n_units] = slab->next;
+}
+
+static void move_first(struct slabs *slabs, uint32_t index)
+{
+        take_from(slabs, slabs_at(slabs, index));
+        put_in(slabs, index);
 }
 
 uint32_t slabs_add(struct slabs *slabs, uint32_t piece, uint32_t start, uint32_t n_units,
@@ -101,12 +126,12 @@ uint32_t slabs_add(struct slabs *slabs, uint32_t piece, uint32_t start, uint32_t
         *slabs_at(slabs,
                   index) = (struct slab){.free = ~UINT64_C(0) >> (SLAB_PLACES_MAX - n_places),
                                          .start = start,
-                                         .piece = piece,
-                                         .n_units = (uint16_t)n_units,
-                                         .n_places = (uint16_t)n_places,
-                                         .inverse = 65535 / n_units + 1};
+                                         .inverse = (uint16_t)(32767 / n_units + 1),
+                                         .n_units = (uint8_t)n_units,
+                                         .n_places = (uint8_t)n_places};
+        slabs->rests[index].piece = piece;
         put_in(slabs, index);
-        slabs->n_free_units += n_places * n_units;
+        slabs->n_free[n_units] += n_places;
         return index;
 }
 
@@ -116,11 +141,24 @@ uint32_t slabs_remove(struct slabs *slabs, uint32_t index)
 
         assert(slab->n_places && slab_is_empty(slab));
         take_from(slabs, slab);
-        slabs->n_free_units -= slab_n_units(slab);
+        slabs->n_free[slab->n_units] -= slab->n_places;
         slab->n_places = 0;
         slab->next = slabs->first_unused;
         slabs->first_unused = index;
-        return slab->piece;
+        return slabs->rests[index].piece;
+}
+
+/* Sizes are multiples of a unit mostly. */
+static void set_slack(struct slabs *slabs, uint32_t index, unsigned place, uint32_t n_slack)
+{
+        uint64_t bit = UINT64_C(1) << place;
+
+        if (n_slack) {
+                slabs_at(slabs, index)->slack |= bit;
+                slabs->rests[index].n_slack[place] = (uint16_t)n_slack;
+        } else {
+                slabs_at(slabs, index)->slack &= ~bit;
+        }
 }
 
 uint32_t slabs_take(struct slabs *slabs, uint32_t n_units, uint32_t n_slack)
@@ -132,8 +170,8 @@ uint32_t slabs_take(struct slabs *slabs, uint32_t n_units, uint32_t n_slack)
         assert(index && slab->free);
         place = (unsigned)__builtin_ctzll(slab->free);
         slab->free &= slab->free - 1;
-        slabs->slack[index].n_bytes[place] = (uint16_t)n_slack;
-        slabs->n_free_units -= n_units;
+        set_slack(slabs, index, place, n_slack);
+        slabs->n_free[n_units]--;
         slabs->n_live[n_units]++;
         if (!slab->free)
                 take_from(slabs, slab);
@@ -149,8 +187,10 @@ bool slabs_give(struct slabs *slabs, uint32_t index, uint32_t unit, uint32_t *re
                 return false;
         if (!slab->free)
                 put_in(slabs, index);
+        else if (is_sparse(slabs, slab->n_units) && is_lower(slabs, slab))
+                move_first(slabs, index);
         slab->free |= UINT64_C(1) << place;
-        slabs->n_free_units += slab->n_units;
+        slabs->n_free[slab->n_units]++;
         slabs->n_live[slab->n_units]--;
         *ret_n_slack = slabs_slack(slabs, index, place);
         return true;
@@ -171,13 +211,20 @@ static uint32_t check_list(const struct slabs *slabs, unsigned n_units)
         return n;
 }
 
+uint64_t slabs_free_units(const struct slabs *slabs)
+{
+        uint64_t n = 0;
+
+        for (unsigned n_units = 1; n_units <= SLAB_UNITS_MAX; n_units++)
+                n += (uint64_t)slabs->n_free[n_units] * n_units;
+        return n;
+}
+
 uint32_t slabs_check(const struct slabs *slabs)
 {
         uint32_t n_listed = 0, n_with_free = 0, n_unused = 0, n_counted = 0;
-        uint64_t n_free_units = 0;
+        uint32_t n_free[SLAB_UNITS_MAX + 1] = {0};
 
-        for (unsigned n_units = 1; n_units <= SLAB_UNITS_MAX; n_units++)
-                n_listed += check_list(slabs, n_units);
         for (uint32_t i = 1; i < slabs->n_touched; i++) {
                 const struct slab *slab = slabs_at(slabs, i);
 
@@ -185,12 +232,15 @@ uint32_t slabs_check(const struct slabs *slabs)
                         continue;
                 n_counted++;
                 n_with_free += slab->free != 0;
-                n_free_units += (uint64_t)__builtin_popcountll(slab->free) * slab->n_units;
+                n_free[slab->n_units] += (uint32_t)__builtin_popcountll(slab->free);
+        }
+        for (unsigned n_units = 1; n_units <= SLAB_UNITS_MAX; n_units++) {
+                n_listed += check_list(slabs, n_units);
+                assert(n_free[n_units] == slabs->n_free[n_units]);
         }
         for (uint32_t i = slabs->first_unused; i; i = slabs_at(slabs, i)->next)
                 n_unused++;
         assert(n_listed == n_with_free);
-        assert(n_free_units == slabs->n_free_units);
         assert(!slabs->n_touched || n_counted + n_unused + 1 == slabs->n_touched);
         return n_counted;
 }

@@ -2,13 +2,16 @@
  * up to 64 places of that size, of which one word says which are free. Pure: addresses are numbers of units and
  * are never followed.
  *
- * A million allocations of up to 8 KiB are told by 3.5 MB that way, with the cells that find a slab: half a megabyte
- * of slabs, a whole one of cells, and the slack. As pieces and in a table of starts they take fifty.
+ * A million allocations of up to 8 KiB are told by half a megabyte of slabs that way, a whole one of cells, which find
+ * a slab, and two of slack, which is looked at where there is some. As pieces and in a table of starts they take
+ * fifty.
  * Index 0 is none. Arrays move when they grow; slabs_reserve is the only function that makes them grow, so the
  * only one that can fail for want of memory.
  * Threads: none of its own; the owner of the `struct slabs` locks.
  *
- * Which place: the lowest one of the slab that was full last, or is newest. All is constant. */
+ * Which place: the lowest one of the slab that was full last, or is newest: its line is in a cache still. Where many
+ * places of the size are free, of one that starts low: what lives long gathers there, so that high slabs end and their
+ * blocks go back. bench/RESULTS.md has what both are worth. All is constant. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,29 +28,30 @@
 
 struct slab {
         uint64_t free;     /* bit p: place p */
+        uint64_t slack;    /* of those that are not free: it has some, see slab_rest */
         uint32_t start;    /* a unit */
-        uint32_t piece;    /* the owner's name for the memory */
         uint32_t next;     /* of its size, while places are free; of the unused ones */
         uint32_t previous; /* of its size; 0 for the first one */
-        uint16_t n_units;  /* of a place */
-        uint16_t n_places; /* 0: unused */
-        uint32_t inverse;  /* of n_units, in parts of 65536, rounded up */
+        uint16_t inverse;  /* of n_units, in parts of 32768, rounded up */
+        uint8_t n_units;   /* of a place */
+        uint8_t n_places;  /* 0: unused */
 };
 
-/* Bytes of each place's last unit that nobody asked for. */
-struct slab_slack {
-        uint16_t n_bytes[SLAB_PLACES_MAX];
+/* What is seldom looked at. */
+struct slab_rest {
+        uint32_t piece;                    /* the owner's name for the memory */
+        uint16_t n_slack[SLAB_PLACES_MAX]; /* bytes of a place's last unit that nobody asked for */
 };
 
 struct slabs {
         struct slab *slabs;
-        struct slab_slack *slack;
+        struct slab_rest *rests;
         uint32_t n_room;
         uint32_t n_touched;
         uint32_t first_unused;
         uint32_t heads[SLAB_UNITS_MAX + 1];  /* slabs with free places */
         uint32_t n_live[SLAB_UNITS_MAX + 1]; /* allocations of that many units, in slabs or not */
-        uint64_t n_free_units;               /* of all free places */
+        uint32_t n_free[SLAB_UNITS_MAX + 1]; /* places of that many units */
 };
 
 /* All zero is empty and owns nothing. */
@@ -79,7 +83,7 @@ static inline bool slab_holds(const struct slab *slab, uint32_t unit)
 /* The place that a unit of the slab's lies in. */
 static inline unsigned slab_place_of(const struct slab *slab, uint32_t unit)
 {
-        return (unit - slab->start) * slab->inverse >> 16;
+        return (unit - slab->start) * slab->inverse >> 15;
 }
 
 static inline uint32_t slab_unit_of(const struct slab *slab, unsigned place)
@@ -122,8 +126,11 @@ bool slabs_give(struct slabs *slabs, uint32_t index, uint32_t unit, uint32_t *re
 
 static inline uint32_t slabs_slack(const struct slabs *slabs, uint32_t index, unsigned place)
 {
-        return slabs->slack[index].n_bytes[place];
+        return slabs_at(slabs, index)->slack >> place & 1 ? slabs->rests[index].n_slack[place] : 0;
 }
+
+/* Of all free places. */
+uint64_t slabs_free_units(const struct slabs *slabs);
 
 /* Asserts that the lists hold the slabs with free places, once each, and that no slab is lost. Linear. How many
  * there are. */

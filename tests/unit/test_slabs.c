@@ -69,6 +69,76 @@ START_TEST(all_places_are_taken_once_and_the_lowest_first)
 }
 END_TEST
 
+/* Two slabs of four hundred live ones, the lower one of which gets a place back first. */
+static uint32_t take_after(uint32_t n_live, unsigned n_given)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t low, high, n_slack, unit;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        low = slabs_add(&slabs, 1, 0, 1, 64);
+        high = slabs_add(&slabs, 2, 1000, 1, 64);
+        for (unsigned i = 0; i < 128; i++)
+                (void)slabs_take(&slabs, 1, 0);
+        slabs.n_live[1] = n_live;
+        for (unsigned i = 0; i < n_given; i++) {
+                ck_assert(slabs_give(&slabs, low, i, &n_slack));
+                ck_assert(slabs_give(&slabs, high, 1000 + i, &n_slack));
+        }
+        unit = slabs_take(&slabs, 1, 0);
+        (void)slabs_check(&slabs);
+        slabs_deinit(&slabs);
+        return unit;
+}
+
+START_TEST(where_many_places_are_free_a_low_one_is_taken)
+{
+        ck_assert_uint_eq(take_after(400, 1), 1000);
+        ck_assert_uint_eq(take_after(128, 30), 0);
+}
+END_TEST
+
+/* One that has become the lowest with a place, though it was not full. */
+START_TEST(a_lower_slab_that_gets_a_place_back_comes_first)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t low, high, n_slack;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        high = slabs_add(&slabs, 2, 1000, 1, 64);
+        (void)slabs_take(&slabs, 1, 0);
+        low = slabs_add(&slabs, 1, 0, 1, 64);
+        ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 0);
+        ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 1);
+        slabs.heads[1] = 0;
+        slabs_at(&slabs, low)->previous = high;
+        slabs_at(&slabs, low)->next = 0;
+        slabs_at(&slabs, high)->next = low;
+        slabs_at(&slabs, high)->previous = 0;
+        slabs.heads[1] = high;
+        ck_assert(slabs_give(&slabs, low, 0, &n_slack));
+        (void)slabs_check(&slabs);
+        ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 0);
+        slabs_deinit(&slabs);
+}
+END_TEST
+
+START_TEST(no_slack_is_left_of_the_last_one_there)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index, n_slack;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 1, 64, 3, 10);
+        for (uint32_t wanted = 511; wanted <= 511; wanted -= 511) {
+                ck_assert_uint_eq(slabs_take(&slabs, 3, wanted), 64);
+                ck_assert(slabs_give(&slabs, index, 64, &n_slack));
+                ck_assert_uint_eq(n_slack, wanted);
+        }
+        slabs_deinit(&slabs);
+}
+END_TEST
+
 START_TEST(what_is_no_allocation_is_not_given_back)
 {
         struct slabs slabs = {.n_room = 0};
@@ -210,11 +280,11 @@ START_TEST(a_slab_is_as_large_as_a_hole_holds)
         begin();
         do
                 (void)world_alloc(&heap, 8 * KIB);
-        while (heap.slabs.n_free_units || heap.slabs.n_live[16] < 32);
+        while (slabs_free_units(&heap.slabs) || heap.slabs.n_live[16] < 32);
         ck_assert_uint_eq(slabs_wish(&heap.slabs, 16), 16);
         (void)world_alloc(&heap, (heap.holes.n_units - 8 * 16 - (HEAP_CELL_UNITS - 1)) * 512);
         (void)world_alloc(&heap, 8 * KIB);
-        ck_assert_uint_eq(heap.slabs.n_free_units, 7 * 16);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), 7 * 16);
         end();
 }
 END_TEST
@@ -234,10 +304,10 @@ START_TEST(no_list_is_walked_for_a_slab)
         (void)world_free(&heap, lower);
         (void)world_free(&heap, upper);
         ck_assert_uint_eq(world_alloc(&heap, 512), lower);
-        ck_assert_uint_eq(heap.slabs.n_free_units, 0);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), 0);
         /* Now it comes first. */
         (void)world_alloc(&heap, 512);
-        ck_assert_uint_ne(heap.slabs.n_free_units, 0);
+        ck_assert_uint_ne(slabs_free_units(&heap.slabs), 0);
         end();
 }
 END_TEST
@@ -290,7 +360,7 @@ START_TEST(the_pieces_of_a_slab_come_first)
 {
         begin_with_spare((uint32_t)_i);
         (void)world_alloc(&heap, 512);
-        ck_assert_uint_eq(heap.slabs.n_free_units, SLAB_PLACES_MIN - 1);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), SLAB_PLACES_MIN - 1);
         end();
 }
 END_TEST
@@ -304,7 +374,7 @@ START_TEST(no_slab_without_its_pieces)
         ck_assert_int_eq(heap_alloc(&heap, 512, &address), 0);
         ck_assert_int_lt(n_until_failure, 0);
         heap_check(&heap);
-        ck_assert_uint_eq(heap.slabs.n_free_units, 0);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), 0);
         end();
 }
 END_TEST
@@ -320,7 +390,7 @@ START_TEST(a_heap_ends_with_its_slabs)
         ck_assert_ptr_null(world.blocks[0].cells);
         ck_assert_ptr_null(world.blocks[0].heap);
         ck_assert_ptr_null(heap.slabs.slabs);
-        ck_assert_ptr_null(heap.slabs.slack);
+        ck_assert_ptr_null(heap.slabs.rests);
         world_deinit(&world);
 }
 END_TEST
@@ -333,6 +403,9 @@ int main(void)
         suite_add_tcase(suite, tcase);
         tcase_add_loop_test(tcase, every_unit_is_in_its_place, 1, SLAB_UNITS_MAX + 1);
         tcase_add_test(tcase, all_places_are_taken_once_and_the_lowest_first);
+        tcase_add_test(tcase, where_many_places_are_free_a_low_one_is_taken);
+        tcase_add_test(tcase, a_lower_slab_that_gets_a_place_back_comes_first);
+        tcase_add_test(tcase, no_slack_is_left_of_the_last_one_there);
         tcase_add_test(tcase, what_is_no_allocation_is_not_given_back);
         tcase_add_loop_test(tcase, slabs_are_as_large_as_what_is_live, 0, 10);
         tcase_add_test(tcase, the_third_of_a_size_has_a_place);
