@@ -242,6 +242,29 @@ START_TEST(a_client_that_never_reads_harms_nobody)
 }
 END_TEST
 
+/* Of one that has not read all the loop is told an error, and nothing after that. What it said before is more than
+ * the daemon takes in a turn, and at its end it gives back what it had. */
+START_TEST(who_hangs_up_having_said_much_is_heard_to_the_end)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready(), other = connect_ready();
+        uint64_t lease = take_lease(fd, 2 * MIB);
+        char byte;
+
+        send_frame(fd, &frame, MESSAGE_STATS, 2);
+        ck_assert_int_eq(recv(fd, &byte, 1, MSG_PEEK), 1);
+        daemon_suspend(&gpumemd);
+        frame.cancel.request = 4711;
+        for (unsigned i = 0; i < 50; i++)
+                send_frame(fd, &frame, MESSAGE_CANCEL, 3 + i);
+        give_back(fd, lease, PROTO_RETURN_UNMAPPED, 100);
+        closep(&fd);
+        daemon_resume(&gpumemd);
+        give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
+        closep(&other);
+}
+END_TEST
+
 START_TEST(noise_never_harms_others)
 {
         unsigned seed = 7;
@@ -283,6 +306,7 @@ int main(void)
         tcase_add_test(tests, impossible_requests_are_refused);
         tcase_add_test(tests, foreign_leases_are_not_given_back);
         tcase_add_test(tests, a_client_that_never_reads_harms_nobody);
+        tcase_add_test(tests, who_hangs_up_having_said_much_is_heard_to_the_end);
         tcase_add_test(tests, noise_never_harms_others);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
