@@ -284,6 +284,9 @@ static void end_one(struct world *world)
         case 3:
                 process->is_dead = true;
                 break;
+        case 4:
+                process->is_done = true;
+                break;
         default:
                 process->is_open = false;
                 process->is_dead = true;

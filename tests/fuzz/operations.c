@@ -1,6 +1,7 @@
 /* The daemon's server as a whole, between processes that say and do what they like, in an order that the
  * input decides, and a machine that fails when the input says so. Now and then the policy's books are
- * checked from scratch; at the end nothing is charged, nothing is left. */
+ * checked from scratch; at the end all that was said is served once everybody reads, nothing is charged,
+ * nothing is left. */
 #include <signal.h>
 #include <sys/queue.h>
 
@@ -16,6 +17,7 @@
 #include "tests/fuzz/deeds.h"
 #include "tests/fuzz/loop.h"
 #include "tests/fuzz/machine.h"
+#include "tests/fuzz/wakes.h"
 
 const char fuzz_name[] = "operations";
 
@@ -27,6 +29,15 @@ const char fuzz_name[] = "operations";
 #define N_TURNS_A_CHECK 16
 
 #define N_HISTORY_ROWS 64
+
+/* Requests a second of each tenant, where they are few. */
+#define PACE_OF_FEW 4
+
+/* So many of 10 ms: for longer than between looks at a peer that has not taken all. */
+#define N_TURNS_OF_SETTLING 16
+
+/* So many of half a second: for longer than a tenant owes. */
+#define N_TURNS_OF_READING 64
 
 /* Nobody knocks: connections are taken in when the input says so. */
 int __wrap_listener_new(struct server *server, const struct server_options *options,
@@ -132,6 +143,7 @@ static void apply(struct world *world)
 static void turn(struct world *world)
 {
         loop_turn();
+        wakes_check(world->server);
         if (world->n_turns++ % N_TURNS_A_CHECK)
                 return;
         policy_check(world->server->policy);
@@ -182,13 +194,28 @@ static void expect_nothing_charged(const struct server *server)
 
 static void settle(struct world *world)
 {
-        for (unsigned i = 0; i < 8 || machine_n_jobs(); i++) {
+        for (unsigned i = 0; i < N_TURNS_OF_SETTLING || machine_n_jobs(); i++) {
                 FUZZ_EXPECT(i < N_TURNS_MAX);
                 for (unsigned pool = 0; pool < MACHINE_N_POOLS; pool++)
                         machine_work(pool, WORK_DONE);
                 loop_pass(10);
                 turn(world);
         }
+}
+
+/* Everybody reads, for so long that the pace has room for what each has said. */
+static void serve_all(struct world *world)
+{
+        peers.send_fails = 0;
+        for (unsigned i = 0; i < N_TURNS_OF_READING; i++) {
+                for (unsigned k = 0; k < N_PEERS; k++) {
+                        peers.processes[k].reads = true;
+                        peers.processes[k].n_unread = 0;
+                }
+                loop_pass(500);
+                turn(world);
+        }
+        wakes_expect_all_served(world->server);
 }
 
 /* Everybody leaves, one way or another. */
@@ -231,7 +258,8 @@ static void begin(struct world *world)
         struct settings settings = {
                 .n_device_bytes = 40 * MIB,
                 .n_pinned_bytes = 64 * MIB,
-                .each_user = {.n_connections = how & 32 ? 4 : 1024, .n_requests_a_second = 10000},
+                .each_user = {.n_connections = how & 32 ? 4 : 1024,
+                              .n_requests_a_second = how & 128 ? PACE_OF_FEW : 10000},
                 .says_user = how % 16 == 1,
                 .user = 1000,
                 .n_drain_seconds = how & 64 ? 600 : 0,
@@ -257,6 +285,8 @@ enum fuzz_outcome fuzz_run(const uint8_t *bytes, size_t n_bytes)
         begin(&world);
         while (input.n && world.n_steps++ < N_STEPS_MAX && !server_is_stopping(world.server))
                 step(&world);
+        if (n_bytes % 16 > 7 && !server_is_stopping(world.server))
+                serve_all(&world);
         if (n_bytes % 8 && !server_is_stopping(world.server))
                 end_all(&world);
         stop(&world);

@@ -41,10 +41,17 @@ static struct process *find(int fd)
 
 bool peers_say(struct process *process, const struct datagram *datagram)
 {
-        if (!process->is_open || process->is_cut || process->n_said == N_SAID_MAX)
+        if (!process->is_open || process->is_cut || process->is_done ||
+            process->n_said == N_SAID_MAX)
                 return false;
         process->said[process->n_said++] = *datagram;
         return true;
+}
+
+/* To who reads from it. */
+static bool has_ended(const struct process *process)
+{
+        return !process->is_open || process->is_cut || process->is_done;
 }
 
 int peers_ready(int fd, int events)
@@ -58,9 +65,9 @@ int peers_ready(int fd, int events)
         }
         if (!process)
                 return 0;
-        if (process->n_said || !process->is_open || process->is_cut)
+        if (process->n_said || has_ended(process))
                 ready |= UV_READABLE;
-        if (!process->is_open || process->is_cut)
+        if (has_ended(process))
                 ready |= UV_DISCONNECT;
         if (process->n_unread < N_UNREAD_MAX || !process->is_open)
                 ready |= UV_WRITABLE;
@@ -68,13 +75,6 @@ int peers_ready(int fd, int events)
         if (!process->is_open && process->n_unread && events)
                 return -1;
         return ready & events;
-}
-
-void peers_end(void)
-{
-        for (unsigned i = 0; i < N_PEERS; i++)
-                FUZZ_EXPECT(peers.processes[i].n_said == 0 || !peers.processes[i].is_open ||
-                            peers.processes[i].is_cut);
 }
 
 int __wrap_peer_init(struct peer *peer, int socket);
@@ -105,7 +105,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms)
                 return 1;
         }
         FUZZ_EXPECT(process);
-        fds->revents = !process->is_open || process->is_cut ? POLLRDHUP : 0;
+        fds->revents = has_ended(process) ? POLLRDHUP : 0;
         return fds->revents ? 1 : 0;
 }
 
@@ -145,7 +145,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         message->msg_flags = 0;
         if (!process->n_said) {
                 errno = EAGAIN;
-                return process->is_open && !process->is_cut ? -1 : 0;
+                return has_ended(process) ? 0 : -1;
         }
         n = datagram->n_bytes;
         if (n > message->msg_iov->iov_len) {

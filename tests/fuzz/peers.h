@@ -10,7 +10,7 @@
 #include "tests/fuzz/datagram.h"
 
 #define N_PEERS      6
-#define N_SAID_MAX   8
+#define N_SAID_MAX   12
 #define N_LEASES_MAX 24
 #define N_TOKENS_MAX 4
 
@@ -25,6 +25,7 @@ struct process {
         uint32_t uid;
         int pid;
         bool is_open; /* it has not hung up */
+        bool is_done; /* it says no more, and reads on */
         bool is_dead;
         bool reads;  /* at once what it is sent */
         bool is_cut; /* by the daemon */
@@ -57,6 +58,3 @@ bool peers_say(struct process *process, const struct datagram *datagram);
 
 /* For loop_begin. */
 int peers_ready(int fd, int events);
-
-/* What is left of each is its own to close. */
-void peers_end(void);

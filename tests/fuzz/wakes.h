@@ -1,0 +1,11 @@
+/* That the server learns of all its connections wait for: of each the loop is to tell, or it is looked at from time to
+ * time. */
+#pragma once
+
+#include "daemon/server/core.h"
+
+/* To be asked between the loop's turns. */
+void wakes_check(struct server *server);
+
+/* Of what has been said to it, nothing is left unread, and none of its answers waits. */
+void wakes_expect_all_served(const struct server *server);
