@@ -49,6 +49,7 @@ void wakes_check(struct server *server)
 
 void wakes_expect_all_served(const struct server *server)
 {
+        const struct slow *slow = &server->slow;
         const struct session *session;
 
         LIST_FOREACH (session, &server->sessions, link) {
@@ -61,4 +62,6 @@ void wakes_expect_all_served(const struct server *server)
                         FUZZ_EXPECT(peers.processes[i].fd != transport->fd ||
                                     !peers.processes[i].n_said);
         }
+        FUZZ_EXPECT(!slow->rounds.n && !uv_is_active((const uv_handle_t *)&slow->timer));
+        FUZZ_EXPECT(!uv_is_active((const uv_handle_t *)&slow->turn));
 }
