@@ -106,23 +106,34 @@ REPLACE_INLINE uint32_t replace_slot(const struct replace *replace, uint64_t ran
         return (uint32_t)((random >> 32) * replace->n_live >> 32);
 }
 
-/* The next pointer is fetched meanwhile: a million of them are in no cache, and to wait for them is the pattern's own
- * doing, whoever allocates. */
+/* The pointers of the next steps are fetched meanwhile: a million of them are in no cache, and to wait for them is
+ * the pattern's own doing, whoever allocates. */
+#define REPLACE_N_AHEAD 8
+
+REPLACE_INLINE uint64_t replace_look_ahead(struct replace *replace)
+{
+        uint64_t random = replace_draw(replace);
+
+        __builtin_prefetch(&replace->live[replace_slot(replace, random)]);
+        return random;
+}
+
 REPLACE_INLINE int replace_steps(struct replace *replace, unsigned n_steps, replace_alloc *alloc,
                                  replace_free *end, void *argument)
 {
-        uint64_t random = replace_draw(replace);
+        uint64_t ahead[REPLACE_N_AHEAD];
         int r = 0;
 
+        for (unsigned i = 0; i < REPLACE_N_AHEAD; i++)
+                ahead[i] = replace_look_ahead(replace);
         for (unsigned i = 0; i < n_steps && !r; i++) {
-                uint64_t size = replace->sizes[random & (REPLACE_N_SIZES - 1)];
+                uint64_t random = ahead[i % REPLACE_N_AHEAD];
                 void **slot = &replace->live[replace_slot(replace, random)];
 
-                random = replace_draw(replace);
-                __builtin_prefetch(&replace->live[replace_slot(replace, random)]);
+                ahead[i % REPLACE_N_AHEAD] = replace_look_ahead(replace);
                 r = end(argument, *slot);
                 if (!r)
-                        r = alloc(argument, size, slot);
+                        r = alloc(argument, replace->sizes[random & (REPLACE_N_SIZES - 1)], slot);
         }
         return r;
 }

@@ -45,7 +45,7 @@ struct heap_block {
         _Alignas(64) struct arena_block at; /* the caller sets it, and lease and word */
         _Atomic(struct heap *) heap;        /* NULL: in none */
         uint64_t epoch;          /* the latest one that anything in it was freed in; 0: none */
-        uint32_t *cells;         /* see heap_small.h; NULL: no slab has been in it */
+        uint16_t *cells;         /* see heap_small.h; NULL: no slab has been in it */
         uint32_t place;          /* in its heap's `blocks` */
         struct run_edges edges;  /* of the run, where the block is at its end */
         uint64_t lease;          /* 0: not leased yet */

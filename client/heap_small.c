@@ -41,7 +41,7 @@ static void set_cells(const struct heap *heap, const struct slab *slab, uint32_t
         for (; address < end; address += HEAP_CELL_BYTES) {
                 const struct heap_block *block = block_at(heap, address);
 
-                block->cells[(address - block->at.start) / HEAP_CELL_BYTES] = value;
+                block->cells[(address - block->at.start) / HEAP_CELL_BYTES] = (uint16_t)value;
         }
 }
 

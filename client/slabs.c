@@ -9,7 +9,6 @@
 #include "base/pages.h"
 
 #define FIRST_ROOM 16
-#define ROOM_MAX   (UINT32_C(1) << 30)
 
 static_assert(sizeof(struct slab) == 32, "two to a cache line");
 
@@ -38,7 +37,7 @@ int slabs_grow(struct slabs *slabs)
         void *headers = slabs->slabs, *rests = slabs->rests;
         int r;
 
-        if (n_room > ROOM_MAX)
+        if (n_room > SLABS_MAX)
                 return -ENOMEM;
         r = move(&headers, n_room * sizeof(*slabs->slabs));
         slabs->slabs = headers;

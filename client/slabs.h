@@ -2,8 +2,8 @@
  * up to 64 places of that size, of which one word says which are free. Pure: addresses are numbers of units and
  * are never followed.
  *
- * A million allocations of up to 8 KiB are told by half a megabyte of slabs that way, a whole one of cells, which find
- * a slab, and two of slack, which is looked at where there is some. As pieces and in a table of starts they take
+ * A million allocations of up to 8 KiB are told by half a megabyte of slabs that way, another one of cells, which
+ * find a slab, and two of slack, which is looked at where there is some. As pieces and in a table of starts they take
  * fifty.
  * Index 0 is none. Arrays move when they grow; slabs_reserve is the only function that makes them grow, so the
  * only one that can fail for want of memory.
@@ -22,6 +22,9 @@
 #define SLAB_UNITS_MAX  16 /* of an allocation */
 #define SLAB_PLACES_MIN 8
 #define SLAB_PLACES_MAX 64 /* as many as `free` has bits */
+
+/* With index 0, which is none: what names them has 16 bits. Where that is not enough small allocations are pieces. */
+#define SLABS_MAX 65536
 
 /* So many of a size are live before there is a slab for it. */
 #define SLAB_FROM 2

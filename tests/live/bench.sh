@@ -147,6 +147,14 @@ row() {
 }
 
 trace=$source_folder/bench/traces/diffusion.trace.gz
+# There is no pinned memory for `pinned` here.
+all_but_peers_and_plot() {
+        local status=0
+        gpumem-bench all --quick "$trace" >"$place/said" 2>&1 || status=$?
+        equal "$(grep "could not be measured" "$place/said" | grep -v "pinned\|^gpumem-bench: all ")" "" &&
+                ! grep -q "^gpumem-bench: \(peers\|plot\)" "$place/said" && grep -q "^node_hit_rate\|^hit_rate_" "$place/said"
+}
+ok "all, with a trace" all_but_peers_and_plot
 ok "peers: hot" peers hot
 ok "the driver's" row hot_beside_cuMemAlloc ' [0-9.]+ [um]s'
 ok "what the driver does not have" row hot_beside_cuMemAllocAsync "the driver has no cuMemAllocAsync"

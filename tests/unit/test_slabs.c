@@ -173,6 +173,23 @@ START_TEST(slabs_are_as_large_as_what_is_live)
 }
 END_TEST
 
+/* As many as a cell can name. */
+START_TEST(there_is_a_most_of_slabs)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index = 0;
+
+        while (slabs_reserve(&slabs) == 0)
+                index = slabs_add(&slabs, 1, index * 8, 1, 8);
+        ck_assert_uint_eq(index, UINT16_MAX);
+        ck_assert_int_eq(slabs_reserve(&slabs), -ENOMEM);
+        (void)slabs_remove(&slabs, 7);
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        ck_assert_uint_eq(slabs_add(&slabs, 1, 0, 1, 8), 7);
+        slabs_deinit(&slabs);
+}
+END_TEST
+
 START_TEST(the_third_of_a_size_has_a_place)
 {
         uint64_t offsets[3];
@@ -408,6 +425,7 @@ int main(void)
         tcase_add_test(tcase, no_slack_is_left_of_the_last_one_there);
         tcase_add_test(tcase, what_is_no_allocation_is_not_given_back);
         tcase_add_loop_test(tcase, slabs_are_as_large_as_what_is_live, 0, 10);
+        tcase_add_test(tcase, there_is_a_most_of_slabs);
         tcase_add_test(tcase, the_third_of_a_size_has_a_place);
         tcase_add_test(tcase, a_slab_ends_with_the_last_of_it);
         tcase_add_test(tcase, a_cell_may_hold_others_too);
