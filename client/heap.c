@@ -178,8 +178,7 @@ static ALWAYS_INLINE void note_use(struct heap *heap, const struct heap_block *b
 static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
                              struct heap_freed *ret_freed)
 {
-        const struct heap_block *block = (const struct heap_block *)arena_find(heap->arena,
-                                                                               address);
+        const struct heap_block *block = heap_block_at(heap->arena, address);
         struct heap_freed freed;
         uint32_t slab, index = 0;
 
@@ -253,8 +252,7 @@ static int find_place(const struct heap *heap, uint32_t index, uint64_t address,
 
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation)
 {
-        const struct heap_block *block = (const struct heap_block *)arena_find(heap->arena,
-                                                                               address);
+        const struct heap_block *block = heap_block_at(heap->arena, address);
         const struct piece *piece;
         uint32_t slab, index = 0;
 

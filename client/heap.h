@@ -54,6 +54,14 @@ struct heap_block {
         uint64_t n_earlier;      /* how many blocks came to its heap before it */
 };
 
+/* The block at an address, or NULL, where all that stands in the arena are blocks of heaps. As arena_find. */
+static inline struct heap_block *heap_block_at(const struct arena *arena, uint64_t address)
+{
+        struct arena_block *at = arena_find(arena, address);
+
+        return at ? CONTAINER_OF(at, struct heap_block, at) : NULL;
+}
+
 enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
 
 struct heap {

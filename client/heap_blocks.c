@@ -149,13 +149,13 @@ struct heap_block *heap_first_covered(const struct heap *heap, const struct piec
         uint64_t end = start + hole->n_units * HEAP_UNIT;
         struct heap_block *block;
 
-        block = (struct heap_block *)arena_find(heap->arena, start);
+        block = heap_block_at(heap->arena, start);
         while (!heap_covers(heap, hole, block)) {
                 uint64_t next = block->at.start + block->at.n_bytes;
 
                 if (next >= end)
                         return NULL;
-                block = (struct heap_block *)arena_find(heap->arena, next);
+                block = heap_block_at(heap->arena, next);
         }
         return block;
 }
@@ -167,7 +167,7 @@ struct heap_block *heap_next_covered(const struct heap *heap, const struct piece
         struct heap_block *next = NULL;
 
         if (end < heap_address_of(heap, hole->start + hole->n_units))
-                next = (struct heap_block *)arena_find(heap->arena, end);
+                next = heap_block_at(heap->arena, end);
         return next && heap_covers(heap, hole, next) ? next : NULL;
 }
 

@@ -14,7 +14,7 @@ static_assert(HEAP_BLOCK_UNIT % HEAP_CELL_BYTES == 0, "cells begin where blocks 
 
 static struct heap_block *block_at(const struct heap *heap, uint64_t address)
 {
-        return (struct heap_block *)arena_find(heap->arena, address);
+        return heap_block_at(heap->arena, address);
 }
 
 /* All blocks from the address on get cells. */

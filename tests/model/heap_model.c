@@ -322,12 +322,13 @@ void model_unmap_block(struct model *model, struct heap_block *record)
 static void expect_own(struct model *model, uint64_t start, uint64_t end)
 {
         while (start < end) {
-                const struct arena_block *at = arena_find(model->arena, start);
+                const struct heap_block *block = heap_block_at(model->arena, start);
 
-                MODEL_EXPECT(model, at);
-                model_expect_busy(model, (const struct heap_block *)at);
-                MODEL_EXPECT(model, !is_any_in(&model->revoked, at->start, at->n_bytes));
-                start = at->start + at->n_bytes;
+                MODEL_EXPECT(model, block);
+                model_expect_busy(model, block);
+                MODEL_EXPECT(model,
+                             !is_any_in(&model->revoked, block->at.start, block->at.n_bytes));
+                start = block->at.start + block->at.n_bytes;
         }
 }
 

@@ -43,8 +43,7 @@ static const struct model_range *compare_taken(const struct model *model,
 {
         const struct heap *real = &heap->in_space.heap;
         uint64_t address = heap_address_of(real, piece->start);
-        uint32_t slab = heap_slab_at(
-                real, (const struct heap_block *)arena_find(model->arena, address), address);
+        uint32_t slab = heap_slab_at(real, heap_block_at(model->arena, address), address);
         const struct model_range *range;
 
         if (slab) {

@@ -26,8 +26,7 @@ bool model_has_place(const struct model_heap *heap, uint64_t n_place_bytes)
 void model_meet_slab(struct model *model, struct model_heap *heap, uint64_t address)
 {
         const struct heap *real = model_heap(heap);
-        const struct heap_block *block = (const struct heap_block *)arena_find(model->arena,
-                                                                               address);
+        const struct heap_block *block = heap_block_at(model->arena, address);
         uint32_t index = heap_slab_at(real, block, address);
         struct model_range range;
 

@@ -147,7 +147,7 @@ static const struct heap_block *free_some(void)
 
         (void)world_alloc(&heap, 512);
         (void)world_free(&heap, address);
-        return (const struct heap_block *)arena_find(world.arena, WORLD_START + address);
+        return heap_block_at(world.arena, WORLD_START + address);
 }
 
 static void record_now(void)

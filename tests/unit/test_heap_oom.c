@@ -221,7 +221,7 @@ START_TEST(a_block_that_cannot_leave_stays)
 
         begin();
         fill_pieces(heap);
-        middle = (struct heap_block *)arena_find(world.arena, WORLD_START + GIB + 2 * MIB);
+        middle = heap_block_at(world.arena, WORLD_START + GIB + 2 * MIB);
         before = figures_of(heap);
         ck_assert_uint_ne(heap_block_hole(heap, middle), 0);
         n_until_failure = 0;
