@@ -17,6 +17,9 @@
 #define NOINLINE __attribute__((noinline))
 #define COLD     __attribute__((cold, noinline))
 
+/* All that it calls is in its body, but what is COLD or NOINLINE: for what each allocation runs through. */
+#define FLAT __attribute__((flatten))
+
 /* One body, of which each caller gets what its constants leave. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 

@@ -128,8 +128,8 @@ static int look(struct gpumem_client *client, void *stream, struct stream_mark *
 
 /* Most requests end here: a hole of the stream's own heap holds them. Whatever else comes of it, the
  * longer way finds out anew. */
-static int alloc_hit(struct gpumem_client *client, const struct gpumem_request *request,
-                     void **ret_pointer)
+static FLAT int alloc_hit(struct gpumem_client *client, const struct gpumem_request *request,
+                          void **ret_pointer)
 {
         struct stream_heap *heap;
         struct stream_mark mark;

@@ -214,7 +214,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
 
 /* Most frees end here: of device memory, in the order of its own stream, which no other one uses. Whatever
  * else it may be, the longer way finds out anew. */
-static int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
+static FLAT int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
 {
         struct stream_heap *heap = heap_of(client, pointer);
         struct stream_mark mark;

@@ -91,8 +91,10 @@ static inline void looks_note_free(struct looks *looks, const struct heap *heap,
 /* After a free: it is time. */
 static inline bool looks_count_free(struct looks *looks, const struct heap *heap)
 {
-        if (--looks->n_until && heap->n_freed_bytes < looks->n_bytes && !looks_fell(looks, heap) &&
-            !looks_is_last(looks, heap))
+        bool is_early = --looks->n_until && heap->n_freed_bytes < looks->n_bytes &&
+                        !looks_fell(looks, heap) && !looks_is_last(looks, heap);
+
+        if (__builtin_expect(is_early, true))
                 return false;
         looks->n_until = LOOKS_FREES;
         return true;

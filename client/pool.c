@@ -109,6 +109,15 @@ static inline int take_back(struct stream_heap *heap, uint64_t address, enum poo
                                     : heap_free(heap_in(heap), address, ret_freed);
 }
 
+/* Where empty blocks have a bound of their own each hole that may be one is looked at. */
+static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
+{
+        bool is_counted = looks_count_free(&heap->looks, heap_in(heap));
+
+        return is_counted || (freed->n_hole_bytes >= HEAP_BLOCK_UNIT &&
+                              heap->pool->space.budget.n_empty_max != UINT64_MAX);
+}
+
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
@@ -121,9 +130,7 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
                 lanes_discount(heap->lane, freed.n_requested_bytes, freed.n_allocated_bytes);
                 looks_note_free(&heap->looks, heap_in(heap), freed.n_allocated_bytes,
                                 use == POOL_USE_OVER ? LOOKS_FREE_OVER : LOOKS_FREE_ORDERED);
-                if (looks_count_free(&heap->looks, heap_in(heap)) ||
-                    (freed.n_hole_bytes >= HEAP_BLOCK_UNIT &&
-                     heap->pool->space.budget.n_empty_max != UINT64_MAX))
+                if (__builtin_expect(is_time_to_look(heap, &freed), false))
                         r = POOL_LOOK;
         }
         lock_drop(&heap_in(heap)->lock);
