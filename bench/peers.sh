@@ -1,7 +1,7 @@
 #!/bin/bash
 # peers.sh BUILD FOLDER [NAME SECONDS]: gpumem-bench peers against a gpumemd of its own, on the driver that
-# GPUMEM_CUDA_LIBRARY names or on the emulated one; the comparison NAME alone, for so long at most. Pinned
-# memory is measured a second time with huge pages, where there are none but may be. The rows go to
+# GPUMEM_CUDA_LIBRARY names, or the GPU's where there is one, or the emulated one; the comparison NAME alone, for
+# so long at most. Pinned memory is measured a second time with huge pages, where there are none but may be. The rows go to
 # FOLDER/peers.json and FOLDER/peers-huge.json too, or to FOLDER/peers-NAME.json.
 set -eu -o pipefail
 
@@ -10,6 +10,9 @@ build=$(cd "$1" && pwd)
 output=$(cd "$2" && pwd)
 # shellcheck source=tests/daemon.sh
 . "$source_folder/tests/daemon.sh"
+
+# The others find a GPU by themselves: no figure of the emulated driver is to stand beside theirs.
+[ ! -e /dev/nvidiactl ] || export GPUMEM_CUDA_LIBRARY=${GPUMEM_CUDA_LIBRARY:-libcuda.so.1}
 
 n_huge_pages=600
 seconds_huge=40
