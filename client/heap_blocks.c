@@ -28,6 +28,14 @@ static uint32_t place_of(const struct heap *heap, uint64_t start)
         return low;
 }
 
+struct heap_block *heap_own_block(const struct heap *heap, uint64_t address)
+{
+        struct heap_block *block = heap_block_at(heap->arena, address);
+
+        assert(block && block->heap == heap);
+        return block;
+}
+
 /* The records from that place on are told theirs. */
 static void number(const struct heap *heap, uint32_t place)
 {
@@ -149,13 +157,13 @@ struct heap_block *heap_first_covered(const struct heap *heap, const struct piec
         uint64_t end = start + hole->n_units * HEAP_UNIT;
         struct heap_block *block;
 
-        block = heap_block_at(heap->arena, start);
+        block = heap_own_block(heap, start);
         while (!heap_covers(heap, hole, block)) {
                 uint64_t next = block->at.start + block->at.n_bytes;
 
                 if (next >= end)
                         return NULL;
-                block = heap_block_at(heap->arena, next);
+                block = heap_own_block(heap, next);
         }
         return block;
 }
@@ -167,7 +175,7 @@ struct heap_block *heap_next_covered(const struct heap *heap, const struct piece
         struct heap_block *next = NULL;
 
         if (end < heap_address_of(heap, hole->start + hole->n_units))
-                next = heap_block_at(heap->arena, end);
+                next = heap_own_block(heap, end);
         return next && heap_covers(heap, hole, next) ? next : NULL;
 }
 

@@ -9,6 +9,9 @@ static inline uint64_t heap_block_end(const struct heap_block *block)
         return block->at.start + block->at.n_bytes;
 }
 
+/* The block that has the heap's memory at that address. */
+struct heap_block *heap_own_block(const struct heap *heap, uint64_t address);
+
 /* The first piece of the run that a block of the heap is in, which is an edge. */
 uint32_t heap_first_edge(const struct heap *heap, const struct heap_block *block);
 

@@ -28,7 +28,7 @@ static uint32_t slab_at(const struct heap *heap, uint32_t unit)
 {
         uint64_t address = heap_address_of(heap, unit);
 
-        return heap_slab_at(heap, heap_block_at(heap->arena, address), address);
+        return heap_slab_at(heap, heap_own_block(heap, address), address);
 }
 
 /* All of its piece is the slab's, each address finds it, and no other allocation is told of there. */

@@ -12,25 +12,22 @@
 
 static_assert(HEAP_BLOCK_UNIT % HEAP_CELL_BYTES == 0, "cells begin where blocks do");
 
-static struct heap_block *block_at(const struct heap *heap, uint64_t address)
+static int make_block_cells(struct heap_block *block)
 {
-        return heap_block_at(heap->arena, address);
+        if (!block->cells)
+                block->cells = calloc(block->at.n_bytes / HEAP_CELL_BYTES, sizeof(*block->cells));
+        return block->cells ? 0 : -ENOMEM;
 }
 
 /* All blocks from the address on get cells. */
 static int make_cells(const struct heap *heap, uint64_t address, uint64_t end)
 {
-        while (address < end) {
-                struct heap_block *block = block_at(heap, address);
+        uint32_t place = heap_own_block(heap, address)->place;
+        int r = 0;
 
-                if (!block->cells)
-                        block->cells = calloc(block->at.n_bytes / HEAP_CELL_BYTES,
-                                              sizeof(*block->cells));
-                if (!block->cells)
-                        return -ENOMEM;
-                address = heap_block_end(block);
-        }
-        return 0;
+        for (; place < heap->n_blocks && heap->blocks[place]->at.start < end && !r; place++)
+                r = make_block_cells(heap->blocks[place]);
+        return r;
 }
 
 static void set_cells(const struct heap *heap, const struct slab *slab, uint32_t value)
@@ -39,7 +36,7 @@ static void set_cells(const struct heap *heap, const struct slab *slab, uint32_t
         uint64_t end = address + slab_n_units(slab) * HEAP_UNIT;
 
         for (; address < end; address += HEAP_CELL_BYTES) {
-                const struct heap_block *block = block_at(heap, address);
+                const struct heap_block *block = heap_own_block(heap, address);
 
                 block->cells[(address - block->at.start) / HEAP_CELL_BYTES] = (uint16_t)value;
         }

@@ -280,10 +280,9 @@ static bool adopt_from_others(struct space *space, struct space_heap *heap, uint
         at = best.block->at.start;
         end = at + n_bytes;
         while (at < end) {
-                struct heap_block *block = CONTAINER_OF(arena_find(space->arena, at),
-                                                        struct heap_block, at);
+                struct heap_block *block = heap_block_at(space->arena, at);
 
-                if (!move(best.heap, &heap->heap, block))
+                if (!block || !move(best.heap, &heap->heap, block))
                         return false;
                 at += block->at.n_bytes;
         }

@@ -4,11 +4,6 @@
 
 #include "base/err.h"
 
-static struct heap_block *block_at(const struct arena *arena, uint64_t address)
-{
-        return CONTAINER_OF(arena_find(arena, address), struct heap_block, at);
-}
-
 static uint64_t hole_bytes(const struct heap *heap, uint32_t piece)
 {
         const struct piece *hole = holes_at(&heap->holes, piece);
@@ -19,7 +14,7 @@ static uint64_t hole_bytes(const struct heap *heap, uint32_t piece)
 /* Of the heap's hole that ends, or begins, at the address. */
 static uint64_t bytes_below(const struct heap *heap, uint64_t address)
 {
-        const struct heap_block *block = block_at(heap->arena, address - 1);
+        const struct heap_block *block = heap_block_at(heap->arena, address - 1);
 
         if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.after)
                 return 0;
@@ -28,7 +23,7 @@ static uint64_t bytes_below(const struct heap *heap, uint64_t address)
 
 static uint64_t bytes_above(const struct heap *heap, uint64_t address)
 {
-        const struct heap_block *block = block_at(heap->arena, address);
+        const struct heap_block *block = heap_block_at(heap->arena, address);
 
         if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.before)
                 return 0;
@@ -52,7 +47,7 @@ struct heap_block *stretch_next(struct stretch *stretch, const struct arena *are
 
         if (stretch->start == stretch->end || n_own + stretch->n_taken_bytes >= n_bytes)
                 return NULL;
-        block = block_at(arena, is_from_above ? stretch->end - 1 : stretch->start);
+        block = heap_block_at(arena, is_from_above ? stretch->end - 1 : stretch->start);
         if (is_from_above)
                 stretch->end = block->at.start;
         else
