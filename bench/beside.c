@@ -35,9 +35,9 @@ static int add_rows(const struct beside *beside, struct samples *ours, struct sa
         int r = 0;
 
         for (unsigned i = 0; i < PEER_N && !r; i++) {
-                struct row row = {.value = samples_median(ours),
+                struct row row = {.value = samples_least(ours),
                                   .unit = "ns",
-                                  .baseline = samples_median(&theirs[i])};
+                                  .baseline = samples_least(&theirs[i])};
 
                 if (i == PEER_MIMALLOC) {
                         row.limit = ROW_AT_MOST;

@@ -44,6 +44,15 @@ double samples_median(struct samples *samples)
         return median_of(samples->values, samples->n);
 }
 
+double samples_least(const struct samples *samples)
+{
+        double least = samples->n ? samples->values[0] : 0;
+
+        for (unsigned i = 1; i < samples->n; i++)
+                least = samples->values[i] < least ? samples->values[i] : least;
+        return least;
+}
+
 int time_repetition(timed_steps *steps, void *state, unsigned n_steps, double *ret_ns)
 {
         struct samples batches = {.n = 0};

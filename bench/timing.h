@@ -1,8 +1,9 @@
 /* How a figure is had on a machine that does other things as well.
  *
  * A batch is some thousand steps, well below a time slice, so that most batches are not interrupted.
- * A repetition is the median of its batches. Whoever compares takes repetitions of each side by turns
- * and compares the medians of these: what disturbs for long disturbs both sides. */
+ * A repetition is the median of its batches. Whoever compares takes repetitions of each side by turns. Beside other
+ * allocators, and of threads, the fastest of them count: what disturbs adds to all, and most to who has most in a
+ * processor's caches. Elsewhere their medians do: what disturbs for long disturbs both sides. */
 #pragma once
 
 #include <stdint.h>
@@ -20,6 +21,9 @@ void samples_add(struct samples *samples, double value);
 
 /* Sorts them. 0 if there are none. */
 double samples_median(struct samples *samples);
+
+/* 0 if there are none. */
+double samples_least(const struct samples *samples);
 
 /* The same of any values. */
 double median_of(double *values, unsigned n);
