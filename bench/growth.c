@@ -101,13 +101,13 @@ static int take_turn(struct growth *growth, const struct options *options, unsig
 static int add_rows(struct samples samples[N_COUNTS], unsigned n_counts, const char *whose,
                     struct row row, struct rows *rows)
 {
-        double least = samples_median(&samples[0]);
+        double of_fewest = samples_least(&samples[0]);
         int r = 0;
 
         for (unsigned i = 1; i < n_counts && !r; i++) {
                 (void)snprintf(row.name, ROW_NAME_MAX, "growth_%u%s", counts[i], whose);
-                row.value = samples_median(&samples[i]);
-                row.baseline = least;
+                row.value = samples_least(&samples[i]);
+                row.baseline = of_fewest;
                 r = rows_add(rows, &row);
         }
         return r;

@@ -2,8 +2,8 @@
  *
  * A batch is some thousand steps, well below a time slice, so that most batches are not interrupted.
  * A repetition is the median of its batches. Whoever compares takes repetitions of each side by turns. Beside other
- * allocators, and of threads, the fastest of them count: what disturbs adds to all, and most to who has most in a
- * processor's caches. Elsewhere their medians do: what disturbs for long disturbs both sides. */
+ * allocators, of threads, and of many that are live beside few, the fastest of them count: what disturbs adds to all,
+ * and most to who has most in a processor's caches. Elsewhere their medians do: what disturbs for long disturbs both sides. */
 #pragma once
 
 #include <stdint.h>
