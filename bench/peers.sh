@@ -1,8 +1,8 @@
 #!/bin/bash
 # peers.sh BUILD FOLDER [NAME SECONDS]: gpumem-bench peers against a gpumemd of its own, on the driver that
 # GPUMEM_CUDA_LIBRARY names, or the GPU's where there is one, or the emulated one; the comparison NAME alone, for
-# so long at most. Pinned memory is measured a second time with huge pages, where there are none but may be. The rows go to
-# FOLDER/peers.json and FOLDER/peers-huge.json too, or to FOLDER/peers-NAME.json.
+# so long at most. Pinned memory is measured a second time with huge pages, where there are none but may be. The
+# rows go to FOLDER/peers.json and FOLDER/peers-huge.json too, or to FOLDER/peers-NAME.json.
 set -eu -o pipefail
 
 source_folder=$(cd "$(dirname "$0")/.." && pwd)

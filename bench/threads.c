@@ -1,8 +1,8 @@
-/* Two threads, each with a stream of its own, beside one that is alone; and the driver's two look-ups that
- * are in each hit, in the same way: what the driver itself loses cannot be had back. Both begin a batch together,
- * and it lasts until the slower one is done: two that take turns on one CPU, or wait for each other,
- * take twice as long. The fastest times count: a machine that others use too has its CPUs share a core for
- * seconds, which shows in the look-ups. */
+/* Two threads at once, each with a stream of its own, beside one that does both halves one after the other; and
+ * the driver's two look-ups that are in each hit, in the same way: what the driver itself loses cannot be had
+ * back. Both begin a batch together, and it lasts until the slower one is done: two that take turns on one CPU,
+ * or wait for each other, take twice as long. The fastest times count: a machine that others use too has its CPUs
+ * share a core for seconds, which shows in the look-ups. */
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
