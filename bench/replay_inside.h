@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "bench/replay.h"
-#include "client/fences.h"
+#include "client/marks.h"
 #include "client/looks.h"
 
 struct fence {
@@ -13,7 +13,7 @@ struct fence {
 
 struct stream {
         struct space_heap in_space;
-        struct fence fences[FENCES_MAX];
+        struct fence fences[MARKS_MAX];
         unsigned n_fences;
         struct looks looks;
         bool is_met; /* it has allocated: its heap is in the space */

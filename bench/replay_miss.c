@@ -12,7 +12,7 @@ void replay_record_work(struct replay *replay, struct stream *stream)
 
         if (replay->memory == REPLAY_PINNED || !heap->n_freed_bytes)
                 return;
-        if (stream->n_fences == FENCES_MAX)
+        if (stream->n_fences == MARKS_MAX)
                 stream->n_fences--;
         stream->fences[stream->n_fences++] = (struct fence){heap_new_epoch(heap),
                                                             replay->now_us + replay->lag_us};

@@ -169,12 +169,14 @@ static int alloc_before_parked(struct gpumem_client *client, const struct gpumem
         struct gpumem_request now = *request;
         int r = GPUMEM_E_REFUSED;
 
-        if (parked_are_none(&client->parked) && captures_are_all_settled(&client->captures))
+        if (parked_are_none(&client->parked) && uses_are_none_parked(&client->uses) &&
+            captures_are_all_settled(&client->captures))
                 return r;
         now.wait_ms = 0;
         r = alloc(client, &now, ret_pointer);
         if (r) {
                 (void)parked_wait(client);
+                client_unpark(client, true);
                 captures_wait(client);
                 captures_look(client);
         }
@@ -218,7 +220,7 @@ static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem
                 note_refusal(client, r, &ours);
         else if (r == GPUMEM_E_UNSUPPORTED)
                 refusal_keep(client->number, r, &ours);
-        events_tell(&client->events);
+        client_settle(client);
         return r;
 }
 
@@ -234,6 +236,6 @@ int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 return alloc_miss(client, request, ret_pointer);
         if (record_is_on())
                 record_alloc(client, request, *ret_pointer);
-        events_tell(&client->events);
+        client_settle(client);
         return 0;
 }

@@ -32,6 +32,7 @@ struct pool_set {
         const struct cuda *cuda; /* NULL: no driver */
         struct uplink *uplink;
         struct service *service;
+        struct streams *streams;
         double fraction;        /* of each device's memory: the client's own limit at first */
         uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
 };

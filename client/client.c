@@ -106,6 +106,7 @@ static struct pool_set pool_set(struct gpumem_client *client)
                                  .cuda = client->has_cuda ? &client->cuda : NULL,
                                  .uplink = &client->uplink,
                                  .service = &client->service,
+                                 .streams = &client->streams,
                                  .fraction = client->fraction,
                                  .n_cache_bytes = client->n_cache_bytes};
 }
@@ -243,12 +244,15 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
 {
         const char *program = options->program ? options->program : program_invocation_short_name;
         int r, setting = service_init(&client->service, &service_owner, client);
+        int fence = streams_init(&client->streams);
 
         uses_init(&client->uses);
         captures_init(&client->captures);
         parked_init(&client->parked);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? setting : -ENOMEM;
+        if (!r)
+                r = fence;
         if (!r)
                 r = draw_number(&client->number);
         if (!r)
@@ -264,7 +268,8 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         if (r)
                 return r;
         load_driver(client, options->cuda_library);
-        return meet(client, client->uplink.connection);
+        r = streams_open(&client->streams, client_cuda(client));
+        return r ? r : meet(client, client->uplink.connection);
 }
 
 int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)
@@ -315,6 +320,7 @@ static void end_pools(struct gpumem_client *client)
                 pool_deinit(&client->pools[i]);
         parked_deinit(&client->parked);
         captures_deinit(&client->captures);
+        streams_deinit(&client->streams);
 }
 
 /* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */

@@ -12,6 +12,7 @@
 #include "client/parked.h"
 #include "client/pool.h"
 #include "client/service.h"
+#include "client/streams.h"
 #include "client/uplink.h"
 #include "client/uses.h"
 #include "driver/capture.h"
@@ -26,6 +27,7 @@ struct gpumem_client {
         struct events events;
         struct uplink uplink;
         struct service service;
+        struct streams streams;
         _Atomic bool in_haste; /* the daemon asks that idle leases be marked at once */
         struct uses uses;
         struct captures captures;
@@ -81,6 +83,20 @@ void client_forget_recent(struct gpumem_client *client, const struct stream_mark
 /* Frees what was freed while other streams used it, as far as these have come; `wait`: all of it, once
  * they have. */
 void client_unpark(struct gpumem_client *client, bool wait);
+
+/* Does what a capture held up, now that it may have ended: marks of streams.h and uses.h. */
+void client_catch_up(struct gpumem_client *client);
+
+/* At the end of a public call, without locks. */
+static inline void client_settle(struct gpumem_client *client)
+{
+        if (__builtin_expect(atomic_load_explicit(&client->streams.n_owed, memory_order_relaxed) |
+                                     atomic_load_explicit(&client->uses.n_unmarked,
+                                                          memory_order_relaxed),
+                             0))
+                client_catch_up(client);
+        events_tell(&client->events);
+}
 
 /* It was freed, and its free is not over. */
 bool client_has_parked(struct gpumem_client *client, const void *pointer);

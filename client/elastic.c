@@ -34,7 +34,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         if (!is_due(heap))
                 return false;
         if (own_stream && idle_is_fenced(heap))
-                fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
+                fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
                               *own_stream);
         lock_take(&heap_in(heap)->lock);
         looks_raise(&heap->looks, &pool->space, heap_in(heap));

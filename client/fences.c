@@ -1,55 +1,15 @@
 #include "client/fences.h"
 
-#include <stdlib.h>
-
-#include "base/err.h"
 #include "client/heap.h"
-#include "driver/event.h"
-
-struct fence {
-        uint64_t epoch;
-        struct work_event event;
-        TAILQ_ENTRY(fence) link;
-};
 
 void fences_init(struct fences *fences)
 {
-        fences->n_pending = 0;
-        TAILQ_INIT(&fences->pending);
-        TAILQ_INIT(&fences->spare);
-}
-
-static void free_list(struct fence_list *list, const struct cuda *cuda)
-{
-        struct fence *fence;
-
-        while ((fence = TAILQ_FIRST(list))) {
-                TAILQ_REMOVE(list, fence, link);
-                event_free(cuda, &fence->event);
-                free(fence);
-        }
+        marks_init(&fences->marks);
 }
 
 void fences_deinit(struct fences *fences, const struct cuda *cuda)
 {
-        free_list(&fences->pending, cuda);
-        free_list(&fences->spare, cuda);
-}
-
-static struct fence *take_one(struct fences *fences)
-{
-        struct fence *fence = TAILQ_FIRST(&fences->spare);
-
-        if (fences->n_pending == FENCES_MAX) {
-                fence = TAILQ_LAST(&fences->pending, fence_list);
-                TAILQ_REMOVE(&fences->pending, fence, link);
-                fences->n_pending--;
-                return fence;
-        }
-        if (!fence)
-                return calloc(1, sizeof(*fence));
-        TAILQ_REMOVE(&fences->spare, fence, link);
-        return fence;
+        marks_deinit(&fences->marks, cuda);
 }
 
 /* What was freed in the epoch that ends; 0: nothing, and it does not end. */
@@ -65,7 +25,7 @@ static uint64_t end_epoch(struct heap *heap, uint64_t *ret_epoch)
         return n_bytes;
 }
 
-/* It ended without an event: the next one is to be for its frees too. */
+/* It ended without a mark: the next one is to be for its frees too. */
 static void take_back(struct heap *heap, uint64_t n_bytes)
 {
         lock_take(&heap->lock);
@@ -73,61 +33,51 @@ static void take_back(struct heap *heap, uint64_t n_bytes)
         lock_drop(&heap->lock);
 }
 
-/* The epoch ends before the event is recorded: what is freed meanwhile is the next one's. */
-void fences_record(struct fences *fences, struct heap *heap, const struct cuda *cuda,
+/* The epoch ends before the mark is recorded: what is freed meanwhile is the next one's. */
+void fences_record(struct fences *fences, struct heap *heap, struct streams *streams,
                    uint64_t context, void *stream)
 {
-        struct fence *fence;
+        struct mark_place place = {.context = context,
+                                   .stream = stream,
+                                   .is_context_wide = streams->way == FENCE_CONTEXT};
         uint64_t n_bytes, epoch;
 
         n_bytes = end_epoch(heap, &epoch);
         if (!n_bytes)
                 return;
-        fence = take_one(fences);
-        if (fence && event_record(cuda, context, stream, &fence->event) == 0) {
-                fence->epoch = epoch;
-                TAILQ_INSERT_TAIL(&fences->pending, fence, link);
-                fences->n_pending++;
-                return;
-        }
-        take_back(heap, n_bytes);
-        if (!fence)
-                return;
-        /* The event may be of a context that has gone. */
-        event_free(cuda, &fence->event);
-        TAILQ_INSERT_HEAD(&fences->spare, fence, link);
+        place.number = epoch;
+        place.round = streams_begin_round(streams, context);
+        if (marks_add(&fences->marks, streams->cuda, &place))
+                take_back(heap, n_bytes);
 }
 
-void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs)
+static void pass(struct heap *heap, uint64_t n_done_epochs)
 {
-        struct fence *fence;
-
-        while ((fence = TAILQ_FIRST(&fences->pending)) && fence->epoch < n_done_epochs) {
-                TAILQ_REMOVE(&fences->pending, fence, link);
-                fences->n_pending--;
-                TAILQ_INSERT_HEAD(&fences->spare, fence, link);
-        }
         lock_take(&heap->lock);
         if (n_done_epochs > heap->n_done_epochs)
                 heap->n_done_epochs = n_done_epochs;
         lock_drop(&heap->lock);
 }
 
-void fences_poll(struct fences *fences, struct heap *heap, const struct cuda *cuda)
+void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs)
 {
-        uint64_t n_done_epochs = 0;
-        const struct fence *fence;
+        marks_pass(&fences->marks, n_done_epochs - 1);
+        pass(heap, n_done_epochs);
+}
 
-        TAILQ_FOREACH (fence, &fences->pending, link) {
-                if (!event_is_over(cuda, &fence->event))
-                        break;
-                n_done_epochs = fence->epoch + 1;
-        }
-        if (n_done_epochs)
-                fences_pass(fences, heap, n_done_epochs);
+void fences_poll(struct fences *fences, struct heap *heap, struct streams *streams,
+                 uint64_t context)
+{
+        uint64_t epoch;
+
+        if (!fences_wait_for(fences))
+                return;
+        epoch = marks_poll(&fences->marks, streams->cuda, streams_done_rounds(streams, context));
+        if (epoch)
+                pass(heap, epoch + 1);
 }
 
 bool fences_wait_for(const struct fences *fences)
 {
-        return !TAILQ_EMPTY(&fences->pending);
+        return marks_first(&fences->marks) != 0;
 }

@@ -8,13 +8,36 @@
 #include "client/record.h"
 #include "client/shared.h"
 
+/* The block that a pointer lies in, NULL for none of this client's, and the heap that it is in; NULL: it is one
+ * allocation. */
+static ALWAYS_INLINE struct heap_block *block_of(struct gpumem_client *client, const void *pointer,
+                                                 struct stream_heap **ret_heap)
+{
+        struct heap_block *block = NULL;
+
+        *ret_heap = NULL;
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                block = pool_block_of(&client->pools[i], pointer);
+                if (block) {
+                        *ret_heap = pool_heap_of_block(&client->pools[i], block);
+                        break;
+                }
+        }
+        return block;
+}
+
 static struct stream_heap *heap_of(struct gpumem_client *client, const void *pointer)
 {
-        struct stream_heap *heap = NULL;
+        struct stream_heap *heap;
 
-        for (uint32_t i = 0; !heap && i < client->n_pools; i++)
-                heap = pool_heap_of(&client->pools[i], pointer);
+        (void)block_of(client, pointer, &heap);
         return heap;
+}
+
+/* Other streams use allocations of the block, or did until they were freed. */
+static bool is_used(const struct heap_block *block)
+{
+        return atomic_load_explicit(&block->n_uses, memory_order_relaxed) != 0;
 }
 
 /* The order of a stream that captures is the graph's. */
@@ -65,31 +88,23 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *o
         return 0;
 }
 
+/* Frees it in its heap, once all have come as far that may use it. own_stream: as in free_in. */
 static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *heap,
-                             const void *pointer, void *const *own_stream)
+                             const struct use_end *how, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
-        bool parked = false;
+        enum uses_end end;
         int r;
 
-        r = uses_park(&client->uses, &client->cuda, pointer, &parked);
+        r = uses_park(&client->uses, &client->streams, how, &end);
         if (r)
                 return r;
-        if (!parked)
-                return free_in(heap, pointer, own_stream);
+        if (end != USES_PARKED)
+                return free_in(heap, how->pointer, end == USES_NONE ? own_stream : NULL);
         if (!service_wake(&client->service))
                 client_unpark(client, false);
         return 0;
-}
-
-/* The same, once other streams have come as far that use it too. */
-static int free_in_turn(struct gpumem_client *client, struct stream_heap *heap, const void *pointer,
-                        void *const *own_stream)
-{
-        if (uses_are_none(&client->uses))
-                return free_in(heap, pointer, own_stream);
-        return free_or_park(client, heap, pointer, own_stream);
 }
 
 void client_unpark(struct gpumem_client *client, bool wait)
@@ -98,7 +113,7 @@ void client_unpark(struct gpumem_client *client, bool wait)
 
         if (uses_are_none_parked(&client->uses))
                 return;
-        while ((pointer = uses_next_over(&client->uses, &client->cuda, wait))) {
+        while ((pointer = uses_next_over(&client->uses, &client->streams, wait))) {
                 struct stream_heap *heap = heap_of(client, pointer);
 
                 if (heap)
@@ -108,8 +123,18 @@ void client_unpark(struct gpumem_client *client, bool wait)
 
 bool client_has_parked(struct gpumem_client *client, const void *pointer)
 {
-        return (!uses_are_none_parked(&client->uses) && uses_has_parked(&client->uses, pointer)) ||
+        struct stream_heap *heap;
+        const struct heap_block *block = block_of(client, pointer, &heap);
+
+        return (block && is_used(block) && uses_has_parked(&client->uses, pointer)) ||
                (!parked_are_none(&client->parked) && parked_has(&client->parked, pointer));
+}
+
+void client_catch_up(struct gpumem_client *client)
+{
+        streams_catch_up(&client->streams);
+        if (atomic_load(&client->uses.n_unmarked))
+                uses_mark(&client->uses, &client->cuda);
 }
 
 /* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
@@ -138,13 +163,16 @@ static int wait_for_context(struct gpumem_client *client, uint64_t context)
 int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
                         const struct stream_key *key)
 {
-        struct stream_heap *heap = heap_of(client, pointer);
+        struct stream_heap *heap;
+        struct heap_block *block = block_of(client, pointer, &heap);
+        struct use_end how = {.pointer = pointer, .context = key->context};
         int r;
 
         if (!heap)
                 return 0;
-        r = uses_add(&client->uses, pointer, stream, key);
-        return r ? r : free_or_park(client, heap, pointer, NULL);
+        how.n_uses = &block->n_uses;
+        r = uses_add(&client->uses, pointer, how.n_uses, stream, key);
+        return r ? r : free_or_park(client, heap, &how, NULL);
 }
 
 int client_free_over(struct gpumem_client *client, const void *pointer)
@@ -186,41 +214,57 @@ static bool is_parked(const struct stream_heap *heap, const struct stream_mark *
  * freed in that stream's order needs no waiting before. Any other free does, and pinned memory
  * always: its next owner writes with the CPU, which no stream holds up. The handle alone does not tell
  * whose order it is: when the stream was destroyed, it may be another one's, even in another context,
- * whose work nobody would wait for that looks for idle blocks. */
-static int free_in_order(struct gpumem_client *client, struct stream_heap *heap, void *pointer,
-                         void *stream)
+ * whose work no call would wait for that looks for idle blocks. */
+static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
+                         struct heap_block *block, void *pointer, void *stream)
 {
         struct stream_key order = pool_order_of(heap, pointer);
+        struct use_end how = {
+                .pointer = pointer, .n_uses = &block->n_uses, .context = order.context};
         struct stream_mark mark;
-        bool is_own = false;
+        bool is_own = false, is_ordered;
         int r;
 
         if (!order.context && !is_always_known(heap->pool))
-                return free_in_turn(client, heap, pointer, NULL);
+                return is_used(block) ? free_or_park(client, heap, &how, NULL)
+                                      : free_in(heap, pointer, NULL);
         r = look_at_stream(client, stream, &mark);
         if (!r)
                 is_own = pool_has_mark(heap, &mark);
         if (!r && is_parked(heap, &mark))
                 return park(client, heap, pointer, stream);
-        /* The memory was made without a context, and is freed by somebody who has none. */
+        is_ordered = is_own && heap->pool->memory.kind == GPUMEM_DEVICE;
+        /* The memory was made without a context, and is freed by a thread that has none. */
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
                 r = 0;
         else if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
                 r = wait_for_context(client, order.context);
-        else if (!r && (!is_own || heap->pool->memory.kind == GPUMEM_PINNED))
+        else if (!r && !is_ordered)
                 r = wait_for_stream(client, stream);
-        return r ? r : free_in_turn(client, heap, pointer, is_own ? &stream : NULL);
+        if (r)
+                return r;
+        if (is_ordered && !is_used(block))
+                return free_in(heap, pointer, &stream);
+        /* The order of a graph is that of its capture alone. */
+        if (is_ordered && pool_is_captured(heap))
+                how.context = 0;
+        else if (is_ordered) {
+                how.own_stream = &stream;
+                how.own_id = mark.id;
+        }
+        return free_or_park(client, heap, &how, is_own ? &stream : NULL);
 }
 
 /* Most frees end here: of device memory, in the order of its own stream, which no other one uses. Whatever
- * else it may be, the longer way finds out anew. */
+ * else it may be, the longer way finds out again. */
 static FLAT int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
 {
-        struct stream_heap *heap = heap_of(client, pointer);
+        struct stream_heap *heap;
+        const struct heap_block *block = block_of(client, pointer, &heap);
         struct stream_mark mark;
 
         if (!heap || heap->pool->memory.kind != GPUMEM_DEVICE || !heap->key.context ||
-            !uses_are_none(&client->uses) || !parked_are_none(&client->parked) ||
+            is_used(block) || !parked_are_none(&client->parked) ||
             look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
                 return GPUMEM_E_REFUSED;
         return free_in(heap, pointer, &stream);
@@ -231,23 +275,22 @@ static int free_shared_in_order(struct gpumem_client *client, const void *pointe
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
-        int r = 0;
+        int r = uses_wait(&client->uses, &client->cuda, pointer);
 
-        if (!uses_are_none(&client->uses))
-                r = uses_wait(&client->uses, &client->cuda, pointer);
         return r ? r : client_free_shared(client, pointer, stream);
 }
 
 static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void *stream)
 {
         struct stream_heap *heap;
+        struct heap_block *block;
 
         if (!parked_are_none(&client->parked))
                 unpark(client, stream);
         if (client_has_parked(client, pointer))
                 return GPUMEM_E_NOT_OURS;
-        heap = heap_of(client, pointer);
-        return heap ? free_in_order(client, heap, pointer, stream)
+        block = block_of(client, pointer, &heap);
+        return heap ? free_in_order(client, heap, block, pointer, stream)
                     : free_shared_in_order(client, pointer, stream);
 }
 
@@ -265,7 +308,7 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
                 r = free_miss(client, pointer, stream);
         if (record_is_on() && !r)
                 record_free(pointer);
-        events_tell(&client->events);
+        client_settle(client);
         return r;
 }
 
@@ -287,7 +330,7 @@ static int free_sync(struct gpumem_client *client, void *pointer)
 
         if (client_has_parked(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
-        else if (!uses_are_none(&client->uses))
+        else
                 r = uses_wait(&client->uses, &client->cuda, pointer);
         if (!r && heap)
                 r = free_after_all(client, heap, pointer);
@@ -308,7 +351,7 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         r = free_sync(client, pointer);
         if (record_is_on() && !r)
                 record_free(pointer);
-        events_tell(&client->events);
+        client_settle(client);
         return r;
 }
 
@@ -332,6 +375,8 @@ static bool is_allocation(struct gpumem_client *client, const void *pointer)
 
 int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *stream)
 {
+        struct stream_heap *heap;
+        struct heap_block *block;
         struct stream_key key;
         int ordinal, r = fork_guard_check(&client->fork_guard);
 
@@ -342,9 +387,11 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
         if (!client->has_cuda)
                 return GPUMEM_E_NO_DRIVER;
         r = stream_identify(&client->cuda, stream, &key, &ordinal);
-        if (r || is_own_stream(heap_of(client, pointer), &key))
+        block = block_of(client, pointer, &heap);
+        if (r || is_own_stream(heap, &key))
                 return r;
-        return uses_add(&client->uses, pointer, stream, &key);
+        return block ? uses_add(&client->uses, pointer, &block->n_uses, stream, &key)
+                     : GPUMEM_E_NOT_OURS;
 }
 
 static uint64_t flush(struct gpumem_client *client)
@@ -372,7 +419,7 @@ int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
         n_bytes = flush(client);
         if (ret_freed_bytes)
                 *ret_freed_bytes = n_bytes;
-        events_tell(&client->events);
+        client_settle(client);
         return 0;
 }
 
@@ -393,7 +440,7 @@ int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope
         request.free_all_blocks.pool = PROTO_ALL_POOLS;
         r = uplink_call(&client->uplink, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
                         &fds, NULL);
-        events_tell(&client->events);
+        client_settle(client);
         if (r)
                 return r;
         if (ret_freed_bytes)

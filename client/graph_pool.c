@@ -151,7 +151,7 @@ static int close_in_stream(struct gpumem_client *client, uint64_t id, void *stre
                 return r;
         take_leave(client, entry);
         if (entry->is_used)
-                r = stream_synchronize(&client->cuda, stream);
+                r = streams_wait(&client->streams, entry->context, &stream);
         pthread_mutex_lock(&captures->lock);
         graph_pools_settle(&captures->pools, entry, r);
         pthread_mutex_unlock(&captures->lock);

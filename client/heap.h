@@ -48,6 +48,7 @@ struct heap_block {
         uint16_t *cells;         /* see heap_small.h; NULL: no slab has been in it */
         uint32_t place;          /* in its heap's `blocks` */
         struct run_edges edges;  /* of the run, where the block is at its end */
+        _Atomic uint32_t n_uses; /* the caller's: of its allocations, that frees look for in uses.h */
         uint64_t lease;          /* 0: not leased yet */
         _Atomic uint64_t *word;  /* of the lease, on the board; NULL: it has none, or no more */
         struct heap_block *next; /* see shelf.h */

@@ -33,9 +33,10 @@ void idle_poll(struct pool *pool)
 {
         struct stream_heap *heap, *next;
 
+        streams_poll(pool->streams);
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                fences_poll(&heap->fences, heap_in(heap), pool->memory.cuda);
+                fences_poll(&heap->fences, heap_in(heap), pool->streams, heap->key.context);
         }
 }
 
@@ -174,8 +175,7 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
 
         if (idle_is_fenced(heap)) {
                 pthread_mutex_unlock(&pool->lock);
-                r = own_stream ? stream_synchronize(pool->memory.cuda, *own_stream)
-                               : stream_synchronize_context(pool->memory.cuda, context);
+                r = streams_wait(pool->streams, context, own_stream);
                 pthread_mutex_lock(&pool->lock);
         }
         if (!idle_is_still(heap, generation))
@@ -229,7 +229,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         if (!idle_is_still(heap, generation))
                 return;
         if (own_stream && idle_is_fenced(heap) && (n_excess || is_asked(heap)))
-                fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, heap->key.context,
+                fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
                               *own_stream);
         idle_poll(pool);
         if (n_excess)

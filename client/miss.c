@@ -22,7 +22,7 @@ static uint64_t allocated_bytes(uint64_t n_bytes)
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
         if (idle_is_fenced(heap))
-                fences_record(&heap->fences, heap_in(heap), pool->memory.cuda, request->key.context,
+                fences_record(&heap->fences, heap_in(heap), pool->streams, request->key.context,
                               request->stream);
         idle_poll(pool);
 }

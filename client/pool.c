@@ -9,12 +9,14 @@
 #include "gpumem.h"
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink, struct service *service, uint64_t n_cache_bytes)
+               struct uplink *uplink, struct service *service, struct streams *streams,
+               uint64_t n_cache_bytes)
 {
         *pool = (struct pool){.row = *row,
                               .memory = *memory,
                               .uplink = uplink,
                               .service = service,
+                              .streams = streams,
                               .limit = OWN_LIMIT_NULL};
         peers_init(&pool->peers);
         lanes_init(&pool->lanes);
@@ -77,17 +79,26 @@ int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t 
         return r;
 }
 
-struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer)
+struct heap_block *pool_block_of(const struct pool *pool, const void *pointer)
 {
         const struct arena *arena = pool->arena;
-        struct leased *leased = NULL;
-        struct heap *heap;
 
-        if (arena)
-                leased = leased_of(arena_find(arena, (uint64_t)(uintptr_t)pointer));
-        heap = leased ? leased->block.heap : NULL;
+        return arena ? heap_block_at(arena, (uint64_t)(uintptr_t)pointer) : NULL;
+}
+
+struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct heap_block *block)
+{
+        struct heap *heap = block->heap;
+
         /* On the shelf nothing is allocated. */
         return heap && heap != &pool->space.shelf.heap ? stream_heap_of(heap) : NULL;
+}
+
+struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer)
+{
+        const struct heap_block *block = pool_block_of(pool, pointer);
+
+        return block ? pool_heap_of_block(pool, block) : NULL;
 }
 
 struct stream_key pool_order_of(const struct stream_heap *heap, const void *pointer)

@@ -57,6 +57,7 @@ struct pool {
         struct peers peers;
         struct uplink *uplink;
         struct service *service;
+        struct streams *streams;
         pthread_mutex_t declare_lock; /* one HELD at a time; taken before `lock` */
         pthread_mutex_t lock;         /* guards what follows, but the lanes, and row.id */
         struct binding binding;       /* to the daemon */
@@ -83,7 +84,8 @@ struct pool {
 
 /* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink, struct service *service, uint64_t n_cache_bytes);
+               struct uplink *uplink, struct service *service, struct streams *streams,
+               uint64_t n_cache_bytes);
 
 /* Pinned memory has one registration a block, and a copy must not need two; what is opened is an
  * allocation of the driver's for each block, at an address that it chose. */
@@ -133,8 +135,14 @@ static inline bool pool_has_mark(const struct stream_heap *heap, const struct st
                atomic_load_explicit(&heap->mark.scope, memory_order_relaxed) == mark->scope;
 }
 
-/* The heap that a pointer's block is in; NULL: none of this pool's. It says nothing about whether
- * anything is allocated there. */
+/* The block that a pointer lies in; NULL: none of this pool's. It says nothing about whether anything is
+ * allocated there. */
+struct heap_block *pool_block_of(const struct pool *pool, const void *pointer);
+
+/* The heap that the block is in; NULL: it is one allocation, or on the shelf. */
+struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct heap_block *block);
+
+/* The heap that a pointer's block is in, or NULL. */
 struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer);
 
 /* In whose order the allocation at `pointer` in that heap is. One that was made without a context and

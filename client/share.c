@@ -179,7 +179,7 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
         if (client_cuda(client))
                 r = stream_identify(client_cuda(client), stream, &key, &ordinal);
         if (!r)
-                r = stream_synchronize(client_cuda(client), stream);
+                r = streams_wait(&client->streams, key.context, &stream);
         else if (r == GPUMEM_E_NO_CONTEXT && !info->key.context)
                 r = 0;
         else if (r == GPUMEM_E_NO_CONTEXT && info->key.id == POOL_ANY_STREAM)

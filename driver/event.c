@@ -55,11 +55,31 @@ int event_record(const struct cuda *cuda, uint64_t context, void *stream, struct
         return context_run(cuda, context, record, &recording);
 }
 
+static int record_all(const struct cuda *cuda, void *argument)
+{
+        struct recording *recording = argument;
+        int r = is_there(cuda, recording->event) ? 0 : make(cuda, recording->event);
+        CUcontext current;
+
+        if (!r)
+                r = CUDA_CALL(cuda, cuCtxGetCurrent, &current);
+        return r ? r : CUDA_CALL(cuda, cuCtxRecordEvent, current, handle_of(recording->event));
+}
+
+int event_record_all(const struct cuda *cuda, uint64_t context, struct work_event *event)
+{
+        struct recording recording = {.event = event};
+
+        if (!cuda->cuCtxRecordEvent)
+                return GPUMEM_E_UNSUPPORTED;
+        return context_run(cuda, context, record_all, &recording);
+}
+
 /* Other errors say nothing of the work: that a stream captures somewhere, for one. */
-bool event_is_over(const struct cuda *cuda, const struct work_event *event)
+enum event_state event_ask(const struct cuda *cuda, const struct work_event *event)
 {
         if (!is_there(cuda, event))
-                return true;
+                return EVENT_OVER;
         switch ((int)cuda->cuEventQuery(handle_of(event))) {
         case CUDA_SUCCESS:
         case CUDA_ERROR_CONTEXT_IS_DESTROYED:
@@ -67,9 +87,11 @@ bool event_is_over(const struct cuda *cuda, const struct work_event *event)
         case CUDA_ERROR_INVALID_HANDLE:
         case CUDA_ERROR_ILLEGAL_ADDRESS:
         case CUDA_ERROR_LAUNCH_FAILED:
-                return true;
+                return EVENT_OVER;
+        case CUDA_ERROR_INVALID_VALUE:
+                return EVENT_LOST;
         default:
-                return false;
+                return EVENT_PENDING;
         }
 }
 

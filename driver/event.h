@@ -16,9 +16,15 @@ struct work_event {
 /* Records the event in a stream of that context; where there is none, or no more, it is made before. */
 int event_record(const struct cuda *cuda, uint64_t context, void *stream, struct work_event *event);
 
-/* No work that was enqueued before uses anything any more. True also when the context has failed or
- * was destroyed: then nothing runs there. */
-bool event_is_over(const struct cuda *cuda, const struct work_event *event);
+/* The same for all work of the context, in whatever streams. GPUMEM_E_UNSUPPORTED: the driver cannot, or a stream
+ * of the context captures, and that capture is lost by this. */
+int event_record_all(const struct cuda *cuda, uint64_t context, struct work_event *event);
+
+/* EVENT_OVER: no work that was enqueued before the record uses anything any more. So it is also when the context has
+ * failed or was destroyed: then nothing runs there. EVENT_LOST: a capture that has ended by now caught the event,
+ * which says nothing. While the capture lasts the query would end it, so the caller must not ask then. */
+enum event_state { EVENT_PENDING, EVENT_OVER, EVENT_LOST };
+enum event_state event_ask(const struct cuda *cuda, const struct work_event *event);
 
 /* None is legal, and is what is left. */
 void event_free(const struct cuda *cuda, struct work_event *event);

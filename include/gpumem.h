@@ -192,6 +192,24 @@ GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *st
  * if the driver notices), -ENOMEM. */
 GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *stream);
 
+/* Registers a stream, which lives until gpumem_stream_unregister; NULL is the default stream of the current context.
+ * Memory that is freed from now on, in any stream of the same context, does not leave the stream that it was
+ * allocated for before the work is over that is in a registered stream at the free. So a program may free memory in
+ * one stream while a registered one still uses it, as long as the first stream waits for that use before it uses
+ * the memory again. PyTorch programs do so. Of other streams the free must know: see gpumem_free.
+ * A stream may be registered several times, and is then unregistered as often. While a registered stream captures,
+ * memory that is freed in its context stays in its streams; the next call after the capture lets it go.
+ * A default stream that is registered is recorded by any thread that frees: as any work there, that ends the
+ * captures of blocking streams that other threads begin in that moment.
+ * Errors: GPUMEM_E_CAPTURES (it captures), _UNSUPPORTED (CU_STREAM_PER_THREAD), _NO_CONTEXT (a default stream
+ * without a current context), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices), -ENOMEM. */
+GPUMEM_API int gpumem_stream_register(struct gpumem_client *client, void *stream);
+
+/* The stream, which is alive, is registered once less; after the last time it may be destroyed. What it has to do
+ * until now still counts. Errors: GPUMEM_E_NOT_REGISTERED, and as gpumem_stream_register, with which nothing has
+ * changed. */
+GPUMEM_API int gpumem_stream_unregister(struct gpumem_client *client, void *stream);
+
 /* gpumem_free for a caller who has no stream: waits for all work of the context in which the memory
  * was allocated, and of the calling thread's current one. Work of other contexts must be over. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);

@@ -11,7 +11,7 @@
 #define CONTEXT ((CUcontext)(uintptr_t)0x10)
 #define STREAM  ((CUstream)(uintptr_t)0x20)
 
-#define EVENTS_MAX (FENCES_MAX + 2)
+#define EVENTS_MAX (MARKS_MAX + 2)
 
 static struct {
         unsigned n_made, n_freed, n_recorded;
@@ -19,6 +19,7 @@ static struct {
         CUresult queries
                 [EVENTS_MAX]; /* what each event says, by the order in which they were made */
         CUcontext current;
+        bool captures, captures_after; /* the stream, before a record and after it */
         unsigned long long context_id;
         bool has_ended;
         unsigned n_ended; /* events, with their context */
@@ -27,6 +28,7 @@ static struct {
 static struct heap_world world;
 static struct heap heap;
 static struct fences fences;
+static struct streams streams;
 static bool is_memory_short;
 
 void *__real_calloc(size_t n, size_t n_bytes);
@@ -84,7 +86,15 @@ static CUresult CUDAAPI record(CUevent event, CUstream stream)
         ck_assert_ptr_nonnull(event);
         ck_assert_ptr_eq(stream, STREAM);
         driver.n_recorded += driver.record == CUDA_SUCCESS;
+        driver.captures = driver.captures || driver.captures_after;
         return driver.record;
+}
+
+static CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus *ret_status)
+{
+        *ret_status = stream == STREAM && driver.captures ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                      : CU_STREAM_CAPTURE_STATUS_NONE;
+        return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI query(CUevent event)
@@ -111,6 +121,7 @@ static const struct cuda cuda = {
         .cuCtxSetCurrent = set_current,
         .cuCtxGetApiVersion = get_version,
         .cuCtxGetId = get_id,
+        .cuStreamIsCapturing = is_capturing,
         .cuEventCreate = create,
         .cuEventRecord = record,
         .cuEventQuery = query,
@@ -130,11 +141,15 @@ static void start(void)
         heap_init(&heap, world.arena, HEAP_JOINED);
         (void)world_add(&world, &heap, 0, 2 * MIB);
         fences_init(&fences);
+        ck_assert_int_eq(unsetenv("GPUMEM_FENCE"), 0);
+        ck_assert_int_eq(streams_init(&streams), 0);
+        ck_assert_int_eq(streams_open(&streams, &cuda), 0);
 }
 
 static void stop(void)
 {
         fences_deinit(&fences, &cuda);
+        streams_deinit(&streams);
         ck_assert_uint_eq(driver.n_freed + driver.n_ended, driver.n_made);
         heap_deinit(&heap);
         world_deinit(&world);
@@ -152,7 +167,12 @@ static const struct heap_block *free_some(void)
 
 static void record_now(void)
 {
-        fences_record(&fences, &heap, &cuda, (uint64_t)(uintptr_t)CONTEXT, STREAM);
+        fences_record(&fences, &heap, &streams, (uint64_t)(uintptr_t)CONTEXT, STREAM);
+}
+
+static void poll_now(void)
+{
+        fences_poll(&fences, &heap, &streams, (uint64_t)(uintptr_t)CONTEXT);
 }
 
 /* So many of the last epochs are not known to be over. */
@@ -167,11 +187,11 @@ START_TEST(what_is_freed_is_idle_when_its_event_is_over)
 
         record_now();
         ck_assert(driver.current == NULL);
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert(!heap_is_idle(&heap, block));
         ck_assert(fences_wait_for(&fences));
         driver.queries[1] = CUDA_SUCCESS;
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert(heap_is_idle(&heap, block));
         ck_assert(!fences_wait_for(&fences));
 }
@@ -194,14 +214,67 @@ START_TEST(events_are_over_in_their_order)
                 (void)free_some();
                 record_now();
         }
-        driver.queries[2] = driver.queries[3] = CUDA_SUCCESS;
-        fences_poll(&fences, &heap, &cuda);
+        driver.queries[2] = CUDA_SUCCESS;
+        poll_now();
         ck_assert_uint_eq(n_open(), 3);
         driver.queries[1] = CUDA_SUCCESS;
-        driver.queries[3] = CUDA_ERROR_NOT_READY;
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert_uint_eq(n_open(), 1);
         ck_assert(fences_wait_for(&fences));
+}
+END_TEST
+
+/* They are of one stream. */
+START_TEST(when_the_last_event_is_over_so_are_those_before_it)
+{
+        for (unsigned i = 0; i < 3; i++) {
+                (void)free_some();
+                record_now();
+        }
+        driver.queries[3] = CUDA_SUCCESS;
+        poll_now();
+        ck_assert_uint_eq(n_open(), 0);
+        ck_assert(!fences_wait_for(&fences));
+}
+END_TEST
+
+/* The query of an event that a capture caught would end the capture. */
+START_TEST(a_stream_that_captures_has_no_event)
+{
+        const struct heap_block *block = free_some();
+
+        driver.captures = _i == 0;
+        driver.captures_after = _i == 1;
+        record_now();
+        ck_assert_uint_eq(driver.n_recorded, _i);
+        driver.queries[1] = CUDA_ERROR_CAPTURED_EVENT;
+        for (unsigned i = 0; i < 3; i++)
+                poll_now();
+        ck_assert(!heap_is_idle(&heap, block));
+        driver.captures = driver.captures_after = false;
+        record_now();
+        ck_assert_uint_eq(driver.n_made, 1);
+        driver.queries[1] = CUDA_SUCCESS;
+        poll_now();
+        ck_assert(heap_is_idle(&heap, block));
+}
+END_TEST
+
+/* A capture began and ended between the two looks at the stream. */
+START_TEST(an_event_that_a_capture_caught_says_nothing)
+{
+        const struct heap_block *block = free_some();
+
+        record_now();
+        driver.queries[1] = CUDA_ERROR_INVALID_VALUE;
+        poll_now();
+        driver.queries[1] = CUDA_SUCCESS;
+        poll_now();
+        ck_assert(!heap_is_idle(&heap, block));
+        (void)free_some();
+        record_now();
+        poll_now();
+        ck_assert(heap_is_idle(&heap, block));
 }
 END_TEST
 
@@ -211,7 +284,7 @@ START_TEST(an_event_that_passed_is_used_again)
                 (void)free_some();
                 record_now();
                 driver.queries[1] = CUDA_SUCCESS;
-                fences_poll(&fences, &heap, &cuda);
+                poll_now();
         }
         ck_assert_uint_eq(driver.n_made, 1);
         ck_assert_uint_eq(driver.n_recorded, 3);
@@ -245,13 +318,13 @@ START_TEST(an_event_that_cannot_be_recorded_is_made_anew)
         record_now();
         ck_assert_uint_eq(driver.n_freed, 1);
         ck_assert(!fences_wait_for(&fences));
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert(!heap_is_idle(&heap, block));
         driver.record = CUDA_SUCCESS;
         record_now();
         ck_assert_uint_eq(driver.n_made, 2);
         driver.queries[2] = CUDA_SUCCESS;
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert(heap_is_idle(&heap, block));
 }
 END_TEST
@@ -269,7 +342,7 @@ START_TEST(an_event_ends_with_its_context)
         else
                 driver.has_ended = true;
         driver.queries[1] = CUDA_ERROR_NOT_READY;
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert(heap_is_idle(&heap, block));
         (void)free_some();
         record_now();
@@ -281,18 +354,18 @@ END_TEST
 /* It is over later then, but over it will be: there are not more and more of them. */
 START_TEST(the_last_of_many_is_recorded_anew)
 {
-        for (unsigned i = 0; i < FENCES_MAX + 10; i++) {
+        for (unsigned i = 0; i < MARKS_MAX + 10; i++) {
                 (void)free_some();
                 record_now();
         }
-        ck_assert_uint_eq(driver.n_made, FENCES_MAX);
-        ck_assert_uint_eq(driver.n_recorded, FENCES_MAX + 10);
-        for (unsigned i = 1; i < FENCES_MAX; i++)
+        ck_assert_uint_eq(driver.n_made, MARKS_MAX);
+        ck_assert_uint_eq(driver.n_recorded, MARKS_MAX + 10);
+        for (unsigned i = 1; i < MARKS_MAX; i++)
                 driver.queries[i] = CUDA_SUCCESS;
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert_uint_eq(n_open(), 11);
-        driver.queries[FENCES_MAX] = CUDA_SUCCESS;
-        fences_poll(&fences, &heap, &cuda);
+        driver.queries[MARKS_MAX] = CUDA_SUCCESS;
+        poll_now();
         ck_assert_uint_eq(n_open(), 0);
         ck_assert(!fences_wait_for(&fences));
 }
@@ -329,7 +402,7 @@ START_TEST(errors_that_end_all_work_are_told_from_others)
         (void)free_some();
         record_now();
         driver.queries[1] = cases[_i].result;
-        fences_poll(&fences, &heap, &cuda);
+        poll_now();
         ck_assert_uint_eq(n_open(), cases[_i].n_open);
 }
 END_TEST
@@ -343,6 +416,9 @@ int main(void)
         tcase_add_test(tests, what_is_freed_is_idle_when_its_event_is_over);
         tcase_add_test(tests, where_nothing_was_freed_nothing_is_recorded);
         tcase_add_test(tests, events_are_over_in_their_order);
+        tcase_add_test(tests, when_the_last_event_is_over_so_are_those_before_it);
+        tcase_add_loop_test(tests, a_stream_that_captures_has_no_event, 0, 2);
+        tcase_add_test(tests, an_event_that_a_capture_caught_says_nothing);
         tcase_add_test(tests, an_event_that_passed_is_used_again);
         tcase_add_test(tests, what_was_waited_for_needs_no_event);
         tcase_add_test(tests, an_event_that_cannot_be_recorded_is_made_anew);
