@@ -96,7 +96,7 @@ static void wait_until(struct replay *replay, double us)
 
 static void make_room_or_wait(struct replay *replay, const struct placement *placement)
 {
-        double until_us = replay->now_us + SPACE_WAIT_US, over_us;
+        double since_us = replay->now_us, until_us = since_us + SPACE_WAIT_US, over_us;
 
         make_room(replay, placement->n_bytes, placement->start, placement->end);
         while (space_is_hard(&replay->space, placement->n_bytes) &&
@@ -105,6 +105,7 @@ static void make_room_or_wait(struct replay *replay, const struct placement *pla
                 replay_poll(replay);
                 make_room(replay, placement->n_bytes, placement->start, placement->end);
         }
+        budget_wait(&replay->space.budget, (uint64_t)(replay->now_us - since_us));
 }
 
 /* A block as the daemon has one, for that place. */

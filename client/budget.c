@@ -15,6 +15,9 @@
 #define CHURN_MANY 400
 #define SLACK_PART 4
 
+/* A wait of that many us counts as a return: so programs that wait for a 36th of their time come to CHURN_MANY. */
+#define WAIT_US 5
+
 static double part_left(uint64_t us, uint64_t half_life_us)
 {
         return exp2(-(double)us / (double)half_life_us);
@@ -42,14 +45,25 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
                 budget->n_peak_bytes = n_allocated_bytes;
 }
 
-void budget_return(struct budget *budget)
+static void churn(struct budget *budget, double n_returns)
 {
-        if (++budget->n_churn < CHURN_MANY)
+        budget->n_churn += n_returns;
+        if (budget->n_churn < CHURN_MANY)
                 return;
         budget->n_churn = 0;
         budget->n_slack_bytes += budget->n_peak_bytes / SLACK_PART;
         if (budget->n_slack_bytes > budget->n_peak_bytes)
                 budget->n_slack_bytes = budget->n_peak_bytes;
+}
+
+void budget_return(struct budget *budget)
+{
+        churn(budget, 1);
+}
+
+void budget_wait(struct budget *budget, uint64_t us)
+{
+        churn(budget, (double)us / WAIT_US);
 }
 
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes)

@@ -35,6 +35,9 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
 /* A block goes back, at the time of the last budget_see. */
 void budget_return(struct budget *budget);
 
+/* A request waited so long for work to end, rather than hold more. */
+void budget_wait(struct budget *budget, uint64_t us);
+
 /* What may be held for the peak. */
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes);
 

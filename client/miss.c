@@ -82,11 +82,13 @@ static bool anything_pending(struct pool *pool)
 static void make_room(struct pool *pool, const struct placement *placement,
                       struct leased_list *list)
 {
-        uint64_t until_us = idle_system_us() + SPACE_WAIT_US;
+        uint64_t since_us = idle_system_us(), until_us = since_us + SPACE_WAIT_US;
+        bool waited = false;
 
         idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         while (space_is_hard(&pool->space, placement->n_bytes) && anything_pending(pool) &&
                idle_system_us() < until_us) {
+                waited = true;
                 pthread_mutex_unlock(&pool->lock);
                 (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
                                       &(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
@@ -94,6 +96,8 @@ static void make_room(struct pool *pool, const struct placement *placement,
                 idle_poll(pool);
                 idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         }
+        if (waited)
+                budget_wait(&pool->space.budget, idle_system_us() - since_us);
 }
 
 /* The blocks of a placement while they are being leased. */

@@ -55,7 +55,7 @@ int __real_event_record(const struct cuda *cuda, uint64_t context, void *stream,
                         struct work_event *event);
 int __wrap_event_record(const struct cuda *cuda, uint64_t context, void *stream,
                         struct work_event *event);
-bool __wrap_event_is_over(const struct cuda *cuda, const struct work_event *event);
+enum event_state __wrap_event_ask(const struct cuda *cuda, const struct work_event *event);
 int __real_link_call(struct link *link, struct frame *request, enum message_kind kind,
                      enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 int __wrap_link_call(struct link *link, struct frame *request, enum message_kind kind,
@@ -112,13 +112,13 @@ int __wrap_event_record(const struct cuda *driver, uint64_t context, void *strea
         return 0;
 }
 
-bool __wrap_event_is_over(const struct cuda *driver, const struct work_event *event)
+enum event_state __wrap_event_ask(const struct cuda *driver, const struct work_event *event)
 {
         unsigned i = find_event(event->handle);
 
         (void)driver;
         ck_assert_uint_lt(i, world.n_events);
-        return world.events[i].over_at_us <= world.now_us;
+        return world.events[i].over_at_us <= world.now_us ? EVENT_OVER : EVENT_PENDING;
 }
 
 int __wrap_link_call(struct link *link, struct frame *request, enum message_kind kind,

@@ -1,0 +1,549 @@
+/* Memory that is freed in one stream while another one still uses it, and waits for that use only later: it is no
+ * other stream's, process's or allocation's before the use is over, by whatever way it leaves its stream. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "driver/cuda.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/capturer.h"
+#include "tests/live/daemon.h"
+#include "tests/live/gate.h"
+#include "tests/suite.h"
+
+/* All of a pool: one allocation leaves no room for another. */
+#define N_BYTES (64 * MIB)
+#define LONG_MS 20000
+#define HELD_MS 50
+
+static struct daemon gpumemd;
+static struct gpu *gpu;
+static struct cuda cuda;
+static struct gate gate;
+static struct capturer capturer;
+static struct gpumem_client *client, *other;
+static CUstream owner, user, third;
+static CUdeviceptr scratch;
+static uint64_t n_bytes;
+static _Atomic bool is_open;
+
+static void connect_with(const char *fence, const char *cache_size, const char *service_thread)
+{
+        ck_assert_int_eq(setenv("GPUMEM_FENCE", fence, 1), 0);
+        ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", cache_size, 1), 0);
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", service_thread, 1), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        if (strcmp(fence, "streams") == 0) {
+                ck_assert_int_eq(gpumem_stream_register(client, owner), 0);
+                ck_assert_int_eq(gpumem_stream_register(client, user), 0);
+        }
+}
+
+static CUstream new_stream(void)
+{
+        CUstream stream;
+
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING), 0);
+        return stream;
+}
+
+static void start(void)
+{
+        static const char *const options[] = {"--device-bytes", "64MiB", "--pinned-bytes", "64MiB",
+                                              NULL};
+        char reason[CUDA_REASON_MAX];
+
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(cuda_load(NULL, &cuda, reason), 0);
+        owner = new_stream();
+        user = new_stream();
+        third = new_stream();
+        gate_init(&gate, &cuda);
+        capturer_init(&capturer, &cuda);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemAlloc, &scratch, N_BYTES), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, scratch, 0xbb, N_BYTES, owner), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, owner), 0);
+        n_bytes = N_BYTES;
+        is_open = false;
+}
+
+static void stop(void)
+{
+        gate_deinit(&gate);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemFree, scratch), 0);
+        gpumem_disconnect(client);
+        gpumem_disconnect(other);
+        client = other = NULL;
+        daemon_await(FIGURE_charged, 0);
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static int try_alloc(struct gpumem_client *from, enum gpumem_kind kind, CUstream stream,
+                     uint32_t flags, uint32_t wait_ms, void **ret_pointer)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = kind,
+                                         .place = kind == GPUMEM_PINNED ? GPUMEM_NEAREST : 0,
+                                         .stream = stream,
+                                         .flags = flags,
+                                         .wait_ms = wait_ms,
+                                         .n_bytes = n_bytes};
+
+        return gpumem_alloc(from, &request, ret_pointer);
+}
+
+static void *must_alloc(struct gpumem_client *from, enum gpumem_kind kind, CUstream stream,
+                        uint32_t flags)
+{
+        void *pointer;
+
+        ck_assert_int_eq(try_alloc(from, kind, stream, flags, LONG_MS, &pointer), 0);
+        return pointer;
+}
+
+/* The user's work: it writes late. */
+static void use_late(enum gpumem_kind kind, void *pointer)
+{
+        gate_hold(&gate, user);
+        if (kind == GPUMEM_DEVICE)
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async,
+                                           (CUdeviceptr)(uintptr_t)pointer, 0xbb, N_BYTES, user),
+                                 0);
+        else
+                ck_assert_int_eq(
+                        CUDA_CALL(&cuda, cuMemcpyDtoHAsync, pointer, scratch, N_BYTES, user), 0);
+}
+
+static void *open_later(void *unused)
+{
+        sleep_ms(HELD_MS);
+        atomic_store(&is_open, true);
+        gate_open(&gate);
+        return unused;
+}
+
+static void fill(enum gpumem_kind kind, void *pointer)
+{
+        if (kind == GPUMEM_PINNED) {
+                memset(pointer, 0xcc, N_BYTES);
+                return;
+        }
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)pointer, 0xcc,
+                                   N_BYTES, third),
+                         0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, third), 0);
+}
+
+/* Bytes of the new owner's that are not its own any more. */
+static uint64_t count_wrong(enum gpumem_kind kind, const void *pointer)
+{
+        unsigned char *bytes = malloc(N_BYTES);
+        uint64_t n_wrong = 0;
+
+        ck_assert_ptr_nonnull(bytes);
+        if (kind == GPUMEM_PINNED)
+                memcpy(bytes, pointer, N_BYTES);
+        else {
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuMemcpyDtoHAsync, bytes,
+                                           (CUdeviceptr)(uintptr_t)pointer, N_BYTES, third),
+                                 0);
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, third), 0);
+        }
+        for (uint64_t i = 0; i < N_BYTES; i++)
+                n_wrong += bytes[i] != 0xcc;
+        free(bytes);
+        return n_wrong;
+}
+
+/* How memory leaves its stream: it is freed, and what is given back here is where its bytes may be now, or NULL. */
+struct way {
+        const char *name;
+        void *(*leave)(enum gpumem_kind kind, void *pointer);
+        const char *cache_size;     /* "": blocks are shared as soon as they are idle */
+        const char *service_thread; /* "": there is one */
+        uint32_t flags;
+        bool is_for_pinned;
+        bool is_registered; /* only with registered streams */
+};
+
+static void free_in(void *pointer, CUstream stream)
+{
+        ck_assert_int_eq(gpumem_free(client, pointer, stream), 0);
+}
+
+static void *adopted(enum gpumem_kind kind, void *pointer)
+{
+        free_in(pointer, owner);
+        return must_alloc(client, kind, third, 0);
+}
+
+static void *taken_for_another_client(enum gpumem_kind kind, void *pointer)
+{
+        free_in(pointer, owner);
+        ck_assert_int_eq(gpumem_connect(NULL, &other), 0);
+        return must_alloc(other, kind, third, 0);
+}
+
+static void *flushed(enum gpumem_kind kind, void *pointer)
+{
+        (void)kind;
+        free_in(pointer, owner);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        return NULL;
+}
+
+static void *disconnected(enum gpumem_kind kind, void *pointer)
+{
+        (void)kind;
+        free_in(pointer, owner);
+        gpumem_disconnect(client);
+        client = NULL;
+        return NULL;
+}
+
+/* The free itself unmaps. */
+static void *unmapped(enum gpumem_kind kind, void *pointer)
+{
+        (void)kind;
+        free_in(pointer, owner);
+        return NULL;
+}
+
+/* In its own stream it is to be had at once only when its free was ordered there. */
+static void *freed_in_a_third(enum gpumem_kind kind, void *pointer)
+{
+        free_in(pointer, third);
+        return must_alloc(client, kind, owner, 0);
+}
+
+static void *freed_in_its_own(enum gpumem_kind kind, void *pointer)
+{
+        free_in(pointer, owner);
+        return must_alloc(client, kind, owner, 0);
+}
+
+static void *recorded(enum gpumem_kind kind, void *pointer)
+{
+        ck_assert_int_eq(gpumem_record_use(client, pointer, third), 0);
+        free_in(pointer, owner);
+        return must_alloc(client, kind, third, 0);
+}
+
+/* What a stream had to do when it was unregistered counts after its end, too. */
+static void *used_by_one_that_goes(enum gpumem_kind kind, void *pointer)
+{
+        ck_assert_int_eq(gpumem_stream_unregister(client, user), 0);
+        free_in(pointer, owner);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamDestroy, user), 0);
+        user = new_stream();
+        ck_assert_int_eq(gpumem_stream_register(client, user), 0);
+        return must_alloc(client, kind, third, 0);
+}
+
+static void *of_a_graph_pool(enum gpumem_kind kind, void *pointer)
+{
+        (void)kind;
+        free_in(pointer, owner);
+        ck_assert_int_eq(gpumem_graph_pool_end(client, 7, owner), 0);
+        return NULL;
+}
+
+static const struct way ways[] = {
+        {"adopted", adopted, "", "", 0, true, false},
+        {"adopted, without a thread", adopted, "", "0", 0, true, false},
+        {"adopted, without a cache", adopted, "0", "", 0, true, false},
+        {"another client's", taken_for_another_client, "", "", 0, false, false},
+        {"flushed", flushed, "", "", 0, true, false},
+        {"disconnected", disconnected, "", "", 0, true, false},
+        {"returned", unmapped, "0", "", 0, false, false},
+        {"shared", unmapped, "", "", GPUMEM_SHAREABLE, true, false},
+        {"freed in a third stream", freed_in_a_third, "", "", 0, true, false},
+        {"recorded", recorded, "", "", 0, true, false},
+        {"of a stream that goes", used_by_one_that_goes, "", "", 0, true, true},
+        {"of a graph pool", of_a_graph_pool, "", "", 0, false, false},
+};
+#define N_WAYS ((int)ARRAY_SIZE(ways))
+
+static void begin_pool(const struct way *way)
+{
+        if (way->leave == of_a_graph_pool)
+                ck_assert_int_eq(gpumem_graph_pool_begin(client, 7, owner, NULL), 0);
+}
+
+static void leave_by(const struct way *way, enum gpumem_kind kind, const char *fence)
+{
+        void *pointer, *next;
+        pthread_t opener;
+
+        connect_with(fence, way->cache_size, way->service_thread);
+        begin_pool(way);
+        pointer = must_alloc(client, kind, owner, way->flags);
+        use_late(kind, pointer);
+        ck_assert_int_eq(pthread_create(&opener, NULL, open_later, NULL), 0);
+        next = way->leave(kind, pointer);
+        ck_assert_msg(atomic_load(&is_open), "%s, by %s: it left too early", way->name, fence);
+        if (next)
+                fill(kind, next);
+        ck_assert_int_eq(pthread_join(opener, NULL), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, user), 0);
+        if (next)
+                ck_assert_uint_eq(count_wrong(kind, next), 0);
+}
+
+START_TEST(device_memory_leaves_after_all_registered_streams)
+{
+        leave_by(&ways[_i], GPUMEM_DEVICE, "streams");
+}
+END_TEST
+
+START_TEST(pinned_memory_leaves_after_all_registered_streams)
+{
+        if (ways[_i].is_for_pinned)
+                leave_by(&ways[_i], GPUMEM_PINNED, "streams");
+}
+END_TEST
+
+START_TEST(pinned_memory_is_had_again_after_all_registered_streams)
+{
+        static const struct way way = {"its own stream's", freed_in_its_own, "", "", 0, true, false};
+
+        if (!_i || cuda.cuCtxRecordEvent)
+                leave_by(&way, GPUMEM_PINNED, _i ? "context" : "streams");
+}
+END_TEST
+
+START_TEST(memory_leaves_after_the_whole_context)
+{
+        if (ways[_i].is_registered || !cuda.cuCtxRecordEvent)
+                return;
+        leave_by(&ways[_i], GPUMEM_DEVICE, "context");
+}
+END_TEST
+
+START_TEST(pinned_memory_leaves_after_the_whole_context)
+{
+        if (ways[_i].is_registered || !ways[_i].is_for_pinned || !cuda.cuCtxRecordEvent)
+                return;
+        leave_by(&ways[_i], GPUMEM_PINNED, "context");
+}
+END_TEST
+
+/* Where only the own stream counts, memory leaves while the user still writes to it; so it does where the user is not
+ * registered. */
+START_TEST(the_own_stream_alone_is_trusted_where_that_is_said)
+{
+        void *pointer, *next;
+
+        connect_with("own", "", "");
+        if (_i) {
+                gpumem_disconnect(client);
+                connect_with("streams", "", "");
+                ck_assert_int_eq(gpumem_stream_unregister(client, user), 0);
+        }
+        pointer = must_alloc(client, GPUMEM_DEVICE, owner, 0);
+        use_late(GPUMEM_DEVICE, pointer);
+        /* It is used by a stream that is not known to the client. */
+        free_in(pointer, owner);
+        ck_assert_int_eq(try_alloc(client, GPUMEM_DEVICE, third, 0, LONG_MS, &next), 0);
+        ck_assert_int_eq(cuda.cuStreamQuery(user), CUDA_ERROR_NOT_READY);
+}
+END_TEST
+
+/* A stream that does not end holds up what leaves, and not what its own stream has again. */
+START_TEST(its_own_stream_has_it_again_at_once)
+{
+        void *pointer, *again;
+
+        connect_with("streams", "", "");
+        pointer = must_alloc(client, GPUMEM_DEVICE, owner, 0);
+        use_late(GPUMEM_DEVICE, pointer);
+        free_in(pointer, owner);
+        again = must_alloc(client, GPUMEM_DEVICE, owner, 0);
+        ck_assert_ptr_eq(again, pointer);
+}
+END_TEST
+
+static void *small(CUstream stream)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = stream,
+                                         .n_bytes = 4096};
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        return pointer;
+}
+
+/* The round is owed while a registered stream captures, and no capture is harmed; whichever call comes next pays. */
+START_TEST(a_capture_holds_memory_up_and_is_not_harmed)
+{
+        static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
+                                                    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                                                    CU_STREAM_CAPTURE_MODE_RELAXED};
+        void *pointer, *keep, *next;
+
+        connect_with("streams", "", _i % 2 ? "0" : "1");
+        n_bytes = N_BYTES / 2;
+        keep = small(third);
+        free_in(small(third), third);
+        pointer = must_alloc(client, GPUMEM_DEVICE, owner, 0);
+        capturer_begin(&capturer, user, modes[_i / 2]);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, scratch, 0xbb, 64, user), 0);
+        free_in(pointer, owner);
+        sleep_ms(20);
+        capturer_destroy(&capturer, capturer_end(&capturer, user));
+        /* A hit, and a free of a stream that has nothing to do with it. */
+        free_in(small(third), third);
+        ck_assert_int_eq(gpumem_connect(NULL, &other), 0);
+        if (_i % 2)
+                next = must_alloc(client, GPUMEM_DEVICE, owner, 0);
+        else
+                next = must_alloc(other, GPUMEM_DEVICE, third, 0);
+        ck_assert_ptr_nonnull(next);
+        free_in(keep, third);
+}
+END_TEST
+
+#define N_CAPTURES 400
+
+static _Atomic bool captures_end;
+
+static void *capture_again_and_again(void *unused)
+{
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        for (unsigned i = 0; i < N_CAPTURES; i++) {
+                capturer_begin(&capturer, user,
+                               i % 2 ? CU_STREAM_CAPTURE_MODE_GLOBAL
+                                     : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, scratch, 0xbb, 64, user), 0);
+                capturer_destroy(&capturer, capturer_end(&capturer, user));
+        }
+        atomic_store(&captures_end, true);
+        return unused;
+}
+
+static void *free_again_and_again(void *stream)
+{
+        unsigned n = 0;
+
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        while (!atomic_load(&captures_end)) {
+                struct gpumem_request request = {.struct_size = sizeof(request),
+                                                 .kind = GPUMEM_DEVICE,
+                                                 .stream = stream,
+                                                 .wait_ms = LONG_MS,
+                                                 .n_bytes = (1 + n % 16) * MIB};
+                void *pointer;
+
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                if (n++ % 3 == 0)
+                        ck_assert_int_eq(gpumem_record_use(client, pointer, third),
+                                         0);
+                free_in(pointer, stream);
+        }
+        return NULL;
+}
+
+/* Whatever the others do in between. */
+START_TEST(no_interleaving_ends_a_capture)
+{
+        pthread_t capture, frees[2];
+        CUstream streams[2] = {owner, new_stream()};
+
+        connect_with("streams", "", "");
+        ck_assert_int_eq(gpumem_stream_register(client, streams[1]), 0);
+        captures_end = false;
+        ck_assert_int_eq(pthread_create(&capture, NULL, capture_again_and_again, NULL), 0);
+        for (unsigned i = 0; i < 2; i++)
+                ck_assert_int_eq(pthread_create(&frees[i], NULL, free_again_and_again, streams[i]),
+                                 0);
+        ck_assert_int_eq(pthread_join(capture, NULL), 0);
+        for (unsigned i = 0; i < 2; i++)
+                ck_assert_int_eq(pthread_join(frees[i], NULL), 0);
+}
+END_TEST
+
+/* The stream captures when the memory is freed that it is recorded for: it is marked later. */
+START_TEST(a_recorded_stream_may_capture_at_the_free)
+{
+        void *pointer, *next;
+
+        connect_with("streams", "", "");
+        pointer = must_alloc(client, GPUMEM_DEVICE, owner, 0);
+        ck_assert_int_eq(gpumem_record_use(client, pointer, third), 0);
+        capturer_begin(&capturer, third, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, scratch, 0xbb, 64, third), 0);
+        free_in(pointer, owner);
+        sleep_ms(20);
+        capturer_destroy(&capturer, capturer_end(&capturer, third));
+        next = must_alloc(client, GPUMEM_DEVICE, owner, 0);
+        ck_assert_ptr_nonnull(next);
+}
+END_TEST
+
+START_TEST(streams_are_counted)
+{
+        connect_with("streams", "", "");
+        ck_assert_int_eq(gpumem_stream_unregister(client, third), GPUMEM_E_NOT_REGISTERED);
+        ck_assert_int_eq(gpumem_stream_register(client, third), 0);
+        ck_assert_int_eq(gpumem_stream_register(client, third), 0);
+        ck_assert_int_eq(gpumem_stream_unregister(client, third), 0);
+        ck_assert_int_eq(gpumem_stream_unregister(client, third), 0);
+        ck_assert_int_eq(gpumem_stream_unregister(client, third), GPUMEM_E_NOT_REGISTERED);
+        ck_assert_int_eq(gpumem_stream_register(client, NULL), 0);
+        ck_assert_int_eq(gpumem_stream_register(client, CU_STREAM_PER_THREAD),
+                         GPUMEM_E_UNSUPPORTED);
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        ck_assert_int_eq(gpumem_stream_register(client, NULL), GPUMEM_E_NO_CONTEXT);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_stream_unregister(client, NULL), 0);
+        capturer_begin(&capturer, third, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        ck_assert_int_eq(gpumem_stream_register(client, third), GPUMEM_E_CAPTURES);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, scratch, 0xbb, 64, third), 0);
+        capturer_destroy(&capturer, capturer_end(&capturer, third));
+}
+END_TEST
+
+START_TEST(an_unknown_fence_is_refused)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+
+        ck_assert_int_eq(setenv("GPUMEM_FENCE", "all", 1), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_BAD_FENCE);
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
+        ck_assert_ptr_nonnull(strstr(refusal.text, "GPUMEM_FENCE"));
+        ck_assert_ptr_nonnull(strstr(refusal.text, "all"));
+        ck_assert_ptr_nonnull(strstr(refusal.text, "streams, context, own"));
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("fence");
+        TCase *tests = tcase_create("fence");
+
+        tcase_set_timeout(tests, 60);
+        tcase_add_checked_fixture(tests, start, stop);
+        tcase_add_loop_test(tests, device_memory_leaves_after_all_registered_streams, 0, N_WAYS);
+        tcase_add_loop_test(tests, pinned_memory_leaves_after_all_registered_streams, 0, N_WAYS);
+        tcase_add_loop_test(tests, pinned_memory_is_had_again_after_all_registered_streams, 0, 2);
+        tcase_add_loop_test(tests, memory_leaves_after_the_whole_context, 0, N_WAYS);
+        tcase_add_loop_test(tests, pinned_memory_leaves_after_the_whole_context, 0, N_WAYS);
+        tcase_add_loop_test(tests, the_own_stream_alone_is_trusted_where_that_is_said, 0, 2);
+        tcase_add_test(tests, its_own_stream_has_it_again_at_once);
+        tcase_add_loop_test(tests, a_capture_holds_memory_up_and_is_not_harmed, 0, 6);
+        tcase_add_test(tests, no_interleaving_ends_a_capture);
+        tcase_add_test(tests, a_recorded_stream_may_capture_at_the_free);
+        tcase_add_test(tests, streams_are_counted);
+        tcase_add_test(tests, an_unknown_fence_is_refused);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
