@@ -1,22 +1,14 @@
 #include "driver/emulator/event.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"
 #include "driver/emulator/lookup.h"
+#include "driver/emulator/recording.h"
 
 #define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
-
-/* Shared by the event and by the operation that notes the time; counted. */
-struct recording {
-        unsigned refs;
-        struct moment moment;
-        struct timespec passed_at;  /* valid once the moment has passed */
-        struct capture_place place; /* where it was recorded in a capture, instead of all these */
-};
 
 struct event {
         struct context *context;
@@ -24,37 +16,6 @@ struct event {
         unsigned flags;
         struct recording *recording; /* NULL: never recorded; under the emulator's lock */
 };
-
-struct record {
-        struct operation operation;
-        struct recording *recording;
-};
-
-static struct recording *recording_unref(struct recording *recording)
-{
-        if (recording && __atomic_sub_fetch(&recording->refs, 1, __ATOMIC_ACQ_REL) == 0) {
-                moment_clear(&recording->moment);
-                capture_place_clear(&recording->place);
-                free(recording);
-        }
-        return NULL;
-}
-
-static CUresult record_run(struct operation *operation, struct context *context)
-{
-        (void)context;
-        (void)clock_gettime(CLOCK_MONOTONIC, &((struct record *)operation)->recording->passed_at);
-        return CUDA_SUCCESS;
-}
-
-static void record_free(struct operation *operation)
-{
-        (void)recording_unref(((struct record *)operation)->recording);
-        free(operation);
-}
-
-static const struct operation_type record_type = {
-        .run = record_run, .free = record_free, .outlives = true};
 
 static CUresult event_find(CUevent handle, struct event **ret_event)
 {
@@ -69,12 +30,7 @@ static CUresult event_find(CUevent handle, struct event **ret_event)
         return CUDA_SUCCESS;
 }
 
-static struct moment recording_moment(const struct recording *recording)
-{
-        return recording ? moment_copy(&recording->moment) : (struct moment){0};
-}
-
-/* Nobody can tell when a captured recording is passed. */
+/* A capture is not work yet: the question when it has passed spoils it. */
 static CUresult recording_check(const struct recording *recording)
 {
         if (!recording || !recording->place.capture)
@@ -84,8 +40,9 @@ static CUresult recording_check(const struct recording *recording)
         return capture_spoil(recording->place.capture, CUDA_ERROR_CAPTURED_EVENT);
 }
 
-/* The moment, and what failure the event's context has. */
-static CUresult event_state(CUevent handle, struct moment *ret_moment, CUresult *ret_failure)
+/* The recording, with a count of it for the caller, and the context, whose failure is the event's. */
+static CUresult event_state(CUevent handle, struct recording **ret_recording,
+                            struct context **ret_context)
 {
         struct event *event;
         CUresult r;
@@ -95,8 +52,8 @@ static CUresult event_state(CUevent handle, struct moment *ret_moment, CUresult 
         if (r == CUDA_SUCCESS)
                 r = recording_check(event->recording);
         if (r == CUDA_SUCCESS) {
-                *ret_moment = recording_moment(event->recording);
-                *ret_failure = context_failure(event->context);
+                *ret_recording = recording_ref(event->recording);
+                *ret_context = event->context;
         }
         emulator_unlock();
         return r;
@@ -117,22 +74,25 @@ static CUresult order_captured(const struct recording *recording, struct stream 
 
 CUresult event_order(CUevent handle, struct stream *stream)
 {
-        struct moment moment = {0};
+        struct recording *recording = NULL;
         struct event *event;
         CUresult r;
 
         emulator_lock();
         r = event_find(handle, &event);
         if (r == CUDA_SUCCESS) {
-                const struct recording *recording = event->recording;
-
-                if (stream->place.capture || (recording && recording->place.capture))
+                recording = event->recording;
+                if (stream->place.capture || (recording && recording->place.capture)) {
                         r = order_captured(recording, stream);
-                else
-                        moment = recording_moment(recording);
+                        recording = NULL;
+                }
+                (void)recording_ref(recording);
         }
         emulator_unlock();
-        return moment.stream ? stream_submit_marker(stream, &moment, NULL) : r;
+        if (recording)
+                r = stream_submit_marker(stream, recording->moments, recording->n_moments, NULL);
+        (void)recording_unref(recording);
+        return r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuEventCreate(CUevent *ret_handle, unsigned int flags)
@@ -184,23 +144,7 @@ EMULATOR_API CUresult CUDAAPI cuEventDestroy(CUevent handle)
         return r;
 }
 
-static CUresult record_new(struct record **ret_record)
-{
-        struct record *record = calloc(1, sizeof(*record));
-        struct recording *recording = calloc(1, sizeof(*recording));
-
-        if (!record || !recording) {
-                free(record);
-                free(recording);
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        recording->refs = 2;
-        *record = (struct record){.operation.type = &record_type, .recording = recording};
-        *ret_record = record;
-        return CUDA_SUCCESS;
-}
-
-/* Consumes the recording. It was destroyed meanwhile: nobody will ask. */
+/* Consumes the recording. An event that was destroyed meanwhile needs none. */
 static void event_set(CUevent handle, struct recording *take_recording)
 {
         struct event *event;
@@ -231,45 +175,17 @@ static CUresult event_check(CUevent handle, const struct stream *stream, bool *r
         return r;
 }
 
-/* The place only: in a graph, an event is what comes after what. */
-static CUresult event_record_captured(CUevent handle, struct stream *stream)
-{
-        struct recording *recording = calloc(1, sizeof(*recording));
-        CUresult r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-
-        if (!recording)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        recording->refs = 1;
-        emulator_lock();
-        if (stream->place.capture)
-                r = capture_record(stream, &recording->place);
-        emulator_unlock();
-        if (r == CUDA_SUCCESS)
-                event_set(handle, recording);
-        else
-                (void)recording_unref(recording);
-        return r;
-}
-
 static CUresult event_record(CUevent handle, struct stream *stream)
 {
         struct recording *recording;
-        struct record *record;
         bool captured;
         CUresult r = event_check(handle, stream, &captured);
 
-        if (r == CUDA_SUCCESS && captured)
-                return event_record_captured(handle, stream);
         if (r == CUDA_SUCCESS)
-                r = record_new(&record);
-        if (r != CUDA_SUCCESS)
-                return r;
-        recording = record->recording;
-        r = stream_submit(stream, &record->operation, &recording->moment);
+                r = captured ? recording_of_capture(stream, &recording)
+                             : recording_of_stream(stream, &recording);
         if (r == CUDA_SUCCESS)
                 event_set(handle, recording);
-        else
-                (void)recording_unref(recording);
         return r;
 }
 
@@ -289,47 +205,46 @@ EMULATOR_API CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_hand
 
 EMULATOR_API CUresult CUDAAPI cuEventQuery(CUevent handle)
 {
-        struct moment moment;
-        CUresult failure, r = emulator_enter_hot(__func__);
+        struct recording *recording;
+        struct context *context;
+        CUresult r = emulator_enter_hot(__func__);
 
         if (r == CUDA_SUCCESS)
-                r = event_state(handle, &moment, &failure);
+                r = event_state(handle, &recording, &context);
         if (r != CUDA_SUCCESS)
                 return r;
         r = capture_check_unsafe();
-        if (r != CUDA_SUCCESS) {
-                moment_clear(&moment);
-                return r;
+        if (r == CUDA_SUCCESS) {
+                bool passed = recording_has_passed(recording);
+
+                r = context_failure(context);
+                if (r == CUDA_SUCCESS && !passed)
+                        r = CUDA_ERROR_NOT_READY;
         }
-        if (failure == CUDA_SUCCESS && !moment_has_passed(&moment))
-                failure = CUDA_ERROR_NOT_READY;
-        moment_clear(&moment);
-        return failure;
+        (void)recording_unref(recording);
+        return r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuEventSynchronize(CUevent handle)
 {
-        struct moment moment;
-        CUresult failure, r = emulator_enter(__func__);
+        struct recording *recording;
+        struct context *context;
+        CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS)
-                r = event_state(handle, &moment, &failure);
+                r = event_state(handle, &recording, &context);
         if (r != CUDA_SUCCESS)
                 return r;
         r = capture_check_unsafe();
-        if (r != CUDA_SUCCESS) {
-                moment_clear(&moment);
-                return r;
+        if (r == CUDA_SUCCESS) {
+                recording_wait(recording);
+                r = context_failure(context);
         }
-        if (moment.stream) {
-                moment_wait(&moment);
-                failure = context_failure(moment.stream->context);
-        }
-        moment_clear(&moment);
-        return failure;
+        (void)recording_unref(recording);
+        return r;
 }
 
-static CUresult event_time(CUevent handle, struct timespec *ret_time)
+static CUresult event_time(CUevent handle, uint64_t *ret_ns)
 {
         struct event *event;
         CUresult r = event_find(handle, &event);
@@ -343,15 +258,15 @@ static CUresult event_time(CUevent handle, struct timespec *ret_time)
                 return capture_state(event->recording->place.capture) == CAPTURE_ACTIVE
                                ? CUDA_ERROR_CAPTURED_EVENT
                                : CUDA_ERROR_INVALID_VALUE;
-        if (!moment_has_passed(&event->recording->moment))
+        if (!recording_has_passed(event->recording))
                 return CUDA_ERROR_NOT_READY;
-        *ret_time = event->recording->passed_at;
+        *ret_ns = __atomic_load_n(&event->recording->passed_ns, __ATOMIC_ACQUIRE);
         return CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent start, CUevent end)
 {
-        struct timespec from, to;
+        uint64_t from_ns, to_ns;
         CUresult r = emulator_enter(__func__);
 
         if (r == CUDA_SUCCESS && !ret_ms)
@@ -359,12 +274,11 @@ EMULATOR_API CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent start, C
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
-        r = event_time(start, &from);
+        r = event_time(start, &from_ns);
         if (r == CUDA_SUCCESS)
-                r = event_time(end, &to);
+                r = event_time(end, &to_ns);
         emulator_unlock();
         if (r == CUDA_SUCCESS)
-                *ret_ms = (float)((double)(to.tv_sec - from.tv_sec) * 1e3 +
-                                  (double)(to.tv_nsec - from.tv_nsec) / 1e6);
+                *ret_ms = (float)((double)((int64_t)to_ns - (int64_t)from_ns) / 1e6);
         return r;
 }

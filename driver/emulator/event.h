@@ -1,4 +1,4 @@
-/* Events: a recording is a moment in a stream's order, and when it was passed. */
+/* Events: each has the last of its recordings, recording.h. */
 #pragma once
 
 #include <cuda.h>

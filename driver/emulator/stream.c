@@ -239,17 +239,39 @@ static CUresult default_stream_order(struct stream *stream, struct operation *op
         return CUDA_SUCCESS;
 }
 
+/* With the stream's mutex held. */
+static void queue_last(struct stream *stream, struct operation *operation)
+{
+        operation->next = NULL;
+        *stream->last = operation;
+        stream->last = &operation->next;
+        operation->sequence = ++stream->submitted;
+        (void)pthread_cond_broadcast(&stream->changed);
+}
+
+/* The thread of a stream that was closed looks once more, as long as it has not done all. */
+bool stream_append(struct stream *stream, struct operation *take_operation,
+                   struct moment *ret_moment)
+{
+        bool is_busy;
+
+        (void)pthread_mutex_lock(&stream->mutex);
+        is_busy = stream_is_busy(stream);
+        if (is_busy)
+                queue_last(stream, take_operation);
+        (void)pthread_mutex_unlock(&stream->mutex);
+        if (is_busy)
+                *ret_moment = stream_end(stream);
+        return is_busy;
+}
+
 static CUresult stream_queue(struct stream *stream, struct operation *operation)
 {
         CUresult r = CUDA_SUCCESS;
 
         (void)pthread_mutex_lock(&stream->mutex);
         if (stream->state == STREAM_OPEN) {
-                operation->next = NULL;
-                *stream->last = operation;
-                stream->last = &operation->next;
-                operation->sequence = ++stream->submitted;
-                (void)pthread_cond_broadcast(&stream->changed);
+                queue_last(stream, operation);
         } else {
                 r = CUDA_ERROR_INVALID_HANDLE;
         }
@@ -309,20 +331,17 @@ static void marker_free(struct operation *operation)
 static const struct operation_type marker_type = {
         .run = marker_run, .free = marker_free, .outlives = true};
 
-CUresult stream_submit_marker(struct stream *stream, struct moment *after,
+CUresult stream_submit_marker(struct stream *stream, const struct moment *after, unsigned n_after,
                               struct moment *ret_moment)
 {
         struct operation *marker = calloc(1, sizeof(*marker));
-        CUresult r;
 
-        if (!marker) {
-                if (after)
-                        moment_clear(after);
+        if (!marker)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        }
         marker->type = &marker_type;
-        if (after) {
-                r = operation_add_after(marker, *after);
+        for (unsigned i = 0; i < n_after; i++) {
+                CUresult r = operation_add_after(marker, moment_copy(&after[i]));
+
                 if (r != CUDA_SUCCESS) {
                         operation_free(marker);
                         return r;

@@ -96,8 +96,14 @@ CUresult stream_submit(struct stream *stream, struct operation *take_operation,
 CUresult stream_submit_locked(struct stream *stream, struct operation *take_operation,
                               struct moment *ret_moment);
 
-/* An operation that does nothing, for its place in the order. Consumes `after`. */
-CUresult stream_submit_marker(struct stream *stream, struct moment *after,
+/* Queues the operation behind what is left in the stream, also in one that was closed, and whatever the
+ * rules of the default stream say. With the emulator's lock held; the stream must not capture. False:
+ * nothing was left, and the operation is not taken. */
+bool stream_append(struct stream *stream, struct operation *take_operation,
+                   struct moment *ret_moment);
+
+/* An operation that does nothing, for its place in the order: behind these moments, too. */
+CUresult stream_submit_marker(struct stream *stream, const struct moment *after, unsigned n_after,
                               struct moment *ret_moment);
 
 /* Adds a moment to what the operation waits for; consumes it, also on failure. */

@@ -109,7 +109,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
         r = capture_check(stream);
         /* The end of the default stream is behind that of all blocking ones. */
         if (r == CUDA_SUCCESS && stream->kind == STREAM_LEGACY) {
-                r = stream_submit_marker(stream, NULL, &end);
+                r = stream_submit_marker(stream, NULL, 0, &end);
         } else if (r == CUDA_SUCCESS) {
                 emulator_lock();
                 end = stream_end(stream);
