@@ -203,6 +203,51 @@ EMULATOR_API CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_hand
         return r;
 }
 
+/* With the emulator's lock held. `ret_before` is the recording that the event had. */
+static CUresult event_record_all(CUevent handle, struct context *context,
+                                 struct recording **ret_before)
+{
+        struct recording *recording;
+        struct event *event;
+        CUresult r = event_find(handle, &event);
+
+        if (r == CUDA_SUCCESS && event->context != context)
+                r = CUDA_ERROR_INVALID_HANDLE;
+        if (r == CUDA_SUCCESS)
+                r = context_failure(context);
+        if (r == CUDA_SUCCESS)
+                r = capture_spoil_context(context);
+        if (r == CUDA_SUCCESS)
+                r = recording_of_context(context, &recording);
+        if (r == CUDA_SUCCESS) {
+                *ret_before = event->recording;
+                event->recording = recording;
+        }
+        return r;
+}
+
+/* Neither the current context nor the thread's capture mode matters. */
+EMULATOR_API CUresult CUDAAPI cuCtxRecordEvent(CUcontext whole, CUevent handle)
+{
+        struct recording *before = NULL;
+        struct context *context;
+        CUresult r = emulator_enter(__func__);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        context = handle_find(HANDLE_CONTEXT, (uintptr_t)whole);
+        if (!context)
+                r = CUDA_ERROR_INVALID_CONTEXT;
+        else if (context->state != CONTEXT_ACTIVE)
+                emulator_end("an event is recorded in a context that has ended");
+        else
+                r = event_record_all(handle, context, &before);
+        emulator_unlock();
+        (void)recording_unref(before);
+        return r;
+}
+
 EMULATOR_API CUresult CUDAAPI cuEventQuery(CUevent handle)
 {
         struct recording *recording;

@@ -35,14 +35,20 @@ static void *symbol(void *library, const char *name)
         return found;
 }
 
-static void calls_load(void)
+static void *library_open(void)
 {
         const char *name = getenv("GPUMEM_CUDA_LIBRARY");
-        void *library = dlopen(name ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+        return dlopen(name ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+}
+
+static void calls_load(void)
+{
+        void *library = library_open();
 
         ck_assert_msg(library, "%s", dlerror());
 #define CUDA_REQUIRED(call) cu.call = (__typeof__(cu.call))symbol(library, NAME_OF(call));
-#define CUDA_OPTIONAL(call) CUDA_REQUIRED(call)
+#define CUDA_OPTIONAL(call) cu.call = (__typeof__(cu.call))dlsym(library, NAME_OF(call));
 #include "driver/cuda.def"
 #include "tests/contract/calls.def"
 #undef CUDA_REQUIRED
@@ -53,6 +59,22 @@ static void setup(void)
 {
         contract_configure(CONTRACT_OPTIONS);
         calls_load();
+}
+
+int contract_has(const char *call)
+{
+        int status;
+        pid_t pid;
+
+        (void)fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+                void *library = library_open();
+
+                _exit(library && !dlsym(library, call) ? EXIT_FAILURE : EXIT_SUCCESS);
+        }
+        return pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status) ||
+               WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
 void contract_configure(const char *options)

@@ -33,7 +33,7 @@ struct contract_calls {
 #undef CUDA_OPTIONAL
 };
 
-/* Filled before every test. */
+/* Filled before every test. A CUDA_OPTIONAL call that the driver lacks is NULL. */
 extern struct contract_calls cu;
 
 #define ck_cuda(expected, call) ck_assert_int_eq((int)(call), (int)(expected))
@@ -54,6 +54,10 @@ struct contract_peer {
 
 /* Runs the tests; the exit status for main. */
 int contract_main(Suite *suite);
+
+/* Whether the driver has the call, or cannot be asked. For main, before any test: a child asks, so that this
+ * process does not load the driver. */
+int contract_has(const char *call);
 
 /* A case whose tests find `cu` filled. */
 TCase *contract_case(Suite *suite, const char *name);
