@@ -1,0 +1,38 @@
+/* A driver that lacks optional calls is loaded, and these are NULL. */
+#include "driver/cuda.h"
+#include "tests/contract/contract.h"
+
+START_TEST(it_lacks_what_came_later)
+{
+        ck_assert(!contract_has("cuCtxRecordEvent"));
+        ck_assert(contract_has("cuEventRecord"));
+        ck_assert_ptr_null((void *)cu.cuCtxRecordEvent);
+        ck_assert_ptr_nonnull((void *)cu.cuEventRecord);
+}
+END_TEST
+
+START_TEST(it_is_loaded_and_used)
+{
+        char reason[CUDA_REASON_MAX];
+        struct cuda cuda;
+        CUevent event;
+
+        ck_assert_msg(cuda_load(NULL, &cuda, reason) == 0, "%s", reason);
+        ck_assert_ptr_null((void *)cuda.cuCtxRecordEvent);
+        ck_assert_ptr_nonnull((void *)cuda.cuCtxGetId);
+        (void)contract_context();
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuEventRecord, event, NULL), 0);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuEventSynchronize, event), 0);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("old_driver");
+        TCase *tcase = contract_case(suite, "old driver");
+
+        tcase_add_test(tcase, it_lacks_what_came_later);
+        tcase_add_test(tcase, it_is_loaded_and_used);
+        return contract_main(suite);
+}
