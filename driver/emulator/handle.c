@@ -6,6 +6,7 @@
 struct slot {
         void *object;   /* NULL: free */
         uint32_t below; /* index + 1 of the slot that was freed before this one */
+        bool was_used;
 };
 
 static struct handle_table {
@@ -39,7 +40,7 @@ int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle)
                 return -ENOMEM;
         link = table->last_freed;
         table->last_freed = table->slots[link - 1].below;
-        table->slots[link - 1].object = object;
+        table->slots[link - 1] = (struct slot){.object = object, .was_used = true};
         *ret_handle = link * HANDLE_STEP + (unsigned)kind;
         return 0;
 }
@@ -58,12 +59,19 @@ void *handle_find(enum handle_kind kind, uintptr_t handle)
         return slot ? slot->object : NULL;
 }
 
+bool handle_has_ended(enum handle_kind kind, uintptr_t handle)
+{
+        const struct slot *slot = slot_find(kind, handle);
+
+        return slot && !slot->object && slot->was_used;
+}
+
 void handle_free(enum handle_kind kind, uintptr_t handle)
 {
         struct slot *slot = slot_find(kind, handle);
 
         if (!slot || !slot->object)
                 return;
-        *slot = (struct slot){.below = tables[kind].last_freed};
+        *slot = (struct slot){.below = tables[kind].last_freed, .was_used = true};
         tables[kind].last_freed = (uint32_t)(handle / HANDLE_STEP);
 }

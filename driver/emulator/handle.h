@@ -5,6 +5,7 @@
  * The tables own nothing. The caller holds the emulator's lock. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum handle_kind {
@@ -23,6 +24,9 @@ int handle_new(enum handle_kind kind, void *object, uintptr_t *ret_handle);
 
 /* NULL: no such handle of this kind. */
 void *handle_find(enum handle_kind kind, uintptr_t handle);
+
+/* Whether it was a handle of this kind, and is none now. */
+bool handle_has_ended(enum handle_kind kind, uintptr_t handle);
 
 /* A value is 0x1000 times (index + 1), and the kind: above CU_STREAM_LEGACY and its like. */
 #define HANDLE_STEP UINT64_C(0x1000)

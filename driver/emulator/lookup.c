@@ -115,6 +115,9 @@ static CUresult lookup_locked(CUstream handle, struct stream **ret_stream)
         if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
                 return default_stream_get(handle, ret_stream);
         stream = handle_find(HANDLE_STREAM, (uintptr_t)handle);
+        /* The H200's driver crashes. */
+        if (!stream && handle_has_ended(HANDLE_STREAM, (uintptr_t)handle))
+                emulator_end("a stream that was destroyed is used");
         if (!stream)
                 return CUDA_ERROR_INVALID_HANDLE;
         *ret_stream = stream_ref(stream);

@@ -20,8 +20,8 @@ static inline bool lookup_identity(CUstream handle, struct identity *ret_identit
         return identity_find((uintptr_t)handle, ret_identity);
 }
 
-/* The caller gets a count. Invented and stale handles: CUDA_ERROR_INVALID_HANDLE. A spoilt
- * context does not hinder: whoever cares asks for its failure. */
+/* The caller gets a count. Invented handles: CUDA_ERROR_INVALID_HANDLE; one of a stream that was destroyed
+ * ends the process. A spoilt context does not hinder: a caller that cares asks for its failure. */
 CUresult lookup_stream(CUstream handle, struct stream **ret_stream);
 
 /* The same, and the context must not be spoilt. */

@@ -1,4 +1,8 @@
-/* What may crash the driver, or pass unseen, the emulated one refuses: so a mistake shows. */
+/* What may crash the driver, or pass unseen, the emulated one refuses, or ends the process for it: so a mistake
+ * shows. */
+#include <signal.h>
+
+#include "base/err.h"
 #include "tests/contract/contract.h"
 
 #define FD      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -75,6 +79,52 @@ START_TEST(unmap_takes_what_lies_inside_and_cuts_nothing)
 }
 END_TEST
 
+static CUstream ended;
+static CUevent event;
+static CUcontext context;
+static CUstreamCaptureStatus status;
+static unsigned long long number;
+
+#define CALL(name, expression)       \
+        static CUresult name(void)   \
+        {                            \
+                return (expression); \
+        }
+
+CALL(get_id, cu.cuStreamGetId(ended, &number))
+CALL(get_status, cu.cuStreamIsCapturing(ended, &status))
+CALL(get_context, cu.cuStreamGetCtx(ended, &context))
+CALL(record_event, cu.cuEventRecord(event, ended))
+CALL(query, cu.cuStreamQuery(ended))
+CALL(wait_for_event, cu.cuStreamWaitEvent(ended, event, 0))
+CALL(synchronize, cu.cuStreamSynchronize(ended))
+CALL(fill, cu.cuMemsetD8Async(1, 1, 1, ended))
+
+static CUresult (*const uses[])(void) = {
+        get_id, get_status, get_context, record_event, query, wait_for_event, synchronize, fill,
+};
+
+/* As the H200's driver does, which crashes. */
+START_TEST(a_destroyed_stream_ends_the_process)
+{
+        (void)contract_context();
+        ck_ok(cu.cuEventCreate(&event, 0));
+        ck_ok(cu.cuStreamCreate(&ended, CU_STREAM_NON_BLOCKING));
+        ck_ok(cu.cuStreamDestroy(ended));
+        (void)uses[_i]();
+}
+END_TEST
+
+START_TEST(a_stream_whose_context_has_ended_ends_the_process)
+{
+        (void)contract_context();
+        ck_ok(cu.cuStreamCreate(&ended, CU_STREAM_NON_BLOCKING));
+        ck_ok(cu.cuDevicePrimaryCtxRelease(0));
+        (void)contract_context();
+        (void)query();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("emulator_misuse");
@@ -85,5 +135,9 @@ int main(void)
         tcase_add_test(tcase, an_export_needs_an_output);
         tcase_add_test(tcase, unmap_takes_whole_granules_of_one_reservation);
         tcase_add_test(tcase, unmap_takes_what_lies_inside_and_cuts_nothing);
+        tcase_add_loop_test_raise_signal(tcase, a_destroyed_stream_ends_the_process, SIGABRT, 0,
+                                         ARRAY_SIZE(uses));
+        tcase_add_test_raise_signal(tcase, a_stream_whose_context_has_ended_ends_the_process,
+                                    SIGABRT);
         return contract_main(suite);
 }
