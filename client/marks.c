@@ -93,6 +93,9 @@ static int record(const struct cuda *cuda, const struct mark_place *place, struc
 {
         if (place->is_context_wide)
                 return event_record_all(cuda, place->context, event);
+        if (place->is_seen)
+                return event_record_here(cuda, place->context, place->context_id, place->stream,
+                                         event);
         return event_record(cuda, place->context, place->stream, event);
 }
 
@@ -100,7 +103,7 @@ static int record(const struct cuda *cuda, const struct mark_place *place, struc
 int marks_add(struct marks *marks, const struct cuda *cuda, const struct mark_place *place)
 {
         struct mark *mark;
-        int r = check(cuda, place);
+        int r = place->is_seen ? 0 : check(cuda, place);
 
         if (r)
                 return r;

@@ -29,6 +29,8 @@ struct mark_place {
         uint64_t context;
         void *stream;         /* alive during the call; may be NULL, for the context's default stream */
         bool is_context_wide; /* instead of a stream: all work of the context; `stream` is not used */
+        bool is_seen; /* the context is current, of that id, and the stream was just seen not to capture */
+        uint64_t context_id;
         uint64_t number;
         uint64_t round; /* of streams.h: the mark is not over before this round is; 0: none */
 };

@@ -290,7 +290,9 @@ static int mark_all(const struct cuda *cuda, void *argument)
                 return r;
         LIST_FOREACH (marked, &set->all, link) {
                 struct mark_place place = {.context = set->context,
+                                           .context_id = set->context_id,
                                            .stream = marked->stream,
+                                           .is_seen = true,
                                            .number = set->n_begun + 1};
 
                 if (!marked->n_registered)

@@ -55,6 +55,16 @@ int event_record(const struct cuda *cuda, uint64_t context, void *stream, struct
         return context_run(cuda, context, record, &recording);
 }
 
+int event_record_here(const struct cuda *cuda, uint64_t context, uint64_t context_id, void *stream,
+                      struct work_event *event)
+{
+        bool is_there = event->handle && event->context == context &&
+                        event->context_id == context_id;
+        int r = is_there ? 0 : make(cuda, event);
+
+        return r ? r : CUDA_CALL(cuda, cuEventRecord, handle_of(event), stream);
+}
+
 static int record_all(const struct cuda *cuda, void *argument)
 {
         struct recording *recording = argument;

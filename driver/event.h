@@ -16,6 +16,10 @@ struct work_event {
 /* Records the event in a stream of that context; where there is none, or no more, it is made before. */
 int event_record(const struct cuda *cuda, uint64_t context, void *stream, struct work_event *event);
 
+/* The same where that context is current, has not ended, and has that id. */
+int event_record_here(const struct cuda *cuda, uint64_t context, uint64_t context_id, void *stream,
+                      struct work_event *event);
+
 /* The same for all work of the context, in whatever streams. GPUMEM_E_UNSUPPORTED: the driver cannot, or a stream
  * of the context captures, and that capture is lost by this. */
 int event_record_all(const struct cuda *cuda, uint64_t context, struct work_event *event);
