@@ -109,9 +109,10 @@ static void take_frame(struct link *link, int r, const struct frame *frame, stru
 {
         if (r == GPUMEM_E_UNKNOWN_KIND)
                 return;
-        if (!r && frame->kind == MESSAGE_ERROR && frame->serial == 0)
-                (void)snprintf(link->last_words, sizeof(link->last_words), ": %s",
-                               frame->error.text);
+        if (!r && frame->kind == MESSAGE_ERROR && frame->serial == 0) {
+                link->last_code = (int)frame->error.code;
+                (void)snprintf(link->last_words, sizeof(link->last_words), "%s", frame->error.text);
+        }
         if (r || (frame->kind == MESSAGE_ERROR && frame->serial == 0))
                 end_link(link);
         else if (frame->kind != MESSAGE_NOTICE)
@@ -362,8 +363,8 @@ static void hear_of_end(struct link *link)
                         "hold outlives its restart",
                         name, link->answer_ms / 1000.0);
         else
-                (void)snprintf(text, sizeof(text), "%s has ended the connection%.200s", name,
-                               link->last_words);
+                (void)snprintf(text, sizeof(text), "%s has ended the connection%s%.200s", name,
+                               *link->last_words ? ": " : "", link->last_words);
         pthread_mutex_unlock(&link->lock);
         refusal_hear(GPUMEM_E_DISCONNECTED, text);
 }

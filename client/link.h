@@ -19,7 +19,8 @@ struct link;
 
 /* Connects and says HELLO; the answer's fds are the caller's. `socket_path` as in
  * proto/address.h. GPUMEM_E_DISCONNECTED when no daemon listens; GPUMEM_E_VERSION, GPUMEM_E_DENIED
- * or another GPUMEM_E_* as the daemon answers. */
+ * or another GPUMEM_E_* as the daemon answers, or as it says when it turns the connection away unread. The
+ * calling thread hears why. */
 int link_new(const char *socket_path, const char *program, struct link **ret_link,
              struct message_welcome *ret_welcome, struct fdset *ret_fds);
 

@@ -1,4 +1,5 @@
 /* How a connection to the daemon begins and ends. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -6,6 +7,7 @@
 #include "base/err.h"
 #include "client/door.h"
 #include "client/link_inside.h"
+#include "client/refusal.h"
 #include "gpumem.h"
 
 /* What is read waits no longer than until the daemon is asked whether it is there. */
@@ -17,6 +19,28 @@ static int limit_reading(const struct link *link)
         return setsockopt(link->socket.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0
                        ? err_errno()
                        : 0;
+}
+
+static bool is_turned_away(const struct link *link)
+{
+        return link->last_code == GPUMEM_E_DENIED || link->last_code == GPUMEM_E_TOO_MANY;
+}
+
+/* The daemon answers a HELLO with an ERROR, or turns the connection away before it reads one. In the second case
+ * the ERROR is about the connection, and the connection's end is no news: what the caller gets is the ERROR's code. No
+ * other thread has the link yet. */
+static int hear_answer(const struct link *link, int r)
+{
+        char name[DOOR_NAME_MAX], text[GPUMEM_TEXT_BYTES];
+        bool is_end = r == GPUMEM_E_DISCONNECTED;
+
+        if (r <= 0 || (is_end && !is_turned_away(link)))
+                return r;
+        (void)snprintf(text, sizeof(text), "%s refuses the connection: %.200s",
+                       door_name(link->socket.fd, name), is_end ? link->last_words : link->refusal);
+        r = is_end ? link->last_code : r;
+        refusal_hear(r, text);
+        return r;
 }
 
 static int say_hello(struct link *link, const struct link_hello *said,
@@ -35,7 +59,7 @@ static int say_hello(struct link *link, const struct link_hello *said,
         proto_put_text(hello.hello.program, sizeof(hello.hello.program), said->program);
         r = link_call(link, &hello, MESSAGE_HELLO, MESSAGE_WELCOME, &reply, &fds);
         if (r)
-                return r;
+                return hear_answer(link, r);
         if (reply.welcome.version != PROTO_VERSION)
                 return GPUMEM_E_VERSION;
         *ret_welcome = reply.welcome;

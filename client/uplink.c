@@ -73,6 +73,19 @@ static void publish(struct uplink *uplink, struct connection *take_connection)
         connection_unref(last);
 }
 
+/* A daemon that takes no more connections now may take one later: for a client that had one it is away, and a caller
+ * who waits for it tries again. The caller still hears what the daemon said. */
+static int as_away(int r)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        if (r != GPUMEM_E_TOO_MANY)
+                return r;
+        (void)snprintf(text, sizeof(text), "%s", refusal_heard(r));
+        refusal_hear(GPUMEM_E_DISCONNECTED, text);
+        return GPUMEM_E_DISCONNECTED;
+}
+
 /* Nobody else connects, so nobody else changes uplink->connection meanwhile. */
 static int reconnect(struct uplink *uplink)
 {
@@ -85,7 +98,7 @@ static int reconnect(struct uplink *uplink)
         int r;
 
         hello.n_held_bytes = uplink->calls->leave(uplink->owner);
-        r = connection_new(uplink->socket_path, &hello, last->serial + 1, &connection);
+        r = as_away(connection_new(uplink->socket_path, &hello, last->serial + 1, &connection));
         if (r)
                 return r;
         r = uplink->calls->meet(uplink->owner, connection);

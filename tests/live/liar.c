@@ -422,6 +422,31 @@ static void send_events(int socket, const struct frame *request)
         (void)close(fd);
 }
 
+static bool turns_away(void)
+{
+        return lie >= LIE_TURNED_AWAY_AT_ONCE && lie <= LIE_TURNED_AWAY_READ;
+}
+
+/* The frame is of serial 0, as one about the connection. */
+static void turn_away(int socket)
+{
+        struct pollfd hello = {.fd = socket, .events = POLLIN};
+        struct proto_reason reason;
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+
+        if (lie != LIE_TURNED_AWAY_AT_ONCE)
+                (void)poll(&hello, 1, -1);
+        if (lie == LIE_TURNED_AWAY_READ)
+                (void)wire_receive(socket, FROM_CLIENT, &frame, &fds, &reason);
+        frame = (struct frame){.kind = 0};
+        frame.error.code = GPUMEM_E_TOO_MANY;
+        proto_put_text(frame.error.text, sizeof(frame.error.text), LIAR_TURNS_AWAY);
+        proto_seal(&frame, MESSAGE_ERROR, 0, 0);
+        send_frame(socket, &frame, NULL, 0);
+        (void)close(socket);
+}
+
 /* Until its client leaves. */
 static void serve(int socket)
 {
@@ -429,6 +454,10 @@ static void serve(int socket)
         struct fdset fds = FDSET_NULL;
         struct frame frame;
 
+        if (turns_away()) {
+                turn_away(socket);
+                return;
+        }
         while (wire_receive(socket, FROM_CLIENT, &frame, &fds, &reason) == 0) {
                 if (frame.kind == MESSAGE_HELLO) {
                         welcome(socket, &frame);

@@ -29,6 +29,10 @@ enum lie {
         LIE_WELCOME_IS_NOISE,
         LIE_WELCOME_IS_EMPTY,
         LIE_WELCOME_IS_AN_END,
+        /* before it: the connection is turned away with TOO_MANY */
+        LIE_TURNED_AWAY_AT_ONCE,
+        LIE_TURNED_AWAY_UNREAD, /* once the HELLO has come */
+        LIE_TURNED_AWAY_READ,
         /* in LEASED, and in ATTACHED */
         LIE_BLOCK_IS_PIPE,
         LIE_BLOCK_IS_SOCKET,
@@ -69,6 +73,9 @@ enum lie {
         LIE_LIST_IS_ANOTHER_KIND,
         LIE_N,
 };
+
+/* What is said then. */
+#define LIAR_TURNS_AWAY "no room at the liar's"
 
 /* Of what there is to attach: the token's first byte says from which pool. */
 #define LIAR_SHARED_BYTES (UINT64_C(4) << 20)

@@ -1,9 +1,12 @@
 /* A daemon that is not what it should be: whatever it sends, the client says that something is wrong, keeps
  * no fd of it, maps nothing that is not what was asked for, and goes on. */
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -54,6 +57,37 @@ START_TEST(a_wrong_welcome_is_none)
 
         start((enum lie)_i);
         ck_assert_int_ne(gpumem_connect(NULL, &client), 0);
+        end();
+}
+END_TEST
+
+static bool awaits_end;
+
+/* The daemon's end comes before the client says anything. */
+int __real_connect(int fd, const struct sockaddr *address, socklen_t n_bytes);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t n_bytes);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t n_bytes)
+{
+        int r = __real_connect(fd, address, n_bytes);
+        struct pollfd end = {.fd = fd, .events = POLLRDHUP};
+
+        if (r == 0 && awaits_end)
+                (void)poll(&end, 1, -1);
+        return r;
+}
+
+START_TEST(what_turns_a_client_away_is_told)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_client *client;
+
+        start((enum lie)_i);
+        awaits_end = _i == LIE_TURNED_AWAY_AT_ONCE;
+        ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_TOO_MANY);
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
+        ck_assert_int_eq(refusal.code, GPUMEM_E_TOO_MANY);
+        ck_assert_msg(strstr(refusal.text, LIAR_TURNS_AWAY), "\"%s\"", refusal.text);
+        ck_assert_msg(strstr(refusal.text, getenv("GPUMEM_SOCKET")), "\"%s\"", refusal.text);
         end();
 }
 END_TEST
@@ -264,6 +298,8 @@ int main(void)
         tcase_add_loop_test(tests, a_daemon_that_does_not_lie_is_served_by, GPUMEM_DEVICE,
                             GPUMEM_PINNED + 1);
         tcase_add_loop_test(tests, a_wrong_welcome_is_none, LIE_BOARD_IS_PIPE, LIE_BLOCK_IS_PIPE);
+        tcase_add_loop_test(tests, what_turns_a_client_away_is_told, LIE_TURNED_AWAY_AT_ONCE,
+                            LIE_TURNED_AWAY_READ + 1);
         tcase_add_loop_test(tests, a_wrong_lease_is_none, LIE_BLOCK_IS_PIPE, LIE_ANSWER_TO_NOBODY);
         tcase_add_loop_test(tests, a_wrong_lease_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
                             LIE_ANSWER_TO_NOBODY);
