@@ -7,8 +7,8 @@
 #include "driver/context.h"
 #include "gpumem.h"
 
-#define PAGE_BYTES       4096
-#define UNREGISTER_TRIES 3
+#define PAGE_BYTES 4096
+#define END_TRIES  3
 
 /* A default stream is the current context's; any other knows its own. */
 static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *ret_context)
@@ -33,26 +33,12 @@ static int current_device(const struct cuda *cuda, void *argument)
         return CUDA_CALL(cuda, cuCtxGetDevice, argument);
 }
 
-/* A page that stays registered cannot be given back: a call that fails now and then is made again. */
-static int unregister_at_last(const struct cuda *cuda, void *page)
-{
-        int r = CUDA_CALL(cuda, cuMemHostUnregister, page);
-
-        for (unsigned i = 1; r && i < UNREGISTER_TRIES; i++)
-                r = CUDA_CALL(cuda, cuMemHostUnregister, page);
-        return r;
-}
-
-/* Not by cuCtxSynchronize: that spoils what streams of the context capture, in whatever mode the thread
- * is, and nobody can tell whether there are any. Unregistering waits for the same work and spoils nothing
- * where the mode is relaxed; but other threads' launches wait with it. */
-static int synchronize_current(const struct cuda *cuda, void *argument)
+static int register_page(const struct cuda *cuda, void **ret_page)
 {
         void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                           0);
         int r;
 
-        (void)argument;
         if (page == MAP_FAILED)
                 return err_errno();
         r = CUDA_CALL(cuda, cuMemHostRegister, page, PAGE_BYTES, 0);
@@ -60,10 +46,48 @@ static int synchronize_current(const struct cuda *cuda, void *argument)
                 (void)munmap(page, PAGE_BYTES);
                 return r;
         }
-        r = unregister_at_last(cuda, page);
+        *ret_page = page;
+        return 0;
+}
+
+/* A page that stays registered cannot be given back: a call that fails now and then is made again. */
+static int unregister_at_last(const struct cuda *cuda, void *page)
+{
+        int r = CUDA_CALL(cuda, cuMemHostUnregister, page);
+
+        for (unsigned i = 1; r && i < END_TRIES; i++)
+                r = CUDA_CALL(cuda, cuMemHostUnregister, page);
         if (!r)
                 (void)munmap(page, PAGE_BYTES);
         return r;
+}
+
+static int free_at_last(const struct cuda *cuda, CUdeviceptr piece)
+{
+        int r = CUDA_CALL(cuda, cuMemFree, piece);
+
+        for (unsigned i = 1; r && i < END_TRIES; i++)
+                r = CUDA_CALL(cuda, cuMemFree, piece);
+        return r;
+}
+
+/* Not by cuCtxSynchronize: that spoils what streams of the context capture, in whatever mode the thread
+ * is, and nobody can tell whether there are any. Unregistering waits for the same work and spoils nothing
+ * where the mode is relaxed; but other threads' launches wait with it. The system may have no page to register:
+ * it lets a process lock so much, or has no memory. To free a piece of device memory waits likewise. Where the driver
+ * has neither, the error is the page's. */
+static int synchronize_current(const struct cuda *cuda, void *argument)
+{
+        CUdeviceptr piece;
+        void *page;
+        int r = register_page(cuda, &page);
+
+        (void)argument;
+        if (!r)
+                return unregister_at_last(cuda, page);
+        if (CUDA_CALL(cuda, cuMemAlloc, &piece, PAGE_BYTES))
+                return r;
+        return free_at_last(cuda, piece);
 }
 
 /* A stream whose capture was lost tells that it captures, but not its context; a default stream tells

@@ -211,7 +211,10 @@ GPUMEM_API int gpumem_stream_register(struct gpumem_client *client, void *stream
 GPUMEM_API int gpumem_stream_unregister(struct gpumem_client *client, void *stream);
 
 /* gpumem_free for a caller who has no stream: waits for all work of the context in which the memory
- * was allocated, and of the calling thread's current one. Work of other contexts must be over. */
+ * was allocated, and of the calling thread's current one. Work of other contexts must be over. To wait, the
+ * library has the driver register a page of host memory, and else allocate a little device memory, and take it
+ * back. Errors as gpumem_free, and what the driver says when it has neither, such as GPUMEM_E_DEVICE_FULL: nothing
+ * is freed, and the caller may try again. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
 
 /* Graph pools: memory that many graphs share, as programs need that capture dozens of them.

@@ -143,13 +143,50 @@ START_TEST(who_leaves_waits_for_work_though_the_driver_fails_once)
         ck_assert_int_eq(alloc_in(gpu_stream(gpu), PIECE, &pointer), 0);
         ck_assert_int_eq(gpu_fill(gpu, pointer, 1, PIECE), 0);
         ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
-        faults("fail=cuMemHostRegister:1:999");
+        faults("fail=cuMemHostRegister:1:999\nfail=cuMemAlloc:1:2");
         gpumem_disconnect(client);
         faults("");
         ck_assert_int_eq(gpu_synchronize(gpu), 0);
         gpu_free(gpu);
         daemon_await(FIGURE_charged, 0);
         daemon_stop(&gpumemd);
+}
+END_TEST
+
+/* The work has yet to be done when the wait begins. */
+START_TEST(a_free_without_a_stream_waits_though_no_page_can_be_registered)
+{
+        unsigned char *seen;
+        void *pointer, *staged;
+
+        start_on("devices=1,bytes=256MiB,reclaim_ms=50,copy_delay_us=300000");
+        ck_assert_int_eq(gpu_stage(gpu, 1, &staged), 0);
+        seen = staged;
+        *seen = 0;
+        ck_assert_int_eq(alloc_in(gpu_stream(gpu), PIECE, &pointer), 0);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 1, PIECE), 0);
+        ck_assert_int_eq(gpu_copy_to_host(gpu, seen, pointer, 1), 0);
+        faults("fail=cuMemHostRegister:*:2");
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        ck_assert_uint_eq(*seen, 1);
+        faults("");
+        end();
+}
+END_TEST
+
+START_TEST(a_free_without_a_stream_frees_nothing_where_it_cannot_wait)
+{
+        void *pointer;
+
+        start();
+        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        faults("fail=cuMemHostRegister:*:999\nfail=cuMemAlloc:*:2");
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), -EIO);
+        faults("fail=cuMemHostRegister:*:2\nfail=cuMemAlloc:*:2");
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), GPUMEM_E_DEVICE_FULL);
+        faults("");
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        end();
 }
 END_TEST
 
@@ -168,6 +205,8 @@ int main(void)
         tcase_add_test(tests, a_block_that_is_not_unmapped_stays_leased_and_is_tried_again);
         tcase_add_test(tests, who_leaves_unmaps_what_it_can);
         tcase_add_test(tests, who_leaves_waits_for_work_though_the_driver_fails_once);
+        tcase_add_test(tests, a_free_without_a_stream_waits_though_no_page_can_be_registered);
+        tcase_add_test(tests, a_free_without_a_stream_frees_nothing_where_it_cannot_wait);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -263,7 +263,7 @@ START_TEST(a_pool_whose_work_cannot_be_waited_for_is_kept)
         ck_assert_int_eq(gpumem_graph_pool_end(client, waiting.id, captured),
                          GPUMEM_E_NO_GRAPH_POOL);
         ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
-        world_fault("fail=cuMemHostRegister:*:999");
+        world_fault("fail=cuMemHostRegister:*:999\nfail=cuMemAlloc:*:2");
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         ck_assert_int_eq(world_alloc(side, MOST, 0, &pointer), GPUMEM_E_REFUSED);
         ck_assert_int_eq(holder_alloc(&holder, MOST, 50), GPUMEM_E_TIMED_OUT);
