@@ -64,8 +64,10 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
                       void **ret_pointer)
 {
         struct stream_heap *heap;
-        int r;
+        int r = pool_check_size(pool, request->n_bytes);
 
+        if (r)
+                return r;
         if (request->flags & GPUMEM_SHAREABLE)
                 return shared_alloc(pool, &asked->key, request->n_bytes, request->wait_ms,
                                     ret_pointer);

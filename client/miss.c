@@ -350,11 +350,12 @@ static void note_pressure(struct pool *pool, uint64_t n_bytes)
         events_note(pool->uplink->events, &event);
 }
 
-/* There are no addresses for it, and no block. */
-static int refuse_as_too_large(const struct pool *pool, uint64_t n_bytes)
+int pool_check_size(const struct pool *pool, uint64_t n_bytes)
 {
         char asked[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX], text[160];
 
+        if (n_bytes <= pool->row.n_capacity_bytes)
+                return 0;
         (void)snprintf(text, sizeof(text), "%s asked for; all of %s is %s",
                        size_format(n_bytes, asked), pool->row.name,
                        size_format(pool->row.n_capacity_bytes, there));
@@ -384,8 +385,6 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct str
         uint64_t since_us = idle_system_us();
         int r;
 
-        if (request->n_bytes > pool->row.n_capacity_bytes)
-                return refuse_as_too_large(pool, request->n_bytes);
         r = alloc(pool, request, ret_heap, ret_pointer);
         idle_stop_clock(pool, since_us);
         return r;

@@ -114,6 +114,9 @@ struct pool_request {
         uint32_t wait_ms;
 };
 
+/* GPUMEM_E_TOO_LARGE, with what the caller's thread hears of it: the whole pool has not so much. */
+int pool_check_size(const struct pool *pool, uint64_t n_bytes);
+
 /* Memory in the stream's order, whose heap is `*ret_heap`; see gpumem_alloc. */
 int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
                void **ret_pointer);

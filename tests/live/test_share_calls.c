@@ -364,6 +364,33 @@ START_TEST(a_full_pool_refuses_what_is_to_be_shared_too)
 }
 END_TEST
 
+/* Whether there are addresses for it or not; the same text as for what is not shared. */
+START_TEST(what_no_pool_holds_is_too_large_to_be_shared)
+{
+        static const uint64_t sizes[] = {256 * MIB + 1, 8 * TIB, UINT64_MAX};
+        struct gpumem_refusal refusals[2] = {{.struct_size = sizeof(refusals[0])},
+                                             {.struct_size = sizeof(refusals[0])}};
+        void *pointer;
+
+        for (unsigned i = 0; i < 2; i++) {
+                struct gpumem_request request = {.struct_size = sizeof(request),
+                                                 .kind = _i ? GPUMEM_PINNED : GPUMEM_DEVICE,
+                                                 .place = GPUMEM_NEAREST,
+                                                 .stream = gpu_stream(gpu),
+                                                 .flags = i ? GPUMEM_SHAREABLE : 0};
+
+                for (unsigned j = 0; j < ARRAY_SIZE(sizes); j++) {
+                        request.n_bytes = sizes[j];
+                        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer),
+                                         GPUMEM_E_TOO_LARGE);
+                }
+                ck_assert_int_eq(gpumem_last_refusal(client, &refusals[i]), 0);
+        }
+        ck_assert_ptr_nonnull(strstr(refusals[0].text, "asked for; all of"));
+        ck_assert_str_eq(refusals[1].text, refusals[0].text);
+}
+END_TEST
+
 /* What is held stays held; nobody is let in any more. */
 START_TEST(without_a_daemon)
 {
@@ -432,6 +459,7 @@ int main(void)
         tcase_add_test(served, a_forked_child_shares_nothing);
         tcase_add_test(served, threads_attach_and_detach);
         tcase_add_test(served, a_full_pool_refuses_what_is_to_be_shared_too);
+        tcase_add_loop_test(served, what_no_pool_holds_is_too_large_to_be_shared, 0, 2);
         tcase_set_timeout(lost, 60);
         tcase_add_checked_fixture(lost, start, NULL);
         tcase_add_test(lost, without_a_daemon);
