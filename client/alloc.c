@@ -8,6 +8,66 @@
 #include "client/refusal.h"
 #include "client/shared.h"
 
+/* Names what was asked for, and what is there. */
+static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+{
+        const char *what = kind == GPUMEM_DEVICE ? "CUDA device" : "NUMA node", *mark = "for";
+        char text[GPUMEM_TEXT_BYTES];
+        const struct pool *pool;
+        int n = snprintf(text, sizeof(text), "gpumemd has no pool for %s %d; it has pools", what,
+                         place);
+
+        for (uint32_t i = 0; (pool = client_pool(client, i)) && n < (int)sizeof(text); i++) {
+                if (pool->memory.kind != kind || pool->binding.absent || pool_place(pool) < 0)
+                        continue;
+                n += snprintf(text + n, sizeof(text) - (size_t)n, " %s %d", mark, pool_place(pool));
+                mark = "and";
+        }
+        if (*mark == 'f')
+                (void)snprintf(text, sizeof(text), "gpumemd has no pool for any %s here", what);
+        refusal_hear(GPUMEM_E_NO_POOL, text);
+        return GPUMEM_E_NO_POOL;
+}
+
+static int refuse_stream(int ordinal, int32_t place)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "the stream is of CUDA device %d, and place is %d; allowed are %d and "
+                       "GPUMEM_NEAREST (%d)",
+                       ordinal, place, ordinal, GPUMEM_NEAREST);
+        refusal_hear(GPUMEM_E_WRONG_STREAM, text);
+        return GPUMEM_E_WRONG_STREAM;
+}
+
+static int refuse_kind(enum gpumem_kind kind)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "kind is %d; allowed are GPUMEM_DEVICE (%d) and GPUMEM_PINNED (%d)",
+                       (int)kind, GPUMEM_DEVICE, GPUMEM_PINNED);
+        refusal_hear(GPUMEM_E_BAD_REQUEST, text);
+        return GPUMEM_E_BAD_REQUEST;
+}
+
+static int check_request(const struct gpumem_request *request)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        if (request->n_bytes == 0) {
+                refusal_hear(GPUMEM_E_BAD_REQUEST, "n_bytes is 0; allowed is 1 byte or more");
+                return GPUMEM_E_BAD_REQUEST;
+        }
+        if (!(request->flags & ~GPUMEM_SHAREABLE))
+                return 0;
+        (void)snprintf(text, sizeof(text), "flags are 0x%x; allowed are 0 and GPUMEM_SHAREABLE (1)",
+                       (unsigned)request->flags);
+        refusal_hear(GPUMEM_E_UNSUPPORTED, text);
+        return GPUMEM_E_UNSUPPORTED;
+}
+
 static int place_device(struct gpumem_client *client, const struct gpumem_request *request,
                         struct pool_request *ret_asked, int32_t *ret_place)
 {
@@ -25,8 +85,9 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         if (!request->flags && !ret_asked->key.capture)
                 captures_divert(&client->captures, ret_asked, &ret_asked->key);
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
-                return client_pool_at(client, GPUMEM_DEVICE, request->place) ? GPUMEM_E_WRONG_STREAM
-                                                                             : GPUMEM_E_NO_POOL;
+                return client_pool_at(client, GPUMEM_DEVICE, request->place)
+                               ? refuse_stream(ordinal, request->place)
+                               : refuse_place(client, GPUMEM_DEVICE, request->place);
         *ret_place = ordinal;
         return 0;
 }
@@ -88,20 +149,16 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                                      .wait_ms = request->wait_ms};
         int32_t place = request->place;
         struct pool *pool, *again;
-        int r;
+        int r = check_request(request);
 
-        if (request->n_bytes == 0)
-                return GPUMEM_E_BAD_REQUEST;
-        if (request->flags & ~GPUMEM_SHAREABLE) {
-                refusal_hear(GPUMEM_E_UNSUPPORTED, "flags: allowed are 0, GPUMEM_SHAREABLE");
-                return GPUMEM_E_UNSUPPORTED;
-        }
+        if (r)
+                return r;
         if (request->kind == GPUMEM_DEVICE)
                 r = place_device(client, request, &asked, &place);
         else if (request->kind == GPUMEM_PINNED)
                 r = place_pinned(client, request, &asked);
         else
-                r = GPUMEM_E_BAD_REQUEST;
+                r = refuse_kind(request->kind);
         if (r)
                 return r;
         pool = client_pool_at(client, request->kind, place);
@@ -113,7 +170,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 return r;
         /* The next daemon may have been met by now, and have there what the last one had not. */
         again = client_pool_at(client, request->kind, place);
-        return again == pool ? GPUMEM_E_NO_POOL
+        return again == pool ? refuse_place(client, request->kind, place)
                              : alloc_from(client, again, &asked, request, ret_pointer);
 }
 
@@ -149,6 +206,27 @@ static FLAT int alloc_hit(struct gpumem_client *client, const struct gpumem_requ
         return pool_hit(heap, &mark, request->n_bytes, ret_pointer);
 }
 
+/* `request` is as far as it could be read. */
+static int refuse_struct(struct gpumem_client *client, const struct gpumem_request *request, int r)
+{
+        const struct gpumem_request none = {.kind = 0};
+        char text[GPUMEM_TEXT_BYTES];
+
+        if (r == -E2BIG)
+                (void)snprintf(text, sizeof(text),
+                               "struct_size is %zu, and what is beyond %zu bytes is not 0: this "
+                               "library does not know those fields",
+                               request->struct_size, sizeof(none));
+        else
+                (void)snprintf(text, sizeof(text),
+                               "struct_size is %zu; it must be sizeof(struct gpumem_request), here "
+                               "%zu",
+                               request->struct_size, sizeof(none));
+        refusal_hear(r, text);
+        refusal_keep(client->number, r, &none);
+        return r;
+}
+
 static void note_refusal(struct gpumem_client *client, int code,
                          const struct gpumem_request *request)
 {
@@ -158,7 +236,6 @@ static void note_refusal(struct gpumem_client *client, int code,
                                      .place = request->place,
                                      .n_bytes = request->n_bytes};
 
-        refusal_keep(client->number, code, request);
         (void)snprintf(event.text, sizeof(event.text), "%s", refusal_text());
         events_note(&client->events, &event);
 }
@@ -214,14 +291,15 @@ static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem
 
         r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
-                return r;
+                return refuse_struct(client, request, r);
+        refusal_forget_heard();
         r = alloc_patiently(client, &ours, ret_pointer);
         if (record_is_on() && !r)
                 record_alloc(client, &ours, *ret_pointer);
+        if (r)
+                refusal_keep(client->number, r, &ours);
         if (refusal_is_one(r))
                 note_refusal(client, r, &ours);
-        else if (r == GPUMEM_E_UNSUPPORTED)
-                refusal_keep(client->number, r, &ours);
         client_settle(client);
         return r;
 }

@@ -8,6 +8,15 @@
 #include "driver/device.h"
 #include "driver/vmm.h"
 
+static int refuse_place(int ordinal, const char *why)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text), "CUDA device %d: %s", ordinal, why);
+        refusal_hear(GPUMEM_E_NO_POOL, text);
+        return GPUMEM_E_NO_POOL;
+}
+
 static int find_device(const struct cuda *cuda, int32_t place, int *ret_ordinal)
 {
         int count, r;
@@ -18,7 +27,7 @@ static int find_device(const struct cuda *cuda, int32_t place, int *ret_ordinal)
         if (r)
                 return r;
         if (place < 0 || place >= count || place >= VMM_DEVICES_MAX)
-                return GPUMEM_E_NO_POOL;
+                return refuse_place(place, "this process has no such device");
         *ret_ordinal = place;
         return 0;
 }
@@ -65,7 +74,7 @@ static int enable(struct gpumem_client *client, int32_t place, int32_t peer_plac
         if (!r)
                 pool = client_pool_at(client, GPUMEM_DEVICE, ordinal);
         if (!r && !pool)
-                r = GPUMEM_E_NO_POOL;
+                r = refuse_place(ordinal, "gpumemd has no pool for it");
         if (r || peer == ordinal)
                 return r;
         r = check_reach(cuda, pool, peer);
@@ -79,8 +88,9 @@ int gpumem_enable_peer(struct gpumem_client *client, int32_t place, int32_t peer
 
         if (r)
                 return r;
+        refusal_forget_heard();
         r = enable(client, place, peer);
-        if (r == GPUMEM_E_UNSUPPORTED)
+        if (r)
                 refusal_keep(client_number(client), r, &refused);
         return r;
 }

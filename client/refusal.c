@@ -18,6 +18,19 @@ void refusal_hear(int code, const char *text)
         (void)snprintf(last.heard, sizeof(last.heard), "%s", text);
 }
 
+void refusal_hear_frame(int code, const struct frame *frame)
+{
+        if (frame->kind == MESSAGE_REFUSED)
+                refusal_hear(code, frame->refused.text);
+        else if (frame->kind == MESSAGE_ERROR)
+                refusal_hear(code, frame->error.text);
+}
+
+void refusal_forget_heard(void)
+{
+        last.heard_code = 0;
+}
+
 void refusal_hear_of_setting(int code, const char *variable, const char *value, const char *allowed)
 {
         char text[GPUMEM_TEXT_BYTES];
@@ -63,11 +76,16 @@ void refusal_keep(uint64_t client, int code, const struct gpumem_request *reques
         last.heard_code = 0;
 }
 
+void refusal_keep_of_attach(uint64_t client, int code)
+{
+        const struct gpumem_request none = {.kind = 0};
+
+        refusal_keep(client, code, &none);
+}
+
 void refusal_keep_of_connect(int code)
 {
-        struct gpumem_request none = {.kind = 0};
-
-        refusal_keep(REFUSAL_NO_CLIENT, code, &none);
+        refusal_keep_of_attach(REFUSAL_NO_CLIENT, code);
 }
 
 const char *refusal_text(void)

@@ -1,8 +1,10 @@
 /* The public functions about sharing. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "client/client.h"
+#include "client/refusal.h"
 #include "client/shared.h"
 #include "driver/stream.h"
 
@@ -96,13 +98,20 @@ static int context_for(struct gpumem_client *client, const struct pool *pool,
 {
         int ordinal, r = GPUMEM_E_NO_CONTEXT;
         bool is_device = pool->memory.kind == GPUMEM_DEVICE;
+        char text[GPUMEM_TEXT_BYTES];
 
         if (client_cuda(client))
                 r = stream_identify(client_cuda(client), NULL, ret_key, &ordinal);
         else if (is_device)
                 return GPUMEM_E_NO_DRIVER;
-        if (is_device && pool->memory.ordinal < 0)
+        if (is_device && pool->memory.ordinal < 0) {
+                (void)snprintf(text, sizeof(text),
+                               "the memory is of %s, which this process does not see; is it in "
+                               "CUDA_VISIBLE_DEVICES?",
+                               pool->row.name);
+                refusal_hear(GPUMEM_E_NO_POOL, text);
                 return GPUMEM_E_NO_POOL;
+        }
         if (r == GPUMEM_E_NO_CONTEXT && !is_device) {
                 *ret_key = (struct stream_key){.context = 0};
                 r = 0;
@@ -142,27 +151,40 @@ static int map(struct gpumem_client *client, uint64_t connection,
         return r;
 }
 
-int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
+static int attach(struct gpumem_client *client, const struct gpumem_token *token,
                   void **ret_pointer, uint64_t *ret_n_bytes)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
+        struct frame request = FRAME_NULL, reply = FRAME_NULL;
         uint64_t connection;
         int r;
 
-        r = client_check(client);
-        if (r)
-                return r;
         memcpy(&request.attach.token_low, token->bytes, 8);
         memcpy(&request.attach.token_high, token->bytes + 8, 8);
         r = uplink_call(client_uplink(client), &request, MESSAGE_ATTACH, MESSAGE_ATTACHED, &reply,
                         &fds, &connection);
+        if (r)
+                refusal_hear_frame(r, &reply);
         events_tell(client_events(client));
         if (!r)
                 r = map(client, connection, &reply.attached, fdset_steal(&fds, 0), ret_pointer);
         if (!r)
                 *ret_n_bytes = reply.attached.n_bytes;
+        return r;
+}
+
+int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
+                  void **ret_pointer, uint64_t *ret_n_bytes)
+{
+        int r = client_check(client);
+
+        if (r)
+                return r;
+        refusal_forget_heard();
+        r = attach(client, token, ret_pointer, ret_n_bytes);
+        if (r)
+                refusal_keep_of_attach(client_number(client), r);
         return r;
 }
 

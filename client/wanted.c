@@ -48,10 +48,8 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         if (!r)
                 r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
                               &fds);
-        if (r && reply.kind == MESSAGE_REFUSED)
-                refusal_hear(r, reply.refused.text);
-        else if (r && reply.kind == MESSAGE_ERROR)
-                refusal_hear(r, reply.error.text);
+        if (r)
+                refusal_hear_frame(r, &reply);
         if (!r)
                 r = reply.kind == MESSAGE_LEASED ? check_answer(&reply.leased, wanted, connection)
                                                  : -EPROTO;

@@ -359,8 +359,8 @@ GPUMEM_API int gpumem_describe(struct gpumem_client *client, const void *pointer
 
 struct gpumem_refusal {
         size_t struct_size;    /* set by the caller */
-        int code;              /* what gpumem_alloc gave */
-        enum gpumem_kind kind; /* these three as they were asked for */
+        int code;              /* what the call gave */
+        enum gpumem_kind kind; /* these three as they were asked for; of gpumem_attach 0 */
         int32_t place;
         uint64_t n_bytes;
         /* For people: what the daemon said, as far as it was asked. Why, who holds the memory (of the
@@ -368,9 +368,11 @@ struct gpumem_refusal {
         char text[GPUMEM_TEXT_BYTES];
 };
 
-/* The last allocation that was refused to the calling thread, with this client: for want of memory,
- * by a limit, because the device is in error or another user's, because there was no daemon (the text then
- * names the socket), or GPUMEM_E_UNSUPPORTED, which gpumem_enable_peer gives too. `client` NULL: why the calling
+/* Why the calling thread's last gpumem_alloc, gpumem_attach or gpumem_enable_peer that failed did so, with this
+ * client. For want of memory, by a limit, or because the device is in error or another user's: the text says what
+ * the daemon said. Without a daemon it names the socket. Of a call that was wrong (GPUMEM_E_BAD_REQUEST, _NO_POOL,
+ * _WRONG_STREAM, _UNSUPPORTED, -EINVAL of struct_size) it names the value and what is allowed. Otherwise it is
+ * gpumem_strerror's. Calls that succeed change nothing here. `client` NULL: why the calling
  * thread's last gpumem_connect failed, with the socket, or the variable and what is allowed in it; kind, place
  * and n_bytes are 0.
  * Errors: GPUMEM_E_NO_REFUSAL, _FORKED, -EINVAL (struct_size). */

@@ -9,25 +9,40 @@
 #include "tests/live/program.h"
 #include "tests/suite.h"
 
+/* What the last call said of itself; `parts` end with NULL. */
+static void check_refusal(int result, const char *const *parts)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        ck_assert_int_eq(refusal.code, result);
+        for (; *parts; parts++)
+                ck_assert_msg(strstr(refusal.text, *parts), "\"%s\" is not in: %s", *parts,
+                              refusal.text);
+}
+
 /* Each bad request has its own answer, and the pointer is left alone. */
 START_TEST(bad_requests_are_told_apart)
 {
         struct gpumem_request good = on_device(0, 4096), bad;
         void *untouched = &bad, *pointer = untouched;
 
-#define EXPECT(field, value, code)                                      \
+#define EXPECT(field, value, code, ...)                                 \
         bad = good;                                                     \
         bad.field = (value);                                            \
         ck_assert_int_eq(gpumem_alloc(client, &bad, &pointer), (code)); \
-        ck_assert_ptr_eq(pointer, untouched);
-        EXPECT(n_bytes, 0, GPUMEM_E_BAD_REQUEST)
-        EXPECT(n_bytes, UINT64_MAX, GPUMEM_E_TOO_LARGE)
-        EXPECT(n_bytes, 257 * MIB, GPUMEM_E_TOO_LARGE)
-        EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST)
-        EXPECT(place, 1000, GPUMEM_E_NO_POOL)
-        EXPECT(flags, 2, GPUMEM_E_UNSUPPORTED)
-        EXPECT(struct_size, 0, -EINVAL)
-        EXPECT(struct_size, 4, -EINVAL)
+        ck_assert_ptr_eq(pointer, untouched);                           \
+        check_refusal((code), (const char *const[]){__VA_ARGS__, NULL});
+        EXPECT(n_bytes, 0, GPUMEM_E_BAD_REQUEST, "n_bytes is 0", "1 byte or more")
+        EXPECT(n_bytes, UINT64_MAX, GPUMEM_E_TOO_LARGE, "asked for; all of")
+        EXPECT(n_bytes, 257 * MIB, GPUMEM_E_TOO_LARGE, "257.00 MiB")
+        EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST, "kind is 9", "GPUMEM_PINNED (2)")
+        EXPECT(place, 1000, GPUMEM_E_NO_POOL, "CUDA device 1000", "it has pools for 0")
+        EXPECT(flags, 2, GPUMEM_E_UNSUPPORTED, "flags are 0x2", "GPUMEM_SHAREABLE")
+        EXPECT(struct_size, 0, -EINVAL, "struct_size is 0", "sizeof(struct gpumem_request)")
+        EXPECT(struct_size, 4, -EINVAL, "struct_size is 4")
+        good.kind = GPUMEM_PINNED;
+        EXPECT(place, 1000, GPUMEM_E_NO_POOL, "NUMA node 1000", "it has pools for 0")
 #undef EXPECT
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
 }
@@ -41,6 +56,8 @@ START_TEST(a_stream_of_another_device_is_told)
         request.place = 1;
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_WRONG_STREAM);
         ck_assert_ptr_eq(pointer, &request);
+        check_refusal(GPUMEM_E_WRONG_STREAM,
+                      (const char *const[]){"CUDA device 0", "place is 1", NULL});
 }
 END_TEST
 
@@ -69,6 +86,7 @@ START_TEST(a_longer_request_of_a_later_version_is_taken_if_zero)
         must_free(&longer.request, pointer);
         longer.later = 1;
         ck_assert_int_eq(gpumem_alloc(client, &longer.request, &pointer), -E2BIG);
+        check_refusal(-E2BIG, (const char *const[]){"does not know those fields", NULL});
 }
 END_TEST
 

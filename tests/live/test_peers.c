@@ -42,6 +42,16 @@ static void write_permuted(const struct gpumem_token *token)
         peers_close(2);
 }
 
+/* What the last call said of itself. */
+static void check_refusal(const char *part)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        ck_assert_int_eq(refusal.code, GPUMEM_E_NO_POOL);
+        ck_assert_msg(strstr(refusal.text, part), "\"%s\" is not in: %s", part, refusal.text);
+}
+
 /* It sees the second device only, as its first. */
 static void try_confined(const struct gpumem_token *token)
 {
@@ -56,8 +66,11 @@ static void try_confined(const struct gpumem_token *token)
         must_free(0, pointer);
         request.place = 1;
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_NO_POOL);
+        check_refusal("CUDA device 1");
         ck_assert_int_eq(gpumem_attach(client, token, &pointer, &n_bytes), GPUMEM_E_NO_POOL);
+        check_refusal("this process does not see");
         ck_assert_int_eq(gpumem_enable_peer(client, 1, 0), GPUMEM_E_NO_POOL);
+        check_refusal("CUDA device 1: this process has no such device");
         ck_assert_int_eq(gpumem_enable_peer(client, 0, 1), GPUMEM_E_NO_POOL);
         peers_close(1);
 }

@@ -254,9 +254,16 @@ START_TEST(a_wrong_guess_attaches_nothing)
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *untouched = own;
         void *pointer = untouched;
         struct gpumem_token token = token_of(own), wrong = {{0}};
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_request nothing = {.struct_size = sizeof(nothing), .kind = GPUMEM_DEVICE};
         uint64_t n_bytes = 1;
 
+        ck_assert_int_eq(gpumem_alloc(client, &nothing, &pointer), GPUMEM_E_BAD_REQUEST);
         ck_assert_int_eq(gpumem_attach(client, &wrong, &pointer, &n_bytes), GPUMEM_E_NO_TOKEN);
+        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
+        ck_assert_int_eq(refusal.code, GPUMEM_E_NO_TOKEN);
+        ck_assert_int_eq(refusal.kind, 0);
+        ck_assert_msg(strstr(refusal.text, "no such token"), "%s", refusal.text);
         for (unsigned bit = 0; bit < 128; bit++) {
                 wrong = token;
                 wrong.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
