@@ -22,6 +22,30 @@ void config_deinit(struct config *config)
         *config = (struct config)CONFIG_NULL;
 }
 
+/* What the file says is done with gpumemd's rights: it says which libraries to load, and who is served. A group may
+ * write where it may to the socket's folder (server/socket_file.c). */
+static int check_writers(struct reader *reader, const struct stat *status)
+{
+        if (status->st_uid != 0 && status->st_uid != geteuid())
+                reader_complain(reader, "",
+                                "uid %u owns it and may change it; only root and uid %u, as which "
+                                "this gpumemd runs, may: chown it to one of them",
+                                (unsigned)status->st_uid, (unsigned)geteuid());
+        else if (status->st_mode & S_IWOTH)
+                reader_complain(reader, "",
+                                "every user may write to it (mode %04o); only root and uid %u, as "
+                                "which this gpumemd runs, may: chmod o-w it",
+                                (unsigned)status->st_mode & 07777, (unsigned)geteuid());
+        else if (status->st_mode & S_IWGRP && status->st_gid != 0 && status->st_gid != getegid())
+                reader_complain(reader, "",
+                                "group %u may write to it (mode %04o); only root's group and that "
+                                "of this gpumemd may: chmod g-w it",
+                                (unsigned)status->st_gid, (unsigned)status->st_mode & 07777);
+        else
+                return 0;
+        return -EPERM;
+}
+
 /* Without waiting for a writer, should it be a pipe. */
 static int open_file(struct reader *reader, int *ret_fd)
 {
@@ -39,6 +63,8 @@ static int open_file(struct reader *reader, int *ret_fd)
                 reader_complain(reader, "", "not a regular file");
                 return -EINVAL;
         }
+        if (check_writers(reader, &status))
+                return -EPERM;
         *ret_fd = steal_fd(&fd);
         return 0;
 }

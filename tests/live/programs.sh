@@ -122,8 +122,22 @@ config() {
         printf '%s' "$1" >"$place/gpumemd.conf"
 }
 
-ok "--check-config: the example is right" said 0 "is right" \
-        gpumemd --check-config "$source_folder/docs/gpumemd.conf.example"
+# The checkout may be another user's.
+cp "$source_folder/docs/gpumemd.conf.example" "$place/example.conf"
+ok "--check-config: the example is right" said 0 "is right" gpumemd --check-config "$place/example.conf"
+chmod 666 "$place/example.conf"
+ok "--check-config: all may write to it" said 2 "example.conf: every user may write to it (mode 0666)" \
+        gpumemd --check-config "$place/example.conf"
+ok "--config: all may write to it" said 2 "example.conf: every user may write to it (mode 0666)" \
+        gpumemd --config "$place/example.conf"
+chmod 644 "$place/example.conf"
+if [ "$(id -u)" = 0 ]; then
+        chown 65534 "$place/example.conf"
+        ok "--check-config: another user owns it" said 2 "example.conf: uid 65534 owns it and may change it" \
+                gpumemd --check-config "$place/example.conf"
+        ok "--config: another user owns it" said 2 "example.conf: uid 65534 owns it and may change it" \
+                gpumemd --config "$place/example.conf"
+fi
 config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
 ok "--check-config: a wrong value" said 2 \
         "$place/gpumemd.conf: pools[0].max_bytes: \"12parsec\" is no size; allowed: 2MiB and more" \

@@ -15,6 +15,7 @@
 #include "tests/suite.h"
 
 #define TEXT_MAX 8192
+#define OTHER    4321 /* a user, and a group */
 #define TOP_KEYS                                                                           \
         "\"socket\", \"group\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", " \
         "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\", \"drain_seconds\""
@@ -489,6 +490,51 @@ START_TEST(files_that_are_none)
 }
 END_TEST
 
+static int load_file(char said[static TEXT_MAX])
+{
+        struct config_report report = {.say = add_sentence, .argument = said};
+        struct config config;
+        int r;
+
+        said[0] = '\0';
+        r = config_load(path, &report, &config);
+        if (!r)
+                config_deinit(&config);
+        return r;
+}
+
+static void expect_refused(const char *who)
+{
+        char said[TEXT_MAX];
+
+        ck_assert_int_eq(load_file(said), -EPERM);
+        ck_assert_msg(strstr(said, who), "\"%s\" is not in: %s", who, said);
+}
+
+START_TEST(a_file_that_others_may_write_to_is_refused)
+{
+        char said[TEXT_MAX];
+
+        write_bytes("{}", 2);
+        ck_assert_int_eq(chmod(path, 0646), 0);
+        expect_refused("every user may write to it (mode 0646)");
+        ck_assert_int_eq(chmod(path, 0664), 0);
+        ck_assert_int_eq(load_file(said), 0);
+        if (geteuid())
+                return;
+        ck_assert_int_eq(chown(path, 0, OTHER), 0);
+        expect_refused("group 4321 may write to it (mode 0664)");
+        ck_assert_int_eq(chmod(path, 0644), 0);
+        ck_assert_int_eq(load_file(said), 0);
+        ck_assert_int_eq(chown(path, OTHER, 0), 0);
+        expect_refused("uid 4321 owns it");
+        ck_assert_int_eq(seteuid(OTHER), 0);
+        ck_assert_int_eq(load_file(said), 0);
+        ck_assert_int_eq(seteuid(0), 0);
+        ck_assert_int_eq(chown(path, 0, 0), 0);
+}
+END_TEST
+
 START_TEST(a_mebibyte_is_the_most)
 {
         char *bytes = malloc(MIB + 1);
@@ -537,6 +583,7 @@ int main(void)
         tcase_add_test(tests, stocks_are_taken);
         tcase_add_test(tests, limits_are_taken);
         tcase_add_test(tests, files_that_are_none);
+        tcase_add_test(tests, a_file_that_others_may_write_to_is_refused);
         tcase_add_test(tests, a_mebibyte_is_the_most);
         tcase_add_test(tests, depth_is_bounded);
         suite_add_tcase(suite, tests);
