@@ -21,8 +21,8 @@
  * Fork      A child has no client: calls give GPUMEM_E_FORKED, pinned memory of the parent is not
  *           mapped there, and the child connects anew if it needs to.
  * Capture   No call ends a capture that is under way, of whatever thread: calls that the driver takes for
- *           unsafe are made with the thread's capture mode RELAXED. gpumem_flush and gpumem_free_sync, and
- *           an allocation that would be refused otherwise, wait for whole contexts; what other threads
+ *           unsafe are made with the thread's capture mode RELAXED. gpumem_flush, gpumem_free_all_blocks and
+ *           gpumem_free_sync, and an allocation that would be refused otherwise, wait for whole contexts; what other threads
  *           launch there meanwhile may wait with them.
  * CUDA      Device memory needs a current context; the library makes none. It reaches the driver
  *           with dlopen (libcuda.so.1 or GPUMEM_CUDA_LIBRARY); <cuda.h> is not needed here. No CUDA
@@ -437,7 +437,7 @@ GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind k
 /* Gives the daemon every block that no allocation of this client needs, after waiting for the work of
  * the contexts that blocks were freed in. Pinned memory is unregistered with it, and what the daemon took
  * meanwhile of what was idle, which makes the driver wait for every running kernel; nothing else does so
- * but gpumem_disconnect, and an allocation that would be refused. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
+ * but gpumem_free_all_blocks, gpumem_disconnect, and an allocation that would be refused. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
 GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes);
 
 enum gpumem_scope {
@@ -445,8 +445,10 @@ enum gpumem_scope {
         GPUMEM_SCOPE_NODE = 2,   /* every tenant's: for root, or over the admin socket */
 };
 
-/* Gives every cached block in the scope back to the driver; returns when that has happened. What a process keeps
- * registered, or does not unmap within a second, stays there until it does, and is not counted.
+/* Gives every block in the scope that is not in use back to the driver; returns when that has happened. The caller's
+ * own client is flushed first, as by gpumem_flush. Of other processes it takes what is cached, or idle in their
+ * leases. What another process keeps registered, or does not unmap within a second, stays there until it does, and is
+ * not counted; gpumemctl free-all says which process keeps what. ret_freed_bytes counts each byte once.
  * Errors: GPUMEM_E_DENIED, _BAD_REQUEST, _DISCONNECTED, _FORKED. `ret_freed_bytes` may be NULL. */
 GPUMEM_API int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
                                       uint64_t *ret_freed_bytes);

@@ -172,6 +172,54 @@ START_TEST(free_all_blocks_says_how_much)
 }
 END_TEST
 
+/* Nobody else looks whether what was freed is idle: the call does. */
+START_TEST(what_was_freed_a_moment_before_goes_back)
+{
+        struct gpumem_request request = on_device(0, 5 * MIB), host = pinned(5 * MIB);
+        struct gpumem_client *before = client;
+        uint64_t n_freed;
+
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "0", 1), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        must_free(&request, must_alloc(&request));
+        must_free(&host, must_alloc(&host));
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 0);
+        ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, &n_freed), 0);
+        ck_assert_uint_eq(n_freed, 12 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
+        ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, &n_freed), 0);
+        ck_assert_uint_eq(n_freed, 0);
+        gpumem_disconnect(client);
+        client = before;
+        ck_assert_int_eq(unsetenv("GPUMEM_SERVICE_THREAD"), 0);
+}
+END_TEST
+
+/* Where the daemon caches nothing, what is flushed has gone back before it is asked to free all. */
+START_TEST(what_was_freed_counts_where_nothing_is_cached)
+{
+        struct gpumem_request request = on_device(0, 5 * MIB);
+        struct gpumem_client *before = client;
+        uint64_t n_freed;
+
+        must_free(&request, must_alloc(&request));
+        daemon_configure(&gpumemd,
+                         "{\"pools\": [{\"device\": \"all\", \"keep_cached_bytes\": 0}]}");
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "0", 1), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        must_free(&request, must_alloc(&request));
+        ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, &n_freed), 0);
+        ck_assert_uint_eq(n_freed, 6 * MIB);
+        daemon_await(FIGURE_reserved, 0);
+        gpumem_disconnect(client);
+        client = before;
+        ck_assert_int_eq(unsetenv("GPUMEM_SERVICE_THREAD"), 0);
+}
+END_TEST
+
 #define THREADS 4
 #define ROUNDS  400
 
@@ -225,6 +273,8 @@ int main(void)
         tcase_add_test(tests, streams_do_not_share_blocks);
         tcase_add_test(tests, memory_is_freed_in_any_streams_order);
         tcase_add_test(tests, free_all_blocks_says_how_much);
+        tcase_add_test(tests, what_was_freed_a_moment_before_goes_back);
+        tcase_add_test(tests, what_was_freed_counts_where_nothing_is_cached);
         tcase_add_test(tests, threads_share_a_client);
         tcase_set_timeout(slow, 60);
         tcase_add_checked_fixture(slow, start_on_slow_device, program_stop);

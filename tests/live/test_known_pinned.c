@@ -1,7 +1,10 @@
 /* Pinned memory that one process does not use is at once another's of the same tenant: of memfds, whose
  * registration stays until gpumem_flush, or of the driver's own memory, which is unmapped as device
  * memory is. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/fdset.h"
 #include "base/size.h"
@@ -212,11 +215,31 @@ static uint64_t free_all(void)
         return reply.freed.n_bytes;
 }
 
+/* gpumemctl free-all frees nothing, and says of that process what it keeps, and why. */
+static void check_told(const struct holder *holder, const char *why)
+{
+        char command[512], said[2048], whose[64];
+        FILE *output;
+        size_t n;
+
+        (void)snprintf(command, sizeof(command), "'%s' free-all", getenv("GPUMEM_TEST_CTL"));
+        output = popen(command, "re");
+        ck_assert_ptr_nonnull(output);
+        n = fread(said, 1, sizeof(said) - 1, output);
+        said[n] = '\0';
+        ck_assert_int_eq(pclose(output), 0);
+        (void)snprintf(whose, sizeof(whose), "(process %d, uid %u) ", (int)holder->pid, geteuid());
+        ck_assert_msg(strstr(said, "0 B in 0 blocks went back to the driver\n"), "%s", said);
+        ck_assert_msg(strstr(said, whose), "\"%s\" is not in: %s", whose, said);
+        ck_assert_msg(strstr(said, why), "\"%s\" is not in: %s", why, said);
+}
+
 START_TEST(what_is_registered_is_not_said_to_be_freed)
 {
         have_idle(&one);
         ck_assert_uint_eq(free_all(), 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_lingering), MUCH);
+        check_told(&one, "of pinned memory registered until it calls gpumem_flush or ends\n");
         holder_flush(&one);
         daemon_await(FIGURE_lingering, 0);
         ck_assert_uint_eq(free_all(), 0);

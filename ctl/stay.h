@@ -1,0 +1,45 @@
+/* What is not in use and has not gone back to the driver all the same: found in the rows of blocks and clients, with
+ * the reason. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/listing.h"
+
+enum stay_kind {
+        STAY_REGISTERED, /* pinned memory that a process keeps registered */
+        STAY_MAPPED,     /* other memory that a process has not unmapped */
+        STAY_IDLE,       /* in a lease, and not used at present */
+        STAY_LEFT,       /* of a client whose connection is over, and whose process is not */
+        STAY_ORPHANED,   /* of one whose process is over, and whose connection is not */
+        STAY_UNCHARGED,  /* no process's: the driver does not take it */
+        STAY_N_KINDS,
+};
+
+/* One process's, for one reason. */
+struct stay {
+        enum stay_kind kind;
+        uint32_t uid;
+        uint32_t pid; /* 0: none */
+        uint64_t n_bytes;
+        char program[32];
+};
+
+struct stays {
+        struct stay *stays; /* the most bytes first */
+        uint32_t n;
+        bool is_short_of_memory; /* some are missing */
+};
+
+/* Whose rows count: a user's, or with LISTING_NOBODY all users'. Those that stand for other tenants are passed
+ * over. */
+void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct client_row *clients,
+                uint32_t n_clients, uint32_t uid, struct stays *ret_stays);
+
+void stays_deinit(struct stays *stays);
+
+/* "registered", and a whole sentence without its end. */
+const char *stay_name(enum stay_kind kind);
+#define STAY_TEXT_MAX 256
+void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX]);

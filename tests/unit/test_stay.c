@@ -1,0 +1,123 @@
+/* What gpumemctl free-all says of memory that is not in use and stays. */
+#include <check.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/stay.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+
+#define USER  1000
+#define OTHER 1001
+
+static const struct client_row clients[] = {
+        {.pid = 1, .uid = USER, .state = LISTED_READY, .program = "works"},
+        {.pid = 2, .uid = USER, .state = LISTED_LEFT, .program = "left"},
+        {.pid = 3, .uid = OTHER, .state = LISTED_ORPHANED, .program = "orphaned"},
+};
+
+#define BLOCK(block_state, block_kind, of_pid, of_uid, n_bytes)                                 \
+        {                                                                                       \
+                .state = (block_state), .kind = (block_kind), .pid = (of_pid), .uid = (of_uid), \
+                .bytes = (n_bytes), .blocks = 1                                                 \
+        }
+
+static struct stays find(const struct block_row *blocks, uint32_t n_blocks, uint32_t uid)
+{
+        struct stays stays;
+
+        stays_find(blocks, n_blocks, clients, ARRAY_SIZE(clients), uid, &stays);
+        ck_assert(!stays.is_short_of_memory);
+        return stays;
+}
+
+static void must_say(const struct stay *stay, const char *name, const char *wanted)
+{
+        char text[STAY_TEXT_MAX];
+
+        stay_text(stay, text);
+        ck_assert_str_eq(stay_name(stay->kind), name);
+        ck_assert_str_eq(text, wanted);
+}
+
+START_TEST(each_process_and_reason_is_a_line)
+{
+        const struct block_row blocks[] = {
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 1, USER, 40 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_DEVICE, 1, USER, 20 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 1, USER, 20 * MIB),
+                BLOCK(LISTED_IDLE, GPUMEM_DEVICE, 1, USER, 10 * MIB),
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 2, USER, 8 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 3, OTHER, 6 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_DEVICE, 0, USER, 4 * MIB),
+        };
+        struct stays stays = find(blocks, ARRAY_SIZE(blocks), LISTING_NOBODY);
+
+        ck_assert_uint_eq(stays.n, 6);
+        must_say(&stays.stays[0], "registered",
+                 "works (process 1, uid 1000) keeps 60.00 MiB of pinned memory registered until it "
+                 "calls gpumem_flush or ends");
+        must_say(&stays.stays[1], "mapped",
+                 "works (process 1, uid 1000) keeps 20.00 MiB mapped until it runs again, calls "
+                 "gpumem_flush or ends");
+        must_say(&stays.stays[2], "idle",
+                 "works (process 1, uid 1000) keeps 10.00 MiB leased that it does not use: "
+                 "free-all again gives it back");
+        must_say(&stays.stays[3], "left",
+                 "left (process 2, uid 1000) has closed its connection and may keep 8.00 MiB "
+                 "mapped until it ends");
+        must_say(&stays.stays[4], "orphaned",
+                 "orphaned (process 3, uid 1001) has ended; its child keeps 6.00 MiB until the "
+                 "child ends");
+        must_say(&stays.stays[5], "stuck",
+                 "the driver has not taken back 4.00 MiB that no process holds: see gpumemd's "
+                 "log");
+        stays_deinit(&stays);
+}
+END_TEST
+
+START_TEST(what_is_in_use_or_cached_is_no_line)
+{
+        const struct block_row blocks[] = {
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, MIB),
+                BLOCK(LISTED_CACHED, GPUMEM_DEVICE, 0, USER, MIB),
+                BLOCK(LISTED_SUM, GPUMEM_DEVICE, 0, LISTING_NOBODY, MIB),
+        };
+        struct stays stays = find(blocks, ARRAY_SIZE(blocks), LISTING_NOBODY);
+
+        ck_assert_uint_eq(stays.n, 0);
+        stays_deinit(&stays);
+}
+END_TEST
+
+START_TEST(one_users_are_chosen)
+{
+        const struct block_row blocks[] = {
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 1, USER, MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 3, OTHER, 2 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 9, USER, 4 * MIB),
+        };
+        struct stays stays = find(blocks, ARRAY_SIZE(blocks), USER);
+
+        ck_assert_uint_eq(stays.n, 2);
+        ck_assert_uint_eq(stays.stays[0].pid, 9);
+        must_say(&stays.stays[0], "registered",
+                 "? (process 9, uid 1000) keeps 4.00 MiB of pinned memory registered until it "
+                 "calls gpumem_flush or ends");
+        ck_assert_uint_eq(stays.stays[1].pid, 1);
+        stays_deinit(&stays);
+}
+END_TEST
+
+int main(void)
+{
+        Suite *suite = suite_create("stay");
+        TCase *tests = tcase_create("stay");
+
+        tcase_add_test(tests, each_process_and_reason_is_a_line);
+        tcase_add_test(tests, what_is_in_use_or_cached_is_no_line);
+        tcase_add_test(tests, one_users_are_chosen);
+        suite_add_tcase(suite, tests);
+        return run_suite(suite);
+}
