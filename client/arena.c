@@ -4,10 +4,11 @@
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
+int arena_new_span(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
 {
         struct arena *arena = calloc(1, sizeof(*arena));
 
@@ -24,12 +25,64 @@ int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
         return 0;
 }
 
+int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
+{
+        struct arena *arena = NULL;
+        int r = arena_new_span(start, n_bytes, &arena);
+
+        if (!r)
+                r = arena_add(arena, start, n_bytes);
+        if (r) {
+                arena_free(arena);
+                return r;
+        }
+        *ret_arena = arena;
+        return 0;
+}
+
+/* The first range that ends above the address. */
+static uint32_t range_above(const struct arena *arena, uint64_t address)
+{
+        uint32_t index = 0;
+
+        while (index < arena->n_ranges && arena->ranges[index].end <= address)
+                index++;
+        return index;
+}
+
+int arena_add(struct arena *arena, uint64_t start, uint64_t n_bytes)
+{
+        struct arena_range range = {start, start + n_bytes}, *ranges;
+        uint32_t index = range_above(arena, start);
+
+        if (start < arena->start || n_bytes > arena->n_bytes ||
+            start - arena->start > arena->n_bytes - n_bytes)
+                return -ERANGE;
+        assert((start | n_bytes) % ARENA_GRANULE == 0);
+        assert(index == arena->n_ranges || arena->ranges[index].start >= range.end);
+        if (index && arena->ranges[index - 1].end == range.start)
+                range.start += ARENA_GRANULE;
+        if (index < arena->n_ranges && arena->ranges[index].start == range.end)
+                range.end -= ARENA_GRANULE;
+        if (range.start >= range.end)
+                return -ERANGE;
+        ranges = reallocarray(arena->ranges, arena->n_ranges + 1, sizeof(*ranges));
+        if (!ranges)
+                return -ENOMEM;
+        memmove(&ranges[index + 1], &ranges[index], (arena->n_ranges - index) * sizeof(*ranges));
+        ranges[index] = range;
+        arena->ranges = ranges;
+        arena->n_ranges++;
+        return 0;
+}
+
 struct arena *arena_free(struct arena *arena)
 {
         if (!arena)
                 return NULL;
         free(arena->blocks);
         free(arena->granules);
+        free(arena->ranges);
         free(arena);
         return NULL;
 }
@@ -55,58 +108,78 @@ static uint32_t first_above(const struct arena *arena, uint64_t address)
         return low;
 }
 
-/* The gap before the block of that index, or before the end. */
-static uint64_t gap_before(const struct arena *arena, uint32_t index, uint64_t *ret_start)
+/* From an address in the range up to the next block, or to the range's end. */
+static uint64_t gap_from(const struct arena *arena, const struct arena_range *range,
+                         uint64_t address)
 {
-        const struct arena_block *before = index ? arena->blocks[index - 1] : NULL;
-        uint64_t end = index < arena->n_blocks ? arena->blocks[index]->start
-                                               : arena->start + arena->n_bytes;
+        /* A block that starts at the address leaves none. */
+        uint32_t index = first_above(arena, address - 1);
 
-        *ret_start = before ? before->start + before->n_bytes : arena->start;
-        return end - *ret_start;
+        if (index < arena->n_blocks && arena->blocks[index]->start < range->end)
+                return arena->blocks[index]->start - address;
+        return range->end - address;
+}
+
+struct gap {
+        uint64_t start;
+        uint64_t n_bytes;
+        bool is_first; /* of its range */
+};
+
+static void find_largest(const struct arena *arena, const struct arena_range *range,
+                         struct gap *largest)
+{
+        uint64_t address = range->start;
+
+        for (uint32_t i = first_above(arena, range->start - 1); address < range->end; i++) {
+                struct gap gap = {address, gap_from(arena, range, address),
+                                  address == range->start};
+
+                if (gap.n_bytes > largest->n_bytes)
+                        *largest = gap;
+                if (address + gap.n_bytes == range->end)
+                        break;
+                address = arena->blocks[i]->start + arena->blocks[i]->n_bytes;
+        }
 }
 
 int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish,
                  uint64_t *ret_start)
 {
-        uint64_t n_largest = 0, start = 0;
-        uint32_t largest = 0;
+        struct gap largest = {.n_bytes = 0};
 
-        for (uint32_t i = 0; i <= arena->n_blocks; i++) {
-                uint64_t at, n_gap = gap_before(arena, i, &at);
-
-                if (n_gap > n_largest) {
-                        n_largest = n_gap;
-                        largest = i;
-                        start = at;
-                }
-        }
-        if (n_largest < n_bytes)
+        for (uint32_t i = 0; i < arena->n_ranges; i++)
+                find_largest(arena, &arena->ranges[i], &largest);
+        if (largest.n_bytes < n_bytes)
                 return -ENOMEM;
+        *ret_start = largest.start;
         if (wish == ARENA_CLOSE)
-                start += n_largest - n_bytes;
-        else if (largest > 0)
-                start += (n_largest - n_bytes) / 2 & ~(ARENA_GRANULE - 1);
-        *ret_start = start;
+                *ret_start += largest.n_bytes - n_bytes;
+        else if (!largest.is_first)
+                *ret_start += (largest.n_bytes - n_bytes) / 2 & ~(ARENA_GRANULE - 1);
         return 0;
 }
 
 uint64_t arena_room_above(const struct arena *arena, uint64_t address)
 {
-        /* A block that starts at the address leaves none. */
-        uint32_t index = first_above(arena, address - 1);
-        uint64_t end = index < arena->n_blocks ? arena->blocks[index]->start
-                                               : arena->start + arena->n_bytes;
+        uint32_t index = range_above(arena, address);
 
-        return end - address;
+        if (index == arena->n_ranges || arena->ranges[index].start > address)
+                return 0;
+        return gap_from(arena, &arena->ranges[index], address);
 }
 
 uint64_t arena_room_below(const struct arena *arena, uint64_t address)
 {
-        uint32_t index = first_above(arena, address - 1);
-        const struct arena_block *before = index ? arena->blocks[index - 1] : NULL;
+        uint32_t block = first_above(arena, address - 1), range = range_above(arena, address - 1);
+        const struct arena_block *before = block ? arena->blocks[block - 1] : NULL;
+        uint64_t start;
 
-        return address - (before ? before->start + before->n_bytes : arena->start);
+        if (range == arena->n_ranges || arena->ranges[range].start >= address)
+                return 0;
+        start = arena->ranges[range].start;
+        return address -
+               (before && before->start >= start ? before->start + before->n_bytes : start);
 }
 
 static int make_room(struct arena *arena)

@@ -1,5 +1,6 @@
-/* A pool's addresses in this process: a reserved range in granules of 2 MiB, which blocks stand in,
- * and for each granule its block, so that a pointer finds its block by arithmetic.
+/* A pool's addresses in this process: reserved ranges in granules of 2 MiB, which blocks stand in,
+ * and for each granule its block, so that a pointer finds its block by arithmetic. There is one range, where the
+ * system had addresses enough when the arena was made; others may come later, within the arena's span.
  *
  * The arena knows addresses only; what is mapped there is its user's matter. Pure. The owner locks,
  * but for arena_find, which may run beside all else: it answers for a block that stands there
@@ -20,18 +21,33 @@ struct arena_block {
         uint64_t n_bytes;
 };
 
+/* Between two of them there is a granule at least that is neither's: no block, and no run of blocks, crosses it. */
+struct arena_range {
+        uint64_t start;
+        uint64_t end;
+};
+
 /* To look into for arena_find only, which is in every free. */
 struct arena {
-        uint64_t start;
+        uint64_t start; /* of the span */
         uint64_t n_bytes;
         _Atomic(struct arena_block *) *granules; /* zero pages until used */
         struct arena_block **blocks;             /* by address */
         uint32_t n_blocks;
         uint32_t n_room;
+        struct arena_range *ranges; /* by address */
+        uint32_t n_ranges;
 };
 
 /* Over addresses that the caller has reserved and keeps reserved. Both in whole granules. */
 int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena);
+
+/* The same without addresses yet: those that are added stand within this span. */
+int arena_new_span(uint64_t start, uint64_t n_bytes, struct arena **ret_arena);
+
+/* Blocks may stand there too from now on; a granule at either end is left out where another range begins or ends.
+ * -ERANGE: not within the span, or nothing would be left; -ENOMEM. */
+int arena_add(struct arena *arena, uint64_t start, uint64_t n_bytes);
 
 /* Forgets the addresses; blocks that were not taken out stay what they are. NULL is legal; returns
  * NULL. */

@@ -37,8 +37,18 @@ static inline struct leased *leased_of(struct arena_block *at)
         return at ? CONTAINER_OF(at, struct leased, block.at) : NULL;
 }
 
-/* The pool has an arena from now on. The caller has the lock. */
+/* The pool has an arena from now on. Where the system has few addresses then, the arena is short: blocks_widen gives
+ * it more at a later allocation that finds no place. Where there are none, that allocation fails, and the next one
+ * tries again. The caller has the lock. */
 int blocks_open(struct pool *pool);
+
+/* A request of so many bytes found no place in the arena. True: there are more addresses now, as many as it takes and
+ * as a pool has; the first ones stay where they are, since blocks stand there. False: there are no more to be had, or
+ * the pool has all that it is to have. The caller has the lock. */
+bool blocks_widen(struct pool *pool, uint64_t n_bytes);
+
+/* Gives the addresses up; no block stands there. */
+void blocks_close(struct pool *pool);
 
 /* A record with addresses of its own: there, or anywhere with `start` 0. The caller has the lock. */
 int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "client/blocks.h"
 #include "client/idle.h"
 #include "client/pool.h"
 #include "client/refusal.h"
@@ -242,6 +243,8 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         (void)space_excess(&pool->space, n_bytes, idle_now_us(pool));
         parts->are_known = try == 0 && kept_plan(pool, &heap->in_space, n_bytes, placement);
         if (!parts->are_known)
+                r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
+        if (r == -ENOMEM && blocks_widen(pool, n_bytes))
                 r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
         if (!r && !parts->are_known)
                 r = reserve(pool, placement, parts);

@@ -48,7 +48,7 @@ static struct arena_block next_mapped(struct pool *pool, uint64_t address)
 
 static int allow_mapped(struct pool *pool, uint64_t ordinals)
 {
-        struct arena_block at = {.start = pool->arena_start};
+        struct arena_block at = {.start = arena_start(pool->arena)};
         int r = 0;
 
         while (!r && (at = next_mapped(pool, at.start + at.n_bytes)).n_bytes)

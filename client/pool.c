@@ -287,10 +287,7 @@ void pool_deinit(struct pool *pool)
         shared_return_all(pool);
         return_shelf(pool);
         leased_free_stuck(pool);
-        if (pool->arena) {
-                pool->arena = arena_free(pool->arena);
-                memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
-        }
+        blocks_close(pool);
         free_records(pool);
         lanes_deinit(&pool->lanes);
         peers_deinit(&pool->peers);

@@ -51,6 +51,12 @@ struct stream_heap {
         UT_hash_handle hh;
 };
 
+/* As they were reserved. */
+struct pool_addresses {
+        uint64_t start;
+        uint64_t n_bytes;
+};
+
 struct pool {
         struct pool_row row;
         struct memory memory; /* a device that this process does not see has ordinal -1 */
@@ -64,7 +70,9 @@ struct pool {
         struct lanes lanes;
         _Atomic(struct arena *) arena; /* NULL until the first block; then for good */
         uint64_t arena_start;
-        uint64_t n_arena_bytes;
+        uint64_t n_arena_bytes;      /* with `more` */
+        struct pool_addresses *more; /* of an arena that was short at first */
+        unsigned n_more;
         struct space space;
         struct kept kept;
         uint64_t n_away_us;        /* that leases and returns took */

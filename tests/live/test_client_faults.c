@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/size.h"
+#include "client/memory.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
@@ -190,6 +192,73 @@ START_TEST(a_free_without_a_stream_frees_nothing_where_it_cannot_wait)
 }
 END_TEST
 
+/* What a process has left of its addresses, as RLIMIT_AS may say. */
+static uint64_t n_most_addresses = UINT64_MAX;
+
+int __real_memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
+int __wrap_memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
+int __wrap_memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
+{
+        return n_bytes > n_most_addresses ? -ENOMEM
+                                          : __real_memory_reserve(memory, n_bytes, ret_address);
+}
+
+static int alloc_kind(enum gpumem_kind kind, uint32_t flags, uint64_t n_bytes, void **ret_pointer)
+{
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = kind,
+                                               .place = GPUMEM_NEAREST,
+                                               .n_bytes = n_bytes,
+                                               .flags = flags};
+
+        return gpumem_alloc(client, &request, ret_pointer);
+}
+
+static void use(enum gpumem_kind kind, void *pointer, uint64_t n_bytes)
+{
+        if (kind == GPUMEM_PINNED)
+                memset(pointer, 1, n_bytes);
+        else
+                ck_assert_int_eq(gpu_fill(gpu, pointer, 1, n_bytes), 0);
+}
+
+/* What was allocated meanwhile stays where it is. */
+static void check_few_addresses(enum gpumem_kind kind, uint32_t flags)
+{
+        void *none, *small, *large, *larger;
+
+        start_on("devices=1,bytes=141GiB");
+        n_most_addresses = 0;
+        ck_assert_int_eq(alloc_kind(kind, flags, MIB, &none), -ENOMEM);
+        n_most_addresses = 4 * MIB;
+        ck_assert_int_eq(alloc_kind(kind, flags, MIB, &small), 0);
+        ck_assert_int_eq(alloc_kind(kind, flags, 16 * MIB, &none), -ENOMEM);
+        n_most_addresses = 24 * MIB;
+        ck_assert_int_eq(alloc_kind(kind, flags, 16 * MIB, &large), 0);
+        ck_assert_int_eq(alloc_kind(kind, flags, PIECE, &none), -ENOMEM);
+        n_most_addresses = UINT64_MAX;
+        ck_assert_int_eq(alloc_kind(kind, flags, PIECE, &larger), 0);
+        use(kind, small, MIB);
+        use(kind, large, 16 * MIB);
+        use(kind, larger, PIECE);
+        ck_assert_int_eq(gpumem_free_sync(client, large), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, small), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, larger), 0);
+        end();
+}
+
+START_TEST(few_addresses_are_few_no_longer_than_that)
+{
+        check_few_addresses(_i ? GPUMEM_PINNED : GPUMEM_DEVICE, 0);
+}
+END_TEST
+
+START_TEST(few_addresses_for_what_is_shared_are_few_no_longer_than_that)
+{
+        check_few_addresses(_i ? GPUMEM_PINNED : GPUMEM_DEVICE, GPUMEM_SHAREABLE);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("client_faults");
@@ -207,6 +276,9 @@ int main(void)
         tcase_add_test(tests, who_leaves_waits_for_work_though_the_driver_fails_once);
         tcase_add_test(tests, a_free_without_a_stream_waits_though_no_page_can_be_registered);
         tcase_add_test(tests, a_free_without_a_stream_frees_nothing_where_it_cannot_wait);
+        tcase_add_loop_test(tests, few_addresses_are_few_no_longer_than_that, 0, 2);
+        tcase_add_loop_test(tests, few_addresses_for_what_is_shared_are_few_no_longer_than_that, 0,
+                            2);
         suite_add_tcase(suite, tests);
         return run_suite(suite);
 }

@@ -237,6 +237,70 @@ START_TEST(blocks_come_and_go_in_any_order)
 }
 END_TEST
 
+static void add(uint64_t granule, uint64_t n_granules)
+{
+        ck_assert_int_eq(arena_add(arena, START + granule * GRANULE, n_granules * GRANULE), 0);
+}
+
+START_TEST(addresses_come_later)
+{
+        struct arena_block block;
+
+        ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
+        ck_assert_uint_eq(arena_room_above(arena, START), 0);
+        add(40, 4);
+        ck_assert_uint_eq(choose(4, ARENA_APART), 40);
+        ck_assert_uint_eq(arena_room_above(arena, START + 39 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_above(arena, START + 41 * GRANULE), 3 * GRANULE);
+        ck_assert_uint_eq(arena_room_below(arena, START + 44 * GRANULE), 4 * GRANULE);
+        block = block_at(40, 4);
+        put(&block);
+        add(10, 20);
+        ck_assert_uint_eq(choose(20, ARENA_CLOSE), 10);
+        ck_assert_uint_eq(choose(5, ARENA_CLOSE), 25);
+        add(60, 30);
+        ck_assert_uint_eq(choose(30, ARENA_APART), 60);
+        ck_assert_ptr_eq(arena_find(arena, START + 43 * GRANULE), &block);
+        ck_assert_uint_eq(arena_room_above(arena, START + 44 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_below(arena, START + 40 * GRANULE), 0);
+        arena_take_out(arena, &block);
+        ck_assert_uint_eq(arena_room_above(arena, START + 40 * GRANULE), 4 * GRANULE);
+        end();
+}
+END_TEST
+
+/* One reservation is not another, though they stand side by side. */
+START_TEST(no_block_crosses_from_range_to_range)
+{
+        uint64_t start;
+
+        ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
+        add(40, 10);
+        add(30, 10);
+        add(50, 10);
+        ck_assert_int_eq(arena_choose(arena, 11 * GRANULE, ARENA_CLOSE, &start), -ENOMEM);
+        ck_assert_uint_eq(arena_room_above(arena, START + 30 * GRANULE), 9 * GRANULE);
+        ck_assert_uint_eq(arena_room_above(arena, START + 39 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_below(arena, START + 50 * GRANULE), 10 * GRANULE);
+        ck_assert_uint_eq(arena_room_above(arena, START + 50 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_above(arena, START + 51 * GRANULE), 9 * GRANULE);
+        end();
+}
+END_TEST
+
+START_TEST(addresses_outside_are_refused)
+{
+        ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
+        ck_assert_int_eq(arena_add(arena, START - GRANULE, 2 * GRANULE), -ERANGE);
+        ck_assert_int_eq(arena_add(arena, START + 99 * GRANULE, 2 * GRANULE), -ERANGE);
+        ck_assert_int_eq(arena_add(arena, START, 101 * GRANULE), -ERANGE);
+        add(10, 1);
+        ck_assert_int_eq(arena_add(arena, START + 11 * GRANULE, GRANULE), -ERANGE);
+        add(12, 1);
+        end();
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("arena");
@@ -253,5 +317,8 @@ int main(void)
         tcase_add_test(tcase, room_reaches_to_the_next_block);
         tcase_add_test(tcase, a_block_is_found_by_any_of_its_addresses);
         tcase_add_test(tcase, blocks_come_and_go_in_any_order);
+        tcase_add_test(tcase, addresses_come_later);
+        tcase_add_test(tcase, no_block_crosses_from_range_to_range);
+        tcase_add_test(tcase, addresses_outside_are_refused);
         return run_suite(suite);
 }
