@@ -27,6 +27,19 @@ static CUresult allocation_open(struct store *store, struct store_hold *take_hol
         return CUDA_SUCCESS;
 }
 
+/* The application touches it by itself, so there must be pages before it does. */
+static CUresult back_host_memory(struct store *store, const CUmemAllocationProp *properties,
+                                 struct store_hold *take_hold)
+{
+        CUresult r = CUDA_SUCCESS;
+
+        if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+                r = emulator_result(store_back(take_hold, 0, take_hold->n_bytes));
+        if (r != CUDA_SUCCESS)
+                store_release(store, take_hold);
+        return r;
+}
+
 CUresult allocation_new(struct store *store, const CUmemAllocationProp *properties,
                         uint64_t n_bytes, struct allocation **ret_allocation)
 {
@@ -40,6 +53,8 @@ CUresult allocation_new(struct store *store, const CUmemAllocationProp *properti
         if (properties->allocFlags.gpuDirectRDMACapable)
                 flags |= RANGE_RDMA_CAPABLE;
         r = emulator_result(store_create(store, n_bytes, flags, &hold));
+        if (r == CUDA_SUCCESS)
+                r = back_host_memory(store, properties, &hold);
         if (r == CUDA_SUCCESS)
                 r = allocation_open(store, &hold, &allocation);
         if (r != CUDA_SUCCESS)

@@ -1,5 +1,7 @@
 #include "driver/emulator/span.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "driver/emulator/address.h"
@@ -52,14 +54,44 @@ static CUresult acquire_locked(uint64_t address, uint64_t n_bytes, unsigned devi
         return CUDA_SUCCESS;
 }
 
-CUresult span_acquire(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use,
-                      struct span *ret_span)
+/* Reading takes pages of a tmpfs, too. No driver says so: to it the memory is all there. */
+static CUresult back(struct span *span, uint64_t address)
+{
+        const struct mapping *mapping = span->mapping;
+        static atomic_flag was_told = ATOMIC_FLAG_INIT;
+
+        if (!mapping || store_back(&mapping->allocation->hold, address - mapping->range.base,
+                                   span->n_bytes) == 0)
+                return CUDA_SUCCESS;
+        if (!atomic_flag_test_and_set(&was_told))
+                (void)fprintf(stderr,
+                              "emulated driver: the file system of its memory is full: work "
+                              "that needs more of it fails\n");
+        span_release(span);
+        return CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult look(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use,
+                     struct span *ret_span)
 {
         CUresult r;
 
         emulator_lock();
         r = acquire_locked(address, n_bytes, device, use, ret_span);
         emulator_unlock();
+        return r;
+}
+
+CUresult span_acquire(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use,
+                      struct span *ret_span)
+{
+        struct span span;
+        CUresult r = look(address, n_bytes, device, use, &span);
+
+        if (r == CUDA_SUCCESS)
+                r = back(&span, address);
+        if (r == CUDA_SUCCESS)
+                *ret_span = span;
         return r;
 }
 
@@ -73,7 +105,7 @@ CUresult span_check(uint64_t address, uint64_t n_bytes, unsigned device, enum sp
         while (n_bytes) {
                 struct span span;
 
-                if (span_acquire(address, n_bytes, device, use, &span) != CUDA_SUCCESS)
+                if (look(address, n_bytes, device, use, &span) != CUDA_SUCCESS)
                         return CUDA_ERROR_INVALID_VALUE;
                 address += span.n_bytes;
                 n_bytes -= span.n_bytes;

@@ -15,7 +15,8 @@ struct span {
         struct mapping *mapping; /* NULL: host memory, which its owner keeps */
 };
 
-/* CUDA_ERROR_ILLEGAL_ADDRESS: there is nothing at the address that the device may use so. */
+/* CUDA_ERROR_ILLEGAL_ADDRESS: there is nothing at the address that the device may use so. CUDA_ERROR_UNKNOWN: the
+ * emulator's file system has no page left for it. */
 CUresult span_acquire(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use,
                       struct span *ret_span);
 

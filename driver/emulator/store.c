@@ -4,12 +4,16 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "driver/emulator/ranges.h"
+
+#define BACK_BYTES  (UINT64_C(64) << 20)
+#define LEAST_BYTES (UINT64_C(2) << 20) /* what is made is no smaller */
 
 static bool locks_apart;
 
@@ -52,6 +56,27 @@ static int sized_file_open(int directory_fd, const char *path, uint64_t n_bytes,
         return 0;
 }
 
+/* In pieces: a signal undoes what one call has done. */
+static int back_file(int fd, uint64_t start, uint64_t n_bytes)
+{
+        uint64_t n_done = 0;
+
+        while (n_done < n_bytes) {
+                uint64_t n_left = n_bytes - n_done, n = n_left < BACK_BYTES ? n_left : BACK_BYTES;
+
+                if (fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)(start + n_done), (off_t)n) < 0) {
+                        if (errno == EINTR)
+                                continue;
+                        if (errno == ENOSPC || errno == EDQUOT)
+                                return -ENOSPC;
+                        /* This file system cannot say. */
+                        return 0;
+                }
+                n_done += n;
+        }
+        return 0;
+}
+
 static int control_open(struct store *store)
 {
         char path[sizeof(store->path) + sizeof("-ranges")];
@@ -60,6 +85,8 @@ static int control_open(struct store *store)
 
         (void)snprintf(path, sizeof(path), "%s-ranges", store->path);
         r = sized_file_open(store->directory_fd, path, sizeof(struct ranges), &store->control_fd);
+        if (!r)
+                r = back_file(store->control_fd, 0, sizeof(struct ranges));
         if (r)
                 return r;
         bytes = mmap(NULL, sizeof(struct ranges), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -209,6 +236,16 @@ static int range_open(struct store *store, uint64_t base, uint64_t n_bytes, shor
         return 0;
 }
 
+/* Memory is made of nothing, and may be more than there is; but where there is not even the least of it, none
+ * could be used. */
+static bool is_full(const struct store *store)
+{
+        struct statvfs there;
+
+        return fstatvfs(store->probe_fd, &there) == 0 && there.f_blocks &&
+               there.f_bfree * there.f_frsize < LEAST_BYTES;
+}
+
 static int create_locked(struct store *store, uint64_t n_bytes, uint32_t flags,
                          struct store_hold *ret_hold)
 {
@@ -220,6 +257,8 @@ static int create_locked(struct store *store, uint64_t n_bytes, uint32_t flags,
 
         if (!has_room(store, n_bytes))
                 return -ENOMEM;
+        if (is_full(store))
+                return -ENOSPC;
         r = ranges_find_gap(store->ranges, n_bytes, &base);
         if (!r)
                 r = range_open(store, base, n_bytes, F_WRLCK, &fd);
@@ -243,6 +282,11 @@ int store_create(struct store *store, uint64_t n_bytes, uint32_t flags, struct s
         r = create_locked(store, n_bytes, flags, ret_hold);
         store_unlock(store);
         return r;
+}
+
+int store_back(const struct store_hold *hold, uint64_t offset, uint64_t n_bytes)
+{
+        return back_file(hold->fd, hold->base + offset, n_bytes);
 }
 
 bool store_knows(const struct store *store, int fd)

@@ -66,7 +66,7 @@ int store_file_open(int directory_fd, const char *path, int *ret_fd);
 int store_init(struct store *store, int directory_fd, const char *name, uint64_t capacity,
                uint64_t reclaim_ms);
 
-/* -ENOMEM: more than is free. */
+/* Nothing of it is in the file yet: see store_back. -ENOMEM: more than is free; -ENOSPC: the file system is full. */
 int store_create(struct store *store, uint64_t n_bytes, uint32_t flags,
                  struct store_hold *ret_hold);
 
@@ -87,6 +87,10 @@ int store_open(struct store *store, uint64_t base, uint64_t serial, struct store
 
 /* Lets go; all mappings that were made for this hold must be gone. */
 void store_release(struct store *store, struct store_hold *hold);
+
+/* Sees to it that so many bytes of the range can be touched: a mapping of a file has pages only where the file system
+ * finds some, and whoever touches others is killed by SIGBUS. -ENOSPC: it finds none. */
+int store_back(const struct store_hold *hold, uint64_t offset, uint64_t n_bytes);
 
 int store_used(struct store *store, uint64_t *ret_used);
 
