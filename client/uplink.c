@@ -74,7 +74,7 @@ static void publish(struct uplink *uplink, struct connection *take_connection)
 }
 
 /* A daemon that takes no more connections now may take one later: for a client that had one it is away, and a caller
- * who waits for it tries again. The caller still hears what the daemon said. */
+ * that waits for it tries again. The caller still hears what the daemon said. */
 static int as_away(int r)
 {
         char text[GPUMEM_TEXT_BYTES];

@@ -77,7 +77,7 @@ static void add(struct stays *stays, const struct stay *stay)
         stays->stays = all;
 }
 
-/* STAY_N_KINDS: it is in use, or on nobody's account and there for whoever asks next. */
+/* STAY_N_KINDS: it is in use, or on no process's account and there for the next request. */
 static enum stay_kind kind_of(const struct block_row *block, const struct client_row *client)
 {
         bool is_taken = block->state == LISTED_LINGERING;

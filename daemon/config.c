@@ -22,7 +22,7 @@ void config_deinit(struct config *config)
         *config = (struct config)CONFIG_NULL;
 }
 
-/* What the file says is done with gpumemd's rights: it says which libraries to load, and who is served. A group may
+/* What the file says is done with gpumemd's rights: it says which libraries to load, and which user is served. A group may
  * write where it may to the socket's folder (server/socket_file.c). */
 static int check_writers(struct reader *reader, const struct stat *status)
 {

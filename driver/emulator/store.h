@@ -89,7 +89,7 @@ int store_open(struct store *store, uint64_t base, uint64_t serial, struct store
 void store_release(struct store *store, struct store_hold *hold);
 
 /* Sees to it that so many bytes of the range can be touched: a mapping of a file has pages only where the file system
- * finds some, and whoever touches others is killed by SIGBUS. -ENOSPC: it finds none. */
+ * finds some, and a process that touches others is killed by SIGBUS. -ENOSPC: it finds none. */
 int store_back(const struct store_hold *hold, uint64_t offset, uint64_t n_bytes);
 
 int store_used(struct store *store, uint64_t *ret_used);

@@ -172,7 +172,7 @@ START_TEST(free_all_blocks_says_how_much)
 }
 END_TEST
 
-/* Nobody else looks whether what was freed is idle: the call does. */
+/* No thread looks whether what was freed is idle: the call does. */
 START_TEST(what_was_freed_a_moment_before_goes_back)
 {
         struct gpumem_request request = on_device(0, 5 * MIB), host = pinned(5 * MIB);
