@@ -187,8 +187,8 @@ static int look(struct gpumem_client *client, void *stream, struct stream_mark *
 
 /* Most requests end here: a hole of the stream's own heap holds them. Whatever else comes of it, the
  * longer way finds out anew. */
-static FLAT int alloc_hit(struct gpumem_client *client, const struct gpumem_request *request,
-                          void **ret_pointer)
+static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
+                                   const struct gpumem_request *request, void **ret_pointer)
 {
         struct stream_heap *heap;
         struct stream_mark mark;
@@ -283,6 +283,17 @@ static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *
         return r;
 }
 
+/* Tells what came of a request. */
+static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
+{
+        if (r)
+                refusal_keep(client->number, r, asked);
+        if (refusal_is_one(r))
+                note_refusal(client, r, asked);
+        client_settle(client);
+        return r;
+}
+
 static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
                                void **ret_pointer)
 {
@@ -294,28 +305,41 @@ static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem
                 return refuse_struct(client, request, r);
         refusal_forget_heard();
         r = alloc_patiently(client, &ours, ret_pointer);
-        if (record_is_on() && !r)
-                record_alloc(client, &ours, *ret_pointer);
-        if (r)
-                refusal_keep(client->number, r, &ours);
-        if (refusal_is_one(r))
-                note_refusal(client, r, &ours);
-        client_settle(client);
-        return r;
+        return conclude(client, r, &ours);
 }
 
-int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
-                 void **ret_pointer)
+/* While calls are recorded. */
+static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_request *request,
+                              void **ret_pointer)
+{
+        struct gpumem_request asked, ours;
+        int r;
+
+        r = take_struct(request, request->struct_size, &asked, sizeof(asked));
+        if (r)
+                return refuse_struct(client, request, r);
+        refusal_forget_heard();
+        ours = asked;
+        r = alloc_hit(client, &ours, ret_pointer);
+        if (r)
+                r = alloc_patiently(client, &ours, ret_pointer);
+        if (!r && record_is_on())
+                record_alloc(client, &asked, *ret_pointer);
+        return conclude(client, r, &asked);
+}
+
+FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
+                      void **ret_pointer)
 {
         int r;
 
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
+        if (switches_any())
+                return alloc_watched(client, request, ret_pointer);
         if (request->struct_size != sizeof(*request) || alloc_hit(client, request, ret_pointer))
                 return alloc_miss(client, request, ret_pointer);
-        if (record_is_on())
-                record_alloc(client, request, *ret_pointer);
         client_settle(client);
         return 0;
 }

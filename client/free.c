@@ -257,7 +257,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
 
 /* Most frees end here: of device memory, in the order of its own stream, which no other one uses. Whatever
  * else it may be, the longer way finds out again. */
-static FLAT int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
+static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
 {
         struct stream_heap *heap;
         const struct heap_block *block = block_of(client, pointer, &heap);
@@ -294,7 +294,20 @@ static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void 
                     : free_shared_in_order(client, pointer, stream);
 }
 
-int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
+/* While calls are recorded. */
+static COLD int free_watched(struct gpumem_client *client, void *pointer, void *stream)
+{
+        int r = free_hit(client, pointer, stream);
+
+        if (r == GPUMEM_E_REFUSED)
+                r = free_miss(client, pointer, stream);
+        if (record_is_on() && !r)
+                record_free(pointer);
+        events_tell(&client->events);
+        return r;
+}
+
+FLAT int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
 {
         int r;
 
@@ -303,11 +316,11 @@ int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
+        if (switches_any())
+                return free_watched(client, pointer, stream);
         r = free_hit(client, pointer, stream);
         if (r == GPUMEM_E_REFUSED)
                 r = free_miss(client, pointer, stream);
-        if (record_is_on() && !r)
-                record_free(pointer);
         client_settle(client);
         return r;
 }
@@ -339,6 +352,15 @@ static int free_sync(struct gpumem_client *client, void *pointer)
         return r;
 }
 
+static COLD int free_sync_watched(struct gpumem_client *client, void *pointer)
+{
+        int r = free_sync(client, pointer);
+
+        if (record_is_on() && !r)
+                record_free(pointer);
+        return r;
+}
+
 int gpumem_free_sync(struct gpumem_client *client, void *pointer)
 {
         int r;
@@ -348,9 +370,7 @@ int gpumem_free_sync(struct gpumem_client *client, void *pointer)
         r = fork_guard_check(&client->fork_guard);
         if (r)
                 return r;
-        r = free_sync(client, pointer);
-        if (record_is_on() && !r)
-                record_free(pointer);
+        r = switches_any() ? free_sync_watched(client, pointer) : free_sync(client, pointer);
         client_settle(client);
         return r;
 }

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -32,8 +33,6 @@ struct slot {
         _Atomic uint64_t n_filled; /* its call's number, from 1 on, when it has been filled */
         struct record record;
 } __attribute__((aligned(CACHE_LINE)));
-
-_Atomic bool record_switch;
 
 static struct slot slots[N_SLOTS];
 static _Atomic uint64_t n_taken __attribute__((aligned(CACHE_LINE)));
@@ -165,7 +164,7 @@ static void write_what_is_there(void)
         atomic_store_explicit(&n_flushed, next, memory_order_release);
         atomic_store(&is_stalled, false);
         if (r)
-                atomic_store(&record_switch, false);
+                switch_off(SWITCH_RECORD);
 }
 
 static void *write_all(void *nothing)
@@ -191,7 +190,7 @@ __attribute__((destructor)) static void end(void)
 
         if (!owner || owner != getpid())
                 return;
-        atomic_store(&record_switch, false);
+        switch_off(SWITCH_RECORD);
         atomic_store(&is_ending, true);
         (void)sem_post(&wake);
         (void)pthread_join(writer, NULL);
@@ -209,7 +208,7 @@ static void leave_to_parent(void)
         if (!owner)
                 return;
         owner = 0;
-        atomic_store(&record_switch, false);
+        switch_off(SWITCH_RECORD);
         record_lines_abandon(lines);
 }
 
@@ -262,7 +261,7 @@ static int start_at(const char *path)
                 return r;
         }
         owner = getpid();
-        atomic_store(&record_switch, true);
+        switch_on(SWITCH_RECORD);
         return 0;
 }
 

@@ -10,17 +10,14 @@
  * Any thread. A forked child records nothing, and closes its copies of the files. */
 #pragma once
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
+#include "client/switches.h"
 #include "gpumem.h"
 
-extern _Atomic bool record_switch;
-
-/* What a call pays while nothing is recorded. */
 static inline bool record_is_on(void)
 {
-        return __builtin_expect(atomic_load_explicit(&record_switch, memory_order_relaxed), false);
+        return switch_is_on(SWITCH_RECORD);
 }
 
 /* Begins to record if GPUMEM_TRACE is set and nothing has begun yet. Why it does not is logged. */

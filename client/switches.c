@@ -1,0 +1,3 @@
+#include "client/switches.h"
+
+_Atomic unsigned switches;

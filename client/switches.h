@@ -1,0 +1,34 @@
+/* What the environment has the library do beside allocating and freeing. One word says whether there is
+ * anything: testing it once is all that a call pays while there is nothing. Any thread. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum {
+        SWITCH_RECORD = 1, /* GPUMEM_TRACE */
+        SWITCH_DEBUG =
+                2, /* GPUMEM_DEBUG: a client of this process has it; debug_is_on says which */
+};
+
+extern _Atomic unsigned switches;
+
+static inline bool switches_any(void)
+{
+        return __builtin_expect(atomic_load_explicit(&switches, memory_order_relaxed) != 0, false);
+}
+
+static inline bool switch_is_on(unsigned which)
+{
+        return (atomic_load_explicit(&switches, memory_order_relaxed) & which) != 0;
+}
+
+static inline void switch_on(unsigned which)
+{
+        (void)atomic_fetch_or(&switches, which);
+}
+
+static inline void switch_off(unsigned which)
+{
+        (void)atomic_fetch_and(&switches, ~which);
+}
