@@ -105,6 +105,11 @@ enum event_state event_ask(const struct cuda *cuda, const struct work_event *eve
         }
 }
 
+int event_wait(const struct cuda *cuda, const struct work_event *event)
+{
+        return is_there(cuda, event) ? CUDA_CALL(cuda, cuEventSynchronize, handle_of(event)) : 0;
+}
+
 void event_free(const struct cuda *cuda, struct work_event *event)
 {
         if (is_there(cuda, event))

@@ -30,5 +30,8 @@ int event_record_all(const struct cuda *cuda, uint64_t context, struct work_even
 enum event_state { EVENT_PENDING, EVENT_OVER, EVENT_LOST };
 enum event_state event_ask(const struct cuda *cuda, const struct work_event *event);
 
+/* Waits until it is over, in the sense of event_is_over; an error is that of the work. */
+int event_wait(const struct cuda *cuda, const struct work_event *event);
+
 /* None is legal, and is what is left. */
 void event_free(const struct cuda *cuda, struct work_event *event);
