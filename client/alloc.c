@@ -308,11 +308,12 @@ static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem
         return conclude(client, r, &ours);
 }
 
-/* While calls are recorded. */
+/* While calls are recorded or debugged. */
 static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_request *request,
                               void **ret_pointer)
 {
         struct gpumem_request asked, ours;
+        uint64_t n_more_bytes;
         int r;
 
         r = take_struct(request, request->struct_size, &asked, sizeof(asked));
@@ -320,9 +321,13 @@ static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_
                 return refuse_struct(client, request, r);
         refusal_forget_heard();
         ours = asked;
+        n_more_bytes = debug_n_more_bytes(&client->debug, &asked);
+        ours.n_bytes += n_more_bytes;
         r = alloc_hit(client, &ours, ret_pointer);
         if (r)
                 r = alloc_patiently(client, &ours, ret_pointer);
+        if (!r && debug_is_on(&client->debug))
+                debug_alloc(client, &asked, n_more_bytes, *ret_pointer);
         if (!r && record_is_on())
                 record_alloc(client, &asked, *ret_pointer);
         return conclude(client, r, &asked);

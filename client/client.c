@@ -249,6 +249,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         uses_init(&client->uses);
         captures_init(&client->captures);
         parked_init(&client->parked);
+        debug_init(&client->debug);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         r = client->pools ? setting : -ENOMEM;
         if (!r)
@@ -259,6 +260,8 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
                 r = limit_read_fraction(&client->fraction);
         if (!r)
                 r = cache_read_size(&client->n_cache_bytes);
+        if (!r)
+                r = debug_read_setting(&client->debug);
         if (!r)
                 r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
                                 &uplink_owner, client);
@@ -316,6 +319,7 @@ static void end_pools(struct gpumem_client *client)
         struct capture_spared spared = client_spare_captures(client);
 
         uses_deinit(&client->uses, &client->cuda);
+        debug_deinit(&client->debug, client_cuda(client));
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
         parked_deinit(&client->parked);

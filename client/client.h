@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "client/captures.h"
+#include "client/debug.h"
 #include "client/events.h"
 #include "client/fork.h"
 #include "client/parked.h"
@@ -39,6 +40,7 @@ struct gpumem_client {
         double fraction;    /* of each device's memory that GPUMEM_MEMORY_FRACTION allows */
         struct pool *pools; /* room for all that may ever be seen */
         _Atomic uint32_t n_pools;
+        struct debug debug;
 };
 
 /* GPUMEM_E_FORKED in a child of the process that connected. */

@@ -294,13 +294,18 @@ static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void 
                     : free_shared_in_order(client, pointer, stream);
 }
 
-/* While calls are recorded. */
+/* While calls are recorded or debugged. */
 static COLD int free_watched(struct gpumem_client *client, void *pointer, void *stream)
 {
-        int r = free_hit(client, pointer, stream);
+        struct debugged *debugged = NULL;
+        int r;
 
+        if (debug_is_on(&client->debug))
+                debugged = debug_begin_free(client, pointer, DEBUG_IN_STREAM, stream);
+        r = free_hit(client, pointer, stream);
         if (r == GPUMEM_E_REFUSED)
                 r = free_miss(client, pointer, stream);
+        debug_end_free(client, debugged, r);
         if (record_is_on() && !r)
                 record_free(pointer);
         events_tell(&client->events);
@@ -354,8 +359,13 @@ static int free_sync(struct gpumem_client *client, void *pointer)
 
 static COLD int free_sync_watched(struct gpumem_client *client, void *pointer)
 {
-        int r = free_sync(client, pointer);
+        struct debugged *debugged = NULL;
+        int r;
 
+        if (debug_is_on(&client->debug))
+                debugged = debug_begin_free(client, pointer, DEBUG_AFTER_ALL, NULL);
+        r = free_sync(client, pointer);
+        debug_end_free(client, debugged, r);
         if (record_is_on() && !r)
                 record_free(pointer);
         return r;

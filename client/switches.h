@@ -7,8 +7,7 @@
 
 enum {
         SWITCH_RECORD = 1, /* GPUMEM_TRACE */
-        SWITCH_DEBUG =
-                2, /* GPUMEM_DEBUG: a client of this process has it; debug_is_on says which */
+        SWITCH_DEBUG = 2,  /* GPUMEM_DEBUG; debug_is_on says for which clients */
 };
 
 extern _Atomic unsigned switches;

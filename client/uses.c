@@ -145,6 +145,16 @@ int uses_add(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses, v
         return r;
 }
 
+bool uses_has_recorded(struct uses *uses, const void *pointer)
+{
+        bool found;
+
+        pthread_mutex_lock(&uses->lock);
+        found = find(uses->recorded, pointer) != NULL;
+        pthread_mutex_unlock(&uses->lock);
+        return found;
+}
+
 bool uses_has_parked(struct uses *uses, const void *pointer)
 {
         bool found;

@@ -35,6 +35,9 @@ void uses_deinit(struct uses *uses, const struct cuda *cuda);
 int uses_add(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses, void *stream,
              const struct stream_key *key);
 
+/* It lives, and is used in another stream too. */
+bool uses_has_recorded(struct uses *uses, const void *pointer);
+
 /* It was freed, and its free is not over. */
 bool uses_has_parked(struct uses *uses, const void *pointer);
 

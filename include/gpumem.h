@@ -36,7 +36,23 @@
  *           is overwritten. Of a process that is killed, a name without .gz keeps all but the last
  *           tenth of a second; "# end" is the last line of a trace that is whole, or says how many
  *           calls are missing. What keeps it from being written is told on stderr, and the program
- *           goes on. A thread of the library's own writes the file. A forked child is not recorded. */
+ *           goes on. A thread of the library's own writes the file. A forked child is not recorded.
+ * Debugging GPUMEM_DEBUG=fill,guard, or one of the two words, has the library look for errors of the program.
+ *           Calls take longer then, and a free may wait for its stream.
+ *           With "fill" memory holds bytes 0xA5 after its allocation and 0xDD after its free. They show
+ *           reads of memory that the program has not written, or has freed. The library fills device memory in
+ *           the order of the call's stream, and pinned memory with the CPU.
+ *           With "guard" each allocation has 512 bytes more behind it, which hold 0xFD. The free waits for its
+ *           stream and compares them. If the program has changed one, the library writes a message to stderr
+ *           and calls abort(). The message names the pointer, its size, the first changed offset, how many bytes have
+ *           changed, and the stream.
+ *           gpumem_describe, GPUMEM_TRACE and refusals tell the size that the program asked for;
+ *           gpumem_get_stats and GPUMEM_EVENT_PRESSURE count the guard too.
+ *           The library leaves memory of graphs alone: what is allocated in a stream that captures, or
+ *           in one with an open graph pool. A graph may run at any time, and would write the bytes
+ *           again each time. A free in a stream that captures fills and checks nothing. Memory that other streams
+ *           use (gpumem_record_use) is not filled at its free. Shareable memory has no guard, and is
+ *           filled at its allocation only. */
 #ifndef GPUMEM_H
 #define GPUMEM_H
 
@@ -107,8 +123,10 @@ struct gpumem_request {
  * instead.
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
+ * GPUMEM_DEBUG, fill or guard or both with a comma between them, has the client look for errors of the program, as the
+ * beginning of this file says.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
- * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_CACHE_SIZE, _BAD_SERVICE_THREAD, -EINVAL
+ * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_CACHE_SIZE, _BAD_SERVICE_THREAD, _BAD_DEBUG, -EINVAL
  * (struct_size), -ENAMETOOLONG (the socket's path), other -errno; gpumem_last_refusal has more about each.
  * `options` may be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,

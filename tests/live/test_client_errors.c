@@ -187,6 +187,8 @@ START_TEST(settings_are_named)
                                                NULL};
         static const char *const size[] = {"GPUMEM_CACHE_SIZE", "\"12parsec\"", "512MiB", NULL};
         static const char *const choice[] = {"GPUMEM_SERVICE_THREAD", "\"no\"", "0, 1", NULL};
+        static const char *const words[] = {"GPUMEM_DEBUG", "\"fill,gard\"", "\"gard\"",
+                                            "allowed: fill, guard", NULL};
 
         ck_assert_int_eq(setenv("GPUMEM_MEMORY_FRACTION", "2", 1), 0);
         check_connect(GPUMEM_E_BAD_FRACTION, fraction);
@@ -196,6 +198,9 @@ START_TEST(settings_are_named)
         ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
         ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "no", 1), 0);
         check_connect(GPUMEM_E_BAD_SERVICE_THREAD, choice);
+        ck_assert_int_eq(unsetenv("GPUMEM_SERVICE_THREAD"), 0);
+        ck_assert_int_eq(setenv("GPUMEM_DEBUG", "fill,gard", 1), 0);
+        check_connect(GPUMEM_E_BAD_DEBUG, words);
 }
 END_TEST
 

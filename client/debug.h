@@ -1,0 +1,67 @@
+/* GPUMEM_DEBUG: what looks for errors of the program in its use of memory.
+ *
+ * fill   Allocated memory is filled with DEBUG_ALLOCATED, freed memory with DEBUG_FREED.
+ * guard  DEBUG_GUARD_BYTES bytes behind each allocation hold DEBUG_GUARD_BYTE. The free checks them, and ends
+ *        the process when one of them has another value.
+ *
+ * Each client reads the setting, and has a table of its live allocations. A free takes its allocation out of
+ * the table before it writes anything: of two frees of one pointer one finds it, and a pointer that the table
+ * does not have is left alone. Memory of graphs (of captures, and of graph pools) is in the table, and neither
+ * filled nor guarded: a graph may run at any time, also after the free. Shareable memory is not in the table,
+ * and is filled at its allocation only: other processes may hold it.
+ *
+ * A forked child does not use its parent's clients, and so not their tables. Any thread. */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/cuda.h"
+#include "gpumem.h"
+
+#define DEBUG_ALLOCATED   0xA5
+#define DEBUG_FREED       0xDD
+#define DEBUG_GUARD_BYTE  0xFD
+#define DEBUG_GUARD_BYTES 512
+
+enum debug_check { DEBUG_FILL = 1, DEBUG_GUARD = 2 };
+
+struct debugged; /* a live allocation */
+
+struct debug {
+        unsigned checks; /* of enum debug_check; set before other threads have the client */
+        pthread_mutex_t lock;
+        struct debugged *all; /* by pointer */
+};
+
+void debug_init(struct debug *debug);
+
+/* Before the memory is unmapped. `cuda` may be NULL. */
+void debug_deinit(struct debug *debug, const struct cuda *cuda);
+
+/* GPUMEM_E_BAD_DEBUG. */
+int debug_read_setting(struct debug *debug);
+
+static inline bool debug_is_on(const struct debug *debug)
+{
+        return debug->checks != 0;
+}
+
+/* What the allocation needs beyond the bytes that the program asks for. */
+uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_request *asked);
+
+/* The allocation has succeeded, with `n_more_bytes` beyond those that were asked for. What cannot be filled or
+ * guarded is not, and stderr says so once. */
+void debug_alloc(struct gpumem_client *client, const struct gpumem_request *asked,
+                 uint64_t n_more_bytes, void *pointer);
+
+/* Before a free: in `stream`, or after all work, as gpumem_free_sync. NULL: the table does not have it. The
+ * result goes to debug_end_free, with what came of the free. */
+enum debug_order { DEBUG_IN_STREAM, DEBUG_AFTER_ALL };
+struct debugged *debug_begin_free(struct gpumem_client *client, const void *pointer,
+                                  enum debug_order order, void *stream);
+void debug_end_free(struct gpumem_client *client, struct debugged *take_debugged, int r);
+
+/* The size that the program asked for, of the allocation that `info` is about. */
+void debug_describe(struct gpumem_client *client, struct gpumem_info *info);
