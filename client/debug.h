@@ -5,10 +5,13 @@
  *        the process when one of them has another value.
  *
  * Each client reads the setting, and has a table of its live allocations. A free takes its allocation out of
- * the table before it writes anything: of two frees of one pointer one finds it, and a pointer that the table
- * does not have is left alone. Memory of graphs (of captures, and of graph pools) is in the table, and neither
- * filled nor guarded: a graph may run at any time, also after the free. Shareable memory is not in the table,
- * and is filled at its allocation only: other processes may hold it.
+ * the table before it writes anything. So of two frees of one pointer only one finds it, and nothing is written
+ * to a pointer that the table does not have. Memory of captures and of graph pools is in the table, but is
+ * neither filled nor guarded: a graph may run at any time, also after the free. Shareable memory is not in the
+ * table, and is filled at its allocation only: other processes may hold it.
+ *
+ * Fills and guards of device memory are work in the stream of the allocation. The program does not know of it,
+ * so an event tells when it is over: a free in another stream waits for it, and so does the client's end.
  *
  * A forked child does not use its parent's clients, and so not their tables. Any thread. */
 #pragma once

@@ -41,7 +41,8 @@
  *           Calls take longer then, and a free may wait for its stream.
  *           With "fill" memory holds bytes 0xA5 after its allocation and 0xDD after its free. They show
  *           reads of memory that the program has not written, or has freed. The library fills device memory in
- *           the order of the call's stream, and pinned memory with the CPU.
+ *           the order of the call's stream, and pinned memory with the CPU. A fill is work in that stream: another
+ *           stream that uses the memory must be ordered after the allocation, as it must without the fill.
  *           With "guard" each allocation has 512 bytes more behind it, which hold 0xFD. The free waits for its
  *           stream and compares them. If the program has changed one, the library writes a message to stderr
  *           and calls abort(). The message names the pointer, its size, the first changed offset, how many bytes have
@@ -123,8 +124,8 @@ struct gpumem_request {
  * instead.
  * GPUMEM_MEMORY_FRACTION, more than 0 and 1 at most, sets the client's own limit on each device to
  * that part of its memory; see gpumem_set_limit.
- * GPUMEM_DEBUG, fill or guard or both with a comma between them, has the client look for errors of the program, as the
- * beginning of this file says.
+ * GPUMEM_DEBUG, such as fill,guard, has the client look for errors of the program: see "Debugging" at the
+ * beginning of this file.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
  * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_CACHE_SIZE, _BAD_SERVICE_THREAD, _BAD_DEBUG, -EINVAL
  * (struct_size), -ENAMETOOLONG (the socket's path), other -errno; gpumem_last_refusal has more about each.

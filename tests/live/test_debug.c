@@ -172,7 +172,7 @@ static void *open_soon(void *nothing)
         return nothing;
 }
 
-/* Nobody else may have it before. */
+/* Until then the memory is no other process's. */
 START_TEST(a_free_in_another_stream_waits_for_the_first_fill)
 {
         pthread_t opener;
@@ -214,6 +214,7 @@ START_TEST(memory_of_a_graph_is_left_alone)
         unsigned char *source, *passing;
         CUgraph graph;
 
+        synchronize(side);
         capturer_begin(&capturer, captured, GLOBAL);
         source = world_must_alloc(captured, N_BYTES);
         passing = world_must_alloc(captured, N_BYTES);
