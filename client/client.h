@@ -92,10 +92,10 @@ void client_catch_up(struct gpumem_client *client);
 /* At the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
 {
-        if (__builtin_expect(atomic_load_explicit(&client->streams.n_owed, memory_order_relaxed) |
-                                     atomic_load_explicit(&client->uses.n_unmarked,
-                                                          memory_order_relaxed),
-                             0))
+        if (__builtin_expect(
+                    atomic_load_explicit(&client->streams.n_owed, memory_order_relaxed) |
+                            atomic_load_explicit(&client->uses.n_unmarked, memory_order_relaxed),
+                    0))
                 client_catch_up(client);
         events_tell(&client->events);
 }

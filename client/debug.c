@@ -307,7 +307,7 @@ static int check_guard(struct gpumem_client *client, const struct debugged *debu
 /* Work in other streams may use the memory beyond its free: then its bytes stay. */
 static bool may_fill_at_free(struct gpumem_client *client, const void *pointer)
 {
-        return !uses_has_recorded(&client->uses, pointer);
+        return !streams_forgive(&client->streams) && !uses_has_recorded(&client->uses, pointer);
 }
 
 static int check_and_fill(struct gpumem_client *client, const struct debugged *debugged,

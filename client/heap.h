@@ -44,12 +44,13 @@ struct heap;
 struct heap_block {
         _Alignas(64) struct arena_block at; /* the caller sets it, and lease and word */
         _Atomic(struct heap *) heap;        /* NULL: in none */
-        uint64_t epoch;          /* the latest one that anything in it was freed in; 0: none */
-        uint16_t *cells;         /* see heap_small.h; NULL: no slab has been in it */
-        uint32_t place;          /* in its heap's `blocks` */
-        struct run_edges edges;  /* of the run, where the block is at its end */
-        _Atomic uint32_t n_uses; /* the caller's: of its allocations, that frees look for in uses.h */
-        uint64_t lease;          /* 0: not leased yet */
+        uint64_t epoch;         /* the latest one that anything in it was freed in; 0: none */
+        uint16_t *cells;        /* see heap_small.h; NULL: no slab has been in it */
+        uint32_t place;         /* in its heap's `blocks` */
+        struct run_edges edges; /* of the run, where the block is at its end */
+        _Atomic uint32_t
+                n_uses; /* the caller's: of its allocations, that frees look for in uses.h */
+        uint64_t lease; /* 0: not leased yet */
         _Atomic uint64_t *word;  /* of the lease, on the board; NULL: it has none, or no more */
         struct heap_block *next; /* see shelf.h */
         uint64_t n_earlier;      /* how many blocks came to its heap before it */

@@ -27,7 +27,7 @@ struct marks {
 /* What a mark is recorded in, and what its number is. */
 struct mark_place {
         uint64_t context;
-        void *stream;         /* alive during the call; may be NULL, for the context's default stream */
+        void *stream; /* alive during the call; may be NULL, for the context's default stream */
         bool is_context_wide; /* instead of a stream: all work of the context; `stream` is not used */
         bool is_seen; /* the context is current, of that id, and the stream was just seen not to capture */
         uint64_t context_id;

@@ -77,6 +77,8 @@ int streams_open(struct streams *streams, const struct cuda *cuda)
 
 static void free_marked(struct streams *streams, struct marked *marked)
 {
+        if (marked->n_registered)
+                atomic_fetch_sub(&streams->n_registered, 1);
         LIST_REMOVE(marked, link);
         marks_deinit(&marked->marks, streams->cuda);
         free(marked);
@@ -151,7 +153,7 @@ static int get(struct streams *streams, uint64_t context, struct stream_set **re
         return 0;
 }
 
-static int add(struct stream_set *set, void *stream, uint64_t id)
+static int add(struct streams *streams, struct stream_set *set, void *stream, uint64_t id)
 {
         struct marked *marked = calloc(1, sizeof(*marked));
 
@@ -160,6 +162,7 @@ static int add(struct stream_set *set, void *stream, uint64_t id)
         *marked = (struct marked){.stream = stream, .id = id, .n_registered = 1};
         marks_init(&marked->marks);
         LIST_INSERT_HEAD(&set->all, marked, link);
+        atomic_fetch_add(&streams->n_registered, 1);
         return 0;
 }
 
@@ -186,7 +189,7 @@ int streams_register(struct streams *streams, void *stream, const struct stream_
         if (marked)
                 marked->n_registered++;
         else if (!r)
-                r = add(set, stream, key->id);
+                r = add(streams, set, stream, key->id);
         pthread_mutex_unlock(&streams->lock);
         return r;
 }
@@ -219,6 +222,7 @@ static int part_with(struct streams *streams, struct stream_set *set, struct mar
                 return r;
         }
         marked->n_registered = 0;
+        atomic_fetch_sub(&streams->n_registered, 1);
         if (set->captures == marked)
                 set->captures = NULL;
         return 0;

@@ -31,7 +31,9 @@ struct streams {
         const struct cuda *cuda; /* NULL: no driver */
         enum fence_way way;
         struct stream_set *sets; /* by context */
-        _Atomic uint32_t n_owed; /* sets that owe a round; read without the lock too */
+        /* Read without the lock too: sets that owe a round, and registered streams. */
+        _Atomic uint32_t n_owed;
+        _Atomic uint32_t n_registered;
 };
 
 /* Reads GPUMEM_FENCE. GPUMEM_E_BAD_FENCE, with which deinit is legal too. */
@@ -61,6 +63,13 @@ void streams_poll(struct streams *streams);
 /* Waits for all work that may use memory which is freed in `stream` now: that of the stream, and where other streams
  * count, too, that of the whole context. NULL: the caller has no stream. */
 int streams_wait(struct streams *streams, uint64_t context, void *const *stream);
+
+/* May work of other streams use memory that is freed, though it was neither waited for nor recorded? */
+static inline bool streams_forgive(const struct streams *streams)
+{
+        return streams->way == FENCE_CONTEXT ||
+               (streams->way == FENCE_STREAMS && atomic_load(&streams->n_registered));
+}
 
 void streams_pay(struct streams *streams);
 

@@ -13,11 +13,12 @@
 struct use;
 
 struct uses {
-        pthread_mutex_t lock; /* guards the tables */
-        struct use *recorded; /* by pointer: allocations that live */
-        struct use *parked;   /* by pointer: those that were freed */
-        _Atomic uint32_t n_parked;   /* read without the lock too, as is the next */
-        _Atomic uint32_t n_unmarked; /* streams of parked allocations that captured when they were to be marked */
+        pthread_mutex_t lock;      /* guards the tables */
+        struct use *recorded;      /* by pointer: allocations that live */
+        struct use *parked;        /* by pointer: those that were freed */
+        _Atomic uint32_t n_parked; /* read without the lock too, as is the next */
+        _Atomic uint32_t
+                n_unmarked; /* streams of parked allocations that captured when they were to be marked */
 };
 
 static inline bool uses_are_none_parked(const struct uses *uses)
@@ -45,9 +46,10 @@ bool uses_has_parked(struct uses *uses, const void *pointer);
 struct use_end {
         const void *pointer;
         _Atomic uint32_t *n_uses;
-        uint64_t context;     /* whose registered streams may use it; 0: none may */
-        uint64_t own_id;      /* of the stream, in that context */
-        void *const *own_stream; /* it orders the free, and is alive; NULL: its work was waited for */
+        uint64_t context; /* whose registered streams may use it; 0: none may */
+        uint64_t own_id;  /* of the stream, in that context */
+        void *const
+                *own_stream; /* it orders the free, and is alive; NULL: its work was waited for */
 };
 
 /* USES_NONE: nothing may use it but its own stream. USES_OVER: all work is over, that of the own stream too.

@@ -113,8 +113,8 @@ static void use_late(enum gpumem_kind kind, void *pointer)
 {
         gate_hold(&gate, user);
         if (kind == GPUMEM_DEVICE)
-                ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async,
-                                           (CUdeviceptr)(uintptr_t)pointer, 0xbb, N_BYTES, user),
+                ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)pointer,
+                                           0xbb, N_BYTES, user),
                                  0);
         else
                 ck_assert_int_eq(
@@ -312,7 +312,8 @@ END_TEST
 
 START_TEST(pinned_memory_is_had_again_after_all_registered_streams)
 {
-        static const struct way way = {"its own stream's", freed_in_its_own, "", "", 0, true, false};
+        static const struct way way = {
+                "its own stream's", freed_in_its_own, "", "", 0, true, false};
 
         if (!_i || cuda.cuCtxRecordEvent)
                 leave_by(&way, GPUMEM_PINNED, _i ? "context" : "streams");
@@ -445,8 +446,7 @@ static void *free_again_and_again(void *stream)
 
                 ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
                 if (n++ % 3 == 0)
-                        ck_assert_int_eq(gpumem_record_use(client, pointer, third),
-                                         0);
+                        ck_assert_int_eq(gpumem_record_use(client, pointer, third), 0);
                 free_in(pointer, stream);
         }
         return NULL;

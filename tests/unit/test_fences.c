@@ -93,7 +93,7 @@ static CUresult CUDAAPI record(CUevent event, CUstream stream)
 static CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus *ret_status)
 {
         *ret_status = stream == STREAM && driver.captures ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                                      : CU_STREAM_CAPTURE_STATUS_NONE;
+                                                          : CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
 }
 
