@@ -244,9 +244,9 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
 {
         const char *program = options->program ? options->program : program_invocation_short_name;
         int r, setting = service_init(&client->service, &service_owner, client);
-        int fence = streams_init(&client->streams);
+        int fence = streams_init(&client->streams, &client->after_call);
 
-        uses_init(&client->uses);
+        uses_init(&client->uses, &client->after_call);
         captures_init(&client->captures);
         parked_init(&client->parked);
         debug_init(&client->debug);
@@ -289,7 +289,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         client = calloc(1, sizeof(*client));
         if (!client)
                 return -ENOMEM;
-        events_init(&client->events);
+        events_init(&client->events, &client->after_call);
         r = open_client(client, &ours);
         if (r) {
                 refusal_keep_of_connect(r);

@@ -25,6 +25,7 @@
 struct gpumem_client {
         uint64_t number;
         struct fork_guard fork_guard;
+        struct after_call after_call;
         struct events events;
         struct uplink uplink;
         struct service service;
@@ -92,12 +93,10 @@ void client_catch_up(struct gpumem_client *client);
 /* At the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
 {
-        if (__builtin_expect(
-                    atomic_load_explicit(&client->streams.n_owed, memory_order_relaxed) |
-                            atomic_load_explicit(&client->uses.n_unmarked, memory_order_relaxed),
-                    0))
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0)) {
                 client_catch_up(client);
-        events_tell(&client->events);
+                events_tell(&client->events);
+        }
 }
 
 /* It was freed, and its free is not over. */

@@ -17,11 +17,22 @@ static uint64_t now_ns(void)
         return (uint64_t)time.tv_sec * INTERVAL_NS + (uint64_t)time.tv_nsec;
 }
 
-void events_init(struct events *events)
+void events_init(struct events *events, struct after_call *after_call)
 {
-        *events = (struct events){.callback = NULL};
+        *events = (struct events){.after_call = after_call};
         pthread_mutex_init(&events->lock, NULL);
         pthread_cond_init(&events->idle, NULL);
+}
+
+/* The caller has the lock. */
+static void set_news(struct events *events, bool is_news)
+{
+        if (atomic_exchange(&events->is_news, is_news) == is_news)
+                return;
+        if (is_news)
+                after_call_add(events->after_call, 1);
+        else
+                after_call_sub(events->after_call, 1);
 }
 
 void events_deinit(struct events *events)
@@ -45,7 +56,7 @@ int events_set(struct events *events, gpumem_event_callback *callback, void *arg
                 pthread_cond_wait(&events->idle, &events->lock);
         events->callback = callback;
         events->argument = argument;
-        atomic_store(&events->is_news, false);
+        set_news(events, false);
         for (unsigned i = 0; i < EVENTS_N_KINDS; i++)
                 events->slots[i] = (struct events_slot){.told = false};
         pthread_mutex_unlock(&events->lock);
@@ -72,7 +83,7 @@ void events_note(struct events *events, const struct gpumem_event *event)
                 slot->told = true;
                 slot->at_ns = at_ns;
                 slot->turn = events->n_turns++;
-                atomic_store(&events->is_news, true);
+                set_news(events, true);
         }
         pthread_mutex_unlock(&events->lock);
 }
@@ -97,7 +108,7 @@ static bool take(struct events *events, struct gpumem_event *ret_event)
         struct events_slot *slot = find_first(events);
 
         if (!slot) {
-                atomic_store(&events->is_news, false);
+                set_news(events, false);
                 return false;
         }
         *ret_event = slot->event;

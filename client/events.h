@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/after_call.h"
 #include "gpumem.h"
 
 #define EVENTS_N_KINDS 8 /* from 1 */
@@ -32,10 +33,11 @@ struct events {
         unsigned n_running;
         uint64_t n_turns;
         _Atomic bool is_news; /* a slot waits; read without the lock too */
+        struct after_call *after_call;
         struct events_slot slots[EVENTS_N_KINDS];
 };
 
-void events_init(struct events *events);
+void events_init(struct events *events, struct after_call *after_call);
 void events_deinit(struct events *events);
 
 /* After this the callback that was set before runs nowhere. GPUMEM_E_IN_CALLBACK. */

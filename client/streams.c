@@ -58,9 +58,9 @@ static int read_way(enum fence_way *ret_way)
         return refuse(text, "choice; allowed: streams, context, own");
 }
 
-int streams_init(struct streams *streams)
+int streams_init(struct streams *streams, struct after_call *after_call)
 {
-        *streams = (struct streams){.cuda = NULL};
+        *streams = (struct streams){.after_call = after_call};
         pthread_mutex_init(&streams->lock, NULL);
         return read_way(&streams->way);
 }
@@ -87,10 +87,14 @@ static void free_marked(struct streams *streams, struct marked *marked)
 static void set_owed(struct streams *streams, struct stream_set *set, bool is_owed,
                      struct marked *captures)
 {
-        if (is_owed && !set->is_owed)
+        if (is_owed && !set->is_owed) {
                 atomic_fetch_add(&streams->n_owed, 1);
-        if (!is_owed && set->is_owed)
+                after_call_add(streams->after_call, 1);
+        }
+        if (!is_owed && set->is_owed) {
                 atomic_fetch_sub(&streams->n_owed, 1);
+                after_call_sub(streams->after_call, 1);
+        }
         set->is_owed = is_owed;
         set->captures = captures;
 }

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/after_call.h"
 #include "driver/stream.h"
 
 enum fence_way { FENCE_STREAMS, FENCE_CONTEXT, FENCE_OWN };
@@ -31,13 +32,14 @@ struct streams {
         const struct cuda *cuda; /* NULL: no driver */
         enum fence_way way;
         struct stream_set *sets; /* by context */
+        struct after_call *after_call;
         /* Read without the lock too: sets that owe a round, and registered streams. */
         _Atomic uint32_t n_owed;
         _Atomic uint32_t n_registered;
 };
 
 /* Reads GPUMEM_FENCE. GPUMEM_E_BAD_FENCE, with which deinit is legal too. */
-int streams_init(struct streams *streams);
+int streams_init(struct streams *streams, struct after_call *after_call);
 void streams_deinit(struct streams *streams);
 
 /* The driver that is asked from now on. GPUMEM_E_BAD_FENCE: it cannot do what GPUMEM_FENCE asks for. */

@@ -26,9 +26,21 @@ struct use {
         UT_hash_handle hh;
 };
 
-void uses_init(struct uses *uses)
+static void add_unmarked(struct uses *uses, uint32_t n)
 {
-        *uses = (struct uses){.recorded = NULL};
+        atomic_fetch_add(&uses->n_unmarked, n);
+        after_call_add(uses->after_call, n);
+}
+
+static void sub_unmarked(struct uses *uses, uint32_t n)
+{
+        atomic_fetch_sub(&uses->n_unmarked, n);
+        after_call_sub(uses->after_call, n);
+}
+
+void uses_init(struct uses *uses, struct after_call *after_call)
+{
+        *uses = (struct uses){.after_call = after_call};
         pthread_mutex_init(&uses->lock, NULL);
 }
 
@@ -214,7 +226,7 @@ static void mark_all(struct uses *uses, const struct cuda *cuda, struct use *use
                 struct used_in *in = &use->streams[i];
 
                 if (!in->is_marked && mark(cuda, in))
-                        atomic_fetch_sub(&uses->n_unmarked, 1);
+                        sub_unmarked(uses, 1);
         }
 }
 
@@ -229,7 +241,7 @@ static bool is_over(struct uses *uses, struct streams *streams, struct use *use)
                 (void)marks_last(&in->marks, &is_lost);
                 if (is_lost && in->is_marked) {
                         in->is_marked = false;
-                        atomic_fetch_add(&uses->n_unmarked, 1);
+                        add_unmarked(uses, 1);
                 }
                 over = in->is_marked && !marks_first(&in->marks);
         }
@@ -264,7 +276,7 @@ static void forget_unmarked(struct uses *uses, const struct use *use)
 {
         for (uint32_t i = 0; use->is_freed && i < use->n_streams; i++) {
                 if (!use->streams[i].is_marked)
-                        atomic_fetch_sub(&uses->n_unmarked, 1);
+                        sub_unmarked(uses, 1);
         }
 }
 
@@ -297,7 +309,7 @@ static void begin_end(struct uses *uses, const struct cuda *cuda, struct use *us
 {
         for (uint32_t i = 0; i < use->n_streams; i++)
                 marks_init(&use->streams[i].marks);
-        atomic_fetch_add(&uses->n_unmarked, use->n_streams);
+        add_unmarked(uses, use->n_streams);
         use->is_freed = true;
         mark_all(uses, cuda, use);
 }

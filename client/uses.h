@@ -17,8 +17,9 @@ struct uses {
         struct use *recorded;      /* by pointer: allocations that live */
         struct use *parked;        /* by pointer: those that were freed */
         _Atomic uint32_t n_parked; /* read without the lock too, as is the next */
-        _Atomic uint32_t
-                n_unmarked; /* streams of parked allocations that captured when they were to be marked */
+        /* Streams of parked allocations that captured when they were to be marked. */
+        _Atomic uint32_t n_unmarked;
+        struct after_call *after_call;
 };
 
 static inline bool uses_are_none_parked(const struct uses *uses)
@@ -26,7 +27,7 @@ static inline bool uses_are_none_parked(const struct uses *uses)
         return atomic_load_explicit(&uses->n_parked, memory_order_relaxed) == 0;
 }
 
-void uses_init(struct uses *uses);
+void uses_init(struct uses *uses, struct after_call *after_call);
 
 /* Forgets everything; `cuda` may be NULL when nothing was ever recorded. */
 void uses_deinit(struct uses *uses, const struct cuda *cuda);

@@ -29,6 +29,7 @@ static struct heap_world world;
 static struct heap heap;
 static struct fences fences;
 static struct streams streams;
+static struct after_call after_call;
 static bool is_memory_short;
 
 void *__real_calloc(size_t n, size_t n_bytes);
@@ -142,7 +143,7 @@ static void start(void)
         (void)world_add(&world, &heap, 0, 2 * MIB);
         fences_init(&fences);
         ck_assert_int_eq(unsetenv("GPUMEM_FENCE"), 0);
-        ck_assert_int_eq(streams_init(&streams), 0);
+        ck_assert_int_eq(streams_init(&streams, &after_call), 0);
         ck_assert_int_eq(streams_open(&streams, &cuda), 0);
 }
 

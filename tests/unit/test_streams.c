@@ -28,6 +28,7 @@ static struct {
 } driver;
 
 static struct streams streams;
+static struct after_call after_call;
 
 static CUstream stream(unsigned number)
 {
@@ -146,9 +147,10 @@ static const struct cuda cuda = {
 static void start(void)
 {
         memset(&driver, 0, sizeof(driver));
+        atomic_store(&after_call.n, 0);
         driver.context_id = 7;
         ck_assert_int_eq(unsetenv("GPUMEM_FENCE"), 0);
-        ck_assert_int_eq(streams_init(&streams), 0);
+        ck_assert_int_eq(streams_init(&streams, &after_call), 0);
         ck_assert_int_eq(streams_open(&streams, &cuda), 0);
 }
 
@@ -256,6 +258,7 @@ START_TEST(a_capture_owes_a_round)
         work_in(3);
         second = streams_begin_round(&streams, CONTEXT);
         ck_assert_uint_eq(streams.n_owed, 1);
+        ck_assert(after_call_is_any(&after_call));
         ck_assert_uint_eq(driver.n_records[1] + driver.n_records[3], 0);
         streams_catch_up(&streams);
         ck_assert(!is_over(first));
@@ -263,6 +266,7 @@ START_TEST(a_capture_owes_a_round)
         ck_assert(!is_over(first));
         streams_catch_up(&streams);
         ck_assert_uint_eq(streams.n_owed, 0);
+        ck_assert(!after_call_is_any(&after_call));
         ck_assert(!is_over(first));
         ck_assert(!is_over(second));
         finish(3);
@@ -457,7 +461,7 @@ START_TEST(the_way_is_read_from_the_environment)
         struct streams read;
 
         ck_assert_int_eq(setenv("GPUMEM_FENCE", cases[_i].text, 1), 0);
-        ck_assert_int_eq(streams_init(&read), cases[_i].result);
+        ck_assert_int_eq(streams_init(&read, &after_call), cases[_i].result);
         ck_assert_int_eq((int)read.way, (int)cases[_i].way);
         /* This driver lacks the call. */
         ck_assert_int_eq(streams_open(&read, &cuda),

@@ -1,0 +1,26 @@
+/* What the end of a public call has to do, as one number, so that a call which has nothing to do reads one word:
+ * events to tell (events.h), rounds that are owed (streams.h), and uses that are not marked (uses.h). Any thread. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct after_call {
+        _Atomic uint32_t n;
+};
+
+static inline void after_call_add(struct after_call *after_call, uint32_t n)
+{
+        atomic_fetch_add(&after_call->n, n);
+}
+
+static inline void after_call_sub(struct after_call *after_call, uint32_t n)
+{
+        atomic_fetch_sub(&after_call->n, n);
+}
+
+static inline bool after_call_is_any(const struct after_call *after_call)
+{
+        return atomic_load_explicit(&after_call->n, memory_order_relaxed) != 0;
+}
