@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Shows the style tests small trees that break their rules: do they say so, and only then?
 
-    checkers_test.py NM LIBRARY    (a library that calls cuInit without defining it)
+    checkers_test.py NM LIBRARY CC...    (a library that calls cuInit without defining it)
 """
 
+import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 STYLE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(STYLE.parent))
+sys.path[:0] = [str(STYLE.parent), str(STYLE)]
+import circles
 import tap
 
 INCLUDES = STYLE.parent / 'includes.py'
@@ -159,6 +161,55 @@ def check_exports(report, nm, library):
         report.case(f'exports: {what}', differ(failed, expected))
 
 
+# By calls front/a and front/b are a circle, and so are the rooms front and back. By includes back/c and
+# back/d are one, too.
+CIRCLES_TREE = {
+    'front/a.c': 'int b(void), c(void);\nint a(void) { return b() + c(); }\n',
+    'front/b.c': 'int a(void);\nint b(void) { return a(); }\n',
+    'front/e.c': 'int a(void);\nint e(void) { return a(); }\n',
+    'back/c.c': '#include "d.h"\nint e(void);\nint c(void) { return e(); }\n',
+    'back/c.h': '\n',
+    'back/d.h': '#include "back/c.h"\n',
+    'tests/t.c': 'int a(void);\nint t(void) { return a(); }\n',
+}
+CIRCLES_CEILINGS = {'front': (2, 2), 'back': (0, 2)}
+
+
+def find_circles(nm, compiler, tree):
+    """The graphs of a made-up tree {path: text}, of which the sources are compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder).resolve()
+        build = folder / 'build'
+        commands = []
+        for path, text in tree.items():
+            path = folder / path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        for path in sorted(path for path in tree if path.endswith('.c')):
+            (build / path).parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([*compiler, '-I', folder, '-c', folder / path, '-o', build / f'{path}.o'],
+                           check=True)
+            commands.append({'file': f'../{path}', 'output': f'{path}.o'})
+        (build / 'compile_commands.json').write_text(json.dumps(commands))
+        return circles.find_graphs(nm, folder, build)
+
+
+def check_circles(report, nm, compiler):
+    graphs = find_circles(nm, compiler, CIRCLES_TREE)
+    for what, ceilings, room_ceilings, expected in [
+            ('what there is', CIRCLES_CEILINGS, (2, 2), []),
+            ('no ceilings', {}, (2, 2), ['front, by calls', 'back, by calls and includes',
+                                         'front, by calls and includes']),
+            ('a ceiling too low', CIRCLES_CEILINGS | {'front': (1, 2)}, (2, 2), ['front, by calls']),
+            ('a ceiling too high', CIRCLES_CEILINGS | {'back': (2, 2)}, (2, 2), ['back, by calls']),
+            ('a room that is gone', CIRCLES_CEILINGS | {'gone': (2, 0)}, (2, 2), ['gone, by calls']),
+            ('rooms, too low', CIRCLES_CEILINGS, (0, 2), ['rooms, by calls']),
+            ('rooms, too high', CIRCLES_CEILINGS, (2, 3), ['rooms, by calls and includes'])]:
+        failed = [name for name, problems in circles.judge_all(graphs, ceilings, room_ceilings)
+                  if problems]
+        report.case(f'circles: {what}', differ(failed, expected))
+
+
 def check_protocol(report):
     table = '<!-- generated: begin a -->\n| 1 |\n<!-- end -->\n'
     as_lists, placed = 'every table is as the lists say', 'every table has its place'
@@ -223,12 +274,14 @@ def check_facts(report):
 
 
 def main():
+    nm, library, *compiler = sys.argv[1:]
     report = tap.Report()
     check_includes(report)
     check_words(report)
     check_format(report)
-    check_symbols(report, *sys.argv[1:])
-    check_exports(report, *sys.argv[1:])
+    check_symbols(report, nm, library)
+    check_exports(report, nm, library)
+    check_circles(report, nm, compiler)
     check_protocol(report)
     check_testing(report)
     check_facts(report)
