@@ -35,6 +35,10 @@ LAYERS = {
     'tests': EVERYTHING,
 }
 
+# Layer: its rooms, which are folders in it, lowest first. A room may include itself and the rooms below.
+# The layer's own files stand above all of its rooms, and may include each.
+ROOMS = {}
+
 DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
 SEES_DRIVER = ('driver/', 'tests/', 'bench/')
 
@@ -51,6 +55,19 @@ def layer_of(path):
     """The innermost layer around a path in text form, or None."""
     around = [layer for layer in LAYERS if path.startswith(layer + '/')]
     return max(around, key=len, default=None)
+
+
+def room_of(path):
+    """The folder of the room that a path lies in, or of its layer where that has no such room; or None."""
+    layer = layer_of(path)
+    rooms = [f'{layer}/{room}' for room in ROOMS.get(layer, ())]
+    return next((room for room in rooms if path.startswith(room + '/')), layer)
+
+
+def is_above(layer, room, other):
+    """Whether a room of the layer stands above another one of it."""
+    rooms = [f'{layer}/{name}' for name in ROOMS.get(layer, ())] + [layer]
+    return rooms.index(room) > rooms.index(other)
 
 
 def read_includes(root):
@@ -81,6 +98,8 @@ def check_arrows(root):
         source, found = layer_of(file), resolve(root, file, quote, target)
         if source is None:
             problems.append(f'{file}: lies in no layer of the table')
+        elif source in ROOMS and str(pathlib.PurePath(file).parent) != room_of(file):
+            problems.append(f'{file}: lies in no room of {source}/')
         elif found is None:
             if quote == '"':
                 problems.append(f'{where}: no such file in the project')
@@ -88,6 +107,8 @@ def check_arrows(root):
             wanted = layer_of(found)
             if LAYERS[source] is not EVERYTHING and wanted not in LAYERS[source] | {source}:
                 problems.append(f'{where}: {source}/ may not include {wanted}/')
+            elif source == wanted and is_above(source, room_of(found), room_of(file)):
+                problems.append(f'{where}: {room_of(file)}/ may not include {room_of(found)}/')
     return problems
 
 
@@ -112,12 +133,13 @@ def check_pure(root):
 
 
 def check_table(root):
-    """HACKING.md and LAYERS name the same folders."""
+    """HACKING.md and LAYERS with ROOMS name the same folders."""
+    folders = LAYERS.keys() | {f'{layer}/{room}' for layer in ROOMS for room in ROOMS[layer]}
     first_cells = re.findall(r'^\| (`[^|]+`) \|', (root / 'HACKING.md').read_text().split(
         '## Layers')[1].split('\n## ')[0], re.MULTILINE)
     named = {folder.rstrip('/') for cell in first_cells for folder in re.findall(r'`([^`]+)`', cell)}
-    return ([f'{folder}/: in HACKING.md only' for folder in sorted(named - LAYERS.keys())] +
-            [f'{folder}/: not in HACKING.md' for folder in sorted(LAYERS.keys() - named)])
+    return ([f'{folder}/: in HACKING.md only' for folder in sorted(named - folders)] +
+            [f'{folder}/: not in HACKING.md' for folder in sorted(folders - named)])
 
 
 def main():

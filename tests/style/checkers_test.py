@@ -13,6 +13,7 @@ import tempfile
 STYLE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(STYLE.parent), str(STYLE)]
 import circles
+import includes
 import tap
 
 INCLUDES = STYLE.parent / 'includes.py'
@@ -75,13 +76,17 @@ FORBIDDEN = [
 ]
 
 
+def write_tree(folder, tree):
+    for path, text in tree.items():
+        path = pathlib.Path(folder, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
 def failed_cases(script, tree, *arguments):
     """Runs a style test on a tree {path: text} and returns the names of its failed cases."""
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in tree.items():
-            path = pathlib.Path(folder, path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_tree(folder, tree)
         ran = subprocess.run([sys.executable, script, *arguments, folder], capture_output=True,
                              text=True, check=False)
     failed = [line.partition(' - ')[2] for line in ran.stdout.splitlines()
@@ -105,6 +110,36 @@ def check_includes(report):
     lost = LEGAL_TREE['HACKING.md'].replace('| `ctl/` |', '| `cli/` |')
     report.case('includes: another table in HACKING.md', differ(
         failed_cases(INCLUDES, LEGAL_TREE | {'HACKING.md': lost}), [TABLE]))
+
+
+# What the rooms of a layer may include: (the file, what it includes, what is said of it).
+ROOMS = {'ctl': ('low', 'high')}
+ROOM_ARROWS = [
+    ('ctl/low/a.h', '"ctl/low/b.h"', []),
+    ('ctl/low/a.h', '"base/err.h"', []),
+    ('ctl/high/a.h', '"ctl/low/b.h"', []),
+    ('ctl/main.c', '"ctl/low/b.h"', []),
+    ('bench/hot.c', '"ctl/low/b.h"', []),
+    ('ctl/low/a.h', '"ctl/high/b.h"', ['ctl/low/ may not include ctl/high/']),
+    ('ctl/low/a.h', '"../ctl.h"', ['ctl/low/ may not include ctl/']),
+    ('ctl/high/a.h', '"ctl/ctl.h"', ['ctl/high/ may not include ctl/']),
+    ('ctl/low/a.h', '"daemon/main.c"', ['ctl/ may not include daemon/']),
+    ('ctl/middle/a.h', '"ctl/low/b.h"', ['lies in no room of ctl/']),
+    ('ctl/low/deep/a.h', '"ctl/low/b.h"', ['lies in no room of ctl/']),
+]
+
+
+def check_rooms(report):
+    ours, includes.ROOMS = includes.ROOMS, ROOMS
+    for file, target, expected in ROOM_ARROWS:
+        tree = {'ctl/low/b.h': '', 'ctl/high/b.h': '', 'ctl/ctl.h': '', 'base/err.h': '',
+                'daemon/main.c': '', file: f'#include {target}\n'}
+        with tempfile.TemporaryDirectory() as folder:
+            write_tree(folder, tree)
+            found = [problem.rpartition(': ')[2]
+                     for problem in includes.check_arrows(pathlib.Path(folder).resolve())]
+        report.case(f'includes: {target} in {file}, with rooms', differ(found, expected))
+    includes.ROOMS = ours
 
 
 def check_words(report):
@@ -181,10 +216,7 @@ def find_circles(nm, compiler, tree):
         folder = pathlib.Path(folder).resolve()
         build = folder / 'build'
         commands = []
-        for path, text in tree.items():
-            path = folder / path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_tree(folder, tree)
         for path in sorted(path for path in tree if path.endswith('.c')):
             (build / path).parent.mkdir(parents=True, exist_ok=True)
             subprocess.run([*compiler, '-I', folder, '-c', folder / path, '-o', build / f'{path}.o'],
@@ -277,6 +309,7 @@ def main():
     nm, library, *compiler = sys.argv[1:]
     report = tap.Report()
     check_includes(report)
+    check_rooms(report)
     check_words(report)
     check_format(report)
     check_symbols(report, nm, library)
