@@ -14,7 +14,6 @@
 #include "daemon/policy/request.h"
 #include "daemon/policy/share.h"
 #include "daemon/policy/state.h"
-#include "daemon/policy/warm.h"
 
 #define BIT(state) (1u << (state))
 
@@ -123,7 +122,7 @@ static void recount(struct block *block, const struct totals *before)
         replace(&pool->totals, before, &after);
         replace(&block->holding->totals, before, &after);
         if (after.evictable + after.mapped_cached > before->evictable + before->mapped_cached)
-                warm_look_again(pool);
+                pool->cache_grew = true;
         assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
                totals_reserved(&after) <= totals_reserved(before));
         if (totals_reserved(&pool->totals) > pool->reserved_peak)

@@ -21,8 +21,8 @@ struct pool {
         uint64_t keep_bytes; /* these and the next: see warm.h */
         uint64_t return_after_ns;
         struct block *return_next; /* cached, where the next look goes on; NULL: at the first */
-        bool returns_grew;         /* in this pass there has come what may go back */
-        bool returned_all;         /* a whole pass has seen what there is */
+        bool cache_grew;           /* more is cached, or less is kept mapped: warm.c reads it */
+        bool returned_all;         /* a whole pass has seen what there was before that */
 
         struct totals totals;
         uint64_t stranded; /* part of what lingers: no block's, see policy_set_stranded */

@@ -78,14 +78,8 @@ int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_byt
                 return GPUMEM_E_NO_POOL;
         policy->pools[pool]->keep_bytes = keep_bytes;
         policy->pools[pool]->return_after_ns = return_after_ns;
-        warm_look_again(policy->pools[pool]);
+        policy->pools[pool]->cache_grew = true;
         return 0;
-}
-
-void warm_look_again(struct pool *pool)
-{
-        pool->returns_grew = true;
-        pool->returned_all = false;
 }
 
 static uint64_t over_bytes(const struct pool *pool)
@@ -100,7 +94,9 @@ static uint64_t over_bytes(const struct pool *pool)
 bool policy_keeps_more(const struct policy *policy)
 {
         for (uint32_t i = 0; i < policy->n_pools; i++) {
-                if (over_bytes(policy->pools[i]) && !policy->pools[i]->returned_all)
+                const struct pool *pool = policy->pools[i];
+
+                if (over_bytes(pool) && (pool->cache_grew || !pool->returned_all))
                         return true;
         }
         return false;
@@ -115,7 +111,8 @@ static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
 
         if (!block) {
                 block = TAILQ_FIRST(&pool->cached);
-                pool->returns_grew = false;
+                pool->returned_all = pool->returned_all && !pool->cache_grew;
+                pool->cache_grew = false;
         }
         for (; block && n_looks && over_bytes(pool); n_looks--) {
                 struct block *next = TAILQ_NEXT(block, pool_age_link);
@@ -129,7 +126,7 @@ static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
                 block = next;
         }
         pool->return_next = over_bytes(pool) ? block : NULL;
-        pool->returned_all = !block && !pool->returns_grew;
+        pool->returned_all = !block && !pool->cache_grew;
 }
 
 void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns)

@@ -38,11 +38,6 @@ bool block_is_nobodys(const struct block *block);
 int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
                          uint64_t return_after_ns);
 
-struct pool;
-
-/* There has come what may go back: more is cached, or less is kept mapped. */
-void warm_look_again(struct pool *pool);
-
 /* Whether a pool has more cached than it keeps, and a look may let go of some. */
 bool policy_keeps_more(const struct policy *policy);
 

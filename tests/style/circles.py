@@ -23,7 +23,7 @@ CEILINGS = {
     'client': (33, 36),
     'ctl': (0, 29),
     'daemon': (0, 5),
-    'daemon/policy': (16, 27),
+    'daemon/policy': (10, 27),
     'daemon/server': (31, 38),
     'driver/emulator': (14, 14),
     'metrics': (0, 2),
