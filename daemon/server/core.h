@@ -131,6 +131,9 @@ struct server {
         } answers; /* see answers.h */
         struct listener *listener;
         struct session_list sessions;
+        /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not
+         * know the requests. */
+        void (*take_frame)(struct session *session, int r, const struct frame *frame);
         struct watched_file driver_file; /* see driver_files.h */
         enum tenancy tenancy;
         uint64_t n_limit_lists;                 /* that were asked for */

@@ -1,4 +1,6 @@
-/* What clients may ask, one handler a message. A handler tells the policy or answers at once. */
+/* A handler tells the policy or answers at once. */
+#include "daemon/server/requests.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +17,6 @@
 #include "daemon/server/listing.h"
 #include "daemon/server/paying.h"
 #include "daemon/server/reclaim.h"
-#include "daemon/server/session.h"
 #include "daemon/server/share.h"
 #include "daemon/server/tenancy.h"
 #include "gpumem.h"

@@ -15,6 +15,7 @@
 #include "daemon/server/ending.h"
 #include "daemon/server/events.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/requests.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
 #include "daemon/server/warming.h"
@@ -156,6 +157,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
                 return -ENOMEM;
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
+        server->take_frame = session_take_frame;
         server_share_out(server);
         server_limit_users(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);

@@ -174,7 +174,7 @@ static void on_frame(struct transport *transport, int r, const struct frame *fra
 
         /* Nobody who may speak is left behind an orphaned connection: its end is all that counts. */
         if (session->state == SESSION_HELLO || session->state == SESSION_READY)
-                session_take_frame(session, r, frame);
+                session->server->take_frame(session, r, frame);
 }
 
 /* Whether its lease is over or its block let go: then nobody asks for the frame any more. */

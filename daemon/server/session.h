@@ -104,6 +104,3 @@ void session_tell_error(struct session *session, uint32_t serial, int code, cons
 /* Sends a frame of `kind` with fds that are not blocks'. */
 void session_send(struct session *session, struct frame *frame, enum message_kind kind,
                   uint32_t serial, const int *fds, unsigned n_fds);
-
-/* requests.c: takes one frame of a session in HELLO or READY. */
-void session_take_frame(struct session *session, int r, const struct frame *frame);
