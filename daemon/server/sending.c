@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
-#include "daemon/server/deadlines.h"
 #include "gpumem.h"
 
 /* Fds that one peer may have in flight. */
@@ -148,7 +147,7 @@ static bool put_off(struct transport *transport, const struct frame *frame, cons
         if (is_first)
                 stall_begin(&transport->stall, sending_count_unread(transport),
                             transport_now_ns(transport));
-        deadlines_watch(transport->server);
+        transport->on_unread(transport);
         return true;
 }
 

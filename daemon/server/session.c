@@ -212,6 +212,12 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
         session_end_connection(session);
 }
 
+/* Frames wait for the peer: it must read them in time. */
+static void on_unread(struct transport *transport)
+{
+        deadlines_watch(transport->server);
+}
+
 void session_give_up(struct session *session, const char *text)
 {
         if (server_may_complain(session->server))
@@ -281,6 +287,7 @@ static void start(struct session *session, int take_fd)
 
         session->transport.on_frame = on_frame;
         session->transport.on_end = on_end;
+        session->transport.on_unread = on_unread;
         session->transport.find_block_fd = find_block_fd;
         session->transport.hold_until = paying_hold_until;
         session->transport.on_closed = on_transport_closed;

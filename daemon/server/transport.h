@@ -36,6 +36,8 @@ struct transport {
         void (*on_frame)(struct transport *transport, int r, const struct frame *frame);
         /* The peer is gone (reason NULL), or what it sent was no frame. Called once. */
         void (*on_end)(struct transport *transport, const struct proto_reason *reason);
+        /* A frame waits for the peer, which may never read it. */
+        void (*on_unread)(struct transport *transport);
         /* The fd that a lease's block has now, borrowed; -1: the frame about it is not sent. */
         int (*find_block_fd)(struct transport *transport, uint64_t lease_id);
         /* It was held, and its time has come: 0, or the time until which it still is. */
