@@ -7,7 +7,6 @@
 #include "base/fdset.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/sending.h"
-#include "daemon/server/server.h"
 #include "daemon/server/socket_file.h"
 #include "gpumem.h"
 
@@ -188,7 +187,7 @@ void transport_close(struct transport *transport)
                 return;
         transport->closing = true;
         queue_drop_all(&transport->queue);
-        if (sending_is_all_received(transport) || server_is_stopping(transport->server)) {
+        if (sending_is_all_received(transport) || transport->server->stopping) {
                 close_handle(transport);
                 return;
         }
@@ -202,7 +201,7 @@ static enum rounds_look look_at_end(struct transport *transport)
 {
         uint64_t now_ns = transport_now_ns(transport), n_unread;
 
-        if (!server_is_stopping(transport->server)) {
+        if (!transport->server->stopping) {
                 if (!backoff_is_over(&transport->backoff, now_ns))
                         return ROUNDS_GLANCED;
                 n_unread = sending_count_unread(transport);
