@@ -97,7 +97,9 @@ static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *h
         enum uses_end end;
         int r;
 
-        r = uses_park(&client->uses, &client->streams, how, &end);
+        r = pool_find(heap->pool, how->pointer);
+        if (!r)
+                r = uses_park(&client->uses, &client->streams, how, &end);
         if (r)
                 return r;
         if (end != USES_PARKED)
@@ -168,7 +170,7 @@ int client_free_ordered(struct gpumem_client *client, const void *pointer, void 
         struct use_end how = {.pointer = pointer, .context = key->context};
         int r;
 
-        if (!heap)
+        if (!heap || pool_find(heap->pool, pointer))
                 return 0;
         how.n_uses = &block->n_uses;
         r = uses_add(&client->uses, pointer, how.n_uses, stream, key);
@@ -308,7 +310,7 @@ static COLD int free_watched(struct gpumem_client *client, void *pointer, void *
         debug_end_free(client, debugged, r);
         if (record_is_on() && !r)
                 record_free(pointer);
-        events_tell(&client->events);
+        client_settle(client);
         return r;
 }
 

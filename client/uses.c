@@ -248,13 +248,14 @@ static bool is_over(struct uses *uses, struct streams *streams, struct use *use)
         return over && (!use->round || use->round <= streams_done_rounds(streams, use->context));
 }
 
-/* It is another thread's from the moment that the lock is gone, which frees it when its work is over. */
+/* It is another thread's from the moment that the lock is gone, which frees it when its work is over.
+ * GPUMEM_E_NOT_OURS: another thread has freed it at the same time. */
 static int park(struct uses *uses, struct use *use)
 {
         int r;
 
         pthread_mutex_lock(&uses->lock);
-        r = add_to(&uses->parked, use);
+        r = find(uses->parked, use->pointer) ? GPUMEM_E_NOT_OURS : add_to(&uses->parked, use);
         if (!r)
                 atomic_fetch_add(&uses->n_parked, 1);
         pthread_mutex_unlock(&uses->lock);
@@ -314,7 +315,7 @@ static void begin_end(struct uses *uses, const struct cuda *cuda, struct use *us
         mark_all(uses, cuda, use);
 }
 
-/* Marks can be made anew later. */
+/* Marks can be made again later. */
 static void undo_end(struct uses *uses, const struct cuda *cuda, struct use *use)
 {
         forget_unmarked(uses, use);
@@ -352,10 +353,13 @@ static int park_or_wait(struct uses *uses, struct streams *streams, struct use *
                         *ret_end = USES_OVER;
                         return 0;
                 }
-                if (park(uses, use) == 0) {
+                r = park(uses, use);
+                if (!r)
                         *ret_end = USES_PARKED;
-                        return 0;
-                }
+                else if (r == GPUMEM_E_NOT_OURS)
+                        end(uses, streams->cuda, use);
+                if (r != -ENOMEM)
+                        return r;
         }
         r = how->own_stream ? stream_synchronize(streams->cuda, *how->own_stream) : 0;
         if (!r)

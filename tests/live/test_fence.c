@@ -489,6 +489,28 @@ START_TEST(a_recorded_stream_may_capture_at_the_free)
 }
 END_TEST
 
+/* What waits for a round is freed already. */
+START_TEST(a_second_free_is_told_while_the_first_waits)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+        unsigned char *pointer;
+
+        connect_with("streams", "", "");
+        pointer = must_alloc(client, _i ? GPUMEM_PINNED : GPUMEM_DEVICE, owner, 0);
+        use_late(_i ? GPUMEM_PINNED : GPUMEM_DEVICE, pointer);
+        ck_assert_int_eq(gpumem_free(client, pointer + 512, third), GPUMEM_E_NOT_OURS);
+        free_in(pointer, third);
+        ck_assert_int_eq(gpumem_free(client, pointer, third), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free(client, pointer, owner), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_describe(client, pointer, &info), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_record_use(client, pointer, third), GPUMEM_E_NOT_OURS);
+        gate_open(&gate);
+        ck_assert_int_eq(CUDA_CALL(&cuda, cuStreamSynchronize, user), 0);
+        ck_assert_ptr_nonnull(must_alloc(client, _i ? GPUMEM_PINNED : GPUMEM_DEVICE, owner, 0));
+        ck_assert_int_eq(gpumem_free(client, pointer + 512, third), GPUMEM_E_NOT_OURS);
+}
+END_TEST
+
 START_TEST(streams_are_counted)
 {
         connect_with("streams", "", "");
@@ -542,6 +564,7 @@ int main(void)
         tcase_add_loop_test(tests, a_capture_holds_memory_up_and_is_not_harmed, 0, 6);
         tcase_add_test(tests, no_interleaving_ends_a_capture);
         tcase_add_test(tests, a_recorded_stream_may_capture_at_the_free);
+        tcase_add_loop_test(tests, a_second_free_is_told_while_the_first_waits, 0, 2);
         tcase_add_test(tests, streams_are_counted);
         tcase_add_test(tests, an_unknown_fence_is_refused);
         suite_add_tcase(suite, tests);
