@@ -429,6 +429,23 @@ START_TEST(a_stream_that_does_not_end_holds_few_events)
 }
 END_TEST
 
+/* The last of many events is recorded again, and stands for all rounds that had it. */
+START_TEST(a_round_whose_event_was_recorded_again_is_over_later)
+{
+        register_one(1);
+        for (unsigned i = 1; i <= 1000; i++) {
+                work_in(1);
+                ck_assert_uint_eq(streams_begin_round(&streams, CONTEXT), i);
+        }
+        driver.n_over[1] = 600;
+        ck_assert(is_over(255));
+        ck_assert(!is_over(256));
+        ck_assert(!is_over(500));
+        finish(1);
+        ck_assert(is_over(1000));
+}
+END_TEST
+
 /* A driver that fails owes the round, and the next call tries again. */
 START_TEST(a_driver_that_fails_is_asked_again)
 {
@@ -489,6 +506,7 @@ int main(void)
         tcase_add_test(tests, streams_are_registered_and_unregistered_as_often);
         tcase_add_loop_test(tests, with_the_context_all_rounds_are_over, 0, 4);
         tcase_add_test(tests, a_stream_that_does_not_end_holds_few_events);
+        tcase_add_test(tests, a_round_whose_event_was_recorded_again_is_over_later);
         tcase_add_test(tests, a_driver_that_fails_is_asked_again);
         tcase_add_loop_test(tests, the_way_is_read_from_the_environment, 0, 6);
         suite_add_tcase(suite, tests);
