@@ -311,6 +311,27 @@ START_TEST(a_mark_that_a_capture_caught_is_made_again)
 }
 END_TEST
 
+/* Streams that were marked before one captured are marked again: there may be work in them since. */
+START_TEST(no_mark_of_a_round_that_failed_counts)
+{
+        uint64_t round;
+
+        register_all();
+        driver.captures_at_record[1 + _i] = true;
+        round = streams_begin_round(&streams, CONTEXT);
+        for (unsigned i = 1; i <= N_STREAMS; i++)
+                work_in(i);
+        ck_assert_uint_eq(streams_begin_round(&streams, CONTEXT), round);
+        driver.captures[1 + _i] = driver.captures_at_record[1 + _i] = false;
+        streams_catch_up(&streams);
+        for (unsigned i = 1; i <= N_STREAMS; i++) {
+                ck_assert(!is_over(round));
+                finish(i);
+        }
+        ck_assert(is_over(round));
+}
+END_TEST
+
 static CUresult CUDAAPI record_in_a_short_capture(CUevent event, CUstream handle)
 {
         CUresult r = record(event, handle);
@@ -500,6 +521,7 @@ int main(void)
         tcase_add_test(tests, a_capture_owes_a_round);
         tcase_add_test(tests, while_a_capture_lasts_one_stream_is_asked);
         tcase_add_test(tests, a_mark_that_a_capture_caught_is_made_again);
+        tcase_add_loop_test(tests, no_mark_of_a_round_that_failed_counts, 0, N_STREAMS);
         tcase_add_test(tests, a_mark_that_a_short_capture_caught_is_made_again);
         tcase_add_test(tests, work_of_a_stream_that_was_unregistered_counts);
         tcase_add_test(tests, the_last_stream_may_go);
