@@ -231,7 +231,7 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
  * memory is not had again in its own stream before that, either, since its next owner writes with the CPU.
  * Register streams that use memory of other streams, and no streams in stock: each free that lets memory go records an
  * event in every registered stream, and streams share the GPU's channels. With 65 registered streams, 60 of them never
- * used, an FSDP step on two H200s took 30 ms instead of 24 with five (bench/RESULTS.md).
+ * used, an FSDP step on two H200s took 30 ms instead of 24 with five registered.
  * A stream may be registered several times, and is then unregistered as often. While a registered stream captures,
  * memory that is freed in its context stays in its streams. The next gpumem_alloc, gpumem_free or gpumem_flush after
  * the capture, of any thread, lets it go. The library ends no capture, with one exception: the default stream, if it
