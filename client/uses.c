@@ -393,8 +393,11 @@ int uses_park(struct uses *uses, struct streams *streams, const struct use_end *
         if (!use)
                 use = use_new(how->pointer, how->n_uses);
         if (!use) {
-                *ret_end = USES_OVER;
-                return stream_synchronize_context(streams->cuda, how->context);
+                int r = stream_synchronize_context(streams->cuda, how->context);
+
+                if (!r)
+                        *ret_end = USES_OVER;
+                return r;
         }
         use->context = how->context;
         use->round = round;

@@ -245,7 +245,7 @@ START_TEST(later_work_is_a_later_rounds)
 }
 END_TEST
 
-/* Whoever asks meanwhile waits for the same round. */
+/* Each caller that asks meanwhile waits for the same round. */
 START_TEST(a_capture_owes_a_round)
 {
         uint64_t first, second;
