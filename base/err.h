@@ -23,6 +23,9 @@
 /* One body, of which each caller gets what its constants leave. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
+/* Of a number: the set that holds it alone, as tables of legal arrows have them. */
+#define BIT(number) (1u << (number))
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 #define PRINTF_LIKE(format_index, first_index) \

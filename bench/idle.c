@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
@@ -69,12 +70,12 @@ static int unmap_all(struct idle *idle)
 /* A block, in the mean. Wherever they come from, they are the daemon's cache's after it. */
 static int time_blocks(struct idle *idle, struct samples *samples)
 {
-        uint64_t start_ns = now_ns();
+        uint64_t start_ns = clock_now_ns();
         int r = 0;
 
         for (unsigned i = 0; i < N_BLOCKS && !r; i++)
                 r = map_one(idle, i);
-        samples_add(samples, (double)(now_ns() - start_ns) / N_BLOCKS);
+        samples_add(samples, (double)(clock_now_ns() - start_ns) / N_BLOCKS);
         return r ? r : unmap_all(idle);
 }
 

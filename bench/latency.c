@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/target.h"
@@ -113,11 +114,11 @@ static void drop_idle(struct latency *latency)
 
 static int watch(struct latency *latency)
 {
-        uint64_t until_ns = now_ns() + GIVE_UP_NS;
+        uint64_t until_ns = clock_now_ns() + GIVE_UP_NS;
 
         drop_idle(latency);
         while (latency->n_busy) {
-                if (now_ns() > until_ns) {
+                if (clock_now_ns() > until_ns) {
                         (void)fprintf(stderr, "gpumem-bench: %u leases do not become idle\n",
                                       latency->n_busy);
                         return -ETIME;
@@ -133,7 +134,7 @@ static void CUDA_CB note_end(void *argument)
 {
         struct latency *latency = argument;
 
-        atomic_store(&latency->ended_ns, now_ns());
+        atomic_store(&latency->ended_ns, clock_now_ns());
 }
 
 static int work(struct latency *latency, void *pointer, unsigned n_times)
@@ -159,13 +160,13 @@ static int calibrate(struct latency *latency)
 
         r = target_alloc(&latency->target, 0, LEAST_BYTES, &pointer);
         for (unsigned i = 0; i < 2 && !r; i++) {
-                start_ns = now_ns();
+                start_ns = clock_now_ns();
                 r = work(latency, pointer, 16);
                 if (!r)
                         r = CUDA_CALL(&latency->target.cuda, cuStreamSynchronize,
                                       latency->target.streams[0]);
         }
-        latency->work_ns = (double)(now_ns() - start_ns) / 16;
+        latency->work_ns = (double)(clock_now_ns() - start_ns) / 16;
         return r ? r : target_free(&latency->target, 0, pointer);
 }
 
@@ -188,12 +189,12 @@ static int measure_one(struct latency *latency, double *ret_ms)
         r = find_busy(latency);
         if (!r)
                 r = work(latency, pointer, (unsigned)(work_ns / latency->work_ns));
-        freed_ns = now_ns();
+        freed_ns = clock_now_ns();
         if (!r)
                 r = target_free(&latency->target, 0, pointer);
         if (!r)
                 r = watch(latency);
-        *ret_ms = (double)(now_ns() - later(freed_ns, atomic_load(&latency->ended_ns))) / 1e6;
+        *ret_ms = (double)(clock_now_ns() - later(freed_ns, atomic_load(&latency->ended_ns))) / 1e6;
         return r;
 }
 
@@ -223,11 +224,11 @@ static void *sleep_twice(void *argument)
         struct sleeps *sleeps = argument;
 
         while (!atomic_load(&sleeps->over) && sleeps->n < ARRAY_SIZE(sleeps->all_ms)) {
-                uint64_t start_ns = now_ns();
+                uint64_t start_ns = clock_now_ns();
 
                 for (unsigned i = 0; i < 2; i++)
                         (void)poll(NULL, 0, LOOK_MS);
-                sleeps->all_ms[sleeps->n++] = (double)(now_ns() - start_ns) / 1e6;
+                sleeps->all_ms[sleeps->n++] = (double)(clock_now_ns() - start_ns) / 1e6;
         }
         return NULL;
 }

@@ -1,6 +1,7 @@
 /* Pinned memory: a pair that hits, and how long the first bytes take, cold and from the pool. */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/apart.h"
@@ -57,12 +58,12 @@ static int measure_pairs(struct target *target, const struct options *options, s
 
 static int time_first(struct target *target, uint64_t n_bytes, double *ret_ns)
 {
-        uint64_t start = now_ns();
+        uint64_t start = clock_now_ns();
         void *pointer;
         int r;
 
         r = alloc(target, n_bytes, &pointer);
-        *ret_ns = (double)(now_ns() - start);
+        *ret_ns = (double)(clock_now_ns() - start);
         return r ? r : target_free(target, 0, pointer);
 }
 

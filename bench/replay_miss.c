@@ -214,7 +214,7 @@ static enum space_parts parts_of_try(const struct replay *replay, unsigned try)
 int replay_miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
                 uint64_t *ret_address)
 {
-        uint64_t n_allocated_bytes = (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        uint64_t n_allocated_bytes = heap_round_up(n_bytes);
         bool leased = false;
         int r = GPUMEM_E_REFUSED;
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/beside.h"
 #include "bench/commands.h"
@@ -86,11 +87,12 @@ static int run_batches(struct threads *threads, struct half *half, int r, double
                 uint64_t start;
 
                 meet(threads);
-                start = now_ns();
+                start = clock_now_ns();
                 if (!r)
                         r = threads->steps(half, N_STEPS);
                 meet(threads);
-                half->batches_ns[i % threads->n_batches] = (double)(now_ns() - start) / N_STEPS;
+                half->batches_ns[i % threads->n_batches] = (double)(clock_now_ns() - start) /
+                                                           N_STEPS;
         }
         if (!r)
                 *ret_ns = median_of(half->batches_ns, threads->n_batches);

@@ -3,20 +3,12 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #define N_BATCHES 15
-
-uint64_t now_ns(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 void samples_add(struct samples *samples, double value)
 {
@@ -60,10 +52,10 @@ int time_repetition(timed_steps *steps, void *state, unsigned n_steps, double *r
 
         r = steps(state, n_steps);
         for (unsigned i = 0; i < N_BATCHES && !r; i++) {
-                uint64_t start = now_ns();
+                uint64_t start = clock_now_ns();
 
                 r = steps(state, n_steps);
-                samples_add(&batches, (double)(now_ns() - start) / n_steps);
+                samples_add(&batches, (double)(clock_now_ns() - start) / n_steps);
         }
         if (!r)
                 *ret_ns = samples_median(&batches);

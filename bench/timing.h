@@ -15,8 +15,6 @@ struct samples {
         unsigned n;
 };
 
-uint64_t now_ns(void);
-
 void samples_add(struct samples *samples, double value);
 
 /* Sorts them. 0 if there are none. */

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "client/refusal.h"
@@ -56,21 +56,13 @@ static int explain_path(const char *socket_path, int r)
         return r;
 }
 
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 /* Where more wait to be taken in than the daemon lets wait, connect() itself waits: until a signal comes,
  * be its handler one that restarts calls or not. */
 static int knock(int fd, const struct sockaddr_un *address, uint32_t answer_ms)
 {
-        uint64_t at_ms = now_ms(), until_ms = at_ms + answer_ms;
+        uint64_t at_ms = clock_now_ms(), until_ms = at_ms + answer_ms;
 
-        for (; at_ms < until_ms; at_ms = now_ms()) {
+        for (; at_ms < until_ms; at_ms = clock_now_ms()) {
                 uint32_t left_ms = (uint32_t)(until_ms - at_ms);
                 struct timeval patience = {left_ms / 1000, (suseconds_t)(left_ms % 1000) * 1000};
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
 #include "client/idle.h"
 #include "client/opened.h"
 #include "client/service.h"
@@ -101,7 +102,7 @@ static bool is_pending(const struct pool *pool)
 /* The caller has the lock. */
 static int ms_until_next(const struct pool *pool)
 {
-        uint64_t at_us = kept_next_us(pool), now_us = idle_system_us();
+        uint64_t at_us = kept_next_us(pool), now_us = clock_now_us();
 
         if (at_us == UINT64_MAX)
                 return -1;
@@ -114,7 +115,7 @@ static int ms_until_next(const struct pool *pool)
 static bool is_time(struct pool *pool, enum elastic_haste haste)
 {
         return haste != ELASTIC_WHEN_DUE || pool->n_waiting ||
-               space_begin_look(&pool->space, idle_system_us());
+               space_begin_look(&pool->space, clock_now_us());
 }
 
 /* The caller has the lock. */
@@ -149,7 +150,7 @@ int elastic_look(struct pool *pool, enum elastic_haste haste)
         }
         again_ms = look(pool, haste, &list);
         pthread_mutex_unlock(&pool->lock);
-        since_us = idle_system_us();
+        since_us = clock_now_us();
         idle_return(pool, &list);
         idle_stop_clock(pool, since_us);
         return again_ms;

@@ -1,21 +1,13 @@
 #include "client/events.h"
 
 #include <assert.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #define INTERVAL_NS UINT64_C(1000000000)
 
 static _Thread_local bool in_callback;
-
-static uint64_t now_ns(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * INTERVAL_NS + (uint64_t)time.tv_nsec;
-}
 
 void events_init(struct events *events, struct after_call *after_call)
 {
@@ -66,7 +58,7 @@ int events_set(struct events *events, gpumem_event_callback *callback, void *arg
 void events_note(struct events *events, const struct gpumem_event *event)
 {
         struct events_slot *slot = &events->slots[event->kind];
-        uint64_t at_ns = now_ns();
+        uint64_t at_ns = clock_now_ns();
 
         assert(event->kind > 0 && event->kind < EVENTS_N_KINDS);
         pthread_mutex_lock(&events->lock);

@@ -32,6 +32,12 @@
 /* Allocations are aligned to, and their sizes rounded up to, this many bytes. */
 #define HEAP_UNIT UINT64_C(512)
 
+/* What an allocation of so many bytes takes. */
+static inline uint64_t heap_round_up(uint64_t n_bytes)
+{
+        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+}
+
 /* Blocks start at, and are, multiples of this many bytes. */
 #define HEAP_BLOCK_UNIT ARENA_GRANULE
 

@@ -1,26 +1,18 @@
 #include "client/idle.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 /* Of a driver that fails to wait. */
 #define N_WAITS 3
 
-uint64_t idle_system_us(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
-}
-
 uint64_t idle_now_us(const struct pool *pool)
 {
-        return idle_system_us() - pool->n_away_us;
+        return clock_now_us() - pool->n_away_us;
 }
 
 void idle_stop_clock(struct pool *pool, uint64_t since_us)
 {
-        uint64_t us = idle_system_us() - since_us, us_most;
+        uint64_t us = clock_now_us() - since_us, us_most;
 
         pthread_mutex_lock(&pool->lock);
         /* Several threads at once were away for longer than the time that passed. */
@@ -76,7 +68,7 @@ static void note_revoked(struct pool *pool, uint64_t n_bytes)
 void idle_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list)
 {
         bool is_called_in = atomic_exchange(&pool->kept.is_called_in, false);
-        uint64_t now_us = idle_system_us();
+        uint64_t now_us = clock_now_us();
         struct heap_block *block;
         uint64_t n_bytes = 0;
 
@@ -252,7 +244,7 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
                 return;
         look(heap, generation, own_stream, &list);
         pthread_mutex_unlock(&pool->lock);
-        since_us = idle_system_us();
+        since_us = clock_now_us();
         idle_return(pool, &list);
         idle_stop_clock(pool, since_us);
 }

@@ -47,4 +47,3 @@ uint64_t idle_now_us(const struct pool *pool);
 
 /* Stops the pool's clock for what has begun at that time of the system's and ends now. */
 void idle_stop_clock(struct pool *pool, uint64_t since_us);
-uint64_t idle_system_us(void);

@@ -1,10 +1,10 @@
+#include "base/clock.h"
 #include "client/link_inside.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -129,14 +129,6 @@ static uint32_t draw_serial(struct link *link)
         return link->last_serial;
 }
 
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 static bool has_news(const struct link *link)
 {
         struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN};
@@ -148,12 +140,12 @@ static bool has_news(const struct link *link)
 static int receive(struct link *link, struct frame *frame, struct fdset *fds)
 {
         struct proto_reason reason = {"the connection failed", NULL};
-        uint64_t since_ms = now_ms();
+        uint64_t since_ms = clock_now_ms();
         int r;
 
         do
                 r = wire_receive(link->socket.fd, FROM_DAEMON, frame, fds, &reason);
-        while (r == -EINTR && now_ms() - since_ms < link->answer_ms / 2);
+        while (r == -EINTR && clock_now_ms() - since_ms < link->answer_ms / 2);
         if (r == GPUMEM_E_BAD_FRAME)
                 log_debug("the daemon sent a malformed frame: %s", reason.what);
         return r == -EINTR ? -EAGAIN : r;
@@ -238,7 +230,7 @@ struct chatter {
  * up meanwhile. */
 static void note_chatter(struct link *link, struct chatter *chatter)
 {
-        uint64_t ms = now_ms(), n_ms = ms - chatter->last_ms;
+        uint64_t ms = clock_now_ms(), n_ms = ms - chatter->last_ms;
 
         chatter->last_ms = ms;
         if (chatter->n_heard != link->n_heard) {
@@ -262,7 +254,7 @@ static void note_chatter(struct link *link, struct chatter *chatter)
 
 static int await(struct link *link, struct waiter *waiter)
 {
-        struct chatter chatter = {.last_ms = now_ms()};
+        struct chatter chatter = {.last_ms = clock_now_ms()};
 
         pthread_mutex_lock(&link->lock);
         chatter.n_heard = link->n_heard;
@@ -335,8 +327,8 @@ static int transmit(struct link *link, const struct frame *frame)
         pthread_mutex_lock(&link->send_lock);
         while ((r = wire_send_now(link->socket.fd, frame)) == -EAGAIN) {
                 if (!since_ms)
-                        since_ms = now_ms();
-                else if (now_ms() - since_ms >= link->answer_ms)
+                        since_ms = clock_now_ms();
+                else if (clock_now_ms() - since_ms >= link->answer_ms)
                         break;
                 await_room(link);
         }

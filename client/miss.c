@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "client/blocks.h"
 #include "client/idle.h"
@@ -13,11 +14,6 @@
 #include "gpumem.h"
 
 #define WAIT_STEP_NS 50000
-
-static uint64_t allocated_bytes(uint64_t n_bytes)
-{
-        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
-}
 
 /* The present stream's frees are fenced, so that its blocks can move; it is alive now. */
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
@@ -58,7 +54,7 @@ static void want(struct pool *pool, const struct stream_heap *heap)
 /* What is on the shelf will do, or idle blocks of other streams. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
-        uint64_t n_bytes = allocated_bytes(request->n_bytes);
+        uint64_t n_bytes = heap_round_up(request->n_bytes);
 
         if (space_unshelve(&pool->space, &heap->in_space, n_bytes))
                 return true;
@@ -83,12 +79,12 @@ static bool anything_pending(struct pool *pool)
 static void make_room(struct pool *pool, const struct placement *placement,
                       struct leased_list *list)
 {
-        uint64_t since_us = idle_system_us(), until_us = since_us + SPACE_WAIT_US;
+        uint64_t since_us = clock_now_us(), until_us = since_us + SPACE_WAIT_US;
         bool waited = false;
 
         idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         while (space_is_hard(&pool->space, placement->n_bytes) && anything_pending(pool) &&
-               idle_system_us() < until_us) {
+               clock_now_us() < until_us) {
                 waited = true;
                 pthread_mutex_unlock(&pool->lock);
                 (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
@@ -98,7 +94,7 @@ static void make_room(struct pool *pool, const struct placement *placement,
                 idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         }
         if (waited)
-                budget_wait(&pool->space.budget, idle_system_us() - since_us);
+                budget_wait(&pool->space.budget, clock_now_us() - since_us);
 }
 
 /* The blocks of a placement while they are being leased. */
@@ -188,7 +184,7 @@ static int obtain_known(struct pool *pool, const struct placement *placement, st
         if (!r || !parts->n)
                 return 0;
         pthread_mutex_lock(&pool->lock);
-        kept_take_out(pool, KEPT_DROP_FREELY, idle_system_us(), &list);
+        kept_take_out(pool, KEPT_DROP_FREELY, clock_now_us(), &list);
         pthread_mutex_unlock(&pool->lock);
         idle_return(pool, &list);
         return 0;
@@ -228,7 +224,7 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
                 struct stream_heap **ret_heap, struct placement *placement, struct parts *parts,
                 struct leased_list *list)
 {
-        uint64_t n_bytes = allocated_bytes(request->n_bytes);
+        uint64_t n_bytes = heap_round_up(request->n_bytes);
         struct stream_heap *heap;
         int r;
 
@@ -385,7 +381,7 @@ static int alloc(struct pool *pool, const struct pool_request *request,
 int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
                void **ret_pointer)
 {
-        uint64_t since_us = idle_system_us();
+        uint64_t since_us = clock_now_us();
         int r;
 
         r = alloc(pool, request, ret_heap, ret_pointer);

@@ -1,31 +1,22 @@
 #include "client/patience.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "gpumem.h"
 
 /* A daemon that is started anew is away for some tenths of a second. */
 #define PAUSE_FIRST_MS 2
 #define PAUSE_MAX_MS   100
 
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 static uint32_t ms_left(const struct patience *patience)
 {
-        uint64_t at_ms = now_ms();
+        uint64_t at_ms = clock_now_ms();
 
         return at_ms < patience->deadline_ms ? (uint32_t)(patience->deadline_ms - at_ms) : 0;
 }
 
 struct patience patience_begin(uint32_t wait_ms)
 {
-        return (struct patience){.deadline_ms = wait_ms ? now_ms() + wait_ms : 0,
+        return (struct patience){.deadline_ms = wait_ms ? clock_now_ms() + wait_ms : 0,
                                  .pause_ms = PAUSE_FIRST_MS};
 }
 

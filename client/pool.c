@@ -56,8 +56,7 @@ static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum la
 
         if (r)
                 return r;
-        lanes_count(&heap->pool->lanes, heap->lane, event, n_bytes,
-                    (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1));
+        lanes_count(&heap->pool->lanes, heap->lane, event, n_bytes, heap_round_up(n_bytes));
         *ret_pointer = (void *)(uintptr_t)address;
         return 0;
 }
@@ -212,23 +211,18 @@ void pool_discount_block(struct pool *pool, uint64_t n_bytes)
         pool->n_reserved_bytes -= n_bytes;
 }
 
-/* What it asked for, in the heap's unit. */
-static uint64_t rounded(uint64_t n_bytes)
-{
-        return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
-}
-
 void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
 {
         pool_count_block(pool, n_block_bytes);
         lanes_count(&pool->lanes, lanes_own(&pool->lanes), LANE_MISS, n_requested_bytes,
-                    rounded(n_requested_bytes));
+                    heap_round_up(n_requested_bytes));
 }
 
 void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
 {
         pool_discount_block(pool, n_block_bytes);
-        lanes_discount(lanes_own(&pool->lanes), n_requested_bytes, rounded(n_requested_bytes));
+        lanes_discount(lanes_own(&pool->lanes), n_requested_bytes,
+                       heap_round_up(n_requested_bytes));
 }
 
 /* Takes a heap's blocks away from it, allocations in them or not. */

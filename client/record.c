@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -172,10 +173,7 @@ static void *write_all(void *nothing)
         struct timespec until;
 
         while (!atomic_load(&is_ending)) {
-                (void)clock_gettime(CLOCK_MONOTONIC, &until);
-                until.tv_nsec += LOOK_MS * 1000000L;
-                until.tv_sec += until.tv_nsec / 1000000000L;
-                until.tv_nsec %= 1000000000L;
+                until = clock_after_ms(LOOK_MS);
                 (void)sem_clockwait(&wake, CLOCK_MONOTONIC, &until);
                 write_what_is_there();
         }

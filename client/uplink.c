@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -186,16 +187,9 @@ void uplink_release(struct uplink *uplink, struct connection *take_connection, i
 
 void uplink_pause(struct uplink *uplink, uint32_t ms)
 {
-        struct timespec until;
+        struct timespec until = clock_after_ms(ms);
         int r = 0;
 
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += ms / 1000;
-        until.tv_nsec += ms % 1000 * 1000000L;
-        if (until.tv_nsec >= 1000000000L) {
-                until.tv_nsec -= 1000000000L;
-                until.tv_sec++;
-        }
         pthread_mutex_lock(&uplink->lock);
         while (uplink->lost && r == 0)
                 r = pthread_cond_timedwait(&uplink->news, &uplink->lock, &until);

@@ -1,7 +1,6 @@
 #include "client/wanted.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "client/refusal.h"
@@ -66,17 +65,9 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         return 0;
 }
 
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 static uint32_t ms_until(uint64_t deadline_ms)
 {
-        uint64_t at_ms = now_ms();
+        uint64_t at_ms = clock_now_ms();
 
         return at_ms < deadline_ms ? (uint32_t)(deadline_ms - at_ms) : 0;
 }
@@ -84,7 +75,7 @@ static uint32_t ms_until(uint64_t deadline_ms)
 int wanted_ask(struct pool *pool, const struct wanted *wanted, struct leased *leased, int *ret_fd)
 {
         struct wanted now = *wanted;
-        uint64_t deadline_ms = wanted->wait_ms ? now_ms() + wanted->wait_ms : 0;
+        uint64_t deadline_ms = wanted->wait_ms ? clock_now_ms() + wanted->wait_ms : 0;
         bool repeats = true;
         int r = 0;
 

@@ -2,6 +2,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "ctl/commands.h"
@@ -10,14 +11,6 @@
 
 /* Between tries to connect. */
 #define RETRY_MS 20
-
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
 
 /* The admin socket where this user may open it; else that of clients, over which everything is told and
  * less may be changed. */
@@ -36,7 +29,7 @@ int connect_to_daemon(const struct arguments *arguments, struct link **ret_link)
         const struct link_hello hello = {.program = "gpumemctl",
                                          .answer_ms = arguments->timeout_s * 1000};
         const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
-        uint64_t deadline_ms = now_ms() + (uint64_t)arguments->wait_s * 1000;
+        uint64_t deadline_ms = clock_now_ms() + (uint64_t)arguments->wait_s * 1000;
         int r;
 
         for (;;) {
@@ -47,7 +40,7 @@ int connect_to_daemon(const struct arguments *arguments, struct link **ret_link)
 
                 r = link_open(choose_socket(arguments->socket_path, &admin), &hello, ret_link,
                               &welcome, &fds);
-                if (r != GPUMEM_E_DISCONNECTED || now_ms() >= deadline_ms)
+                if (r != GPUMEM_E_DISCONNECTED || clock_now_ms() >= deadline_ms)
                         return r;
                 (void)nanosleep(&pause, NULL);
         }

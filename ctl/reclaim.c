@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
@@ -52,14 +53,6 @@ struct outcome {
         uint32_t n_meant; /* tenants, in the round that named most */
         struct message_reclaimed last;
 };
-
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
 
 static void on_alarm(int signal)
 {
@@ -127,13 +120,13 @@ static int reclaim_until_done(struct link *link, const struct arguments *argumen
                               struct outcome *outcome)
 {
         const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
-        uint64_t deadline_ms = now_ms() + (uint64_t)arguments->wait_s * 1000, now;
+        uint64_t deadline_ms = clock_now_ms() + (uint64_t)arguments->wait_s * 1000, now;
         bool waited = false;
         int r;
 
         for (;;) {
                 r = reclaim(link, arguments->own, outcome);
-                now = now_ms();
+                now = clock_now_ms();
                 if (r || is_done(outcome) || now >= deadline_ms)
                         break;
                 show_progress(outcome, deadline_ms - now);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "client/refusal.h"
 #include "ctl/happened.h"
@@ -62,14 +62,6 @@ static void catch_signals(void)
         (void)sigaction(SIGHUP, &action, NULL);
 }
 
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 /* A connection that failed is no use any more; the next look makes another. */
 static void look(const struct arguments *arguments, struct link **link, struct top *top)
 {
@@ -121,12 +113,12 @@ static void show(const struct arguments *arguments, unsigned delay_s, struct lin
         enum top_wish wish = TOP_ASK;
 
         while (wish != TOP_QUIT) {
-                if (wish == TOP_ASK || (!top->is_paused && now_ms() >= next_ms)) {
+                if (wish == TOP_ASK || (!top->is_paused && clock_now_ms() >= next_ms)) {
                         look(arguments, link, top);
-                        next_ms = now_ms() + delay_s * UINT64_C(1000);
+                        next_ms = clock_now_ms() + delay_s * UINT64_C(1000);
                 }
                 top_screen_draw(top);
-                now = now_ms();
+                now = clock_now_ms();
                 if (!await(top->is_paused ? -1 : now < next_ms ? (int)(next_ms - now) : 0))
                         return;
                 wish = take_keys(top);

@@ -1,17 +1,8 @@
 #include "metrics/ask.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "base/err.h"
 #include "client/question.h"
-
-static uint64_t now_ns(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 static int ask(struct link *link, const struct question *question, void **ret_rows,
                uint32_t *ret_n_rows)
@@ -57,7 +48,7 @@ int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *re
         static const struct question tenants = {MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
                                                 sizeof(struct tenant_row)};
         struct metrics_figures figures = {.is_up = true, .with_tenants = with_tenants};
-        uint64_t since_ns = now_ns();
+        uint64_t since_ns = clock_now_ns();
         int r;
 
         r = ask_pools(link, &figures);
@@ -69,7 +60,7 @@ int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *re
                 metrics_deinit(&figures);
                 return r;
         }
-        figures.answer_ns = now_ns() - since_ns;
+        figures.answer_ns = clock_now_ns() - since_ns;
         *ret_figures = figures;
         return 0;
 }

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "metrics/visit.h"
@@ -35,14 +35,6 @@ struct http {
         uint64_t incarnation;
         struct metrics_exporter counts;
 };
-
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000 + 1;
-}
 
 static void page_deinit(struct page *page)
 {
@@ -123,7 +115,7 @@ static enum metrics_format choose_format(struct MHD_Connection *connection)
 static void set_state(struct visit *visit, enum visit_state state)
 {
         visit->state = state;
-        visit->since_ms = now_ms();
+        visit->since_ms = clock_now_ms();
 }
 
 static enum MHD_Result answer(struct visit *visit, const struct page *page)
@@ -152,7 +144,7 @@ static enum MHD_Result answer_without_daemon(struct http *http, struct visit *vi
 /* All who come while the daemon is asked, or soon after, share one answer. */
 static enum MHD_Result scrape(struct http *http, struct visit *visit)
 {
-        uint64_t ms = now_ms();
+        uint64_t ms = clock_now_ms();
 
         http->counts.n_scrapes++;
         if (http->page_ms && ms - http->page_ms < HTTP_FRESH_MS)
@@ -256,7 +248,7 @@ static void take_answer(struct http *http)
                 http->incarnation = got.incarnation;
         page_deinit(&http->page);
         make_page(http, &got.figures, &http->page);
-        http->page_ms = now_ms();
+        http->page_ms = clock_now_ms();
         metrics_deinit(&got.figures);
         resume_all(http);
 }
@@ -292,7 +284,7 @@ static enum visit_places find_places(const struct http *http)
 static void end_times(struct http *http)
 {
         enum visit_places places = find_places(http);
-        uint64_t ms = now_ms();
+        uint64_t ms = clock_now_ms();
         struct visit *visit;
 
         LIST_FOREACH (visit, &http->visits, link) {
@@ -321,7 +313,7 @@ static uint64_t next_deadline_ms(const struct http *http)
 static int time_left(const struct http *http)
 {
         MHD_UNSIGNED_LONG_LONG limit_ms;
-        uint64_t next_ms = next_deadline_ms(http), ms = now_ms();
+        uint64_t next_ms = next_deadline_ms(http), ms = clock_now_ms();
         uint64_t left_ms = next_ms == UINT64_MAX ? UINT64_MAX : next_ms > ms ? next_ms - ms : 0;
 
         if (MHD_get_timeout(http->daemon, &limit_ms) == MHD_YES && limit_ms < left_ms)

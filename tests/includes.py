@@ -48,7 +48,7 @@ PURE = re.compile(r'daemon/policy/|client/(arena|budget|heap|heap_blocks|holes|h
                   r'metrics/(lines|listen|metrics|pool_sample|tenants|visit)\.')
 IMPURE_HEADER = re.compile(
     r'(dlfcn|fcntl|poll|pthread|spawn|threads|time|unistd|uv|sys/(epoll|eventfd|file|ioctl|mman|'
-    r'random|socket|stat|syscall|time|timerfd|uio|un|wait))\.h$')
+    r'random|socket|stat|syscall|time|timerfd|uio|un|wait))\.h$|base/clock\.h$')
 
 
 def layer_of(path):

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/bare.h"
@@ -196,10 +197,10 @@ static int order_lease(struct player *player, const char *argument, double ret_n
         for (unsigned i = 0; i < N_WARM && !r; i++)
                 r = lease_once(&bare);
         for (unsigned i = 0; i < N_LEASES && !r; i++) {
-                uint64_t start = now_ns();
+                uint64_t start = clock_now_ns();
 
                 r = lease_once(&bare);
-                times[i] = (double)(now_ns() - start);
+                times[i] = (double)(clock_now_ns() - start);
         }
         bare_deinit(&bare);
         qsort(times, N_LEASES, sizeof(*times), compare);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/timing.h"
 
@@ -22,7 +23,7 @@ int comparing_add_note(struct comparing *comparing, const char *name, const char
 
 int comparing_ours(struct comparing *comparing, int r)
 {
-        if (r && !comparing->r_ours && now_ns() < comparing->setup.deadline_ns)
+        if (r && !comparing->r_ours && clock_now_ns() < comparing->setup.deadline_ns)
                 comparing->r_ours = r;
         return r;
 }

@@ -1,4 +1,5 @@
 /* The driver's own memory: cuMemAlloc, and cuMemAllocAsync. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/peers/player.h"
 #include "bench/timing.h"
@@ -41,10 +42,11 @@ static int end(struct player *player, unsigned stream, void *pointer)
 static int wait_for(struct player *player, uint64_t n_bytes, double seconds, void **ret_pointer)
 {
         const struct timespec pause = {.tv_nsec = 100000};
-        uint64_t end_ns = now_ns() + (uint64_t)(seconds * 1e9);
+        uint64_t end_ns = clock_now_ns() + (uint64_t)(seconds * 1e9);
         int r;
 
-        while ((r = player->allocator->alloc(player, 0, n_bytes, ret_pointer)) && now_ns() < end_ns)
+        while ((r = player->allocator->alloc(player, 0, n_bytes, ret_pointer)) &&
+               clock_now_ns() < end_ns)
                 (void)nanosleep(&pause, NULL);
         return r;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/peers/blocks.h"
@@ -40,7 +41,7 @@ static struct spent *spent; /* NULL: nobody allocates */
 
 static void note(enum call call, uint64_t start)
 {
-        uint64_t end = now_ns();
+        uint64_t end = clock_now_ns();
 
         if (!spent || !pthread_equal(caller, pthread_self()))
                 return;
@@ -51,7 +52,7 @@ static void note(enum call call, uint64_t start)
 #define FIRST_CALL(call, parameters, arguments)        \
         static CUresult timed_##call parameters        \
         {                                              \
-                uint64_t start = now_ns();             \
+                uint64_t start = clock_now_ns();       \
                 CUresult result = real.call arguments; \
                                                        \
                 note(CALL_##call, start);              \
@@ -75,14 +76,14 @@ static void look_on(struct cuda *cuda)
 
 static int allocate(struct player *player, uint64_t n_bytes, struct spent *ret_spent)
 {
-        uint64_t start = now_ns();
+        uint64_t start = clock_now_ns();
         void *pointer;
         int r;
 
         spent = ret_spent;
         r = player->allocator->alloc(player, 0, n_bytes, &pointer);
         spent = NULL;
-        ret_spent->all_ns = (double)(now_ns() - start);
+        ret_spent->all_ns = (double)(clock_now_ns() - start);
         return r;
 }
 

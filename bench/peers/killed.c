@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/peers/comparing.h"
@@ -88,19 +89,19 @@ static int kill_and_wait(struct killing *killing, uint64_t n_bytes, double *ret_
         (void)snprintf(wait, sizeof(wait), "wait %llu", (unsigned long long)n_bytes);
         r = note(killing, &killing->waiter, rival_tell(&killing->waiter, wait));
         (void)nanosleep(&until_it_waits, NULL);
-        start = now_ns();
+        start = clock_now_ns();
         if (!r)
                 r = note(killing, &killing->holder, rival_kill(&killing->holder));
         if (!r)
                 r = note(killing, &killing->waiter, rival_hear(&killing->waiter, SECONDS, numbers));
-        *ret_ns = (double)(now_ns() - start);
+        *ret_ns = (double)(clock_now_ns() - start);
         return r;
 }
 
 static int measure(struct comparing *comparing, enum rival_kind kind, uint64_t n_bytes,
                    struct killing *killing, double *ret_ns)
 {
-        uint64_t end_ns = now_ns() + SECONDS_ALL * UINT64_C(1000000000);
+        uint64_t end_ns = clock_now_ns() + SECONDS_ALL * UINT64_C(1000000000);
         int r;
 
         *killing = (struct killing){

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/pairs.h"
@@ -94,12 +95,12 @@ static int order_threads(struct player *player, const char *argument, double ret
 /* first BYTES: ns of the allocation, ns since main. */
 static int order_first(struct player *player, const char *argument, double ret_numbers[static 2])
 {
-        uint64_t start = now_ns(), n_bytes = strtoull(argument, NULL, 10);
+        uint64_t start = clock_now_ns(), n_bytes = strtoull(argument, NULL, 10);
         void *pointer;
         int r = alloc(player, n_bytes, &pointer);
 
-        ret_numbers[0] = (double)(now_ns() - start);
-        ret_numbers[1] = (double)(now_ns() - player->started_ns);
+        ret_numbers[0] = (double)(clock_now_ns() - start);
+        ret_numbers[1] = (double)(clock_now_ns() - player->started_ns);
         return r ? r : end(player, pointer);
 }
 
@@ -162,12 +163,12 @@ static int order_pinned(struct player *player, const char *argument, double ret_
         r = stage_prepare_copy(&player->stage);
         if (r)
                 return player_explain(player, r, stage_failure());
-        start = now_ns();
+        start = clock_now_ns();
         r = player->allocator->pin(player, n_bytes, &pointer);
         if (r)
                 return r;
         r = stage_copy(&player->stage, pointer);
-        ret_numbers[0] = (double)(now_ns() - start);
+        ret_numbers[0] = (double)(clock_now_ns() - start);
         if (r)
                 return player_explain(player, r, stage_failure());
         ret_numbers[1] = page_kib(pointer);
@@ -225,10 +226,10 @@ static int order_drop(struct player *player, const char *argument, double ret_nu
                 r = alloc(player, DROPPED_BYTES, &pointers[n]);
         for (unsigned i = 0; i < n && !r; i++)
                 r = end(player, pointers[i]);
-        start = now_ns();
+        start = clock_now_ns();
         if (!r)
                 r = player->allocator->drop(player);
-        ret_numbers[0] = (double)(now_ns() - start);
+        ret_numbers[0] = (double)(clock_now_ns() - start);
         return r;
 }
 

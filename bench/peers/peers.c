@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/peers/comparing.h"
@@ -216,7 +217,7 @@ static int compare_one(struct comparing *comparing, unsigned i)
         unsigned n_before = rows->n;
         int r;
 
-        if (now_ns() > comparing->setup.deadline_ns)
+        if (clock_now_ns() > comparing->setup.deadline_ns)
                 return comparing_add_note(comparing, comparisons[i].name, "", "gpumem-bench",
                                           "there was no time left for it");
         (void)fprintf(stderr, "gpumem-bench: peers: %s\n", comparisons[i].name);
@@ -279,7 +280,7 @@ int command_peers(const struct options *options, struct rows *rows)
                 .setup = {.socket_path = options->socket_path,
                           .scripts = options->peers_path,
                           .folder = folder,
-                          .deadline_ns = now_ns() + (uint64_t)(seconds * 1e9)},
+                          .deadline_ns = clock_now_ns() + (uint64_t)(seconds * 1e9)},
                 .rows = rows};
         struct chosen chosen;
         int r;

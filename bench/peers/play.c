@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/peers/blocks.h"
 #include "bench/replay.h"
@@ -70,7 +71,7 @@ static void keep_pace(uint64_t start_ns, size_t n_lines)
 
 static int play_some(struct player *player, size_t n_events)
 {
-        uint64_t start = now_ns();
+        uint64_t start = clock_now_ns();
         size_t n = 0;
         int r = 0;
 

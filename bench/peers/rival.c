@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "bench/peers/program.h"
@@ -97,10 +98,10 @@ static void forget(struct rival *rival)
 static void await_end(const struct rival *rival)
 {
         struct pollfd fd = {.fd = rival->from, .events = POLLIN};
-        uint64_t end_ns = now_ns() + SECONDS_END * UINT64_C(1000000000);
+        uint64_t end_ns = clock_now_ns() + SECONDS_END * UINT64_C(1000000000);
         char rest[256];
 
-        while (now_ns() < end_ns && poll(&fd, 1, 100) >= 0) {
+        while (clock_now_ns() < end_ns && poll(&fd, 1, 100) >= 0) {
                 if (fd.revents && read(rival->from, rest, sizeof(rest)) <= 0)
                         return;
         }
@@ -134,7 +135,7 @@ static int failed(struct rival *rival, int r, const char *what)
 static int read_more(struct rival *rival, uint64_t end_ns)
 {
         struct pollfd fd = {.fd = rival->from, .events = POLLIN};
-        uint64_t now = now_ns();
+        uint64_t now = clock_now_ns();
         ssize_t n;
 
         if (now >= end_ns || poll(&fd, 1, (int)((end_ns - now) / 1000000 + 1)) == 0)
@@ -180,7 +181,7 @@ static const char *after(const char *line, const char *word)
 static int hear(struct rival *rival, double seconds, const char *good, const char *bad,
                 char ret_rest[static RIVAL_TEXT_MAX])
 {
-        uint64_t end_ns = now_ns() + (uint64_t)(seconds * 1e9);
+        uint64_t end_ns = clock_now_ns() + (uint64_t)(seconds * 1e9);
         char line[RIVAL_TEXT_MAX];
 
         if (end_ns > rival->deadline_ns)

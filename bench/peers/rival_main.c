@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/peers/player.h"
 #include "bench/timing.h"
@@ -52,9 +53,9 @@ static int open_player(struct player *player)
         r = stage_init(&player->stage);
         if (r)
                 return player_explain(player, r, stage_failure());
-        start = now_ns();
+        start = clock_now_ns();
         r = player->allocator->open(player);
-        player->connect_ns = (double)(now_ns() - start);
+        player->connect_ns = (double)(clock_now_ns() - start);
         return r;
 }
 
@@ -109,7 +110,7 @@ static int serve(struct player *player, const struct order *const lists[2])
 
 int rival_main(char **arguments)
 {
-        struct player player = {.started_ns = now_ns()};
+        struct player player = {.started_ns = clock_now_ns()};
 
         if (!arguments[0])
                 return EXIT_FAILURE;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/pairs.h"
 #include "bench/timing.h"
@@ -65,11 +66,11 @@ static uint64_t run_batch(struct mate *mate)
         (void)pthread_barrier_wait(&team->barrier);
         if (team->is_over)
                 return 0;
-        start = now_ns();
+        start = clock_now_ns();
         if (!mate->r)
                 mate->r = pairs_steps(&mate->pairs, team->n_steps, alloc, end, mate);
         (void)pthread_barrier_wait(&team->barrier);
-        return now_ns() - start;
+        return clock_now_ns() - start;
 }
 
 static unsigned fitting_steps(const struct team *team, uint64_t batch_ns)
@@ -84,7 +85,7 @@ static unsigned fitting_steps(const struct team *team, uint64_t batch_ns)
 
 static void plan_next(struct team *team, struct samples *batches, uint64_t batch_ns)
 {
-        uint64_t ns = now_ns() - team->start_ns;
+        uint64_t ns = clock_now_ns() - team->start_ns;
 
         if (team->n_warm_steps < WARM_STEPS && ns < WARM_NS) {
                 team->n_warm_steps += team->n_steps;
@@ -156,7 +157,7 @@ static int run_team(struct team *team, struct mate *mates, unsigned n_threads)
 
 int threads_measure(struct player *player, unsigned n_threads, double *ret_rate)
 {
-        struct team team = {.player = player, .n_steps = FIRST_STEPS, .start_ns = now_ns()};
+        struct team team = {.player = player, .n_steps = FIRST_STEPS, .start_ns = clock_now_ns()};
         struct mate *mates;
         int r;
 

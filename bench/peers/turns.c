@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/timing.h"
 
@@ -29,7 +30,7 @@ static int ask_from_start(struct side *side, const struct comparing *comparing,
                           const struct turns *turns, double *ret_figure)
 {
         double numbers[RIVAL_NUMBERS_MAX];
-        uint64_t start = now_ns();
+        uint64_t start = clock_now_ns();
         int r = rival_spawn(side->kind, &comparing->setup, &side->rival);
 
         if (!r)
@@ -38,7 +39,7 @@ static int ask_from_start(struct side *side, const struct comparing *comparing,
                 r = rival_hear_ready(&side->rival, turns->seconds);
         if (!r)
                 r = rival_hear(&side->rival, turns->seconds, numbers);
-        *ret_figure = (double)(now_ns() - start);
+        *ret_figure = (double)(clock_now_ns() - start);
         return r;
 }
 
@@ -68,9 +69,9 @@ static void take_turns(struct side *sides, unsigned n_sides, const struct compar
                        const struct turns *turns)
 {
         unsigned n = comparing->options->effort == EFFORT_FULL ? turns->n_turns : 1;
-        uint64_t end_ns = now_ns() + (uint64_t)(turns->seconds * 1e9);
+        uint64_t end_ns = clock_now_ns() + (uint64_t)(turns->seconds * 1e9);
 
-        for (unsigned turn = 0; turn < n && (!turn || now_ns() < end_ns); turn++) {
+        for (unsigned turn = 0; turn < n && (!turn || clock_now_ns() < end_ns); turn++) {
                 for (unsigned i = 0; i < n_sides; i++) {
                         if (!sides[i].r)
                                 sides[i].r = take_turn(&sides[i], comparing, turns);

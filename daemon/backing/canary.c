@@ -9,9 +9,9 @@
 #include <sys/prctl.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
@@ -106,30 +106,29 @@ static void start(const char *cuda_library, int ordinal, struct canary *canary)
         canary->pidfd = pidfd_open(canary->pid, 0);
 }
 
-static int64_t now_ms(void)
+static int ms_until(uint64_t deadline_ms)
 {
-        struct timespec now;
+        uint64_t now_ms = clock_now_ms();
 
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+        return deadline_ms > now_ms ? (int)(deadline_ms - now_ms) : 0;
 }
 
-static bool has_ended(const struct canary *canary, int64_t wait_ms)
+static bool has_ended(const struct canary *canary, int wait_ms)
 {
         struct pollfd end = {.fd = canary->pidfd, .events = POLLIN};
 
-        return poll(&end, 1, wait_ms > 0 ? (int)wait_ms : 0) == 1;
+        return poll(&end, 1, wait_ms) == 1;
 }
 
 /* A process that is late is killed: one that hangs in the driver may outlive even that, so its end is
  * not waited for in vain. */
-static enum canary_outcome finish(struct canary *canary, int64_t until_ms)
+static enum canary_outcome finish(struct canary *canary, uint64_t until_ms)
 {
         int status;
 
         if (!canary->pid)
                 return CANARY_UNABLE;
-        if (!has_ended(canary, until_ms - now_ms())) {
+        if (!has_ended(canary, ms_until(until_ms))) {
                 (void)kill(canary->pid, SIGKILL);
                 (void)has_ended(canary, KILL_MS);
         }
@@ -164,12 +163,12 @@ static void say(int ordinal, enum canary_outcome outcome)
 enum canary_outcome canary_try(const char *cuda_library, int ordinal,
                                bool (*is_wanted)(void *argument), void *argument)
 {
-        int64_t until_ms = now_ms() + CANARY_LIMIT_MS;
+        uint64_t until_ms = clock_now_ms() + CANARY_LIMIT_MS;
         enum canary_outcome outcome;
         struct canary canary;
 
         start(cuda_library, ordinal, &canary);
-        while (canary.pid && now_ms() < until_ms && !has_ended(&canary, LOOK_MS)) {
+        while (canary.pid && clock_now_ms() < until_ms && !has_ended(&canary, LOOK_MS)) {
                 if (!is_wanted(argument))
                         until_ms = 0;
         }
@@ -183,7 +182,7 @@ void canary_run(const char *cuda_library, int n_devices,
                 enum canary_outcome ret_outcomes[static CANARY_DEVICES_MAX])
 {
         struct canary canaries[CANARY_DEVICES_MAX];
-        int64_t until_ms = now_ms() + CANARY_LIMIT_MS;
+        uint64_t until_ms = clock_now_ms() + CANARY_LIMIT_MS;
 
         if (n_devices > CANARY_DEVICES_MAX)
                 n_devices = CANARY_DEVICES_MAX;

@@ -8,13 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "daemon/backing/left.h"
 
-#define PATIENCE_S 1
+#define PATIENCE_MS 1000
 
 /* A signal ends the wait of a socket that lingers; it comes again for the next one. */
 #define TICK    SIGRTMIN
@@ -122,12 +123,10 @@ int closer_new(struct closer **ret_closer)
 
 static bool await_end(struct closer *closer)
 {
-        struct timespec until;
+        struct timespec until = clock_after_ms(PATIENCE_MS);
         bool has_ended;
         int r = 0;
 
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += PATIENCE_S;
         pthread_mutex_lock(&closer->lock);
         closer->ending = true;
         pthread_cond_signal(&closer->came);

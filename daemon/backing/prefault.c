@@ -4,15 +4,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "gpumem.h"
 
-#define NS_PER_S  UINT64_C(1000000000)
-#define REPORT_NS NS_PER_S
+#define REPORT_NS UINT64_C(1000000000)
 
 /* What the threads share. */
 struct crew {
@@ -38,14 +37,6 @@ int prefault_result(int error)
         }
 }
 
-static uint64_t now_ns(void)
-{
-        struct timespec now;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 static int fault_piece_in(const struct prefault *prefault, uint64_t start, uint64_t n_bytes)
 {
         char *bytes = prefault->bytes;
@@ -67,7 +58,7 @@ static int fault_piece_in(const struct prefault *prefault, uint64_t start, uint6
 static void report(struct crew *crew, uint64_t n_done_bytes)
 {
         char done[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
-        uint64_t due_ns = atomic_load(&crew->report_ns), at_ns = now_ns();
+        uint64_t due_ns = atomic_load(&crew->report_ns), at_ns = clock_now_ns();
 
         if (at_ns < due_ns ||
             !atomic_compare_exchange_strong(&crew->report_ns, &due_ns, at_ns + REPORT_NS))
@@ -130,7 +121,7 @@ int prefault(const struct prefault *prefault)
         pthread_t threads[PREFAULT_MAX_THREADS];
         unsigned n_wanted = n_threads_for(prefault->n_bytes), n = 0;
 
-        atomic_store(&crew.report_ns, now_ns() + REPORT_NS);
+        atomic_store(&crew.report_ns, clock_now_ns() + REPORT_NS);
         while (n + 1 < n_wanted && pthread_create(&threads[n], NULL, run, &crew) == 0)
                 n++;
         work(&crew);

@@ -9,13 +9,14 @@
 #include <sys/queue.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "daemon/backing/left.h"
 
-#define PATIENCE_S 1
+#define PATIENCE_MS 1000
 
 /* What waits to be taken back; each mapping is one of those that a process may have. */
 #define WAITING_MAX       256
@@ -125,18 +126,9 @@ int sweeper_new(struct sweeper **ret_sweeper)
         return r;
 }
 
-static struct timespec soon(void)
-{
-        struct timespec until;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += PATIENCE_S;
-        return until;
-}
-
 static bool await_end(struct sweeper *sweeper)
 {
-        struct timespec until = soon();
+        struct timespec until = clock_after_ms(PATIENCE_MS);
         bool has_ended;
         int r = 0;
 
@@ -210,7 +202,7 @@ void sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_by
 /* Returns whether it is nobody else's any more: it is done, or waits no more. */
 static bool await(struct sweeper *sweeper, struct sweep *sweep)
 {
-        struct timespec until = soon();
+        struct timespec until = clock_after_ms(PATIENCE_MS);
         int r = 0;
 
         while (!sweep->is_done && !sweeper->is_late && !r)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -28,20 +29,6 @@ struct watch {
         uint64_t n_asked;
         struct watch_report report;
 };
-
-static struct timespec in_ms(unsigned ms)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        time.tv_sec += ms / 1000;
-        time.tv_nsec += (long)(ms % 1000) * 1000000;
-        if (time.tv_nsec >= 1000000000) {
-                time.tv_sec++;
-                time.tv_nsec -= 1000000000;
-        }
-        return time;
-}
 
 /* Every device's thread would say the same. */
 static void say_absent(const char *reason)
@@ -74,7 +61,7 @@ static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_
 /* Returns whether the thread is to go on; `ret_asked`: what the next look answers. */
 static bool wait_for_work(struct watch *watch, uint64_t n_answered, uint64_t *ret_asked)
 {
-        struct timespec end = in_ms(WATCH_INTERVAL_MS);
+        struct timespec end = clock_after_ms(WATCH_INTERVAL_MS);
         bool is_wanted;
         int r = 0;
 
@@ -203,7 +190,7 @@ int watch_new(const char *library, const struct watched *watched, struct watch *
 
 struct watch *watch_free(struct watch *watch)
 {
-        struct timespec end = in_ms(END_MS);
+        struct timespec end = clock_after_ms(END_MS);
         bool has_ended;
         int r = 0;
 

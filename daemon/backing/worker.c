@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "base/thread.h"
 #include "daemon/backing/left.h"
 
-#define NS_PER_S    UINT64_C(1000000000)
-#define END_STEP_NS 50000000
+#define END_STEP_MS 50
 
 struct worker {
         struct backing *backing;
@@ -29,21 +29,14 @@ struct worker {
         _Atomic uint64_t end_ns; /* when the job that runs ought to be done; 0: none runs */
 };
 
-static uint64_t in_ns(const struct timespec *time)
-{
-        return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
-}
-
 static void set_end(struct worker *worker, const struct job *job)
 {
         const struct backing *backing = worker->backing;
         uint64_t n_bytes = job->block ? job->block->n_bytes : 0;
-        struct timespec now;
 
         if (!backing->call_ns)
                 return;
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        atomic_store(&worker->end_ns, in_ns(&now) + backing->call_ns +
+        atomic_store(&worker->end_ns, clock_now_ns() + backing->call_ns +
                                               n_bytes / MIB * backing->call_ns_per_gib / 1024);
 }
 
@@ -138,15 +131,9 @@ static bool await_end(struct worker *worker)
         pthread_mutex_lock(&worker->lock);
         worker->ending = true;
         pthread_cond_broadcast(&worker->work_came);
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        while (!worker->has_ended && !worker_is_late(worker, in_ns(&until))) {
-                until.tv_nsec += END_STEP_NS;
-                if (until.tv_nsec >= (long)NS_PER_S) {
-                        until.tv_nsec -= (long)NS_PER_S;
-                        until.tv_sec++;
-                }
+        while (!worker->has_ended && !worker_is_late(worker, clock_now_ns())) {
+                until = clock_after_ms(END_STEP_MS);
                 (void)pthread_cond_timedwait(&worker->ended, &worker->lock, &until);
-                (void)clock_gettime(CLOCK_MONOTONIC, &until);
         }
         has_ended = worker->has_ended;
         worker->is_left = !has_ended;

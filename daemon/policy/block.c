@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "daemon/policy/attached.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/free_all.h"
@@ -14,8 +15,6 @@
 #include "daemon/policy/request.h"
 #include "daemon/policy/share.h"
 #include "daemon/policy/state.h"
-
-#define BIT(state) (1u << (state))
 
 static const unsigned legal_next[BLOCK_N_STATES] = {
         [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_STOCKING),

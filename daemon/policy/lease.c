@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "daemon/policy/attached.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
@@ -11,7 +12,6 @@
 #include "daemon/policy/state.h"
 #include "proto/board.h"
 
-#define BIT(state)   (1u << (state))
 #define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)
 
 static const unsigned legal_next[LEASE_N_STATES] = {

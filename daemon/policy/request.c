@@ -13,8 +13,6 @@
 #include "daemon/policy/state.h"
 #include "gpumem.h"
 
-#define BIT(state) (1u << (state))
-
 static const unsigned legal_next[REQUEST_N_STATES] = {
         [REQUEST_NEW] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
         [REQUEST_WAITING] = BIT(REQUEST_CREATING) | BIT(REQUEST_REFUSED),

@@ -16,8 +16,6 @@
 #include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
-#define BIT(state) (1u << (state))
-
 static const unsigned legal_next[SESSION_N_STATES] = {
         [SESSION_HELLO] = BIT(SESSION_READY) | BIT(SESSION_CLOSING),
         [SESSION_READY] = BIT(SESSION_LEFT) | BIT(SESSION_ORPHANED) | BIT(SESSION_CLOSING),

@@ -1,12 +1,10 @@
 #include "driver/emulator/recording.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
-
-#define NS_PER_S 1000000000
 
 /* Notes the time at which its stream comes to it. */
 struct record {
@@ -14,18 +12,11 @@ struct record {
         struct recording *recording;
 };
 
-static uint64_t now_ns(void)
-{
-        struct timespec now;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* Streams come to their records in any order, and the last time counts. */
 static void pass(struct recording *recording)
 {
-        uint64_t ns = now_ns(), before = __atomic_load_n(&recording->passed_ns, __ATOMIC_ACQUIRE);
+        uint64_t ns = clock_now_ns(),
+                 before = __atomic_load_n(&recording->passed_ns, __ATOMIC_ACQUIRE);
 
         while (before < ns &&
                !__atomic_compare_exchange_n(&recording->passed_ns, &before, ns, false,

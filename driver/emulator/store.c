@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "driver/emulator/ranges.h"
@@ -173,17 +173,9 @@ static void range_reclaim(struct store *store, struct range *range)
                 ranges_remove(store->ranges, range);
 }
 
-static int64_t now_ms(void)
-{
-        struct timespec now;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1;
-}
-
 static bool range_is_due(const struct store *store, struct range *range)
 {
-        int64_t now = now_ms();
+        int64_t now = (int64_t)clock_now_ms();
 
         if (is_locked(store->probe_fd, range->base, range->n_bytes)) {
                 range->seen_dead_at_ms = 0;

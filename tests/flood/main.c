@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "gpumem.h"
@@ -32,10 +32,7 @@ struct times {
 
 static double now_us(void)
 {
-        struct timespec now;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+        return (double)clock_now_ns() / 1e3;
 }
 
 static int compare(const void *a, const void *b)

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "tests/demo/gpu.h"
@@ -290,25 +290,17 @@ static void expect_some_of_everything(const struct crowd_counts *sum)
         ck_assert_uint_eq(sum->hits + sum->misses, sum->allocations);
 }
 
-static uint64_t now_ms(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 START_TEST(a_crowd_gets_and_gives_back_all_it_wants)
 {
         uint64_t n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
         uint64_t seed = test_random_begin().state;
-        uint64_t start_ms = now_ms();
+        uint64_t start_ms = clock_now_ms();
         struct crowd_counts sum;
 
         run(N_CLIENTS, n_steps, seed);
         sum = sum_counts();
         (void)printf("# figure: crowd: %u clients, %" PRIu64 " allocations each, %.1f s\n",
-                     N_CLIENTS, n_steps, (double)(now_ms() - start_ms) / 1000);
+                     N_CLIENTS, n_steps, (double)(clock_now_ms() - start_ms) / 1000);
         expect_some_of_everything(&sum);
         (void)fflush(stdout);
         ck_assert_uint_eq(sum.allocations, N_CLIENTS * n_steps);

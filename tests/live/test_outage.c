@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/backing/backing.h"
@@ -97,14 +97,6 @@ static void faults(const char *lines)
         daemon_fault(&gpumemd, gpumemd.pid, lines);
 }
 
-static uint64_t now_us(void)
-{
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
-}
-
 struct asker {
         pthread_t thread;
         uint32_t wait_ms;
@@ -168,15 +160,15 @@ static int is_longer(const void *a, const void *b)
 static uint64_t work_for(uint64_t ms)
 {
         static uint64_t times_us[N_TIMES_MAX];
-        uint64_t until_ms = now_us() / 1000 + ms;
+        uint64_t until_ms = clock_now_us() / 1000 + ms;
         unsigned n = 0;
         void *pointer;
 
-        for (; n < N_TIMES_MAX && now_us() / 1000 < until_ms; n++) {
-                uint64_t begin_us = now_us();
+        for (; n < N_TIMES_MAX && clock_now_us() / 1000 < until_ms; n++) {
+                uint64_t begin_us = clock_now_us();
 
                 (void)daemon_first_figure(FIGURE_driver);
-                times_us[n] = now_us() - begin_us;
+                times_us[n] = clock_now_us() - begin_us;
                 ck_assert_int_eq(alloc(PIECE, &pointer), 0);
                 ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
                 ck_assert_int_eq(gpumem_flush(client, NULL), 0);
@@ -206,7 +198,7 @@ static void serve_for_long(uint64_t ms)
 /* A call that takes 2 s is none that hangs, yet. False: on this machine it took so long that it was one. */
 static bool serve_for_a_while(void)
 {
-        uint64_t until_us = now_us() + BACKING_CALL_NS / 1000, driver;
+        uint64_t until_us = clock_now_us() + BACKING_CALL_NS / 1000, driver;
         struct asker asker;
         bool is_done;
         int r;
@@ -219,7 +211,7 @@ static bool serve_for_a_while(void)
         is_done = atomic_load(&asker.is_done);
         faults("");
         r = asker_end(&asker);
-        if (now_us() >= until_us) {
+        if (clock_now_us() >= until_us) {
                 daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
                 daemon_free_all();
                 return false;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "driver/cuda.h"
 #include "gpumem.h"
@@ -74,10 +74,7 @@ static void *alloc_by_the_driver(void)
 
 static double now(void)
 {
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+        return (double)clock_now_ns() / 1e9;
 }
 
 enum way { TO_DEVICE, TO_HOST };

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "tests/random.h"
 #include "tests/soak/worker.h"
 
@@ -31,8 +32,8 @@
 
 struct worker {
         pid_t pid;
-        bool is_young;  /* to be killed whether it has come to work or not */
-        int64_t due_ms; /* 0: not at work yet */
+        bool is_young;   /* to be killed whether it has come to work or not */
+        uint64_t due_ms; /* 0: not at work yet */
         char counts[PATH_MAX_HERE];
 };
 
@@ -42,14 +43,6 @@ struct kills {
         uint64_t seed;
         uint64_t n_started, n_at_work, n_young;
 };
-
-static int64_t now_ms(void)
-{
-        struct timespec now;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static _Noreturn void fail(const char *what)
 {
@@ -64,7 +57,7 @@ static void start(struct kills *kills, unsigned i)
         uint64_t life_ms = 1 + test_random_below(&kills->random, YOUNG_MS_MAX);
 
         worker->is_young = i > 0 && test_random_below(&kills->random, ONE_IN_YOUNG) == 0;
-        worker->due_ms = worker->is_young ? now_ms() + (int64_t)life_ms : 0;
+        worker->due_ms = worker->is_young ? clock_now_ms() + life_ms : 0;
         (void)unlink(worker->counts);
         kills->n_started++;
         worker->pid = fork();
@@ -111,12 +104,11 @@ static void kill_worker(struct kills *kills, struct worker *worker)
 static void look_at(struct kills *kills, unsigned i)
 {
         struct worker *worker = &kills->workers[i];
-        int64_t now = now_ms();
+        uint64_t now = clock_now_ms();
 
         if (!worker->due_ms) {
                 if (is_at_work(worker))
-                        worker->due_ms = now +
-                                         (int64_t)test_random_below(&kills->random, LIFE_MS_MAX);
+                        worker->due_ms = now + test_random_below(&kills->random, LIFE_MS_MAX);
                 return;
         }
         if (now < worker->due_ms)
@@ -125,16 +117,16 @@ static void look_at(struct kills *kills, unsigned i)
         start(kills, i);
 }
 
-static void print_row(const struct kills *kills, int64_t began_ms)
+static void print_row(const struct kills *kills, uint64_t began_ms)
 {
-        (void)printf("# %6" PRId64 " s %8" PRIu64 " killed at work, %7" PRIu64 " before\n",
-                     (now_ms() - began_ms) / 1000, kills->n_at_work, kills->n_young);
+        (void)printf("# %6" PRIu64 " s %8" PRIu64 " killed at work, %7" PRIu64 " before\n",
+                     (clock_now_ms() - began_ms) / 1000, kills->n_at_work, kills->n_young);
         (void)fflush(stdout);
 }
 
 static void run(struct kills *kills, uint64_t n_kills)
 {
-        int64_t began_ms = now_ms(), row_ms = began_ms + ROW_SECONDS * 1000;
+        uint64_t began_ms = clock_now_ms(), row_ms = began_ms + ROW_SECONDS * 1000;
 
         for (unsigned i = 0; i < N_WORKERS; i++)
                 start(kills, i);
@@ -145,7 +137,7 @@ static void run(struct kills *kills, uint64_t n_kills)
                         errno = ECHILD;
                         fail("the first worker ended");
                 }
-                if (now_ms() >= row_ms) {
+                if (clock_now_ms() >= row_ms) {
                         print_row(kills, began_ms);
                         row_ms += ROW_SECONDS * 1000;
                 }

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "tests/contract/contract.h"
 
 #define FD    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -30,14 +30,6 @@ static CUresult create(size_t n_bytes, CUmemGenericAllocationHandle *ret_handle)
         return cu.cuMemCreate(ret_handle, n_bytes, &properties, 0);
 }
 
-static int64_t now_ms(void)
-{
-        struct timespec now;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Holds a block with a byte in it until it is killed; hands out a fd of it. */
 static void holder(int socket)
 {
@@ -54,7 +46,7 @@ START_TEST(a_killed_process_s_memory_comes_back_after_the_delay)
 {
         struct contract_peer dead;
         CUmemGenericAllocationHandle handle;
-        int64_t seen_at;
+        uint64_t seen_at;
         int n_looks = 0;
 
         contract_configure("bytes=1GiB,reclaim_ms=2000");
@@ -62,12 +54,12 @@ START_TEST(a_killed_process_s_memory_comes_back_after_the_delay)
         (void)close(contract_receive(dead.socket, 'h'));
         (void)contract_context();
         contract_kill(&dead);
-        seen_at = now_ms();
+        seen_at = clock_now_ms();
         ck_assert_uint_eq(used(), BLOCK);
         ck_cuda(CUDA_ERROR_OUT_OF_MEMORY, create(TOTAL, &handle));
         while (used())
                 contract_pause(&n_looks);
-        ck_assert_int_ge(now_ms() - seen_at, 1999);
+        ck_assert_uint_ge(clock_now_ms() - seen_at, 1999);
         ck_ok(create(TOTAL, &handle));
 }
 END_TEST

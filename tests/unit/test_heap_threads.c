@@ -108,8 +108,7 @@ static int cut(unsigned heap, uint64_t n_bytes, enum lane_event event, uint64_t 
         int r = heap_alloc(&heaps[heap].heap, n_bytes, ret_address);
 
         if (!r)
-                lanes_count(&lanes, lane_of[heap], event, n_bytes,
-                            (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1));
+                lanes_count(&lanes, lane_of[heap], event, n_bytes, heap_round_up(n_bytes));
         return r;
 }
 
@@ -203,7 +202,7 @@ static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes
 
 static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 {
-        uint64_t n_rounded = (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        uint64_t n_rounded = heap_round_up(n_bytes);
         struct placement plan;
         int r = GPUMEM_E_REFUSED;
 
@@ -230,7 +229,7 @@ static void alloc(struct worker *worker)
         struct live live = {.n_requested_bytes = test_random_size(&worker->random, 4 * MIB)};
         int r;
 
-        live.n_bytes = (live.n_requested_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
+        live.n_bytes = heap_round_up(live.n_requested_bytes);
         r = hit(heap, live.n_requested_bytes, &live.address);
         if (r == GPUMEM_E_REFUSED)
                 r = miss(heap, live.n_requested_bytes, &live.address);

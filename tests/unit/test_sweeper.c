@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fdset.h"
 #include "base/memfd.h"
 #include "daemon/backing/sweeper.h"
@@ -122,10 +122,7 @@ static void *write_page(void *argument)
 
 static double now_s(void)
 {
-        struct timespec time;
-
-        (void)clock_gettime(CLOCK_MONOTONIC, &time);
-        return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+        return (double)clock_now_ns() / 1e9;
 }
 
 static unsigned count_fds(void)

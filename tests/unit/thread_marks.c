@@ -16,7 +16,7 @@ void expect(bool right)
 void mark(uint64_t address, uint64_t n_bytes, uint8_t from, uint8_t to)
 {
         uint64_t first = (address - START) / HEAP_UNIT;
-        uint64_t n = (n_bytes + HEAP_UNIT - 1) / HEAP_UNIT;
+        uint64_t n = heap_round_up(n_bytes) / HEAP_UNIT;
 
         for (uint64_t i = 0; i < n; i += MARK_STRIDE)
                 expect(atomic_exchange(&marks[first + i], to) == from);

@@ -1,0 +1,40 @@
+/* The time since some fixed moment, by CLOCK_MONOTONIC: what deadlines and durations are made of, which no
+ * setting of the machine's clock moves. Any thread; code that is pure takes times as arguments instead. */
+#pragma once
+
+#include <stdint.h>
+#include <time.h>
+
+static inline struct timespec clock_now(void)
+{
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        return now;
+}
+
+static inline uint64_t clock_now_ns(void)
+{
+        struct timespec now = clock_now();
+
+        return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t clock_now_us(void)
+{
+        return clock_now_ns() / 1000;
+}
+
+static inline uint64_t clock_now_ms(void)
+{
+        return clock_now_ns() / 1000000;
+}
+
+/* The moment so far ahead: what a timed wait by this clock takes. */
+static inline struct timespec clock_after_ms(uint64_t n_ms)
+{
+        uint64_t ns = clock_now_ns() + n_ms * 1000000;
+
+        return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                                 .tv_nsec = (long)(ns % 1000000000)};
+}
