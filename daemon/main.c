@@ -12,8 +12,8 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/activation.h"
-#include "daemon/backing/canary.h"
-#include "daemon/backing/left.h"
+#include "daemon/backing/device/canary.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 #include "daemon/notify.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
@@ -96,7 +96,7 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
         r = server_run(server);
         server_free(server);
         /* The driver has handlers of its own at the end, which would wait for what hangs. */
-        if (left_any())
+        if (abandoned_workers_any())
                 _exit(r ? EXIT_FAILURE : EXIT_SUCCESS);
         return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }

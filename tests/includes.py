@@ -37,7 +37,9 @@ LAYERS = {
 
 # Layer: its rooms, which are folders in it, lowest first. A room may include itself and the rooms below.
 # The layer's own files stand above all of its rooms, and may include each.
-ROOMS = {}
+ROOMS = {
+    'daemon/backing': ['worker', 'pinned', 'device'],
+}
 
 DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
 SEES_DRIVER = ('driver/', 'tests/', 'bench/')

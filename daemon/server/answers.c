@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/memfd.h"
-#include "daemon/backing/sweeper.h"
+#include "daemon/backing/worker/page_sweeper.h"
 #include "daemon/server/session.h"
 
 #define LOOK_MS 1000
@@ -54,7 +54,7 @@ void server_take_back(struct server *server, void *take_bytes, size_t n_bytes)
         if (server->stopping)
                 (void)munmap(take_bytes, n_bytes);
         else
-                sweeper_take_mapping(server->sweeper, take_bytes, n_bytes);
+                page_sweeper_take_mapping(server->sweeper, take_bytes, n_bytes);
 }
 
 int answers_open(struct server *server)

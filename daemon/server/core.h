@@ -7,8 +7,8 @@
 #include <uv.h>
 
 #include "base/log.h"
-#include "daemon/backing/watch.h"
-#include "daemon/backing/worker.h"
+#include "daemon/backing/device/watch.h"
+#include "daemon/backing/worker/worker.h"
 #include "daemon/policy/account.h"
 #include "daemon/policy/container.h"
 #include "daemon/policy/device_file.h"
@@ -31,8 +31,8 @@ struct session;
 LIST_HEAD(session_list, session);
 struct user_rule;
 struct history;
-struct sweeper;
-struct closer;
+struct page_sweeper;
+struct fd_closer;
 
 /* A file in /dev as it was when it was last looked at. */
 struct watched_file {
@@ -83,8 +83,8 @@ struct server {
         uv_loop_t loop;
         struct policy *policy;
         struct history *history; /* see events.h */
-        struct sweeper *sweeper;
-        struct closer *closer; /* NULL: the kernel lets no client send file descriptors */
+        struct page_sweeper *sweeper;
+        struct fd_closer *closer; /* NULL: the kernel lets no client send file descriptors */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;

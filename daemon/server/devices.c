@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/size.h"
-#include "daemon/backing/text.h"
+#include "base/text.h"
 #include "daemon/server/events.h"
 #include "daemon/server/session.h"
 #include "daemon/server/standings.h"

@@ -1,5 +1,5 @@
 /* What NVML says of the pools' devices, and what the daemon makes of it. On the loop; the asking is
- * done by watches (daemon/backing/watch.h).
+ * done by watches (daemon/backing/device/watch.h).
  *
  * Where a device is in error no new blocks are made, until it is well again; leases go on, and so
  * does the cache. A create that the driver had no memory for is held until NVML has said who has it,

@@ -9,7 +9,7 @@
 #include <sys/xattr.h>
 
 #include "base/err.h"
-#include "daemon/backing/text.h"
+#include "base/text.h"
 #include "gpumem.h"
 
 #define DRIVER_FILE "/dev/nvidiactl"

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "daemon/backing/closer.h"
+#include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
@@ -35,7 +35,7 @@ struct listener {
 void listener_close_socket(struct server *server, int take_fd)
 {
         if (server->closer)
-                closer_take(server->closer, take_fd);
+                fd_closer_take(server->closer, take_fd);
         else
                 closep(&take_fd);
 }
@@ -220,7 +220,7 @@ static int guard_loop(struct server *server, const struct server_options *option
                 log_debug("this kernel (before 6.16) lets clients send file descriptors");
         if (can_refuse && !(options->sockets && options->sockets->client >= 0))
                 return 0;
-        return closer_new(&server->closer);
+        return fd_closer_new(&server->closer);
 }
 
 int listener_new(struct server *server, const struct server_options *options,

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/backing/text.h"
+#include "base/text.h"
 #include "daemon/policy/process.h"
 
 /* Linux 5.14, 6.5 and 6.9; younger than the headers of some systems that run on such a kernel. */

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/backing/nodes.h"
+#include "daemon/backing/pinned/nodes.h"
 #include "daemon/server/core.h"
 #include "daemon/server/server.h"
 #include "driver/cuda.h"

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/backing/nodes.h"
+#include "daemon/backing/pinned/nodes.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/core.h"
 #include "daemon/server/driver_files.h"

@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "daemon/backing/left.h"
-#include "daemon/backing/closer.h"
-#include "daemon/backing/sweeper.h"
+#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/fd_closer.h"
+#include "daemon/backing/worker/page_sweeper.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/ending.h"
 #include "daemon/server/events.h"
@@ -114,7 +114,7 @@ static int set_up(struct server *server, const struct server_options *options)
         server->served_uid = options->settings->user;
         r = draw_incarnation(&server->incarnation);
         if (!r)
-                r = sweeper_new(&server->sweeper);
+                r = page_sweeper_new(&server->sweeper);
         if (!r)
                 r = policy_new(&server->policy);
         if (!r)
@@ -211,10 +211,10 @@ struct server *server_free(struct server *server)
         uv_walk(&server->loop, close_handle, NULL);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
-        server->closer = closer_free(server->closer);
-        server->sweeper = sweeper_free(server->sweeper);
+        server->closer = fd_closer_free(server->closer);
+        server->sweeper = page_sweeper_free(server->sweeper);
         /* What hangs in the driver may come back to what it knows. */
-        if (left_any())
+        if (abandoned_workers_any())
                 return NULL;
         policy_free(server->policy);
         events_close(server);

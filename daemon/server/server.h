@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/backing/canary.h"
+#include "daemon/backing/device/canary.h"
 #include "daemon/server/settings.h"
 #include "daemon/server/socket_file.h"
 #include "driver/cuda.h"

@@ -8,8 +8,8 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/size.h"
-#include "daemon/backing/nodes.h"
-#include "daemon/backing/worker.h"
+#include "daemon/backing/pinned/nodes.h"
+#include "daemon/backing/worker/worker.h"
 #include "driver/device.h"
 #include "gpumem.h"
 #include "tests/fuzz/fuzz.h"
@@ -136,9 +136,9 @@ int __wrap_backing_device_legacy_new(const struct cuda *cuda, int ordinal,
         return __wrap_backing_device_new(cuda, ordinal, ret_backing);
 }
 
-int __wrap_backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+int __wrap_backing_pinned_new(int node, const char *name, struct page_sweeper *sweeper,
                               struct backing **ret_backing);
-int __wrap_backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+int __wrap_backing_pinned_new(int node, const char *name, struct page_sweeper *sweeper,
                               struct backing **ret_backing)
 {
         (void)node;
@@ -148,15 +148,17 @@ int __wrap_backing_pinned_new(int node, const char *name, struct sweeper *sweepe
 }
 
 /* What is swept goes at once, and no thread is made for it. */
-int __wrap_sweeper_new(struct sweeper **ret_sweeper);
-int __wrap_sweeper_new(struct sweeper **ret_sweeper)
+int __wrap_page_sweeper_new(struct page_sweeper **ret_sweeper);
+int __wrap_page_sweeper_new(struct page_sweeper **ret_sweeper)
 {
         *ret_sweeper = NULL;
         return 0;
 }
 
-void __wrap_sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_bytes);
-void __wrap_sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_bytes)
+void __wrap_page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes,
+                                      size_t n_bytes);
+void __wrap_page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes,
+                                      size_t n_bytes)
 {
         (void)sweeper;
         FUZZ_EXPECT(madvise(take_bytes, n_bytes, MADV_REMOVE) == 0);

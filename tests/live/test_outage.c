@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/backing/backing.h"
+#include "daemon/backing/worker/backing.h"
 #include "gpumem.h"
 #include "proto/proto.h"
 #include "tests/demo/gpu.h"

@@ -1,5 +1,5 @@
 /* What the kernel's small files say about nodes and control groups: from files of the test's own. */
-#include "daemon/backing/nodes.h"
+#include "daemon/backing/pinned/nodes.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/backing/headroom.h"
-#include "daemon/backing/text.h"
+#include "daemon/backing/pinned/headroom.h"
+#include "base/text.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

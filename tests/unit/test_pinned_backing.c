@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/backing/backing.h"
-#include "daemon/backing/sweeper.h"
-#include "daemon/backing/prefault.h"
+#include "daemon/backing/worker/backing.h"
+#include "daemon/backing/worker/page_sweeper.h"
+#include "daemon/backing/pinned/prefault.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 
@@ -76,21 +76,21 @@ static unsigned count_fds(void)
         return n;
 }
 
-static struct sweeper *sweeper;
+static struct page_sweeper *sweeper;
 static struct backing *backing;
 static unsigned n_fds_before;
 
 static void start(void)
 {
         n_fds_before = count_fds();
-        ck_assert_int_eq(sweeper_new(&sweeper), 0);
+        ck_assert_int_eq(page_sweeper_new(&sweeper), 0);
         ck_assert_int_eq(backing_pinned_new(0, "pinned", sweeper, &backing), 0);
 }
 
 static void stop(void)
 {
         backing->free(backing);
-        sweeper_free(sweeper);
+        page_sweeper_free(sweeper);
         ck_assert_uint_eq(count_fds(), n_fds_before);
 }
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "daemon/backing/left.h"
-#include "daemon/backing/watch.h"
+#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/device/watch.h"
 #include "tests/contract/contract.h"
 
 static void on_report(void *argument)
@@ -60,7 +60,7 @@ START_TEST(one_that_answers_is_not_left_behind)
         report = look(watch);
         ck_assert_int_eq(report.nvml.health, NVML_WELL);
         (void)watch_free(watch);
-        ck_assert(!left_any());
+        ck_assert(!abandoned_workers_any());
 }
 END_TEST
 
@@ -95,9 +95,9 @@ START_TEST(one_that_hangs_is_left_behind_and_that_is_known)
         struct watch *watch;
 
         start("hang=0:1\n", &watch);
-        ck_assert(!left_any());
+        ck_assert(!abandoned_workers_any());
         (void)watch_free(watch);
-        ck_assert(left_any());
+        ck_assert(abandoned_workers_any());
 }
 END_TEST
 

@@ -4,23 +4,23 @@
 #include <unistd.h>
 
 #include "base/fdset.h"
-#include "daemon/backing/closer.h"
-#include "daemon/backing/left.h"
+#include "daemon/backing/worker/fd_closer.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 #include "tests/lingering.h"
 #include "tests/suite.h"
 
 #define N 200
 
-static struct closer *closer;
+static struct fd_closer *closer;
 
 static void start(void)
 {
-        ck_assert_int_eq(closer_new(&closer), 0);
+        ck_assert_int_eq(fd_closer_new(&closer), 0);
 }
 
 static void stop(void)
 {
-        closer_free(closer);
+        fd_closer_free(closer);
 }
 
 /* A socket in which another lies that lingers, and which is the last that has it. */
@@ -40,9 +40,9 @@ START_TEST(what_lingers_is_closed_at_once)
         int peers[N][2];
 
         for (unsigned i = 0; i < N; i++)
-                closer_take(closer, new_socket(peers[i]));
-        closer = closer_free(closer);
-        ck_assert(!left_any());
+                fd_closer_take(closer, new_socket(peers[i]));
+        closer = fd_closer_free(closer);
+        ck_assert(!abandoned_workers_any());
         for (unsigned i = 0; i < N; i++) {
                 closep(&peers[i][0]);
                 closep(&peers[i][1]);
@@ -54,16 +54,16 @@ START_TEST(nothing_is_left_open)
 {
         int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-        closer_take(closer, fd);
-        closer = closer_free(closer);
+        fd_closer_take(closer, fd);
+        closer = fd_closer_free(closer);
         ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 }
 END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("closer");
-        TCase *tests = tcase_create("closer");
+        Suite *suite = suite_create("fd_closer");
+        TCase *tests = tcase_create("fd_closer");
 
         tcase_add_checked_fixture(tests, start, stop);
         tcase_add_test(tests, what_lingers_is_closed_at_once);

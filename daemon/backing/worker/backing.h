@@ -87,8 +87,8 @@ int backing_device_legacy_new(const struct cuda *cuda, int ordinal, struct backi
 
 /* Memfds of a NUMA node's memory, of huge pages where there are some. `name` is copied; the sweeper outlives
  * it. */
-struct sweeper;
-int backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+struct page_sweeper;
+int backing_pinned_new(int node, const char *name, struct page_sweeper *sweeper,
                        struct backing **ret_backing);
 
 /* The driver's own exportable memory of a NUMA node. */

@@ -1,4 +1,4 @@
-#include "daemon/backing/handle.h"
+#include "daemon/backing/device/handle.h"
 
 #include <errno.h>
 #include <stdio.h>

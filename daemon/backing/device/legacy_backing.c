@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/memfd.h"
-#include "daemon/backing/handle.h"
+#include "daemon/backing/device/handle.h"
 #include "driver/context.h"
 #include "driver/legacy.h"
 

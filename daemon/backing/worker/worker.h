@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/backing/backing.h"
+#include "daemon/backing/worker/backing.h"
 
 struct worker;
 

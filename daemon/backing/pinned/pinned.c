@@ -15,12 +15,12 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/backing/backing.h"
-#include "daemon/backing/headroom.h"
-#include "daemon/backing/nodes.h"
-#include "daemon/backing/placement.h"
-#include "daemon/backing/prefault.h"
-#include "daemon/backing/sweeper.h"
+#include "daemon/backing/worker/backing.h"
+#include "daemon/backing/pinned/headroom.h"
+#include "daemon/backing/pinned/nodes.h"
+#include "daemon/backing/pinned/placement.h"
+#include "daemon/backing/pinned/prefault.h"
+#include "daemon/backing/worker/page_sweeper.h"
 #include "gpumem.h"
 
 #define STAT_BLOCK UINT64_C(512)
@@ -29,7 +29,7 @@ struct pinned_backing {
         struct backing backing;
         int node;
         char name[64];
-        struct sweeper *sweeper;
+        struct page_sweeper *sweeper;
         atomic_bool cancelled;
         uint64_t n_small; /* blocks that had to do without huge pages since some had them */
         enum { HUGE_UNKNOWN, HUGE_SERVED, HUGE_MISSED } huge;
@@ -139,7 +139,7 @@ static int pinned_release(struct backing *backing, struct backing_block *block)
         struct pinned_backing *self = CONTAINER_OF(backing, struct pinned_backing, backing);
 
         if (block->fd >= 0 && !block->may_be_used)
-                sweeper_take_file(self->sweeper, steal_fd(&block->fd), block->n_bytes);
+                page_sweeper_take_file(self->sweeper, steal_fd(&block->fd), block->n_bytes);
         closep(&block->fd);
         return 0;
 }
@@ -167,7 +167,7 @@ static enum backing_wholeness pinned_look(const struct backing_block *block)
         return BACKING_WHOLE;
 }
 
-int backing_pinned_new(int node, const char *name, struct sweeper *sweeper,
+int backing_pinned_new(int node, const char *name, struct page_sweeper *sweeper,
                        struct backing **ret_backing)
 {
         struct pinned_backing *self = calloc(1, sizeof(*self));

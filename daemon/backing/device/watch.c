@@ -1,4 +1,4 @@
-#include "daemon/backing/watch.h"
+#include "daemon/backing/device/watch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "daemon/backing/left.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 #include "gpumem.h"
 
 /* How long an end waits for a thread that may hang. */
@@ -208,7 +208,7 @@ struct watch *watch_free(struct watch *watch)
                 watch_discard(watch);
         } else {
                 pthread_detach(watch->thread);
-                left_note();
+                abandoned_workers_note();
                 log_warning("NVML does not answer; it is left to the end of this process");
         }
         return NULL;

@@ -1,12 +1,12 @@
-#include "daemon/backing/headroom.h"
+#include "daemon/backing/pinned/headroom.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "daemon/backing/nodes.h"
-#include "daemon/backing/text.h"
+#include "daemon/backing/pinned/nodes.h"
+#include "base/text.h"
 #include "gpumem.h"
 
 #define GROUP_ROOT  "/sys/fs/cgroup"

@@ -1,4 +1,4 @@
-#include "daemon/backing/canary.h"
+#include "daemon/backing/device/canary.h"
 
 #include <poll.h>
 #include <signal.h>

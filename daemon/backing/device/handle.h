@@ -1,7 +1,7 @@
 /* A driver's handle of a block, on its way back. On the pool's worker. */
 #pragma once
 
-#include "daemon/backing/backing.h"
+#include "daemon/backing/worker/backing.h"
 
 /* Closes the block's fd and has `let_go` give the handle back; a block without one is whole work done.
  * A failure is the driver's, with the job's failure text: the handle is kept, to be tried again. One that

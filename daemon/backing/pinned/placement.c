@@ -1,4 +1,4 @@
-#include "daemon/backing/placement.h"
+#include "daemon/backing/pinned/placement.h"
 
 #include <linux/mempolicy.h>
 #include <stdatomic.h>

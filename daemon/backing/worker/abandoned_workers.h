@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 /* One is. */
-void left_note(void);
+void abandoned_workers_note(void);
 
 /* Whether any was: what they know must stay, and the driver may be in the way of an orderly exit(). */
-bool left_any(void);
+bool abandoned_workers_any(void);

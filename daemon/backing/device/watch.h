@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/backing/canary.h"
+#include "daemon/backing/device/canary.h"
 #include "driver/nvml.h"
 
 #define WATCH_INTERVAL_MS 1000

@@ -4,11 +4,11 @@
  * socket makes linger. Any thread. */
 #pragma once
 
-struct closer;
+struct fd_closer;
 
-int closer_new(struct closer **ret_closer);
+int fd_closer_new(struct fd_closer **ret_closer);
 
 /* NULL is legal; returns NULL. What is left to do is done first, if that does not take long. */
-struct closer *closer_free(struct closer *closer);
+struct fd_closer *fd_closer_free(struct fd_closer *closer);
 
-void closer_take(struct closer *closer, int take_fd);
+void fd_closer_take(struct fd_closer *closer, int take_fd);

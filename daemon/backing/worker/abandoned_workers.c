@@ -1,15 +1,15 @@
-#include "daemon/backing/left.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 
 #include <stdatomic.h>
 
 static atomic_bool any;
 
-void left_note(void)
+void abandoned_workers_note(void)
 {
         atomic_store(&any, true);
 }
 
-bool left_any(void)
+bool abandoned_workers_any(void)
 {
         return atomic_load(&any);
 }

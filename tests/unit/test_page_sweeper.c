@@ -14,22 +14,22 @@
 #include "base/clock.h"
 #include "base/fdset.h"
 #include "base/memfd.h"
-#include "daemon/backing/sweeper.h"
+#include "daemon/backing/worker/page_sweeper.h"
 #include "tests/suite.h"
 
 #define N_BYTES (1 << 20)
 #define PAGE    4096
 
-static struct sweeper *sweeper;
+static struct page_sweeper *sweeper;
 
 static void start(void)
 {
-        ck_assert_int_eq(sweeper_new(&sweeper), 0);
+        ck_assert_int_eq(page_sweeper_new(&sweeper), 0);
 }
 
 static void stop(void)
 {
-        sweeper_free(sweeper);
+        page_sweeper_free(sweeper);
 }
 
 static int new_file(void)
@@ -61,7 +61,7 @@ START_TEST(the_memory_of_a_file_goes_while_others_hold_it)
 {
         int fd = new_file();
 
-        sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
+        page_sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
         await_release(fd);
         closep(&fd);
 }
@@ -73,7 +73,7 @@ START_TEST(so_does_that_of_a_mapping)
         void *bytes;
 
         ck_assert_int_eq(memfd_map_shared(fd, N_BYTES, &bytes), 0);
-        sweeper_take_mapping(sweeper, bytes, N_BYTES);
+        page_sweeper_take_mapping(sweeper, bytes, N_BYTES);
         await_release(fd);
         closep(&fd);
 }
@@ -85,8 +85,8 @@ START_TEST(what_is_left_at_the_end_is_done_before_it)
         void *bytes;
 
         ck_assert_int_eq(memfd_map_shared(fd, N_BYTES, &bytes), 0);
-        sweeper_take_mapping(sweeper, bytes, N_BYTES);
-        sweeper = sweeper_free(sweeper);
+        page_sweeper_take_mapping(sweeper, bytes, N_BYTES);
+        sweeper = page_sweeper_free(sweeper);
         ck_assert(!takes_memory(fd));
         closep(&fd);
 }
@@ -157,7 +157,7 @@ static void must_keep_few_mappings(int fd)
 
         for (unsigned i = 0; i < 2000; i++) {
                 ck_assert_int_eq(memfd_map_shared(fd, N_BYTES, &bytes), 0);
-                sweeper_take_mapping(sweeper, bytes, N_BYTES);
+                page_sweeper_take_mapping(sweeper, bytes, N_BYTES);
         }
         ck_assert_uint_lt(count_mappings(), n + 500);
 }
@@ -180,11 +180,11 @@ START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
                 ck_assert_int_eq(read(faults, &message, sizeof(message)), sizeof(message));
                 ck_assert_int_eq(memfd_map_shared(writer.fd, N_BYTES, &bytes), 0);
                 began_s = now_s();
-                sweeper_take_mapping(sweeper, bytes, N_BYTES);
+                page_sweeper_take_mapping(sweeper, bytes, N_BYTES);
                 must_keep_few_mappings(fd);
                 n_fds = count_fds();
                 for (unsigned i = 0; i < 100; i++)
-                        sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
+                        page_sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
                 ck_assert_double_lt(now_s() - began_s, 50);
                 ck_assert(takes_memory(fd));
                 ck_assert_uint_eq(count_fds(), n_fds);
@@ -192,7 +192,7 @@ START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
                 ck_assert_int_eq(ioctl(faults, UFFDIO_ZEROPAGE, &zero), 0);
                 ck_assert_int_eq(pthread_join(thread, NULL), 0);
                 await_release(writer.fd);
-                sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
+                page_sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
                 await_release(fd);
                 closep(&faults);
         } else {
@@ -206,8 +206,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("sweeper");
-        TCase *tests = tcase_create("sweeper");
+        Suite *suite = suite_create("page_sweeper");
+        TCase *tests = tcase_create("page_sweeper");
 
         tcase_set_timeout(tests, 120);
         tcase_add_checked_fixture(tests, start, stop);

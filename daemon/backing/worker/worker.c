@@ -1,4 +1,4 @@
-#include "daemon/backing/worker.h"
+#include "daemon/backing/worker/worker.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/thread.h"
-#include "daemon/backing/left.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 
 #define END_STEP_MS 50
 
@@ -148,7 +148,7 @@ struct worker *worker_free(struct worker *worker)
         if (!await_end(worker)) {
                 pthread_detach(worker->thread);
                 log_warning("the driver does not answer; it is left to the end of this process");
-                left_note();
+                abandoned_workers_note();
                 return NULL;
         }
         pthread_join(worker->thread, NULL);

@@ -1,4 +1,4 @@
-#include "daemon/backing/text.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "daemon/backing/sweeper.h"
+#include "daemon/backing/worker/page_sweeper.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "daemon/backing/left.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 
 #define PATIENCE_MS 1000
 
@@ -31,7 +31,7 @@ struct sweep {
         bool is_awaited; /* who waits frees it */
 };
 
-struct sweeper {
+struct page_sweeper {
         pthread_t thread;
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t came;
@@ -66,7 +66,7 @@ static void carry_out(struct sweep *sweep)
         let_go(sweep);
 }
 
-static struct sweep *next(struct sweeper *sweeper)
+static struct sweep *next(struct page_sweeper *sweeper)
 {
         struct sweep *sweep;
 
@@ -78,7 +78,7 @@ static struct sweep *next(struct sweeper *sweeper)
         return sweep;
 }
 
-static void take_out(struct sweeper *sweeper, struct sweep *sweep)
+static void take_out(struct page_sweeper *sweeper, struct sweep *sweep)
 {
         TAILQ_REMOVE(&sweeper->sweeps, sweep, link);
         sweeper->n--;
@@ -87,7 +87,7 @@ static void take_out(struct sweeper *sweeper, struct sweep *sweep)
 
 static void *run(void *argument)
 {
-        struct sweeper *sweeper = argument;
+        struct page_sweeper *sweeper = argument;
         struct sweep *sweep;
 
         pthread_mutex_lock(&sweeper->lock);
@@ -108,10 +108,10 @@ static void *run(void *argument)
         return NULL;
 }
 
-int sweeper_new(struct sweeper **ret_sweeper)
+int page_sweeper_new(struct page_sweeper **ret_sweeper)
 {
         CLEANUP(freep)
-        struct sweeper *sweeper = calloc(1, sizeof(*sweeper));
+        struct page_sweeper *sweeper = calloc(1, sizeof(*sweeper));
         int r;
 
         if (!sweeper)
@@ -126,7 +126,7 @@ int sweeper_new(struct sweeper **ret_sweeper)
         return r;
 }
 
-static bool await_end(struct sweeper *sweeper)
+static bool await_end(struct page_sweeper *sweeper)
 {
         struct timespec until = clock_after_ms(PATIENCE_MS);
         bool has_ended;
@@ -142,14 +142,14 @@ static bool await_end(struct sweeper *sweeper)
         return has_ended;
 }
 
-struct sweeper *sweeper_free(struct sweeper *sweeper)
+struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper)
 {
         if (!sweeper)
                 return NULL;
         if (!await_end(sweeper)) {
                 pthread_detach(sweeper->thread);
                 log_warning("a process keeps memory from being taken back; it goes with both");
-                left_note();
+                abandoned_workers_note();
                 return NULL;
         }
         pthread_join(sweeper->thread, NULL);
@@ -169,7 +169,7 @@ static struct sweep *sweep_new(void *bytes, int fd, uint64_t n_bytes)
         return sweep;
 }
 
-static void submit(struct sweeper *sweeper, struct sweep *sweep)
+static void submit(struct page_sweeper *sweeper, struct sweep *sweep)
 {
         TAILQ_INSERT_TAIL(&sweeper->sweeps, sweep, link);
         sweeper->n++;
@@ -177,13 +177,13 @@ static void submit(struct sweeper *sweeper, struct sweep *sweep)
         pthread_cond_signal(&sweeper->came);
 }
 
-static bool has_room(const struct sweeper *sweeper, uint64_t n_bytes)
+static bool has_room(const struct page_sweeper *sweeper, uint64_t n_bytes)
 {
         return !sweeper->n || (sweeper->n < WAITING_MAX && sweeper->n_bytes < WAITING_MAX_BYTES &&
                                n_bytes <= WAITING_MAX_BYTES - sweeper->n_bytes);
 }
 
-void sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_bytes)
+void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, size_t n_bytes)
 {
         struct sweep *sweep = sweep_new(take_bytes, -1, n_bytes);
         bool is_taken;
@@ -200,7 +200,7 @@ void sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_by
 }
 
 /* Returns whether it is nobody else's any more: it is done, or waits no more. */
-static bool await(struct sweeper *sweeper, struct sweep *sweep)
+static bool await(struct page_sweeper *sweeper, struct sweep *sweep)
 {
         struct timespec until = clock_after_ms(PATIENCE_MS);
         int r = 0;
@@ -218,7 +218,7 @@ static bool await(struct sweeper *sweeper, struct sweep *sweep)
 }
 
 /* Once somebody has waited in vain, nobody waits for the same again. */
-void sweeper_take_file(struct sweeper *sweeper, int take_fd, uint64_t n_bytes)
+void page_sweeper_take_file(struct page_sweeper *sweeper, int take_fd, uint64_t n_bytes)
 {
         struct sweep *sweep = sweep_new(NULL, take_fd, n_bytes);
         bool is_ours = true;

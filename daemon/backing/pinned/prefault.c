@@ -1,4 +1,4 @@
-#include "daemon/backing/prefault.h"
+#include "daemon/backing/pinned/prefault.h"
 
 #include <fcntl.h>
 #include <pthread.h>

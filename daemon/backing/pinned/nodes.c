@@ -1,4 +1,4 @@
-#include "daemon/backing/nodes.h"
+#include "daemon/backing/pinned/nodes.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/backing/text.h"
+#include "base/text.h"
 
 #define MACHINE_MEMORY "/proc/meminfo"
 #define PATH_BYTES     256

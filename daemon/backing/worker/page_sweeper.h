@@ -7,16 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sweeper;
+struct page_sweeper;
 
-int sweeper_new(struct sweeper **ret_sweeper);
+int page_sweeper_new(struct page_sweeper **ret_sweeper);
 
 /* NULL is legal; returns NULL. What is left to do is done first, if that does not take long. */
-struct sweeper *sweeper_free(struct sweeper *sweeper);
+struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper);
 
 /* A shared mapping, which ends with the memory behind it. */
-void sweeper_take_mapping(struct sweeper *sweeper, void *take_bytes, size_t n_bytes);
+void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, size_t n_bytes);
 
 /* The memory of a whole file. Returns when it has gone; a second later; or at once, while somebody makes
  * that wait. */
-void sweeper_take_file(struct sweeper *sweeper, int take_fd, uint64_t n_bytes);
+void page_sweeper_take_file(struct page_sweeper *sweeper, int take_fd, uint64_t n_bytes);

@@ -1,4 +1,4 @@
-#include "daemon/backing/closer.h"
+#include "daemon/backing/worker/fd_closer.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "daemon/backing/left.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 
 #define PATIENCE_MS 1000
 
@@ -26,7 +26,7 @@ struct closing {
         int fd;
 };
 
-struct closer {
+struct fd_closer {
         pthread_t thread;
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t came;
@@ -59,7 +59,7 @@ static void set_ticks(timer_t timer, long n_ns)
         (void)timer_settime(timer, 0, &ticks, NULL);
 }
 
-static struct closing *next(struct closer *closer)
+static struct closing *next(struct fd_closer *closer)
 {
         struct closing *closing;
 
@@ -73,7 +73,7 @@ static struct closing *next(struct closer *closer)
 
 static void *run(void *argument)
 {
-        struct closer *closer = argument;
+        struct fd_closer *closer = argument;
         struct closing *closing;
         timer_t timer;
         int r = let_ticks_in(&timer);
@@ -99,11 +99,11 @@ static void *run(void *argument)
         return NULL;
 }
 
-int closer_new(struct closer **ret_closer)
+int fd_closer_new(struct fd_closer **ret_closer)
 {
         const struct sigaction tick = {.sa_handler = on_tick};
         CLEANUP(freep)
-        struct closer *closer = NULL;
+        struct fd_closer *closer = NULL;
         int r;
 
         if (sigaction(TICK, &tick, NULL) < 0)
@@ -121,7 +121,7 @@ int closer_new(struct closer **ret_closer)
         return r;
 }
 
-static bool await_end(struct closer *closer)
+static bool await_end(struct fd_closer *closer)
 {
         struct timespec until = clock_after_ms(PATIENCE_MS);
         bool has_ended;
@@ -137,14 +137,14 @@ static bool await_end(struct closer *closer)
         return has_ended;
 }
 
-struct closer *closer_free(struct closer *closer)
+struct fd_closer *fd_closer_free(struct fd_closer *closer)
 {
         if (!closer)
                 return NULL;
         if (!await_end(closer)) {
                 pthread_detach(closer->thread);
                 log_warning("what a process sent takes long to close; it goes with the daemon");
-                left_note();
+                abandoned_workers_note();
                 return NULL;
         }
         pthread_join(closer->thread, NULL);
@@ -155,7 +155,7 @@ struct closer *closer_free(struct closer *closer)
         return NULL;
 }
 
-void closer_take(struct closer *closer, int take_fd)
+void fd_closer_take(struct fd_closer *closer, int take_fd)
 {
         struct closing *closing = malloc(sizeof(*closing));
 
