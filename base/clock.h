@@ -2,6 +2,7 @@
  * setting of the machine's clock moves. Any thread; code that is pure takes times as arguments instead. */
 #pragma once
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -37,4 +38,13 @@ static inline struct timespec clock_after_ms(uint64_t n_ms)
 
         return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
                                  .tv_nsec = (long)(ns % 1000000000)};
+}
+
+static inline void clock_sleep_us(uint64_t n_us)
+{
+        struct timespec left = {.tv_sec = (time_t)(n_us / 1000000),
+                                .tv_nsec = (long)(n_us % 1000000) * 1000};
+
+        while (n_us && nanosleep(&left, &left) < 0 && errno == EINTR)
+                ;
 }

@@ -48,10 +48,6 @@ CUresult reservation_free(enum reservation_kind kind, uint64_t base, uint64_t n_
 
 struct reservation *reservation_find_locked(uint64_t address);
 
-/* Where that process has opened that memory already in the context, or NULL. */
-struct reservation *reservation_of_opened_locked(const struct context *context,
-                                                 const struct store *store, uint64_t serial);
-
 /* Some cuMemAlloc, or cuIpcOpenMemHandle, of that context, or NULL. */
 struct reservation *reservation_of_context_locked(const struct context *context);
 
@@ -67,6 +63,11 @@ CUresult mapping_set_access(enum reservation_kind kind, uint64_t base, uint64_t 
                             const CUmemAccessDesc *access, size_t n_access);
 
 struct mapping *mapping_find_locked(uint64_t address);
+
+/* Of memory that this process has opened already in the context, or NULL. */
+struct mapping *mapping_of_opened_locked(const struct context *context, const struct store *store,
+                                         uint64_t serial);
+
 struct mapping *mapping_ref(struct mapping *mapping);
 
 /* Without the lock: the last count may let go of memory. */

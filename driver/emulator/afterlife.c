@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/stream.h"
@@ -82,7 +83,7 @@ static void *afterlife_main(void *argument)
 
         (void)argument;
         while (getppid() == parent)
-                emulator_sleep_us(POLL_US);
+                clock_sleep_us(POLL_US);
         do {
                 unsigned n_done = 0;
 
@@ -94,7 +95,7 @@ static void *afterlife_main(void *argument)
                         n_left += made != STEP_OVER;
                 }
                 if (n_left && !n_done)
-                        emulator_sleep_us(POLL_US);
+                        clock_sleep_us(POLL_US);
         } while (n_left);
         return NULL;
 }

@@ -328,3 +328,10 @@ CUresult capture_check_unsafe(void)
         emulator_unlock();
         return r;
 }
+
+CUresult capture_enter_unsafe(const char *call)
+{
+        CUresult r = emulator_enter(call);
+
+        return r == CUDA_SUCCESS ? capture_check_unsafe() : r;
+}

@@ -11,19 +11,13 @@
 #include <stdint.h>
 
 #include "driver/emulator/graph.h"
+#include "driver/emulator/place.h"
 
-struct capture;
 struct context;
 struct operation;
 struct stream;
 
 enum capture_state { CAPTURE_ACTIVE, CAPTURE_INVALIDATED, CAPTURE_ENDED };
-
-/* What a stream has of the capture that it is part of, or an event recorded in it. */
-struct capture_place {
-        struct capture *capture; /* NULL: none */
-        struct nodes tip;        /* what comes after this place comes after these */
-};
 
 CUresult capture_begin(struct stream *stream, CUstreamCaptureMode mode);
 
@@ -62,6 +56,9 @@ CUresult capture_spoil_implicit(struct context *context);
 /* For calls that a capture cannot see: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where the calling
  * thread's mode and the captures under way forbid it, and these are spoilt. Takes the lock. */
 CUresult capture_check_unsafe(void);
+
+/* The way into such a call: emulator_enter, and then this. */
+CUresult capture_enter_unsafe(const char *call);
 
 /* The calling thread's mode; gives the one before. Needs no lock. */
 CUstreamCaptureMode capture_exchange_mode(CUstreamCaptureMode mode);

@@ -1,24 +1,12 @@
 #include "driver/emulator/context.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-
 #include "driver/emulator/current.h"
-#include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"
-#include "driver/emulator/host.h"
-#include "driver/emulator/identity.h"
-#include "driver/emulator/memory.h"
-#include "driver/emulator/stream.h"
 
-static struct context primaries[CONFIG_DEVICES_MAX];
-static uint64_t last_id; /* both under the emulator's lock */
+static uint64_t last_id; /* under the emulator's lock */
 
 /* All that ever were, the last one first; they are added under the lock and read without. */
 static struct context *contexts;
-
-/* Retaining and releasing primary contexts, one at a time and whole; taken before any other. */
-static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
 
 CUcontext context_handle(const struct context *context)
 {
@@ -69,45 +57,7 @@ CUresult context_get(struct context **ret_context)
         return r;
 }
 
-static CUresult streams_ends(struct context *context, struct moment **ret_ends, unsigned *ret_n)
-{
-        struct stream *stream;
-        struct moment *ends;
-        unsigned n = 0;
-
-        TAILQ_FOREACH (stream, &context->streams, link)
-                n++;
-        ends = calloc(n + 1, sizeof(*ends));
-        if (!ends)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        n = 0;
-        TAILQ_FOREACH (stream, &context->streams, link)
-                ends[n++] = stream_end(stream);
-        *ret_ends = ends;
-        *ret_n = n;
-        return CUDA_SUCCESS;
-}
-
-CUresult context_wait(struct context *context)
-{
-        struct moment *ends;
-        unsigned n;
-        CUresult r;
-
-        emulator_lock();
-        r = streams_ends(context, &ends, &n);
-        emulator_unlock();
-        if (r != CUDA_SUCCESS)
-                return r;
-        for (unsigned i = 0; i < n; i++) {
-                moment_wait(&ends[i]);
-                moment_clear(&ends[i]);
-        }
-        free(ends);
-        return context_failure(context);
-}
-
-static CUresult context_setup(struct context *context, enum context_kind kind, unsigned device)
+CUresult context_setup(struct context *context, enum context_kind kind, unsigned device)
 {
         if (!context->handle) {
                 if (handle_new(HANDLE_CONTEXT, context, &context->handle))
@@ -122,167 +72,11 @@ static CUresult context_setup(struct context *context, enum context_kind kind, u
         return CUDA_SUCCESS;
 }
 
-static void context_activate(struct context *context, unsigned flags)
+void context_activate(struct context *context, unsigned flags)
 {
         context->id = ++last_id;
         context->flags = flags;
         context->state = CONTEXT_ACTIVE;
         __atomic_store_n(&context->failure, CUDA_SUCCESS, __ATOMIC_RELEASE);
         __atomic_store_n(&context->live_id, context->id, __ATOMIC_RELEASE);
-}
-
-/* A primary context costs the device some memory, if so configured. */
-static CUresult context_charge(struct context *context)
-{
-        uint64_t n_bytes = emulator_get()->config.context_bytes;
-
-        if (!n_bytes)
-                return CUDA_SUCCESS;
-        return emulator_result(
-                store_create(emulator_store(context->device), n_bytes, 0, &context->charge));
-}
-
-static CUresult primary_retain(struct context *context, unsigned device)
-{
-        CUresult r;
-
-        emulator_lock();
-        r = context_setup(context, CONTEXT_PRIMARY, device);
-        emulator_unlock();
-        if (r == CUDA_SUCCESS && !context->n_retained)
-                r = context_charge(context);
-        if (r != CUDA_SUCCESS)
-                return r;
-        emulator_lock();
-        if (!context->n_retained++)
-                context_activate(context, 0);
-        emulator_unlock();
-        return CUDA_SUCCESS;
-}
-
-/* Takes the handles of its streams away; they end when their queues are empty, and captures now. */
-static void streams_close(struct context *context, struct user_list *dead)
-{
-        struct stream *stream, *next;
-
-        for (stream = TAILQ_FIRST(&context->streams); stream; stream = next) {
-                next = TAILQ_NEXT(stream, link);
-                capture_forget(stream, dead);
-                if (!stream->handle)
-                        continue;
-                identity_remove(stream->handle);
-                handle_free(HANDLE_STREAM, stream->handle);
-                stream->handle = 0;
-                stream_close(stream);
-        }
-        if (context->legacy)
-                stream_close(steal_ptr(context->legacy));
-}
-
-static void context_end(struct context *context)
-{
-        struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
-        struct store_hold charge;
-
-        (void)context_wait(context);
-        emulator_lock();
-        context->state = CONTEXT_INACTIVE;
-        __atomic_store_n(&context->live_id, 0, __ATOMIC_RELEASE);
-        __atomic_store_n(&context->legacy_id, 0, __ATOMIC_RELEASE);
-        streams_close(context, &dead);
-        charge = context->charge;
-        context->charge.fd = -1;
-        emulator_unlock();
-        user_destroy(&dead);
-        memory_context_ended(context);
-        host_context_ended(context);
-        if (charge.fd >= 0)
-                store_release(emulator_store(context->device), &charge);
-}
-
-EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
-{
-        CUresult r = emulator_enter(__func__);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!ret_context)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (device < 0 || (unsigned)device >= emulator_get()->n_devices)
-                return CUDA_ERROR_INVALID_DEVICE;
-        (void)pthread_mutex_lock(&primary_lock);
-        r = primary_retain(&primaries[device], (unsigned)device);
-        (void)pthread_mutex_unlock(&primary_lock);
-        if (r == CUDA_SUCCESS)
-                *ret_context = context_handle(&primaries[device]);
-        return r;
-}
-
-EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
-{
-        struct context *context;
-        CUresult r = emulator_enter(__func__);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (device < 0 || (unsigned)device >= emulator_get()->n_devices)
-                return CUDA_ERROR_INVALID_DEVICE;
-        context = &primaries[device];
-        (void)pthread_mutex_lock(&primary_lock);
-        if (!context->n_retained)
-                r = CUDA_ERROR_INVALID_CONTEXT;
-        else if (!--context->n_retained)
-                context_end(context);
-        (void)pthread_mutex_unlock(&primary_lock);
-        return r;
-}
-
-EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *parameters,
-                                          unsigned int flags, CUdevice device)
-{
-        struct context *context;
-        CUresult r = emulator_enter(__func__);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!ret_context)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (parameters && (parameters->numExecAffinityParams || parameters->cigParams))
-                return CUDA_ERROR_NOT_SUPPORTED;
-        if (device < 0 || (unsigned)device >= emulator_get()->n_devices)
-                return CUDA_ERROR_INVALID_DEVICE;
-        context = calloc(1, sizeof(*context));
-        if (!context)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        emulator_lock();
-        r = context_setup(context, CONTEXT_CREATED, (unsigned)device);
-        if (r == CUDA_SUCCESS)
-                context_activate(context, flags);
-        emulator_unlock();
-        if (r == CUDA_SUCCESS)
-                r = current_push(context, context->id);
-        if (r == CUDA_SUCCESS)
-                *ret_context = context_handle(context);
-        return r;
-}
-
-EMULATOR_API CUresult CUDAAPI cuCtxDestroy(CUcontext handle)
-{
-        struct context *context;
-        CUresult r = emulator_enter(__func__);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        emulator_lock();
-        context = handle_find(HANDLE_CONTEXT, (uintptr_t)handle);
-        if (!context || context->kind != CONTEXT_CREATED)
-                r = CUDA_ERROR_INVALID_CONTEXT;
-        else if (context->state != CONTEXT_ACTIVE)
-                r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        emulator_unlock();
-        if (r != CUDA_SUCCESS)
-                return r;
-        current_forget(context);
-        context_end(context);
-        return CUDA_SUCCESS;
 }

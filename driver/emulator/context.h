@@ -50,7 +50,9 @@ static inline CUresult context_failure(const struct context *context)
         return __atomic_load_n(&context->failure, __ATOMIC_ACQUIRE);
 }
 
-/* Waits for everything submitted so far, and gives the context's failure. No lock held. */
-CUresult context_wait(struct context *context);
-
 CUcontext context_handle(const struct context *context);
+
+/* With the emulator's lock held. A context gets its handle once; each life of it begins with
+ * context_activate. */
+CUresult context_setup(struct context *context, enum context_kind kind, unsigned device);
+void context_activate(struct context *context, unsigned flags);

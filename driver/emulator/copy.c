@@ -12,7 +12,7 @@
 #include "driver/emulator/host.h"
 #include "driver/emulator/lookup.h"
 #include "driver/emulator/span.h"
-#include "driver/emulator/stream.h"
+#include "driver/emulator/submit.h"
 
 /* Pageable memory up to this is copied before the call returns, as the real driver does. */
 #define STAGED_MAX (UINT64_C(64) << 10)

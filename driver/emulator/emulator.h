@@ -39,7 +39,6 @@ struct emulator {
  * CUDA_SUCCESS is the call's result. Faults that were asked for come about here. */
 CUresult emulator_enter(const char *call);
 CUresult emulator_enter_delayed(const char *call);
-CUresult emulator_enter_unsafe(const char *call); /* what a capture does not see, and may forbid */
 
 /* The kernel zeroes this page in a forked child, which so knows that it is one. */
 struct life {
@@ -92,8 +91,6 @@ bool emulator_lock_within(uint64_t n_us);
 
 /* A detached thread of the driver's own, which gets no signals. -ENOMEM and the like. */
 int emulator_start_thread(void *(*function)(void *argument), void *argument);
-
-void emulator_sleep_us(uint64_t n_us);
 
 /* What a fault of base or store is to a caller of the driver. */
 CUresult emulator_result(int r);

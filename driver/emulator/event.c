@@ -7,6 +7,7 @@
 #include "driver/emulator/handle.h"
 #include "driver/emulator/lookup.h"
 #include "driver/emulator/recording.h"
+#include "driver/emulator/submit.h"
 
 #define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 

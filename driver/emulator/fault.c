@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fdset.h"
-#include "driver/emulator/emulator.h"
 
 #define FILE_NAME "faults"
 #define FILE_MAX  4096
@@ -227,7 +227,7 @@ static void hang_on(uint64_t generation)
         uint64_t now = generation;
 
         while (now == generation) {
-                emulator_sleep_us(POLL_US);
+                clock_sleep_us(POLL_US);
                 fault_look();
                 (void)pthread_mutex_lock(&state.mutex);
                 now = state.generation;
@@ -239,7 +239,7 @@ CUresult fault_apply(const char *call)
 {
         struct fate fate = fate_of(call);
 
-        emulator_sleep_us(fate.delay_us);
+        clock_sleep_us(fate.delay_us);
         if (fate.hangs_in)
                 hang_on(fate.hangs_in);
         return fate.result;

@@ -12,18 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "driver/emulator/place.h"
 #include "driver/emulator/user.h"
 
 struct context;
 struct operation;
-
-struct node;
-
-/* A set of nodes; borrowed ones. */
-struct nodes {
-        struct node **items;
-        unsigned n;
-};
 
 struct node {
         struct operation *operation;

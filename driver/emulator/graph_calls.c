@@ -2,12 +2,14 @@
 #include <cuda.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/graph.h"
 #include "driver/emulator/handle.h"
 #include "driver/emulator/lookup.h"
-#include "driver/emulator/stream.h"
+#include "driver/emulator/submit.h"
 
 #define POLL_US 20
 
@@ -82,7 +84,7 @@ static CUresult node_run(const struct node *node)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        emulator_sleep_us(emulator_get()->config.copy_delay_us);
+        clock_sleep_us(emulator_get()->config.copy_delay_us);
         r = node->operation->type->run(node->operation, node->context);
         if (r != CUDA_SUCCESS)
                 context_fail(node->context, r);
@@ -104,7 +106,7 @@ static CUresult launch_run(struct operation *operation, struct context *context)
                         launch->done[node->index] = true;
                         n_left--;
                 } else {
-                        emulator_sleep_us(POLL_US);
+                        clock_sleep_us(POLL_US);
                 }
         }
         return CUDA_SUCCESS;
@@ -213,7 +215,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret_handle, CUgrap
                                                  unsigned long long flags)
 {
         const struct graph *graph;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -229,7 +231,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret_handle, CUgrap
 EMULATOR_API CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle)
 {
         struct executable *executable;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -300,5 +302,51 @@ EMULATOR_API CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_
         if (r != CUDA_SUCCESS && launch)
                 operation_free(&launch->operation);
         (void)stream_unref(stream);
+        return r;
+}
+
+EMULATOR_API CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
+                                                      unsigned int n_refs, unsigned int flags)
+{
+        struct user_object *object;
+        struct graph *graph;
+        CUresult r = emulator_enter_hot(__func__);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!user_is_count(n_refs) || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE)
+                return CUDA_ERROR_INVALID_VALUE;
+        emulator_lock();
+        graph = handle_find(HANDLE_GRAPH, (uintptr_t)graph_handle);
+        object = user_find(handle);
+        r = graph && object ? holdings_add(&graph->holdings, object, n_refs)
+                            : CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS && !(flags & CU_GRAPH_USER_OBJECT_MOVE))
+                user_ref(object, n_refs);
+        emulator_unlock();
+        return r;
+}
+
+EMULATOR_API CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
+                                                       unsigned int n_refs)
+{
+        struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
+        struct user_object *object;
+        struct graph *graph;
+        CUresult r = emulator_enter_hot(__func__);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!user_is_count(n_refs))
+                return CUDA_ERROR_INVALID_VALUE;
+        emulator_lock();
+        graph = handle_find(HANDLE_GRAPH, (uintptr_t)graph_handle);
+        object = user_find(handle);
+        if (graph && object)
+                holdings_release(&graph->holdings, object, n_refs, &dead);
+        else
+                r = CUDA_ERROR_INVALID_VALUE;
+        emulator_unlock();
+        user_destroy(&dead);
         return r;
 }

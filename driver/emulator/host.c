@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
+#include "driver/emulator/stream.h"
 
 #define REGISTER_FLAGS                                                \
         (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | \
@@ -99,7 +101,7 @@ EMULATOR_API CUresult CUDAAPI cuMemHostRegister(void *bytes, size_t n_bytes, uns
         int advice = flags & CU_MEMHOSTREGISTER_READ_ONLY ? MADV_POPULATE_READ
                                                           : MADV_POPULATE_WRITE;
         struct context *context;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -115,14 +117,14 @@ EMULATOR_API CUresult CUDAAPI cuMemHostUnregister(void *bytes)
 {
         struct context *context;
         struct host_range *range;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS && !bytes)
                 r = CUDA_ERROR_INVALID_VALUE;
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
         if (r == CUDA_SUCCESS)
-                r = context_wait(context);
+                r = stream_wait_all(context);
         if (r != CUDA_SUCCESS)
                 return r;
         range = host_take(bytes, HOST_REGISTERED);
@@ -136,7 +138,7 @@ EMULATOR_API CUresult CUDAAPI cuMemHostAlloc(void **ret_bytes, size_t n_bytes, u
 {
         struct context *context;
         void *bytes;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -166,12 +168,12 @@ EMULATOR_API CUresult CUDAAPI cuMemFreeHost(void *bytes)
 {
         struct context *context;
         struct host_range *range;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
         if (r == CUDA_SUCCESS)
-                r = context_wait(context);
+                r = stream_wait_all(context);
         if (r != CUDA_SUCCESS)
                 return r;
         range = host_take(bytes, HOST_ALLOCATED);

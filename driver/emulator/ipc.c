@@ -13,6 +13,7 @@
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/memory.h"
+#include "driver/emulator/stream.h"
 
 #define MAGIC UINT64_C(0x3263706975656d67)
 
@@ -89,16 +90,16 @@ static CUresult handle_check(const struct ipc_handle *handle, unsigned *ret_devi
 static CUresult open_again(const struct context *context, const struct store *store,
                            uint64_t serial, CUdeviceptr *ret_address)
 {
-        struct reservation *reservation;
+        const struct mapping *mapping;
 
         emulator_lock();
-        reservation = reservation_of_opened_locked(context, store, serial);
-        if (reservation) {
-                reservation->n_opens++;
-                *ret_address = reservation->range.base;
+        mapping = mapping_of_opened_locked(context, store, serial);
+        if (mapping) {
+                mapping->reservation->n_opens++;
+                *ret_address = mapping->reservation->range.base;
         }
         emulator_unlock();
-        return reservation ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+        return mapping ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 static CUresult open_anew(struct context *context, unsigned device, const struct ipc_handle *handle,
@@ -189,7 +190,7 @@ EMULATOR_API CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr address)
         if (r == CUDA_SUCCESS)
                 r = find_opened(address, &context);
         if (r == CUDA_SUCCESS)
-                r = context_wait(context);
+                r = stream_wait_all(context);
         if (r != CUDA_SUCCESS)
                 return r;
         (void)pthread_mutex_lock(&opening);

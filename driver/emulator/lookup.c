@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/handle.h"

@@ -28,6 +28,21 @@ struct mapping *mapping_unref(struct mapping *mapping)
         return NULL;
 }
 
+struct mapping *mapping_of_opened_locked(const struct context *context, const struct store *store,
+                                         uint64_t serial)
+{
+        for (size_t i = 0; i < mappings.n; i++) {
+                struct mapping *mapping = (struct mapping *)mappings.items[i];
+                const struct reservation *reservation = mapping->reservation;
+
+                if (reservation->kind == RESERVATION_OPENED && reservation->context == context &&
+                    mapping->allocation->store == store &&
+                    mapping->allocation->hold.serial == serial)
+                        return mapping;
+        }
+        return NULL;
+}
+
 static CUresult mapping_insert_locked(enum reservation_kind kind, struct mapping *mapping)
 {
         struct reservation *reservation = reservation_find_locked(mapping->range.base);

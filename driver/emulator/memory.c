@@ -5,8 +5,10 @@
 #include "base/size.h"
 #include "driver/emulator/address.h"
 #include "driver/emulator/allocation.h"
+#include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
+#include "driver/emulator/stream.h"
 
 /* Memory of cuMemAlloc can be reached from every device. */
 static CUresult access_all(enum reservation_kind kind, uint64_t base, uint64_t n_bytes)
@@ -55,7 +57,7 @@ EMULATOR_API CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret_address, size_t n_requ
         struct reservation like = {.kind = RESERVATION_LEGACY, .n_requested = n_requested};
         struct allocation *allocation;
         uint64_t n_bytes;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&like.context);
@@ -106,7 +108,7 @@ EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
 {
         struct reservation reservation;
         struct context *context;
-        CUresult r = emulator_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS && !address)
                 return CUDA_SUCCESS;
@@ -116,7 +118,7 @@ EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
                 r = memory_find(address, &reservation);
         /* Not before all work of its context is over, whether that uses it or not. */
         if (r == CUDA_SUCCESS)
-                r = context_wait(reservation.context);
+                r = stream_wait_all(reservation.context);
         return r == CUDA_SUCCESS ? memory_free(&reservation) : r;
 }
 

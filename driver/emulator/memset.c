@@ -7,7 +7,7 @@
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/lookup.h"
 #include "driver/emulator/span.h"
-#include "driver/emulator/stream.h"
+#include "driver/emulator/submit.h"
 
 struct fill {
         struct operation operation;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
+#include "driver/emulator/submit.h"
 
 /* Notes the time at which its stream comes to it. */
 struct record {

@@ -2,7 +2,6 @@
 #include <sys/mman.h>
 
 #include "driver/emulator/address.h"
-#include "driver/emulator/allocation.h"
 #include "driver/emulator/emulator.h"
 
 /* Under the emulator's lock. */
@@ -85,21 +84,6 @@ struct reservation *reservation_of_context_locked(const struct context *context)
                 struct reservation *reservation = (struct reservation *)reservations.items[i];
 
                 if (reservation->kind != RESERVATION_VIRTUAL && reservation->context == context)
-                        return reservation;
-        }
-        return NULL;
-}
-
-struct reservation *reservation_of_opened_locked(const struct context *context,
-                                                 const struct store *store, uint64_t serial)
-{
-        for (size_t i = 0; i < reservations.n; i++) {
-                struct reservation *reservation = (struct reservation *)reservations.items[i];
-                const struct mapping *mapping = mapping_find_locked(reservation->range.base);
-
-                if (reservation->kind == RESERVATION_OPENED && reservation->context == context &&
-                    mapping && mapping->allocation->store == store &&
-                    mapping->allocation->hold.serial == serial)
                         return reservation;
         }
         return NULL;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 
@@ -111,6 +112,44 @@ CUresult operation_add_after(struct operation *operation, struct moment take_mom
         return CUDA_SUCCESS;
 }
 
+static CUresult streams_ends(struct context *context, struct moment **ret_ends, unsigned *ret_n)
+{
+        struct stream *stream;
+        struct moment *ends;
+        unsigned n = 0;
+
+        TAILQ_FOREACH (stream, &context->streams, link)
+                n++;
+        ends = calloc(n + 1, sizeof(*ends));
+        if (!ends)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        n = 0;
+        TAILQ_FOREACH (stream, &context->streams, link)
+                ends[n++] = stream_end(stream);
+        *ret_ends = ends;
+        *ret_n = n;
+        return CUDA_SUCCESS;
+}
+
+CUresult stream_wait_all(struct context *context)
+{
+        struct moment *ends;
+        unsigned n;
+        CUresult r;
+
+        emulator_lock();
+        r = streams_ends(context, &ends, &n);
+        emulator_unlock();
+        if (r != CUDA_SUCCESS)
+                return r;
+        for (unsigned i = 0; i < n; i++) {
+                moment_wait(&ends[i]);
+                moment_clear(&ends[i]);
+        }
+        free(ends);
+        return context_failure(context);
+}
+
 /* NULL: closed, and nothing left. */
 static struct operation *stream_take(struct stream *stream)
 {
@@ -136,7 +175,7 @@ static void stream_run(struct stream *stream, struct operation *operation)
 
         for (unsigned i = 0; i < operation->n_after; i++)
                 moment_wait(&operation->after[i]);
-        emulator_sleep_us(emulator_get()->config.copy_delay_us);
+        clock_sleep_us(emulator_get()->config.copy_delay_us);
         if (context_failure(stream->context) == CUDA_SUCCESS)
                 r = operation->type->run(operation, stream->context);
         if (r != CUDA_SUCCESS)
@@ -216,29 +255,6 @@ void stream_close(struct stream *take_stream)
         (void)stream_unref(take_stream);
 }
 
-/* Work of the default stream waits for all earlier work of blocking streams, and theirs for all
- * earlier work of the default stream. */
-static CUresult default_stream_order(struct stream *stream, struct operation *operation)
-{
-        struct context *context = stream->context;
-        struct stream *other;
-        CUresult r = CUDA_SUCCESS;
-
-        if (!stream_is_blocking(stream))
-                return CUDA_SUCCESS;
-        if (stream->kind != STREAM_LEGACY)
-                return context->legacy && stream_is_busy(context->legacy)
-                               ? operation_add_after(operation, stream_end(context->legacy))
-                               : CUDA_SUCCESS;
-        TAILQ_FOREACH (other, &context->streams, link) {
-                if (other != stream && stream_is_blocking(other) && stream_is_busy(other))
-                        r = operation_add_after(operation, stream_end(other));
-                if (r != CUDA_SUCCESS)
-                        return r;
-        }
-        return CUDA_SUCCESS;
-}
-
 /* With the stream's mutex held. */
 static void queue_last(struct stream *stream, struct operation *operation)
 {
@@ -265,87 +281,16 @@ bool stream_append(struct stream *stream, struct operation *take_operation,
         return is_busy;
 }
 
-static CUresult stream_queue(struct stream *stream, struct operation *operation)
+CUresult stream_queue(struct stream *stream, struct operation *take_operation)
 {
         CUresult r = CUDA_SUCCESS;
 
         (void)pthread_mutex_lock(&stream->mutex);
         if (stream->state == STREAM_OPEN) {
-                queue_last(stream, operation);
+                queue_last(stream, take_operation);
         } else {
                 r = CUDA_ERROR_INVALID_HANDLE;
         }
         (void)pthread_mutex_unlock(&stream->mutex);
         return r;
-}
-
-CUresult stream_submit_locked(struct stream *stream, struct operation *take_operation,
-                              struct moment *ret_moment)
-{
-        CUresult r = CUDA_SUCCESS;
-
-        if (stream->place.capture) {
-                r = capture_add(stream, take_operation);
-                if (r == CUDA_SUCCESS && ret_moment)
-                        *ret_moment = (struct moment){0};
-                return r;
-        }
-        if (stream->context->state != CONTEXT_ACTIVE)
-                r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        if (r == CUDA_SUCCESS && stream->kind == STREAM_LEGACY)
-                r = capture_spoil_implicit(stream->context);
-        if (r == CUDA_SUCCESS)
-                r = default_stream_order(stream, take_operation);
-        if (r == CUDA_SUCCESS)
-                r = stream_queue(stream, take_operation);
-        if (r == CUDA_SUCCESS && ret_moment)
-                *ret_moment = stream_end(stream);
-        return r;
-}
-
-CUresult stream_submit(struct stream *stream, struct operation *take_operation,
-                       struct moment *ret_moment)
-{
-        CUresult r;
-
-        emulator_lock();
-        r = stream_submit_locked(stream, take_operation, ret_moment);
-        emulator_unlock();
-        if (r != CUDA_SUCCESS)
-                operation_free(take_operation);
-        return r;
-}
-
-static CUresult marker_run(struct operation *operation, struct context *context)
-{
-        (void)operation;
-        (void)context;
-        return CUDA_SUCCESS;
-}
-
-static void marker_free(struct operation *operation)
-{
-        free(operation);
-}
-
-static const struct operation_type marker_type = {
-        .run = marker_run, .free = marker_free, .outlives = true};
-
-CUresult stream_submit_marker(struct stream *stream, const struct moment *after, unsigned n_after,
-                              struct moment *ret_moment)
-{
-        struct operation *marker = calloc(1, sizeof(*marker));
-
-        if (!marker)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        marker->type = &marker_type;
-        for (unsigned i = 0; i < n_after; i++) {
-                CUresult r = operation_add_after(marker, moment_copy(&after[i]));
-
-                if (r != CUDA_SUCCESS) {
-                        operation_free(marker);
-                        return r;
-                }
-        }
-        return stream_submit(stream, marker, ret_moment);
 }

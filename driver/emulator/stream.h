@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "driver/emulator/capture.h"
+#include "driver/emulator/place.h"
 
 struct context;
 struct stream;
@@ -86,25 +86,15 @@ struct stream *stream_unref(struct stream *stream);
 /* No further submissions; what is queued still runs. Consumes the count. */
 void stream_close(struct stream *take_stream);
 
-/* Queues the operation, behind what the rules of the default stream demand, or adds it to the
- * stream's capture: its moment has passed then. Consumes it, also on failure. `ret_moment` may be
- * NULL. */
-CUresult stream_submit(struct stream *stream, struct operation *take_operation,
-                       struct moment *ret_moment);
-
-/* The same with the emulator's lock held, and consuming the operation only if it succeeds. */
-CUresult stream_submit_locked(struct stream *stream, struct operation *take_operation,
-                              struct moment *ret_moment);
+/* Queues the operation as it is, unless the stream was closed: submit.h has the rules. With the emulator's
+ * lock held; consumes the operation if it succeeds. */
+CUresult stream_queue(struct stream *stream, struct operation *take_operation);
 
 /* Queues the operation behind what is left in the stream, also in one that was closed, and whatever the
  * rules of the default stream say. With the emulator's lock held; the stream must not capture. False:
  * nothing was left, and the operation is not taken. */
 bool stream_append(struct stream *stream, struct operation *take_operation,
                    struct moment *ret_moment);
-
-/* An operation that does nothing, for its place in the order: behind these moments, too. */
-CUresult stream_submit_marker(struct stream *stream, const struct moment *after, unsigned n_after,
-                              struct moment *ret_moment);
 
 /* Adds a moment to what the operation waits for; consumes it, also on failure. */
 CUresult operation_add_after(struct operation *operation, struct moment take_moment);
@@ -121,6 +111,9 @@ bool stream_is_captured(const struct stream *stream);
 
 /* Whether work in the context's default stream orders this one. */
 bool stream_is_blocking(const struct stream *stream);
+
+/* Waits for everything submitted to the context so far, and gives its failure. No lock held. */
+CUresult stream_wait_all(struct context *context);
 
 void moment_wait(const struct moment *moment);
 bool moment_has_passed(const struct moment *moment);

@@ -2,13 +2,14 @@
 #include <cuda.h>
 #include <stdlib.h>
 
+#include "driver/emulator/capture.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/event.h"
 #include "driver/emulator/handle.h"
 #include "driver/emulator/identity.h"
 #include "driver/emulator/lookup.h"
-#include "driver/emulator/stream.h"
+#include "driver/emulator/submit.h"
 
 static CUresult create_locked(unsigned flags, int priority, struct stream **ret_stream)
 {
@@ -122,6 +123,21 @@ EMULATOR_API CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
         moment_clear(&end);
         (void)stream_unref(stream);
         return r;
+}
+
+EMULATOR_API CUresult CUDAAPI cuCtxSynchronize(void)
+{
+        struct context *context;
+        CUresult r = emulator_enter(__func__);
+
+        if (r == CUDA_SUCCESS)
+                r = context_get(&context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        r = capture_spoil_context(context);
+        emulator_unlock();
+        return r == CUDA_SUCCESS ? stream_wait_all(context) : r;
 }
 
 static bool is_busy_locked(struct stream *stream)

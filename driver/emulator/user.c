@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "driver/emulator/emulator.h"
-#include "driver/emulator/graph.h"
 #include "driver/emulator/handle.h"
 
 struct user_object {
@@ -30,9 +29,19 @@ static struct {
         enum { LATER_NEVER, LATER_RUNS } state;
 } later = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static bool is_count(unsigned count)
+bool user_is_count(unsigned count)
 {
         return count && count <= INT_MAX;
+}
+
+struct user_object *user_find(CUuserObject handle)
+{
+        return handle_find(HANDLE_USER, (uintptr_t)handle);
+}
+
+void user_ref(struct user_object *object, uint64_t n_refs)
+{
+        object->n_refs += n_refs;
 }
 
 static void object_unref(struct user_object *object, uint64_t n_refs, struct user_list *dead)
@@ -109,7 +118,7 @@ static struct holding *holding_find(const struct holdings *holdings,
         return NULL;
 }
 
-static CUresult holdings_add(struct holdings *holdings, struct user_object *object, uint64_t n_refs)
+CUresult holdings_add(struct holdings *holdings, struct user_object *object, uint64_t n_refs)
 {
         struct holding *items, *held = holding_find(holdings, object);
 
@@ -148,6 +157,21 @@ void holdings_clear(struct holdings *holdings, struct user_list *dead)
         *holdings = (struct holdings){0};
 }
 
+void holdings_release(struct holdings *holdings, struct user_object *object, uint64_t n_refs,
+                      struct user_list *dead)
+{
+        struct holding *held = holding_find(holdings, object);
+
+        if (!held)
+                return;
+        if (n_refs > held->n_refs)
+                n_refs = held->n_refs;
+        held->n_refs -= n_refs;
+        if (!held->n_refs)
+                *held = holdings->items[--holdings->n];
+        object_unref(object, n_refs, dead);
+}
+
 EMULATOR_API CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret_handle, void *argument,
                                                  CUhostFn destroy, unsigned int n_refs,
                                                  unsigned int flags)
@@ -157,7 +181,7 @@ EMULATOR_API CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret_handle, void 
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!ret_handle || !destroy || !is_count(n_refs) ||
+        if (!ret_handle || !destroy || !user_is_count(n_refs) ||
             flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
                 return CUDA_ERROR_INVALID_VALUE;
         object = calloc(1, sizeof(*object));
@@ -185,9 +209,9 @@ EMULATOR_API CUresult CUDAAPI cuUserObjectRetain(CUuserObject handle, unsigned i
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
-        object = handle_find(HANDLE_USER, (uintptr_t)handle);
-        if (object && is_count(n_refs))
-                object->n_refs += n_refs;
+        object = user_find(handle);
+        if (object && user_is_count(n_refs))
+                user_ref(object, n_refs);
         else
                 r = CUDA_ERROR_INVALID_VALUE;
         emulator_unlock();
@@ -203,71 +227,9 @@ EMULATOR_API CUresult CUDAAPI cuUserObjectRelease(CUuserObject handle, unsigned 
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
-        object = handle_find(HANDLE_USER, (uintptr_t)handle);
-        if (object && is_count(n_refs))
+        object = user_find(handle);
+        if (object && user_is_count(n_refs))
                 object_unref(object, n_refs, &dead);
-        else
-                r = CUDA_ERROR_INVALID_VALUE;
-        emulator_unlock();
-        user_destroy(&dead);
-        return r;
-}
-
-EMULATOR_API CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
-                                                      unsigned int n_refs, unsigned int flags)
-{
-        struct user_object *object;
-        struct graph *graph;
-        CUresult r = emulator_enter_hot(__func__);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!is_count(n_refs) || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE)
-                return CUDA_ERROR_INVALID_VALUE;
-        emulator_lock();
-        graph = handle_find(HANDLE_GRAPH, (uintptr_t)graph_handle);
-        object = handle_find(HANDLE_USER, (uintptr_t)handle);
-        r = graph && object ? holdings_add(&graph->holdings, object, n_refs)
-                            : CUDA_ERROR_INVALID_VALUE;
-        if (r == CUDA_SUCCESS && !(flags & CU_GRAPH_USER_OBJECT_MOVE))
-                object->n_refs += n_refs;
-        emulator_unlock();
-        return r;
-}
-
-/* What the graph does not hold is not let go, and no error either. */
-static void graph_release(struct graph *graph, struct user_object *object, uint64_t n_refs,
-                          struct user_list *dead)
-{
-        struct holding *held = holding_find(&graph->holdings, object);
-
-        if (!held)
-                return;
-        if (n_refs > held->n_refs)
-                n_refs = held->n_refs;
-        held->n_refs -= n_refs;
-        if (!held->n_refs)
-                *held = graph->holdings.items[--graph->holdings.n];
-        object_unref(object, n_refs, dead);
-}
-
-EMULATOR_API CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
-                                                       unsigned int n_refs)
-{
-        struct user_list dead = SLIST_HEAD_INITIALIZER(dead);
-        struct user_object *object;
-        struct graph *graph;
-        CUresult r = emulator_enter_hot(__func__);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!is_count(n_refs))
-                return CUDA_ERROR_INVALID_VALUE;
-        emulator_lock();
-        graph = handle_find(HANDLE_GRAPH, (uintptr_t)graph_handle);
-        object = handle_find(HANDLE_USER, (uintptr_t)handle);
-        if (graph && object)
-                graph_release(graph, object, n_refs, &dead);
         else
                 r = CUDA_ERROR_INVALID_VALUE;
         emulator_unlock();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -19,6 +20,19 @@ struct holdings {
         struct holding *items;
         unsigned n;
 };
+
+/* Whether an application may count by this number. */
+bool user_is_count(unsigned count);
+
+/* With the emulator's lock held. NULL: no such object. */
+struct user_object *user_find(CUuserObject handle);
+void user_ref(struct user_object *object, uint64_t n_refs);
+
+/* With the emulator's lock held. The references are the caller's to hand over; what is released and was
+ * not held is no error. */
+CUresult holdings_add(struct holdings *holdings, struct user_object *object, uint64_t n_refs);
+void holdings_release(struct holdings *holdings, struct user_object *object, uint64_t n_refs,
+                      struct user_list *dead);
 
 /* With the emulator's lock held. CUDA_ERROR_OUT_OF_MEMORY leaves `ret_copy` empty. */
 CUresult holdings_copy(const struct holdings *holdings, struct holdings *ret_copy);

@@ -3,11 +3,12 @@
 #include <cuda.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/emulator.h"
 #include "driver/emulator/lookup.h"
 #include "driver/emulator/span.h"
-#include "driver/emulator/stream.h"
+#include "driver/emulator/submit.h"
 
 #define POLL_US 20
 
@@ -43,7 +44,7 @@ static CUresult value_poll(const struct value *value, const struct context *cont
                 /* The context is spoilt: nothing of it will come about any more. */
                 if (context_failure(context) != CUDA_SUCCESS)
                         break;
-                emulator_sleep_us(POLL_US);
+                clock_sleep_us(POLL_US);
         }
         return CUDA_SUCCESS;
 }

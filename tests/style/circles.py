@@ -25,7 +25,6 @@ CEILINGS = {
     'daemon': (0, 5),
     'daemon/policy': (10, 27),
     'daemon/server': (31, 38),
-    'driver/emulator': (14, 14),
     'metrics': (0, 2),
 }
 
