@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/bitmap.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/memfd.h"
@@ -308,6 +309,34 @@ START_TEST(memfd_check_trusts_no_other_fd)
 }
 END_TEST
 
+/* Whatever the fraction of a second that now is, some of the moments ahead are past its end. */
+START_TEST(clock_tells_one_time_in_all_units)
+{
+        for (uint64_t n_ms = 0; n_ms < 3000; n_ms += 7) {
+                uint64_t before_ns = clock_now_ns();
+                uint64_t us = clock_now_us(), ms = clock_now_ms();
+                struct timespec ahead = clock_after_ms(n_ms);
+                uint64_t after_ns = clock_now_ns(), ahead_ns;
+
+                ck_assert(us >= before_ns / 1000 && us <= after_ns / 1000);
+                ck_assert(ms >= before_ns / 1000000 && ms <= after_ns / 1000000);
+                ck_assert(ahead.tv_nsec >= 0 && ahead.tv_nsec < 1000000000);
+                ahead_ns = (uint64_t)ahead.tv_sec * 1000000000 + (uint64_t)ahead.tv_nsec;
+                ck_assert(ahead_ns >= before_ns + n_ms * 1000000);
+                ck_assert(ahead_ns <= after_ns + n_ms * 1000000);
+        }
+}
+END_TEST
+
+START_TEST(clock_sleeps_at_least_so_long)
+{
+        uint64_t before_us = clock_now_us();
+
+        clock_sleep_us(2000);
+        ck_assert_uint_ge(clock_now_us() - before_us, 2000);
+}
+END_TEST
+
 int main(void)
 {
         Suite *suite = suite_create("base");
@@ -325,6 +354,8 @@ int main(void)
         tcase_add_test(tcase, memfd_keeps_its_size);
         tcase_add_test(tcase, memfd_constant_refuses_writes);
         tcase_add_test(tcase, memfd_check_trusts_no_other_fd);
+        tcase_add_test(tcase, clock_tells_one_time_in_all_units);
+        tcase_add_test(tcase, clock_sleeps_at_least_so_long);
         tcase_set_timeout(tcase, 0);
         return run_suite(suite);
 }
