@@ -38,6 +38,7 @@ LAYERS = {
 # Layer: its rooms, which are folders in it, lowest first. A room may include itself and the rooms below.
 # The layer's own files stand above all of its rooms, and may include each.
 ROOMS = {
+    'driver/emulator': ['machine', 'nvml', 'context', 'stream', 'memory'],
     'daemon/backing': ['worker', 'pinned', 'device'],
 }
 

@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver/emulator/afterlife.h"
-#include "driver/emulator/emulator.h"
-#include "driver/emulator/fault.h"
-#include "driver/emulator/visible.h"
+#include "driver/emulator/stream/afterlife.h"
+#include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/machine/fault.h"
+#include "driver/emulator/machine/visible.h"
 
 static struct {
         pthread_mutex_t lock;

@@ -57,10 +57,10 @@ unsigned daemon_count_fds(const struct daemon *daemon);
 unsigned daemon_quiet_fds(const struct daemon *daemon);
 
 /* The emulated driver of that process has these faults, one a line, from now on, and no other process has
- * any; see driver/emulator/fault_rules.h. */
+ * any; see driver/emulator/machine/fault_rules.h. */
 void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
 
-/* What the emulated NVML says from now on; see driver/emulator/nvml_state.h. */
+/* What the emulated NVML says from now on; see driver/emulator/nvml/nvml_state.h. */
 void daemon_nvml(const struct daemon *daemon, const char *lines);
 
 /* Bytes that the first device has, the daemon says. */

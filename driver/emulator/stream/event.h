@@ -1,0 +1,10 @@
+/* Events: each has the last of its recordings, recording.h. */
+#pragma once
+
+#include <cuda.h>
+
+#include "driver/emulator/stream/stream.h"
+
+/* What is submitted to the stream from now on comes after the event's recording. Takes the emulator's
+ * lock. */
+CUresult event_order(CUevent handle, struct stream *stream);
