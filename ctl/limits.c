@@ -150,7 +150,8 @@ static int print_json(const struct limit_row *rows, uint32_t n, uint64_t revisio
                 json_pack("{s:o, s:I}", "limits", limits, "revision", json_figure(revision)));
 }
 
-int limits_fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
+/* Names end. */
+static int fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
                  uint64_t *ret_revision)
 {
         static const struct question question = {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY,
@@ -175,7 +176,7 @@ static int show(struct link *link, enum output output)
         struct limit_row *rows = NULL;
         uint64_t revision;
         uint32_t n;
-        int r = limits_fetch(link, &rows, &n, &revision);
+        int r = fetch(link, &rows, &n, &revision);
 
         if (r)
                 return report_refusal(link, "limits", r);

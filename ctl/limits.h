@@ -3,15 +3,11 @@
 
 #include <stdint.h>
 
-#include "client/link.h"
+#include "proto/proto.h"
 
 /* What a pool is limited in, and what clients and tenants are. */
 #define LIMITS_OF_POOL   "max_bytes, min_bytes"
 #define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
-
-/* What the daemon says in LIMITS_REPLY, to be freed; names end. */
-int limits_fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
-                 uint64_t *ret_revision);
 
 /* One change, as SET_LIMITS has it. */
 struct limit_change {

@@ -170,11 +170,11 @@ ok "why-oom: who asked for how much" contains "$(gpumemctl why-oom)" \
         ", uid $me$where, was refused 512.00 MiB of pool 0:"
 ok "why-oom: in whose way" contains "$(gpumemctl why-oom)" \
         "the pool is full. Held by gpumem-share-demo (pid ${holders[first]}) 768.00 MiB. To do: "
-ok "why-oom: how it is now" contains "$(gpumemctl why-oom)" \
-        "256.00 MiB could be had. Held by gpumem-share-demo (pid ${holders[first]}) 768.00 MiB"
+ok "why-oom: how the pool is now" contains "$(gpumemctl why-oom)" \
+        "now: 768.00 MiB of 1.00 GiB reserved, 768.00 MiB leased (0 B idle), 256.00 MiB can be had"
 ok "why-oom: JSON" equal \
-        "$(answer '[(r["reason"], r["bytes"], r["now"]["room_bytes"], r["now"]["holders"][0]["pid"]) for r in a["refusals"]]' why-oom)" \
-        "[('pool full', $((512 << 20)), $((256 << 20)), ${holders[first]})]"
+        "$(answer '[(r["reason"], r["bytes"], r["now"]["max_bytes"], r["now"]["leased_bytes"], r["now"]["room_bytes"]) for r in a["refusals"]]' why-oom)" \
+        "[('pool full', $((512 << 20)), $((1 << 30)), $((768 << 20)), $((256 << 20)))]"
 ok "why-oom: of another process" equal "$(gpumemctl why-oom --pid 1)" \
         "nothing was refused for want of memory to process 1"
 ok "why-oom: of both" equal "$(gpumemctl why-oom --pid 1 --uid 4294967294)" \
@@ -191,12 +191,9 @@ ok "events: none of what is larger than the device" equal "$(refusals)" "$before
 gpumemctl limits --set client:device_bytes=16MiB
 refuse 32MiB || true
 ok "what passes a limit is refused" grep -q "^error " "$place/refused"
-ok "why-oom: a limit is below what was asked for" contains "$(gpumemctl why-oom --last 1)" \
-        "now: a client may have 16.00 MiB of device memory (gpumemctl limits)"
-ok "why-oom: the pool's room is not said" equal "$(gpumemctl why-oom --last 1 | grep -c "could be had")" 0
+ok "why-oom: a limit is in the way" contains "$(gpumemctl why-oom --last 1)" "16.00 MiB"
+ok "why-oom: under a limit the pool's room is not said" equal "$(gpumemctl why-oom --last 1 | grep -c "can be had")" 0
 gpumemctl limits --set client:device_bytes=none
-ok "why-oom: there is no limit any more" contains "$(gpumemctl why-oom --last 1)" \
-        "could be had, which is enough"
 ok "devices: which GPU it is" equal "$(gpumemctl devices --wide | awk 'NR == 2 {print $NF}')" \
         "$(answer 'a["pools"][0]["uuid"]' devices)"
 ok "devices: its UUID is whole" equal "$(answer 'len(a["pools"][0]["uuid"])' devices)" 40
