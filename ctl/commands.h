@@ -69,8 +69,8 @@ enum command_link {
         COMMAND_LINKS,     /* it gets NULL, and calls connect_to_daemon */
 };
 
-/* What may stand behind an option, for shells that complete: words, COMMAND_VALUE_FILE, COMMAND_VALUE_KINDS, or
- * columns. */
+/* What may stand behind an option, for shells that complete: words, or columns. Among the words @file, @user and @pool
+ * stand for names that the shell finds. */
 struct row_list;
 struct command_value {
         const char *option;
@@ -78,7 +78,6 @@ struct command_value {
         const struct row_list *list; /* or its columns, as view_list_columns has them */
 };
 
-#define COMMAND_VALUE_FILE  "@file"
 #define COMMAND_VALUE_KINDS "@kinds" /* as happened_list_kinds has them */
 #define COMMAND_VALUES_END       \
         {                        \

@@ -259,11 +259,25 @@ static const struct option options[] = {
         COMMAND_OPTIONS_END,
 };
 
+#define HOLDER_VALUES(who, n) \
+        who ":device_bytes=" n " " who ":pinned_bytes=" n " " who ":leases=" n " "
+
+static const struct command_value values[] = {
+        {"set",
+         HOLDER_VALUES("client", "none") HOLDER_VALUES("tenant",
+                                                       "none") HOLDER_VALUES("tenant/@user", "none")
+                 HOLDER_VALUES("tenant/@user",
+                               "default") "pool/@pool:max_bytes=none pool/@pool:min_bytes=0",
+         NULL},
+        COMMAND_VALUES_END,
+};
+
 const struct command limits_command = {
         .name = "limits",
         .line = "what clients, tenants and pools may have; --set changes it",
         .help = help,
         .options = options,
+        .values = values,
         .take = take,
         .run = run,
         .n_own_bytes = sizeof(struct limit_changes),

@@ -60,6 +60,9 @@ static int answer(enum parsed parsed, const struct invocation *invocation)
         case PARSED_VERSION:
                 (void)puts("gpumemctl " PROJECT_VERSION);
                 return STATUS_OK;
+        case PARSED_LIST:
+                options_list(invocation->command);
+                return STATUS_OK;
         case PARSED_WRONG:
                 break;
         }

@@ -261,7 +261,7 @@ static const struct option options[] = {
 };
 
 static const struct command_value values[] = {
-        {"svg", COMMAND_VALUE_FILE, NULL},
+        {"svg", "@file", NULL},
         COMMAND_VALUES_END,
 };
 

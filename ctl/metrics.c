@@ -110,7 +110,7 @@ static const struct option options[] = {
 
 static const struct command_value values[] = {
         {"format", "openmetrics text", NULL},
-        {"output", COMMAND_VALUE_FILE, NULL},
+        {"output", "@file", NULL},
         COMMAND_VALUES_END,
 };
 

@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "ctl/happened.h"
+#include "ctl/view.h"
 #include "proto/proto.h"
 
-#define WAIT_S_MAX 86400
+#define WAIT_S_MAX  86400
+#define COLUMNS_MAX 512
 
 /* What every command has; the numbers are beyond those that commands use. */
 enum common_id {
@@ -17,15 +20,33 @@ enum common_id {
         COMMON_TIMEOUT,
         COMMON_HELP,
         COMMON_VERSION,
+        COMMON_LIST,
 };
 
-const struct option options_common[] = {
+static const struct option options_common[] = {
         {"socket", required_argument, NULL, COMMON_SOCKET},
         {"wait", required_argument, NULL, COMMON_WAIT},
         {"timeout", required_argument, NULL, COMMON_TIMEOUT},
         {"help", no_argument, NULL, COMMON_HELP},
         {"version", no_argument, NULL, COMMON_VERSION},
         COMMAND_OPTIONS_END,
+};
+
+/* For shells that complete, as ctl/completion.bash says; no person needs it, and no help names it. */
+static const struct option options_hidden[] = {
+        {"list-options", no_argument, NULL, COMMON_LIST},
+        COMMAND_OPTIONS_END,
+};
+
+/* Of all commands together, each name once. */
+#define OPTIONS_MAX 64
+
+/* Of every command that has such an option. */
+static const struct command_value common_values[] = {
+        {"socket", "@file", NULL},
+        {"uid", "@user", NULL},
+        {"pool", "@pool", NULL},
+        COMMAND_VALUES_END,
 };
 
 /* An option as it was given: which command it is for is known behind the last word only. */
@@ -63,13 +84,14 @@ static void join_options(const struct option *options, struct option *all, unsig
         }
 }
 
-void options_join(struct option all[static OPTIONS_MAX])
+static void join_all(struct option all[static OPTIONS_MAX])
 {
         const struct command *command;
         unsigned n = 0;
 
         all[0] = (struct option)COMMAND_OPTIONS_END;
         join_options(options_common, all, &n);
+        join_options(options_hidden, all, &n);
         for (unsigned i = 0; (command = command_at(i)); i++)
                 join_options(command->options, all, &n);
 }
@@ -209,7 +231,7 @@ static enum parsed read_options(int argc, char **argv, struct given_list *list)
         struct option all[OPTIONS_MAX];
         int id, index;
 
-        options_join(all);
+        join_all(all);
         /* What getopt says of an option begins as all that is said. */
         argv[0] = program;
         while ((id = getopt_long(argc, argv, "", all, &index)) != -1) {
@@ -273,11 +295,73 @@ enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocati
                         ret_invocation->command = find_command(argv[optind]);
                 return PARSED_HELP;
         }
+        if (is_given(&list, "list-options") && optind == argc)
+                return PARSED_LIST;
         parsed = take_command(argc, argv, ret_invocation);
+        if (is_given(&list, "list-options") && parsed == PARSED_RUN)
+                return PARSED_LIST;
         return parsed == PARSED_RUN ? take_all(&list, ret_invocation) : parsed;
 }
 
 void invocation_deinit(struct invocation *invocation)
 {
         free(invocation->arguments.own);
+}
+
+static const struct command_value *find_value(const struct command_value *values, const char *name)
+{
+        for (; values && values->option; values++) {
+                if (strcmp(values->option, name) == 0)
+                        return values;
+        }
+        return NULL;
+}
+
+/* With a space in the place of each comma. */
+static void print_list(const char *text)
+{
+        for (; *text; text++) {
+                if (*text != ',')
+                        (void)putchar(*text);
+        }
+}
+
+static void print_value(const struct command_value *value)
+{
+        char columns[COLUMNS_MAX], kinds[HAPPENED_KINDS_MAX];
+
+        if (value->list) {
+                view_list_columns(value->list, columns, sizeof(columns));
+                print_list(columns);
+        } else if (strcmp(value->words, COMMAND_VALUE_KINDS) == 0) {
+                happened_list_kinds(kinds);
+                print_list(kinds);
+        } else {
+                (void)fputs(value->words, stdout);
+        }
+}
+
+static void list_options(const struct option *options, const struct command_value *values)
+{
+        for (; options->name; options++) {
+                const struct command_value *value = find_value(values, options->name);
+
+                if (!value)
+                        value = find_value(common_values, options->name);
+                (void)printf("--%s%s", options->name, options->has_arg ? "=" : "");
+                if (value)
+                        print_value(value);
+                (void)putchar('\n');
+        }
+}
+
+void options_list(const struct command *command)
+{
+        const struct command *one;
+
+        for (unsigned i = 0; !command && (one = command_at(i)); i++)
+                (void)puts(one->name);
+        list_options(options_common, NULL);
+        if (command)
+                list_options(command->options, command->values);
 }

@@ -8,6 +8,7 @@ enum parsed {
         PARSED_RUN,
         PARSED_HELP,    /* of the command, or of gpumemctl as a whole if that is NULL */
         PARSED_VERSION, /* it is asked for */
+        PARSED_LIST,    /* options_list is, of the command or of gpumemctl as a whole */
         PARSED_WRONG,   /* stderr says what is */
 };
 
@@ -16,14 +17,11 @@ struct invocation {
         struct arguments arguments;
 };
 
-/* Those that every command has; the last has no name. */
-extern const struct option options_common[];
-
-/* Of all commands together, each name once; the last has no name. */
-#define OPTIONS_MAX 64
-void options_join(struct option all[static OPTIONS_MAX]);
-
 /* Reads argv; what it points to stays in use. */
 enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocation);
 
 void invocation_deinit(struct invocation *invocation);
+
+/* Prints what a shell may complete, a line each: without a command all commands; options; behind those that take a
+ * value "=", and values that can be told. */
+void options_list(const struct command *command);

@@ -225,7 +225,7 @@ static const struct option options[] = {
 };
 
 static const struct command_value values[] = {
-        {"output", COMMAND_VALUE_FILE, NULL},
+        {"output", "@file", NULL},
         COMMAND_VALUES_END,
 };
 

@@ -78,7 +78,7 @@ ok "the library bears its major version" [ -e "$libdir/libgpumem-client.so.0" ]
 ok "the example of a configuration is where --help says" \
         [ -e "$root$("$bindir/gpumemd" --help | sed -n 's/^ *\(\/.*gpumemd.conf.example\)$/\1/p')" ]
 ok "what shells complete is there" \
-        grep -q 'complete -F .* gpumemctl$' "${bindir%/*}/share/bash-completion/completions/gpumemctl"
+        grep -q 'complete .*-F .* gpumemctl$' "${bindir%/*}/share/bash-completion/completions/gpumemctl"
 ok "for zsh, too" grep -q '^#compdef gpumemctl$' "${bindir%/*}/share/zsh/site-functions/_gpumemctl"
 ok "each page of the manual is there" pages_are_there
 ok "the emulated driver and its NVML are where the manual says" \

@@ -10,9 +10,9 @@ build=$(cd "$1" && pwd)
 . "$source_folder/tests/tap.sh"
 
 make_place 1 1GiB
-completion=$build/ctl/completion
-if [ ! -d "$completion" ]; then
-        skip "bash: commands" "only a build has what shells read"
+completion=$source_folder/ctl/completion.bash
+if [ ! -e "$completion" ]; then
+        skip "bash: commands" "only a source tree has what shells read"
         done_testing
         exit
 fi
@@ -22,25 +22,31 @@ words() {
         bash --norc --noprofile -c '
                 . "$1"
                 shift
-                function=$(complete -p gpumemctl | sed -n "s/^complete -F \([^ ]*\) gpumemctl$/\1/p")
+                function=$(complete -p gpumemctl | sed -n "s/^complete .*-F \([^ ]*\) gpumemctl$/\1/p")
                 COMP_WORDS=("$@")
                 COMP_LINE=${TYPED:-$*}
                 COMP_POINT=${#COMP_LINE}
                 COMP_CWORD=$(($# - 1))
                 "$function" gpumemctl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-                printf "%s\n" "${COMPREPLY[@]}"' - "$completion/gpumemctl" "$@" | sort
+                printf "%s\n" "${COMPREPLY[@]}"' - "$completion" "$@" | sed 's/ $//' | sort -u
 }
-# zsh_words WORD...: what it hands to zsh's own _arguments, which knows what to do with it.
+# zsh_words WORD...: the same of zsh, which knows users only if it is interactive.
 zsh_words() {
-        zsh -fc '
+        zsh -fic '
                 completion=$1
                 shift
                 words=("$@")
                 CURRENT=$#
-                _arguments() { print -l -- "$@" }
-                _describe() { print -l -- "${commands[@]%%:*}" }
-                . "$completion"
-                _gpumemctl_commands' - "$completion/_gpumemctl" "$@"
+                PREFIX=$words[CURRENT]
+                compadd() {
+                        while [[ $1 == -* && $1 != - ]]; do
+                                [[ $1 != -S ]] || shift
+                                shift
+                        done
+                        shift
+                        (( ! $# )) || print -l -r -- "$@"
+                }
+                . "$completion"' - "$completion" "$@" | sort -u
 }
 options_of() { gpumemctl "$@" --help | grep -o -e '--[a-z][a-z-]*' | grep -v -x -e --help | sort -u; }
 listed() { gpumemctl --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p' | sort; }
@@ -57,28 +63,28 @@ for command in "${commands[@]}"; do
                 equal "$(words gpumemctl "$command" -- | grep -v -x -e --help -e --version)" "$(options_of "$command")"
         ok "bash: an option before $command" contains "$(words gpumemctl --wait 1 "$command" --)" --socket
 done
-ok "bash: of an option that takes none, nothing" equal "$(words gpumemctl free-all --pool '')" ""
 ok "bash: the value of an option is no command" equal "$(words gpumemctl --wait stats --js)" ""
 touch "$place/some.svg"
 ok "bash: files" equal "$(words gpumemctl map --svg "$place/so")" "$place/some.svg"
 touch "$place/alone.sock" "$place/alone.sock.lock"
 ok "bash: sockets, and no lock" equal "$(words gpumemctl --socket "$place/alo")" "$place/alone.sock"
-ok "bash: --option=value" equal "$(words gpumemctl blocks --state = le)" leased
+mkdir "$place/sockets"
+ok "bash: a folder" equal "$(words gpumemctl --socket "$place/sock")" "$place/sockets"
+ok "bash: --option=value" equal "$(TYPED="gpumemctl blocks --state=le" words gpumemctl blocks --state = le)" leased
 
 # limit_words TYPED WORD...: of a limit, which bash takes for these words.
 limit_words() { TYPED="gpumemctl limits --set $1" words gpumemctl limits --set "${@:2}" | paste -sd ' '; }
-ok "bash: whose limit" equal "$(limit_words '' '')" "client: pool/ tenant/ tenant:"
 ok "bash: whose limit, begun" equal "$(limit_words cl cl)" client:
 ok "bash: which limit" equal "$(limit_words client: client :)" "device_bytes= leases= pinned_bytes="
 ok "bash: which limit, begun" equal "$(limit_words tenant/7:le tenant/7 : le)" "leases="
 ok "bash: which limit of a pool" equal "$(limit_words pool/0: pool/0 :)" "max_bytes= min_bytes="
 ok "bash: no limit" equal "$(limit_words tenant/7:leases= tenant/7 : leases =)" "default none"
-ok "bash: a minimum" equal "$(limit_words pool/0:min_bytes= pool/0 : min_bytes =)" ""
 ok "bash: a user's limit" equal "$(limit_words tenant/roo tenant/roo)" tenant/root:
 ok "bash: --set=limit" equal "$(TYPED="gpumemctl limits --set=clie" words gpumemctl limits --set = clie)" client:
 ok "bash: users" equal "$(words gpumemctl blocks --uid roo)" root
 ok "bash: no daemon, no pools" equal "$(words gpumemctl blocks --pool '')" ""
 start_daemon --canary off
+ok "bash: whose limit" equal "$(limit_words '' '')" "client: pool/ tenant/ tenant:"
 ok "bash: pools" equal "$(words gpumemctl blocks --pool '' | paste -sd ' ')" "$(seq -s ' ' 0 "$n_devices")"
 ok "bash: pools of the daemon that is named" equal "$(words gpumemctl --socket "$place/none" blocks --pool '')" ""
 ok "bash: a pool's limit" equal "$(limit_words pool/ pool/ | cut -d ' ' -f 1)" pool/0:
@@ -93,17 +99,16 @@ for pair in metrics--format events--what blocks--state clients--state blocks--so
 done
 
 if command -v zsh >/dev/null; then
-        ok "zsh: the file is one" zsh -n "$completion/_gpumemctl"
-        zsh_options() {
-                zsh_words gpumemctl "$1" -- | sed -n 's/^\(--[a-z-]*\).*/\1/p' | sort
-        }
         for command in "${commands[@]}"; do
-                ok "zsh: the options of $command" equal "$(zsh_options "$command")" "$(words gpumemctl "$command" --)"
+                ok "zsh: the options of $command" equal "$(zsh_words gpumemctl "$command" --)" "$(words gpumemctl "$command" --)"
         done
-        ok "zsh: the commands" equal "$(zsh_words gpumemctl '' | grep -x -e '[a-z][a-z-]*' | sort)" \
-                "$(printf '%s\n' "${commands[@]}")"
+        ok "zsh: the commands" equal "$(zsh_words gpumemctl '')" "$(printf '%s\n' "${commands[@]}")"
+        ok "zsh: --option=value" equal "$(zsh_words gpumemctl blocks --state=le)" --state=leased
+        ok "zsh: a user's limit" equal "$(zsh_words gpumemctl limits --set tenant/roo)" tenant/root:
+        ok "zsh: a folder" equal "$(zsh_words gpumemctl --socket "$place/sock")" "$place/sockets/"
+        ok "zsh: a file" equal "$(zsh_words gpumemctl map --svg "$place/so")" "$(printf '%s\n' "$place/sockets/" "$place/some.svg")"
 else
-        skip "zsh: the file is one" "no zsh"
+        skip "zsh: the commands" "no zsh"
 fi
 
 # A person at a keyboard.
@@ -135,11 +140,13 @@ for shell in bash zsh; do
                 continue
         fi
         if [ "$shell" = bash ]; then
-                printf '. "%s"\nPS1="ready> "\n' "$completion/gpumemctl" >"$place/rc"
+                printf '. "%s"\nPS1="ready> "\n' "$completion" >"$place/rc"
                 starts="bash --noprofile --rcfile '$place/rc' -i"
         else
+                mkdir "$place/functions"
+                ln -s "$completion" "$place/functions/_gpumemctl"
                 printf 'fpath=("%s" $fpath)\nautoload -Uz compinit\ncompinit -u -D\nPS1="ready> "\n' \
-                        "$completion" >"$place/.zshrc"
+                        "$place/functions" >"$place/.zshrc"
                 starts="env ZDOTDIR='$place' zsh -d -i"
         fi
         ok "$shell: Tab" completes "$starts"
