@@ -1,34 +1,28 @@
-/* gpumemctl snapshot: blocks in the layout of PyTorch's memory snapshots, for what draws those. */
+/* gpumemctl snapshot: blocks in the layout of PyTorch's memory snapshots, as JSON. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "ctl/cells.h"
 #include "ctl/chart.h"
 #include "ctl/known.h"
-#include "ctl/pickle.h"
 
 /* Blocks have no address outside of those who map them. Here they stand side by side, from here on. */
 #define FIRST_ADDRESS (UINT64_C(1) << 32)
 
 static const char help[] =
-        "Usage: gpumemctl snapshot --output FILE [OPTION]...\n"
-        "Writes what there is in the layout of PyTorch's memory snapshots, as a pickle.\n"
-        "The page pytorch.org/memory_viz shows it (Allocator State History): drop FILE\n"
-        "on it.\n"
+        "Usage: gpumemctl snapshot [OPTION]...\n"
+        "Writes what there is in the layout of PyTorch's memory snapshots, as JSON.\n"
         "\n"
         "  A segment is a block. Leased ones are active_allocated, lingering ones\n"
         "  active_pending_free, cached and idle ones inactive. A device is a pool:\n"
         "  gpumemctl stats lists them. Frames say whose a block is. Addresses are made\n"
         "  up.\n"
         "\n"
-        "  --output FILE  there; -: to standard output, which must be no terminal\n"
+        "  --output FILE  there; default: -, standard output\n"
         "  --pool ID      blocks of this pool only\n"
-        "  --json         the same as JSON, for programs; to standard output without\n"
-        "                 --output. The page does not read it\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Only root and gpumemd's user see all; of other tenants there are sums.\n";
 
@@ -77,7 +71,7 @@ static json_t *block_to_json(const struct known *known, const struct block_row *
                          "state", state_of(block->state), "frames", frames_of(known, block));
 }
 
-/* What the page does not ask for, and others may. */
+/* What the layout does not have. */
 static json_t *own_to_json(const struct block_row *block)
 {
         return json_pack("{s:I, s:I, s:s, s:s, s:o, s:I, s:I}", "block", json_figure(block->block),
@@ -150,27 +144,14 @@ static int report_unwritten(const char *path, int error)
         return STATUS_FAILURE;
 }
 
-static void write_value(const json_t *value, enum output output, FILE *file)
+static int write_file(const json_t *value, const char *path)
 {
-        if (output == OUTPUT_JSON)
-                (void)(json_dumpf(value, file, JSON_INDENT(2)) || fputc('\n', file));
-        else
-                pickle_write(value, file);
-}
-
-static int write_file(const json_t *value, enum output output, const char *path)
-{
-        FILE *file;
+        FILE *file = fopen(path, "we");
         int r = 0;
 
-        if (strcmp(path, "-") == 0) {
-                write_value(value, output, stdout);
-                return STATUS_OK;
-        }
-        file = fopen(path, "we");
         if (!file)
                 return report_unwritten(path, errno);
-        write_value(value, output, file);
+        (void)(json_dumpf(value, file, JSON_INDENT(2)) || fputc('\n', file));
         if (ferror(file))
                 r = EIO;
         if (fclose(file))
@@ -186,24 +167,15 @@ static int run(struct link *link, const struct arguments *arguments)
         json_t *value;
         int r, status;
 
-        if (!own->output && arguments->output != OUTPUT_JSON) {
-                (void)fprintf(stderr, "gpumemctl: snapshot: --output FILE is needed; see gpumemctl "
-                                      "snapshot --help\n");
-                return STATUS_USAGE;
-        }
-        if (own->output && strcmp(own->output, "-") == 0 && arguments->output != OUTPUT_JSON &&
-            isatty(STDOUT_FILENO)) {
-                (void)fprintf(stderr, "gpumemctl: snapshot: a pickle is not for a terminal; give "
-                                      "--output FILE\n");
-                return STATUS_USAGE;
-        }
         r = known_fetch(link, arguments->pool, &known);
         if (r)
                 return report_refusal(link, "snapshot", r);
         value = to_json(&known);
+        if (!own->output || strcmp(own->output, "-") == 0)
+                return print_json_value(value);
         if (!value)
                 return report_failure("snapshot", -ENOMEM);
-        status = write_file(value, arguments->output, own->output ? own->output : "-");
+        status = write_file(value, own->output);
         json_decref(value);
         return status;
 }
@@ -218,7 +190,6 @@ static int take(int id, const char *value, struct arguments *arguments)
 }
 
 static const struct option options[] = {
-        COMMAND_OPTION_JSON,
         COMMAND_OPTION_POOL,
         {"output", required_argument, NULL, SNAPSHOT_OUTPUT},
         COMMAND_OPTIONS_END,
@@ -231,7 +202,7 @@ static const struct command_value values[] = {
 
 const struct command snapshot_command = {
         .name = "snapshot",
-        .line = "for pytorch.org/memory_viz: a pickle of what there is",
+        .line = "what there is, in the layout of PyTorch's snapshots",
         .help = help,
         .options = options,
         .values = values,

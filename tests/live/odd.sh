@@ -20,7 +20,7 @@ fi
 
 commands=("stats" "stats --json" "devices" "devices --json" "clients --sort program" "clients --json"
         "blocks --sort size --min-size 1" "blocks --json" "tenants --sort container" "tenants --json"
-        "map" "map --json" "map --svg -" "snapshot --json" "snapshot --output $place/pickle"
+        "map" "map --json" "map --svg -" "snapshot" "snapshot --output $place/snapshot"
         "health" "health --json")
 
 # shows_something COMMAND...: 0 or 1, and printable.
@@ -68,7 +68,11 @@ end() {
 # has_figure COMMAND FIGURE: among the numbers of its JSON, of which none is below zero.
 has_figure() {
         local status=0
-        gpumemctl "$1" --json --timeout 5 >"$place/said" || status=$?
+        local json=--json
+        # This writes nothing else.
+        [ "$1" != snapshot ] || json=''
+        # shellcheck disable=SC2086
+        gpumemctl "$1" $json --timeout 5 >"$place/said" || status=$?
         [ "$status" -le 1 ] && python3 -c 'import json, sys
 numbers = []
 def note(text):
