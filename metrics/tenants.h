@@ -1,7 +1,8 @@
 /* Tenants' figures as metrics: a sample a tenant, pool and field of proto/tenants.def. Pure. */
 #pragma once
 
-#include "metrics/metrics.h"
+#include "metrics/figures.h"
+#include "metrics/lines.h"
 
 /* -ENOMEM. */
 int tenants_put(struct lines *lines, const struct metrics_figures *figures);

@@ -48,7 +48,7 @@ SEES_DRIVER = ('driver/', 'tests/', 'bench/')
 # Code that is a function of its arguments: nothing here that could ask the world.
 PURE = re.compile(r'daemon/policy/|client/(arena|budget|heap|heap_blocks|holes|holes_index|'
                   r'looks|placement|shelf|space|space_shelf|starts|stretch)\.|'
-                  r'metrics/(lines|listen|metrics|pool_sample|tenants|visit)\.')
+                  r'metrics/(figures|lines|listen|metrics|pool_sample|tenants|visit)\.')
 IMPURE_HEADER = re.compile(
     r'(dlfcn|fcntl|poll|pthread|spawn|threads|time|unistd|uv|sys/(epoll|eventfd|file|ioctl|mman|'
     r'random|socket|stat|syscall|time|timerfd|uio|un|wait))\.h$|base/clock\.h$')
