@@ -4,7 +4,7 @@
 
 static const struct command *const commands[] = {
 #define COMMAND(name) &name##_command,
-#include "ctl/commands.def"
+#include "ctl/command.def"
 #undef COMMAND
 };
 

@@ -1,3 +1,5 @@
+#include "ctl/connect.h"
+
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -5,7 +7,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
-#include "ctl/commands.h"
 #include "gpumem.h"
 #include "proto/address.h"
 

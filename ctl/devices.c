@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "ctl/cells.h"
 #include "ctl/figures.h"
+#include "ctl/report.h"
 #include "ctl/table.h"
 #include "gpumem.h"
 

@@ -8,8 +8,9 @@
 
 #include "base/err.h"
 #include "ctl/cells.h"
-#include "ctl/commands.h"
+#include "ctl/command.h"
 #include "ctl/happened.h"
+#include "ctl/report.h"
 #include "ctl/table.h"
 #include "ctl/values.h"
 

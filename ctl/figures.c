@@ -9,6 +9,7 @@
 #include "client/question.h"
 #include "ctl/cells.h"
 #include "ctl/happened.h"
+#include "ctl/report.h"
 #include "gpumem.h"
 
 void figures_deinit(struct figures *figures)

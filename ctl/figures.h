@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "client/link.h"
-#include "ctl/commands.h"
+#include "ctl/command.h"
 
 /* In the same order. */
 struct figures {

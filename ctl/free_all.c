@@ -7,8 +7,9 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/commands.h"
+#include "ctl/command.h"
 #include "ctl/known.h"
+#include "ctl/report.h"
 #include "ctl/stay.h"
 
 static const char help[] =

@@ -5,10 +5,12 @@
 
 #include "base/err.h"
 #include "client/refusal.h"
+#include "ctl/connect.h"
 #include "ctl/figures.h"
 #include "ctl/happened.h"
 #include "ctl/judge.h"
 #include "ctl/listing.h"
+#include "ctl/report.h"
 #include "ctl/values.h"
 #include "gpumem.h"
 

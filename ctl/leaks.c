@@ -11,6 +11,7 @@
 #include "ctl/cells.h"
 #include "ctl/leak.h"
 #include "ctl/listing.h"
+#include "ctl/report.h"
 #include "ctl/table.h"
 #include "ctl/values.h"
 

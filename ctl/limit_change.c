@@ -1,14 +1,18 @@
-/* WHO:WHAT=N, as a person writes it. */
+#include "ctl/limit_change.h"
+
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/limits.h"
 #include "ctl/values.h"
 #include "proto/proto.h"
 
 #define WORD_MAX 64
+
+/* What a pool is limited in, and what clients and tenants are. */
+#define LIMITS_OF_POOL   "max_bytes, min_bytes"
+#define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
 
 static const struct {
         const char *name;

@@ -1,5 +1,3 @@
-#include "ctl/limits.h"
-
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -9,7 +7,9 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "client/question.h"
-#include "ctl/commands.h"
+#include "ctl/command.h"
+#include "ctl/limit_change.h"
+#include "ctl/report.h"
 #include "ctl/table.h"
 #include "gpumem.h"
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "client/question.h"
 #include "ctl/cells.h"
+#include "ctl/report.h"
 #include "ctl/table.h"
 
 /* The longest that a row has; that a narrow table has. */

@@ -2,7 +2,7 @@
  * thread. */
 #pragma once
 
-#include "ctl/commands.h"
+#include "ctl/command.h"
 #include "ctl/view.h"
 #include "proto/listing.h"
 

@@ -1,5 +1,3 @@
-#include "ctl/map.h"
-
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -11,6 +9,8 @@
 #include "ctl/cells.h"
 #include "ctl/colour.h"
 #include "ctl/known.h"
+#include "ctl/map_svg.h"
+#include "ctl/report.h"
 
 #define CELLS_A_LINE 64
 #define LINES        6

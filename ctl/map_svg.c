@@ -1,9 +1,9 @@
-/* The map as an SVG picture: a bar a pool, of a part for each span, and a legend below it. */
+#include "ctl/map_svg.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/size.h"
-#include "ctl/map.h"
 #include "ctl/picture.h"
 
 #define MARGIN      24

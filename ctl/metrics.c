@@ -1,13 +1,14 @@
 /* gpumemctl metrics: the daemon's figures for Prometheus, once. */
-#include "metrics/metrics.h"
-
 #include <string.h>
 
 #include "base/err.h"
-#include "ctl/commands.h"
+#include "ctl/command.h"
+#include "ctl/connect.h"
 #include "ctl/replace.h"
+#include "ctl/report.h"
 #include "ctl/values.h"
 #include "metrics/ask.h"
+#include "metrics/metrics.h"
 
 static const char help[] =
         "Usage: gpumemctl metrics [OPTION]...\n"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "ctl/commands.h"
 #include "ctl/happened.h"
 #include "ctl/view.h"
 #include "proto/proto.h"

@@ -12,7 +12,9 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
+#include "ctl/connect.h"
 #include "ctl/listing.h"
+#include "ctl/report.h"
 #include "ctl/values.h"
 #include "gpumem.h"
 

@@ -1,10 +1,10 @@
-/* How a command ends: what went wrong, or the JSON of its answer. */
+#include "ctl/report.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "client/refusal.h"
-#include "ctl/commands.h"
 #include "gpumem.h"
 
 int report_failure(const char *what, int result)

@@ -2,7 +2,8 @@
 #include <jansson.h>
 
 #include "base/err.h"
-#include "ctl/commands.h"
+#include "ctl/command.h"
+#include "ctl/report.h"
 
 static const char help[] =
         "Usage: gpumemctl reset-peaks [OPTION]...\n"

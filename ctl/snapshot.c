@@ -8,6 +8,7 @@
 #include "ctl/cells.h"
 #include "ctl/chart.h"
 #include "ctl/known.h"
+#include "ctl/report.h"
 
 /* Blocks have no address outside of those who map them. Here they stand side by side, from here on. */
 #define FIRST_ADDRESS (UINT64_C(1) << 32)

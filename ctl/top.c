@@ -1,5 +1,3 @@
-#include "ctl/top.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +8,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "client/refusal.h"
+#include "ctl/connect.h"
 #include "ctl/happened.h"
+#include "ctl/report.h"
+#include "ctl/top_screen.h"
 #include "ctl/values.h"
 #include "gpumem.h"
 

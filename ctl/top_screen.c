@@ -1,5 +1,5 @@
-/* The screen of gpumemctl top. All that is written is cut at the screen's edges by hand: curses would
- * scroll at the last one. */
+#include "ctl/top_screen.h"
+
 #include <curses.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,7 +12,6 @@
 #include "base/size.h"
 #include "ctl/cells.h"
 #include "ctl/table.h"
-#include "ctl/top.h"
 #include "gpumem.h"
 
 #define LINE_MAX_BYTES 512
@@ -60,7 +59,8 @@ void top_screen_close(void)
         screen = NULL;
 }
 
-/* From a column on; returns the column behind it. */
+/* From a column on; returns the column behind it. What is written is cut at the screen's edges by hand: curses
+ * would scroll at the last one. */
 static PRINTF_LIKE(3, 4) int put(int y, int x, const char *format, ...)
 {
         char text[LINE_MAX_BYTES];

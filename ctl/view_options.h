@@ -2,7 +2,7 @@
  * struct view names them in its table and hands them to view_take. One thread. */
 #pragma once
 
-#include "ctl/commands.h"
+#include "ctl/command.h"
 #include "ctl/view.h"
 
 enum view_option {

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "ctl/figures.h"
 #include "ctl/happened.h"
+#include "ctl/report.h"
 #include "ctl/values.h"
 #include "ctl/want.h"
 

@@ -1,10 +1,9 @@
-/* gpumemctl map: pools as pictures. One thread. */
+/* Pools as a picture in SVG: a bar a pool, of a part for each span, and a legend below it. One thread. */
 #pragma once
 
 #include <stdio.h>
 
 #include "ctl/chart.h"
-#include "ctl/figures.h"
 
 struct map {
         unsigned n;

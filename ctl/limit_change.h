@@ -1,13 +1,9 @@
-/* gpumemctl limits: what is limited, and how to change that. */
+/* A change of a limit, as a person writes it: WHO:WHAT=N. One thread. */
 #pragma once
 
 #include <stdint.h>
 
 #include "proto/proto.h"
-
-/* What a pool is limited in, and what clients and tenants are. */
-#define LIMITS_OF_POOL   "max_bytes, min_bytes"
-#define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
 
 /* One change, as SET_LIMITS has it. */
 struct limit_change {

@@ -1,4 +1,4 @@
-/* gpumemctl top: figures that are seen to change. One thread. */
+/* The screen of gpumemctl top, and the keys that change what it shows. One thread. */
 #pragma once
 
 #include <stdbool.h>
