@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/table.h"
+#include "ctl/output/table.h"
 
 #define NUMBER_TEXT_MAX 32
 

@@ -4,7 +4,7 @@
 
 static const struct command *const commands[] = {
 #define COMMAND(name) &name##_command,
-#include "ctl/command.def"
+#include "ctl/core/command.def"
 #undef COMMAND
 };
 

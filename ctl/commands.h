@@ -1,7 +1,7 @@
 /* All commands of gpumemctl, in the order of its help. One thread. */
 #pragma once
 
-#include "ctl/command.h"
+#include "ctl/core/command.h"
 
 /* The n-th; NULL behind the last. */
 const struct command *command_at(unsigned n);

@@ -8,9 +8,9 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "ctl/commands.h"
-#include "ctl/connect.h"
+#include "ctl/core/connect.h"
+#include "ctl/core/report.h"
 #include "ctl/options.h"
-#include "ctl/report.h"
 
 static const char help_head[] =
         "Usage: gpumemctl COMMAND [OPTION]...  COMMAND --help says more; --version\n\n";

@@ -1,7 +1,7 @@
 /* The command line: which command, and what its options say. One thread. */
 #pragma once
 
-#include "ctl/command.h"
+#include "ctl/core/command.h"
 
 /* What reading it came to. */
 enum parsed {

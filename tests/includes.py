@@ -40,6 +40,7 @@ LAYERS = {
 ROOMS = {
     'driver/emulator': ['machine', 'nvml', 'context', 'stream', 'memory'],
     'daemon/backing': ['worker', 'pinned', 'device'],
+    'ctl': ['core', 'output', 'query', 'top', 'commands'],
 }
 
 DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')

@@ -1,5 +1,5 @@
 /* A pool's bytes as spans and cells. */
-#include "ctl/chart.h"
+#include "ctl/output/chart.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Which of the rows of EVENTS are wanted. */
-#include "ctl/happened.h"
+#include "ctl/query/happened.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What gpumemctl health finds, of which figures. */
-#include "ctl/judge.h"
+#include "ctl/query/judge.h"
 
 #include <string.h>
 

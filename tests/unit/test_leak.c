@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/leak.h"
+#include "ctl/query/leak.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
 /* WHO:WHAT=MAX of gpumemctl limits --set: what each text means, and which mean nothing. */
-#include "ctl/limit_change.h"
+#include "ctl/commands/limit_change.h"
 
 #include <stdio.h>
 

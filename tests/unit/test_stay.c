@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/stay.h"
+#include "ctl/query/stay.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

@@ -1,12 +1,12 @@
 /* Tables as people see them. */
-#include "ctl/table.h"
+#include "ctl/output/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/cells.h"
+#include "ctl/output/cells.h"
 #include "tests/suite.h"
 
 static void add_row(struct table *table, const char *name, const char *size, const char *note)

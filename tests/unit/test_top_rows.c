@@ -1,5 +1,5 @@
 /* The rows and bars of gpumemctl top. */
-#include "ctl/top_rows.h"
+#include "ctl/top/top_rows.h"
 
 #include <stdlib.h>
 #include <string.h>

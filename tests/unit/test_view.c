@@ -1,12 +1,12 @@
 /* Which rows of a listing are shown, and in which order. */
-#include "ctl/view.h"
+#include "ctl/query/view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/values.h"
+#include "ctl/output/values.h"
 #include "tests/suite.h"
 
 #define N_ROWS 5

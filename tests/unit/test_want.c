@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/want.h"
+#include "ctl/query/want.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

@@ -1,0 +1,188 @@
+/* gpumemctl devices: what NVML and the driver say of each GPU. */
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "ctl/core/report.h"
+#include "ctl/output/cells.h"
+#include "ctl/output/table.h"
+#include "ctl/query/figures.h"
+#include "gpumem.h"
+
+static const char help[] =
+        "Usage: gpumemctl devices [OPTION]...\n"
+        "Shows each GPU: its free memory, what others use, MIG, errors, its state.\n"
+        "\n"
+        "  UUID       of the GPU, as nvidia-smi -L has it\n"
+        "  OTHERS     used on the device, and not by gpumemd's blocks\n"
+        "  FREE       as NVML says; unknown without NVML\n"
+        "  ERRORS     uncorrected errors of its memory since its driver was loaded\n"
+        "  XID        the last error of the device that NVML told of\n"
+        "  STATE      well; to be reset or replaced; or an error: no block is made there\n"
+        "  DRIVER     serving; stalled: what is cached is served; lost: nothing is\n"
+        "\n"
+        "  --wide     all columns, and longer sizes\n"
+        "  --json     for programs: all figures of stats too, sizes in bytes\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n";
+
+static void format_known(char *cell, uint64_t value, void (*format)(char *cell, uint64_t value))
+{
+        if (value == PROTO_FIGURE_UNKNOWN)
+                (void)snprintf(cell, TABLE_CELL_MAX, "unknown");
+        else
+                format(cell, value);
+}
+
+static void format_mode(char *cell, uint64_t value)
+{
+        (void)snprintf(cell, TABLE_CELL_MAX, "%s", value ? "on" : "off");
+}
+
+static void format_xid(char *cell, uint64_t value)
+{
+        if (value)
+                cell_count(cell, value);
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "none");
+}
+
+static const char *device_state_text(uint64_t state)
+{
+        static const char *const texts[] = {
+                [PROTO_DEVICE_UNKNOWN] = "unknown",
+                [PROTO_DEVICE_WELL] = "well",
+                [PROTO_DEVICE_WORN] = "to be reset or replaced",
+                [PROTO_DEVICE_NEEDS_RESET] = "error: needs a reset",
+                [PROTO_DEVICE_NEEDS_REBOOT] = "error: needs a reboot",
+                [PROTO_DEVICE_LOST] = "error: lost",
+        };
+
+        return state < ARRAY_SIZE(texts) ? texts[state] : "unknown";
+}
+
+static const char *driver_state_text(uint64_t state)
+{
+        static const char *const texts[] = {
+                [PROTO_DRIVER_ANSWERS] = "serving",
+                [PROTO_DRIVER_STALLED] = "stalled",
+                [PROTO_DRIVER_LOST] = "lost",
+        };
+
+        return state < ARRAY_SIZE(texts) ? texts[state] : "unknown";
+}
+
+/* "stalled, 12 s"; of a driver that has always answered nothing more is to be said. */
+static void format_driver(char *cell, const struct stats_row *stats)
+{
+        const char *text = driver_state_text(stats->driver);
+
+        if (stats->driver_for)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s, %" PRIu64 " s", text,
+                               stats->driver_for / 1000);
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", text);
+}
+
+static void fill_narrow_row(struct table_row *row, const struct pool_row *pool,
+                            const struct stats_row *stats)
+{
+        unsigned cell = 0;
+
+        cell_count(row->cells[cell++], pool->id);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", figures_short_name(pool));
+        cell_short_bytes(row->cells[cell++], pool->n_capacity_bytes);
+        cell_short_bytes(row->cells[cell++], stats->reserved);
+        format_known(row->cells[cell++], stats->device_others, cell_short_bytes);
+        format_known(row->cells[cell++], stats->device_free, cell_short_bytes);
+        format_known(row->cells[cell++], stats->device_last_xid, format_xid);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
+        format_driver(row->cells[cell++], stats);
+}
+
+static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
+                          const struct stats_row *stats)
+{
+        unsigned cell = 0;
+
+        cell_count(row->cells[cell++], pool->id);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool->name);
+        cell_bytes(row->cells[cell++], pool->n_capacity_bytes);
+        cell_bytes(row->cells[cell++], stats->reserved);
+        format_known(row->cells[cell++], stats->device_others, cell_bytes);
+        format_known(row->cells[cell++], stats->device_free, cell_bytes);
+        format_known(row->cells[cell++], stats->device_mig, format_mode);
+        format_known(row->cells[cell++], stats->device_uncorrected, cell_count);
+        format_known(row->cells[cell++], stats->device_last_xid, format_xid);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
+        format_driver(row->cells[cell++], stats);
+        figures_uuid(pool, row->cells[cell++]);
+}
+
+struct column {
+        const char *heading;
+        enum table_align align;
+};
+
+static const struct column narrow[] = {
+        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
+        {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
+        {"XID", TABLE_RIGHT},      {"STATE", TABLE_LEFT},   {"DRIVER", TABLE_LEFT},
+};
+
+static const struct column wide[] = {
+        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
+        {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
+        {"MIG", TABLE_RIGHT},      {"ERRORS", TABLE_RIGHT}, {"XID", TABLE_RIGHT},
+        {"STATE", TABLE_LEFT},     {"DRIVER", TABLE_LEFT},  {"UUID", TABLE_LEFT},
+};
+
+static int print_columns(const struct figures *figures, const struct column *columns,
+                         unsigned n_columns,
+                         void (*fill_row)(struct table_row *row, const struct pool_row *pool,
+                                          const struct stats_row *stats))
+{
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        for (unsigned i = 0; i < n_columns; i++)
+                table_add_column(&table, columns[i].heading, columns[i].align);
+        for (uint32_t i = 0; i < figures->n; i++) {
+                struct table_row *row;
+
+                if (figures->pools[i].kind != GPUMEM_DEVICE)
+                        continue;
+                row = table_add_row(&table);
+                if (!row)
+                        return report_failure("devices", -ENOMEM);
+                fill_row(row, &figures->pools[i], &figures->stats[i]);
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static int print_narrow_table(const struct figures *figures)
+{
+        return print_columns(figures, narrow, ARRAY_SIZE(narrow), fill_narrow_row);
+}
+
+static int print_wide_table(const struct figures *figures)
+{
+        return print_columns(figures, wide, ARRAY_SIZE(wide), fill_wide_row);
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        return figures_show(link, arguments, "devices",
+                            arguments->output == OUTPUT_WIDE ? print_wide_table
+                                                             : print_narrow_table);
+}
+
+static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,
+                                        COMMAND_OPTIONS_END};
+
+const struct command devices_command = {
+        .name = "devices",
+        .line = "each GPU's free memory, what others use, MIG, errors, its state",
+        .help = help,
+        .options = options,
+        .run = run,
+};

@@ -1,0 +1,305 @@
+/* gpumemctl events: what has happened, as far as gpumemd remembers it, and what happens. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "ctl/core/command.h"
+#include "ctl/core/report.h"
+#include "ctl/output/cells.h"
+#include "ctl/output/table.h"
+#include "ctl/output/values.h"
+#include "ctl/query/happened.h"
+
+/* Between questions of one who follows. */
+#define FOLLOW_MS 200
+
+static const char help[] =
+        "Usage: gpumemctl events [OPTION]...\n"
+        "Shows what has happened, as far as gpumemd remembers it: who came and went,\n"
+        "what was granted, refused, taken back or lingers, states of devices, limits.\n"
+        "\n"
+        "  EVENT  its number: none comes twice. Several of one client that are alike and\n"
+        "         came within a second are one line, which has the number of the last\n"
+        "  TIMES  how often\n"
+        "  SIZE   of them all; of a refusal what the last one asked for\n"
+        "\n"
+        "  --pid N      of this process only\n"
+        "  --uid USER   of this user's tenants only; a name or a uid\n"
+        "  --what KIND  with this word in WHAT only, as turned-away; also several times\n"
+        "  --last N     the last so many lines; --follow begins with them\n"
+        "  --follow     goes on until it is interrupted (0), or gpumemd ends (3). A line\n"
+        "               of which there are more now comes again\n"
+        "  --since N    from the event of this number on\n"
+        "  --json       for programs; with --follow an object each line\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "gpumemd remembers 4096 lines; who causes many pushes out its own. Only root and\n"
+        "gpumemd's user see all; of other tenants there are sums, which --follow, --pid,\n"
+        "--uid and --last leave out.\n";
+
+enum { EVENTS_FOLLOW = OPTION_OWN, EVENTS_SINCE, EVENTS_PID, EVENTS_UID, EVENTS_WHAT, EVENTS_LAST };
+
+struct events {
+        bool follows;
+        uint64_t since;
+        struct happened_choice choice;
+};
+
+static volatile sig_atomic_t was_interrupted;
+
+static void on_signal(int signal)
+{
+        (void)signal;
+        was_interrupted = 1;
+}
+
+/* "-" for what stands for none. */
+static const char *number(char text[static TABLE_CELL_MAX], uint64_t value, uint64_t none)
+{
+        (void)snprintf(text, TABLE_CELL_MAX, "-");
+        if (value != none)
+                cell_count(text, value);
+        return text;
+}
+
+static void print_line(const struct event_row *row)
+{
+        char event[TABLE_CELL_MAX], uid[TABLE_CELL_MAX], pid[TABLE_CELL_MAX], pool[TABLE_CELL_MAX];
+        char time[HAPPENED_TIME_MAX], bytes[TABLE_CELL_MAX] = "-";
+
+        happened_time(row, time);
+        if (row->bytes)
+                cell_bytes(bytes, row->bytes);
+        (void)printf("%-23s  %16s  %-11s  %5" PRIu32 "  %5s  %7s  %4s  %10s  %s%s%s%s%s\n", time,
+                     number(event, row->event, 0), listed_event_name(row->what), row->times,
+                     number(uid, row->uid, LISTING_NOBODY), number(pid, row->pid, 0),
+                     number(pool, row->pool, LISTING_NOBODY), bytes,
+                     *row->program ? row->program : "-", *row->container ? " in " : "",
+                     row->container, *row->text ? ": " : "", row->text);
+}
+
+static void print_heading(void)
+{
+        (void)printf("%-23s  %16s  %-11s  %5s  %5s  %7s  %4s  %10s  PROGRAM: TEXT\n", "TIME",
+                     "EVENT", "WHAT", "TIMES", "UID", "PID", "POOL", "SIZE");
+}
+
+static int print_json_line(const struct event_row *row)
+{
+        json_t *value = happened_to_json(row);
+        int r = value ? json_dumpf(value, stdout, JSON_COMPACT) : -1;
+
+        json_decref(value);
+        (void)putchar('\n');
+        return r ? -ENOMEM : 0;
+}
+
+static int print_followed(const struct happened *happened, enum output output)
+{
+        for (uint32_t i = 0; i < happened->n; i++) {
+                int r = 0;
+
+                if (happened_is_sum(&happened->rows[i]))
+                        continue;
+                if (output == OUTPUT_JSON)
+                        r = print_json_line(&happened->rows[i]);
+                else
+                        print_line(&happened->rows[i]);
+                if (r)
+                        return r;
+        }
+        if (fflush(stdout))
+                return err_errno();
+        return ferror(stdout) ? -EIO : 0;
+}
+
+static int print_all_json(const struct happened *happened)
+{
+        json_t *rows = json_array();
+
+        for (uint32_t i = 0; i < happened->n; i++)
+                (void)json_array_append_new(rows, happened_to_json(&happened->rows[i]));
+        return print_json_value(json_pack("{s:o, s:I, s:I}", "events", rows, "next",
+                                          json_figure(happened->next), "lost_count",
+                                          json_figure(happened->n_lost)));
+}
+
+static int print_all(const struct happened *happened)
+{
+        print_heading();
+        for (uint32_t i = 0; i < happened->n; i++)
+                print_line(&happened->rows[i]);
+        if (happened->n_lost)
+                (void)printf("%" PRIu64 " before are not remembered any more\n", happened->n_lost);
+        return STATUS_OK;
+}
+
+static int show(struct link *link, const struct arguments *arguments)
+{
+        const struct events *events = arguments->own;
+        CLEANUP(happened_deinit)
+        struct happened happened = {.rows = NULL};
+        int r = happened_fetch(link, events->since, events->choice.kinds, &happened);
+
+        if (r)
+                return report_refusal(link, "events", r);
+        happened_choose(&happened, &events->choice);
+        return arguments->output == OUTPUT_JSON ? print_all_json(&happened) : print_all(&happened);
+}
+
+/* What was overwritten before it was asked for. On stderr: it is no event. */
+static void say_lost(uint64_t n_before, uint64_t n_lost)
+{
+        if (n_lost > n_before)
+                (void)fprintf(stderr, "gpumemctl: events: %" PRIu64 " may be missing here\n",
+                              n_lost - n_before);
+}
+
+static int step(struct link *link, enum output output, const struct happened_choice *choice,
+                struct happened *last)
+{
+        CLEANUP(happened_deinit)
+        struct happened happened = {.rows = NULL};
+        int r = happened_fetch(link, last->next, choice->kinds, &happened);
+
+        happened_choose(&happened, choice);
+        if (!r)
+                r = print_followed(&happened, output);
+        last->next = happened.next;
+        last->n_lost = happened.n_lost;
+        return r;
+}
+
+/* The second time it ends at once, though a call waits for the daemon. */
+static void catch_signals(void)
+{
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+
+        (void)sigemptyset(&action.sa_mask);
+        (void)sigaction(SIGINT, &action, NULL);
+        (void)sigaction(SIGTERM, &action, NULL);
+}
+
+static int follow(struct link *link, const struct arguments *arguments)
+{
+        const struct timespec pause = {.tv_nsec = FOLLOW_MS * 1000000L};
+        const struct events *events = arguments->own;
+        struct happened_choice choice = events->choice;
+        struct happened last = {.next = events->since};
+        uint64_t n_lost;
+        int r;
+
+        catch_signals();
+        if (arguments->output == OUTPUT_TABLE)
+                print_heading();
+        r = step(link, arguments->output, &choice, &last);
+        n_lost = last.n_lost;
+        choice.last = 0;
+        while (!r && !was_interrupted) {
+                (void)nanosleep(&pause, NULL);
+                if (was_interrupted)
+                        break;
+                r = step(link, arguments->output, &choice, &last);
+                say_lost(n_lost, last.n_lost);
+                n_lost = last.n_lost;
+        }
+        return r ? report_refusal(link, "events", r) : STATUS_OK;
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        const struct events *events = arguments->own;
+
+        return events->follows ? follow(link, arguments) : show(link, arguments);
+}
+
+static int take_pid(const char *value, struct happened_choice *choice)
+{
+        uint64_t pid;
+
+        if (value_number(value, &pid) || pid == 0 || pid > INT32_MAX)
+                return value_wrong("--pid", value, "process", "a process's number");
+        choice->pid = (uint32_t)pid;
+        return 0;
+}
+
+static int take_uid(const char *value, struct happened_choice *choice)
+{
+        if (value_user(value, &choice->uid))
+                return value_wrong("--uid", value, "user", "a uid, or the name of a user");
+        choice->has_uid = true;
+        return 0;
+}
+
+static int take_what(const char *value, struct happened_choice *choice)
+{
+        char allowed[HAPPENED_KINDS_MAX];
+        uint32_t kind = happened_kind(value);
+
+        happened_list_kinds(allowed);
+        if (!kind)
+                return value_wrong("--what", value, "kind", allowed);
+        choice->kinds |= kind;
+        return 0;
+}
+
+static int take_last(const char *value, struct happened_choice *choice)
+{
+        if (value_number(value, &choice->last) || choice->last == 0 || choice->last > INT32_MAX)
+                return value_wrong("--last", value, "number", "1 to 2147483647");
+        return 0;
+}
+
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        struct events *events = arguments->own;
+
+        switch (id) {
+        case EVENTS_FOLLOW:
+                events->follows = true;
+                arguments->answer = ANSWER_AS_IT_COMES;
+                return 0;
+        case EVENTS_PID:
+                return take_pid(value, &events->choice);
+        case EVENTS_UID:
+                return take_uid(value, &events->choice);
+        case EVENTS_WHAT:
+                return take_what(value, &events->choice);
+        case EVENTS_LAST:
+                return take_last(value, &events->choice);
+        default:
+                if (value_number(value, &events->since))
+                        return value_wrong("--since", value, "number", "one of the column EVENT");
+                return 0;
+        }
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_JSON,
+        {"follow", no_argument, NULL, EVENTS_FOLLOW},
+        {"since", required_argument, NULL, EVENTS_SINCE},
+        {"pid", required_argument, NULL, EVENTS_PID},
+        {"uid", required_argument, NULL, EVENTS_UID},
+        {"what", required_argument, NULL, EVENTS_WHAT},
+        {"last", required_argument, NULL, EVENTS_LAST},
+        COMMAND_OPTIONS_END,
+};
+
+static const struct command_value values[] = {
+        {"what", COMMAND_VALUE_KINDS, NULL},
+        COMMAND_VALUES_END,
+};
+
+const struct command events_command = {
+        .name = "events",
+        .line = "what has happened; --follow: and what happens",
+        .help = help,
+        .options = options,
+        .values = values,
+        .take = take,
+        .run = run,
+        .n_own_bytes = sizeof(struct events),
+};

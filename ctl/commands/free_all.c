@@ -1,0 +1,140 @@
+/* gpumemctl free-all: cached and idle blocks go back to the driver. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/core/command.h"
+#include "ctl/core/report.h"
+#include "ctl/query/known.h"
+#include "ctl/query/stay.h"
+
+static const char help[] =
+        "Usage: gpumemctl free-all [OPTION]...\n"
+        "Gives blocks that are cached, or in leases that are idle, back to the driver,\n"
+        "and ends when that has happened. What processes keep mapped or registered has\n"
+        "not gone back: a line for each such process says how much, and why.\n"
+        "\n"
+        "  --pool ID  of this pool only; default: of all\n"
+        "  --tenant   the caller's own only; default: every tenant's, for root and who\n"
+        "             may open the admin socket (PATH.admin)\n"
+        "  --json     for programs: freed_bytes, freed_blocks, lingering_bytes, stays\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n";
+
+/* Of the pools that are meant: mapped in processes still, or registered there. */
+static uint64_t lingering(const struct figures *figures, uint32_t pool)
+{
+        uint64_t n_bytes = 0;
+
+        for (uint32_t i = 0; i < figures->n; i++) {
+                if (pool == PROTO_ALL_POOLS || figures->stats[i].pool == pool)
+                        n_bytes += figures->stats[i].lingering;
+        }
+        return n_bytes;
+}
+
+static void print_lines(const struct message_freed *freed, const struct stays *stays)
+{
+        char size[SIZE_TEXT_MAX], text[STAY_TEXT_MAX];
+
+        (void)printf("%s in %" PRIu64 " %s went back to the driver\n",
+                     size_format(freed->n_bytes, size), freed->n_blocks,
+                     freed->n_blocks == 1 ? "block" : "blocks");
+        for (uint32_t i = 0; i < stays->n; i++) {
+                stay_text(&stays->stays[i], text);
+                (void)printf("%s\n", text);
+        }
+}
+
+/* Other tenants' processes are not told apart to this user. */
+static void print_hidden(const struct known *known, uint64_t n_lingering_bytes)
+{
+        const struct block_row *blocks = (const void *)known->blocks.rows;
+        char size[SIZE_TEXT_MAX];
+        uint64_t n_shown_bytes = 0;
+        bool has_others = false;
+
+        for (uint32_t i = 0; i < known->blocks.n_rows; i++) {
+                has_others = has_others || blocks[i].state == LISTED_SUM;
+                if (blocks[i].state == LISTED_LINGERING)
+                        n_shown_bytes += blocks[i].bytes;
+        }
+        if (has_others && n_lingering_bytes > n_shown_bytes)
+                (void)printf("processes of other tenants keep %s mapped or registered: root sees "
+                             "which\n",
+                             size_format(n_lingering_bytes - n_shown_bytes, size));
+}
+
+static json_t *stays_to_json(const struct stays *stays)
+{
+        json_t *array = json_array();
+
+        for (uint32_t i = 0; i < stays->n; i++) {
+                const struct stay *stay = &stays->stays[i];
+                char text[STAY_TEXT_MAX];
+
+                stay_text(stay, text);
+                (void)json_array_append_new(
+                        array,
+                        json_pack("{s:s, s:I, s:o, s:o, s:I, s:s}", "what", stay_name(stay->kind),
+                                  "uid", json_figure(stay->uid), "pid",
+                                  stay->pid ? json_integer(stay->pid) : json_null(), "program",
+                                  *stay->program ? json_string(stay->program) : json_null(),
+                                  "bytes", json_figure(stay->n_bytes), "text", text));
+        }
+        return array;
+}
+
+static int print_json(const struct message_freed *freed, const struct stays *stays,
+                      uint64_t n_lingering_bytes)
+{
+        return print_json_value(
+                json_pack("{s:I, s:I, s:I, s:o}", "freed_bytes", json_figure(freed->n_bytes),
+                          "freed_blocks", json_figure(freed->n_blocks), "lingering_bytes",
+                          json_figure(n_lingering_bytes), "stays", stays_to_json(stays)));
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        CLEANUP(known_deinit)
+        struct known known = KNOWN_NULL;
+        CLEANUP(stays_deinit)
+        struct stays stays = {.n = 0};
+        struct frame request = FRAME_NULL, reply;
+        uint32_t uid = arguments->scope == PROTO_SCOPE_TENANT ? geteuid() : LISTING_NOBODY;
+        int r;
+
+        request.free_all_blocks.scope = arguments->scope;
+        request.free_all_blocks.pool = arguments->pool;
+        r = link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
+        if (!r)
+                r = known_fetch(link, arguments->pool, &known);
+        if (r)
+                return report_refusal_of(link, "free-all", r, arguments);
+        stays_find((const void *)known.blocks.rows, known.blocks.n_rows,
+                   (const void *)known.clients.rows, known.clients.n_rows, uid, &stays);
+        if (stays.is_short_of_memory)
+                return report_failure("free-all", -ENOMEM);
+        if (arguments->output == OUTPUT_JSON)
+                return print_json(&reply.freed, &stays, lingering(&known.figures, arguments->pool));
+        print_lines(&reply.freed, &stays);
+        if (arguments->scope == PROTO_SCOPE_NODE)
+                print_hidden(&known, lingering(&known.figures, arguments->pool));
+        return STATUS_OK;
+}
+
+static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_POOL,
+                                        COMMAND_OPTION_TENANT, COMMAND_OPTIONS_END};
+
+const struct command free_all_command = {
+        .name = "free-all",
+        .line = "gives cached and idle blocks back to the driver",
+        .help = help,
+        .options = options,
+        .run = run,
+};

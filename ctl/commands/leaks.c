@@ -1,0 +1,218 @@
+/* gpumemctl leaks: memory that nobody may want any more. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "ctl/core/report.h"
+#include "ctl/output/cells.h"
+#include "ctl/output/table.h"
+#include "ctl/output/values.h"
+#include "ctl/query/leak.h"
+#include "ctl/query/listing.h"
+
+#define OLDER_S     60
+#define OLDER_S_MAX 1000000
+
+static const char help[] =
+        "Usage: gpumemctl leaks [OPTION]...\n"
+        "Shows memory that nobody may want any more, whose it is and what can be done.\n"
+        "Exit status: 0 there is none, 1 there is some, 3 no gpumemd.\n"
+        "\n"
+        "  left        the client closed its connection, its process lives\n"
+        "  orphaned    its process ended, a child holds the connection\n"
+        "  stopped     the process is stopped, and holds memory\n"
+        "  lingering   taken from a client that has not unmapped it\n"
+        "  registered  pinned memory likewise: a living process keeps it registered\n"
+        "  stuck       the driver does not take it back\n"
+        "  declared    of an earlier gpumemd, still mapped\n"
+        "  idle        leased for long, and not used at present\n"
+        "  shared      attached by others, given back by who shared it\n"
+        "\n"
+        "  --older SECONDS  so old at least; default: 60. AGE is how long it has been in\n"
+        "                   that state, or since the client connected\n"
+        "  --json           for programs\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "Only root and gpumemd's user see other tenants' memory.\n";
+
+enum { LEAKS_OLDER = OPTION_OWN };
+
+struct older {
+        bool is_given;
+        uint64_t seconds;
+};
+
+/* By /proc, where that pid is the same process's: its user says so. */
+static bool is_stopped(uint32_t pid, uint32_t uid)
+{
+        char path[64], line[512];
+        struct stat status;
+        const char *state;
+        FILE *file;
+        size_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32, pid);
+        if (stat(path, &status) || status.st_uid != uid)
+                return false;
+        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", pid);
+        file = fopen(path, "re");
+        if (!file)
+                return false;
+        n = fread(line, 1, sizeof(line) - 1, file);
+        (void)fclose(file);
+        line[n] = '\0';
+        /* The name before it may have anything in it. */
+        state = strrchr(line, ')');
+        return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+static void age_cell(char *cell, uint64_t age_ms)
+{
+        if (age_ms == LISTING_UNTOLD)
+                (void)snprintf(cell, TABLE_CELL_MAX, "-");
+        else
+                cell_time(cell, age_ms);
+}
+
+static void number_cell(char *cell, uint64_t value, uint64_t none)
+{
+        if (value == none)
+                (void)snprintf(cell, TABLE_CELL_MAX, "-");
+        else
+                cell_count(cell, value);
+}
+
+static int print_table(const struct leaks *leaks)
+{
+        static const struct {
+                const char *heading;
+                enum table_align align;
+        } columns[] = {{"WHAT", TABLE_LEFT},    {"UID", TABLE_RIGHT},  {"PID", TABLE_RIGHT},
+                       {"POOL", TABLE_RIGHT},   {"SIZE", TABLE_RIGHT}, {"AGE", TABLE_RIGHT},
+                       {"PROGRAM", TABLE_LEFT}, {"WHICH", TABLE_LEFT}};
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(columns); i++)
+                table_add_column(&table, columns[i].heading, columns[i].align);
+        for (uint32_t i = 0; i < leaks->n; i++) {
+                const struct leak *leak = &leaks->leaks[i];
+                struct table_row *row = table_add_row(&table);
+
+                if (!row)
+                        return report_failure("leaks", -ENOMEM);
+                (void)snprintf(row->cells[0], TABLE_CELL_MAX, "%s", leak_name(leak->kind));
+                number_cell(row->cells[1], leak->uid, LISTING_NOBODY);
+                number_cell(row->cells[2], leak->pid, 0);
+                number_cell(row->cells[3], leak->pool, LISTING_NOBODY);
+                cell_bytes(row->cells[4], leak->n_bytes);
+                age_cell(row->cells[5], leak->age_ms);
+                (void)snprintf(row->cells[6], TABLE_CELL_MAX, "%s",
+                               *leak->program ? leak->program : "-");
+                (void)snprintf(row->cells[7], TABLE_CELL_MAX, "%s", leak_advice(leak->kind));
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static json_t *number_to_json(uint64_t value, uint64_t none)
+{
+        return value == none ? json_null() : json_integer(json_figure(value));
+}
+
+static json_t *text_to_json(const char *text)
+{
+        return *text ? json_string(text) : json_null();
+}
+
+static int print_json(const struct leaks *leaks)
+{
+        json_t *array = json_array();
+
+        for (uint32_t i = 0; i < leaks->n; i++) {
+                const struct leak *leak = &leaks->leaks[i];
+
+                (void)json_array_append_new(
+                        array,
+                        json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:s}", "what",
+                                  leak_name(leak->kind), "uid",
+                                  number_to_json(leak->uid, LISTING_NOBODY), "pid",
+                                  number_to_json(leak->pid, 0), "pool",
+                                  number_to_json(leak->pool, LISTING_NOBODY), "bytes",
+                                  json_figure(leak->n_bytes), "blocks_count",
+                                  number_to_json(leak->n_blocks, 0), "age_ms",
+                                  number_to_json(leak->age_ms, LISTING_UNTOLD), "program",
+                                  text_to_json(leak->program), "container",
+                                  text_to_json(leak->container), "text", leak_advice(leak->kind)));
+        }
+        return print_json_value(json_pack("{s:o}", "leaks", array));
+}
+
+static int fetch(struct link *link, struct listed *clients, struct listed *blocks)
+{
+        static const struct listing of_clients = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
+                                                  &client_row_list};
+        static const struct listing of_blocks = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
+                                                 &block_row_list};
+        struct frame request = FRAME_NULL;
+        int r = listing_fetch(link, &of_clients, &request, clients);
+
+        request = (struct frame)FRAME_NULL;
+        request.blocks.pool = PROTO_ALL_POOLS;
+        return r ? r : listing_fetch(link, &of_blocks, &request, blocks);
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        const struct older *older = arguments->own;
+        uint64_t older_s = older->is_given ? older->seconds : OLDER_S;
+        CLEANUP(listed_deinit)
+        struct listed clients = {.n_rows = 0};
+        CLEANUP(listed_deinit)
+        struct listed blocks = {.n_rows = 0};
+        CLEANUP(leaks_deinit)
+        struct leaks leaks = {.n = 0};
+        struct leak_rows rows;
+        int r = fetch(link, &clients, &blocks), status;
+
+        if (r)
+                return report_refusal(link, "leaks", r);
+        rows = (struct leak_rows){(const void *)clients.rows, clients.n_rows,
+                                  (const void *)blocks.rows, blocks.n_rows};
+        leaks_find(&rows, older_s * 1000, is_stopped, &leaks);
+        if (leaks.is_short_of_memory)
+                return report_failure("leaks", -ENOMEM);
+        status = arguments->output == OUTPUT_JSON ? print_json(&leaks) : print_table(&leaks);
+        return status == STATUS_OK && leaks.n ? STATUS_FAILURE : status;
+}
+
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        struct older *older = arguments->own;
+
+        (void)id;
+        if (value_number(value, &older->seconds) || older->seconds > OLDER_S_MAX)
+                return value_wrong("--older", value, "time", "0 to 1000000 seconds");
+        older->is_given = true;
+        return 0;
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_JSON,
+        {"older", required_argument, NULL, LEAKS_OLDER},
+        COMMAND_OPTIONS_END,
+};
+
+const struct command leaks_command = {
+        .name = "leaks",
+        .line = "memory that nobody may want any more, and what to do",
+        .help = help,
+        .options = options,
+        .take = take,
+        .run = run,
+        .n_own_bytes = sizeof(struct older),
+};

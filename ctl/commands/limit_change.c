@@ -1,0 +1,135 @@
+#include "ctl/commands/limit_change.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/output/values.h"
+#include "proto/proto.h"
+
+#define WORD_MAX 64
+
+/* What a pool is limited in, and what clients and tenants are. */
+#define LIMITS_OF_POOL   "max_bytes, min_bytes"
+#define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
+
+static const struct {
+        const char *name;
+        uint32_t kind;
+} whats[] = {
+        {"device_bytes", PROTO_LIMIT_DEVICE_BYTES},
+        {"pinned_bytes", PROTO_LIMIT_PINNED_BYTES},
+        {"leases", PROTO_LIMIT_LEASES},
+        {"max_bytes", PROTO_LIMIT_RESERVED_BYTES},
+        {"min_bytes", PROTO_LIMIT_MIN_BYTES},
+};
+
+static int wrong(const char *part, const char *what, const char *allowed)
+{
+        return value_wrong("--set", part, what, allowed);
+}
+
+static int parse_who(const char *text, struct limit_change *change)
+{
+        uint64_t pool;
+
+        change->holder = PROTO_LIMIT_OF_EACH;
+        if (strcmp(text, "client") == 0) {
+                change->scope = PROTO_LIMIT_OF_CLIENT;
+                return 0;
+        }
+        if (strcmp(text, "tenant") == 0) {
+                change->scope = PROTO_LIMIT_OF_TENANT;
+                return 0;
+        }
+        if (strncmp(text, "tenant/", 7) == 0) {
+                change->scope = PROTO_LIMIT_OF_TENANT;
+                return value_user(text + 7, &change->holder)
+                               ? wrong(text + 7, "user", "a uid, or the name of a user")
+                               : 0;
+        }
+        if (strncmp(text, "pool/", 5) == 0 && value_number(text + 5, &pool) == 0 &&
+            pool < PROTO_POOLS_MAX) {
+                change->scope = PROTO_LIMIT_OF_POOL;
+                change->holder = (uint32_t)pool;
+                return 0;
+        }
+        return wrong(text, "holder", "client, tenant, tenant/USER, pool/ID");
+}
+
+static int parse_what(const char *text, struct limit_change *change)
+{
+        bool of_pool = change->scope == PROTO_LIMIT_OF_POOL;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(whats); i++) {
+                if (strcmp(text, whats[i].name) == 0 &&
+                    of_pool == (whats[i].kind >= PROTO_LIMIT_RESERVED_BYTES)) {
+                        change->kind = whats[i].kind;
+                        return 0;
+                }
+        }
+        return wrong(text, "limit of this holder", of_pool ? LIMITS_OF_POOL : LIMITS_OF_OTHERS);
+}
+
+static int parse_max(const char *text, struct limit_change *change)
+{
+        bool has_default = change->scope == PROTO_LIMIT_OF_TENANT &&
+                           change->holder != PROTO_LIMIT_OF_EACH;
+
+        if (strcmp(text, "none") == 0 && change->kind != PROTO_LIMIT_MIN_BYTES) {
+                change->max = PROTO_LIMIT_NONE;
+                return 0;
+        }
+        if (has_default && strcmp(text, "default") == 0) {
+                change->max = PROTO_LIMIT_INHERIT;
+                return 0;
+        }
+        if (change->kind == PROTO_LIMIT_LEASES) {
+                if (value_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
+                        return 0;
+                return wrong(text, "number of leases",
+                             has_default ? "0 and more, none, default" : "0 and more, none");
+        }
+        if (size_parse(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
+                return 0;
+        if (change->kind == PROTO_LIMIT_MIN_BYTES)
+                return wrong(text, "size", "bytes or with a unit: 12GiB; 0");
+        return wrong(text, "size",
+                     has_default ? "bytes or with a unit: 12GiB; none; default"
+                                 : "bytes or with a unit: 12GiB; none");
+}
+
+/* Cuts `text` at the first `mark`: what stands before it goes to `word`. */
+static const char *cut(const char *text, char mark, char word[static WORD_MAX])
+{
+        const char *end = strchr(text, mark);
+
+        if (!end || end == text || end - text >= WORD_MAX)
+                return NULL;
+        memcpy(word, text, (size_t)(end - text));
+        word[end - text] = '\0';
+        return end + 1;
+}
+
+int limit_change_parse(const char *text, struct limit_change *ret_change)
+{
+        struct limit_change change = {.scope = 0};
+        char who[WORD_MAX], what[WORD_MAX];
+        const char *rest, *max;
+        int r;
+
+        rest = cut(text, ':', who);
+        max = rest ? cut(rest, '=', what) : NULL;
+        if (!max || !*max)
+                return wrong(text, "limit",
+                             "WHO:WHAT=N, such as client:leases=100; see gpumemctl limits --help");
+        r = parse_who(who, &change);
+        if (!r)
+                r = parse_what(what, &change);
+        if (!r)
+                r = parse_max(max, &change);
+        if (!r)
+                *ret_change = change;
+        return r;
+}

@@ -1,0 +1,284 @@
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "client/question.h"
+#include "ctl/commands/limit_change.h"
+#include "ctl/core/command.h"
+#include "ctl/core/report.h"
+#include "ctl/output/table.h"
+#include "gpumem.h"
+
+static const char help[] =
+        "Usage: gpumemctl limits [--set WHO:WHAT=N]... [OPTION]...\n"
+        "Shows what clients, tenants and pools may have; changes it with --set.\n"
+        "\n"
+        "  WHO   client       each client: one program's connection\n"
+        "        tenant       each tenant: a user in a container, or as configured\n"
+        "        tenant/USER  each of this user, by name or uid\n"
+        "        pool/ID      one pool; gpumemctl stats lists them\n"
+        "  WHAT  device_bytes, pinned_bytes, leases: charged to a client or a tenant\n"
+        "        max_bytes: reserved by a pool; min_bytes: leases that each tenant keeps\n"
+        "        there, though it does not use them, when other tenants want memory\n"
+        "  N     a number, a size such as 12GiB (12G and 12GB are the same: powers of\n"
+        "        1024), or none (not min_bytes); for tenant/USER also default: as each's\n"
+        "\n"
+        "  --json         for programs: sizes in bytes\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "\n"
+        "Of several changes none is made if one is refused. A lower limit takes nothing\n"
+        "away: it refuses what would pass it. Limits set here hold until gpumemd ends or\n"
+        "reads its configuration again (SIGHUP). They are set by root, or by who\n"
+        "may open the admin socket.\n"
+        "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB\n";
+
+static const char *scope_name(uint32_t scope)
+{
+        switch (scope) {
+        case PROTO_LIMIT_OF_CLIENT:
+                return "client";
+        case PROTO_LIMIT_OF_TENANT:
+                return "tenant";
+        case PROTO_LIMIT_OF_POOL:
+                return "pool";
+        default:
+                return "?";
+        }
+}
+
+static const char *kind_name(uint32_t kind)
+{
+        switch (kind) {
+        case PROTO_LIMIT_DEVICE_BYTES:
+                return "device_bytes";
+        case PROTO_LIMIT_PINNED_BYTES:
+                return "pinned_bytes";
+        case PROTO_LIMIT_LEASES:
+                return "leases";
+        case PROTO_LIMIT_RESERVED_BYTES:
+                return "max_bytes";
+        case PROTO_LIMIT_MIN_BYTES:
+                return "min_bytes";
+        default:
+                return "?";
+        }
+}
+
+static void format_amount(char *cell, uint32_t kind, uint64_t n)
+{
+        char text[SIZE_TEXT_MAX];
+
+        if (n == PROTO_LIMIT_NONE)
+                (void)snprintf(cell, TABLE_CELL_MAX, "none");
+        else if (kind == PROTO_LIMIT_LEASES)
+                (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, n);
+        else
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", size_format(n, text));
+}
+
+static void fill_row(struct table_row *row, const struct limit_row *limit)
+{
+        bool is_default = limit->holder == PROTO_LIMIT_OF_EACH;
+
+        (void)snprintf(row->cells[0], TABLE_CELL_MAX, "%s", scope_name(limit->scope));
+        if (is_default)
+                (void)snprintf(row->cells[1], TABLE_CELL_MAX, "each");
+        else
+                (void)snprintf(row->cells[1], TABLE_CELL_MAX, "%" PRIu32, limit->holder);
+        (void)snprintf(row->cells[2], TABLE_CELL_MAX, "%s", kind_name(limit->kind));
+        if (is_default || limit->kind == PROTO_LIMIT_MIN_BYTES)
+                (void)snprintf(row->cells[3], TABLE_CELL_MAX, "-");
+        else
+                format_amount(row->cells[3], limit->kind, limit->used);
+        format_amount(row->cells[4], limit->kind, limit->max);
+        (void)snprintf(row->cells[5], TABLE_CELL_MAX, "%s", limit->name);
+}
+
+static int print_table(const struct limit_row *rows, uint32_t n)
+{
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        table_add_column(&table, "SCOPE", TABLE_LEFT);
+        table_add_column(&table, "HOLDER", TABLE_RIGHT);
+        table_add_column(&table, "LIMIT", TABLE_LEFT);
+        table_add_column(&table, "USED", TABLE_RIGHT);
+        table_add_column(&table, "OF", TABLE_RIGHT);
+        table_add_column(&table, "NAME", TABLE_LEFT);
+        for (uint32_t i = 0; i < n; i++) {
+                struct table_row *row = table_add_row(&table);
+
+                if (!row)
+                        return report_failure("limits", -ENOMEM);
+                fill_row(row, &rows[i]);
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static json_t *number_or_null(bool is_there, uint64_t n)
+{
+        return is_there ? json_integer(json_figure(n)) : json_null();
+}
+
+/* A default has no holder and nothing used, an exemption no most; a minimum is none. */
+static json_t *to_json(const struct limit_row *row)
+{
+        bool is_held = row->holder != PROTO_LIMIT_OF_EACH;
+        bool is_min = row->kind == PROTO_LIMIT_MIN_BYTES;
+
+        return json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "scope",
+                         scope_name(row->scope), "holder", number_or_null(is_held, row->holder),
+                         "name", row->name, "limit", kind_name(row->kind), "unit",
+                         row->kind == PROTO_LIMIT_LEASES ? "count" : "bytes", "used",
+                         number_or_null(is_held && !is_min, row->used), "max",
+                         number_or_null(row->max != PROTO_LIMIT_NONE && !is_min, row->max), "min",
+                         number_or_null(is_min, row->max));
+}
+
+static int print_json(const struct limit_row *rows, uint32_t n, uint64_t revision)
+{
+        json_t *limits = json_array();
+
+        for (uint32_t i = 0; i < n; i++)
+                (void)json_array_append_new(limits, to_json(&rows[i]));
+        return print_json_value(
+                json_pack("{s:o, s:I}", "limits", limits, "revision", json_figure(revision)));
+}
+
+/* Names end. */
+static int fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
+                 uint64_t *ret_revision)
+{
+        static const struct question question = {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY,
+                                                 sizeof(struct limit_row)};
+        struct frame request = FRAME_NULL, reply;
+        struct limit_row *rows;
+        int r;
+
+        r = question_ask(link, &question, &request, &reply, (void **)&rows, ret_n);
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < *ret_n; i++)
+                rows[i].name[sizeof(rows[i].name) - 1] = '\0';
+        *ret_rows = rows;
+        *ret_revision = reply.limits_reply.revision;
+        return 0;
+}
+
+static int show(struct link *link, enum output output)
+{
+        CLEANUP(freep)
+        struct limit_row *rows = NULL;
+        uint64_t revision;
+        uint32_t n;
+        int r = fetch(link, &rows, &n, &revision);
+
+        if (r)
+                return report_refusal(link, "limits", r);
+        return output == OUTPUT_JSON ? print_json(rows, n, revision) : print_table(rows, n);
+}
+
+static int send_change(struct link *link, const struct limit_change *change, uint32_t flags)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+
+        request.set_limits = (struct message_set_limits){
+                .scope = change->scope,
+                .holder = change->holder,
+                .kind = change->kind,
+                .flags = flags,
+                .max = change->max,
+        };
+        return link_call(link, &request, MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET, &reply, &fds);
+}
+
+/* In the order of --set. */
+struct limit_changes {
+        unsigned n;
+        struct limit_change changes[LIMIT_CHANGES_MAX];
+};
+
+/* The daemon makes all of them with the last, so that a wrong one leaves everything as it was. What fails
+ * then, its death or lack of memory, may leave some made. */
+static int set_all(struct link *link, const struct limit_changes *changes)
+{
+        unsigned n = changes->n, n_sent = 0;
+        char what[96];
+        int r = 0;
+
+        while (n_sent < n && !r) {
+                const struct limit_change *change = &changes->changes[n_sent++];
+
+                r = send_change(link, change, n_sent < n ? PROTO_LIMIT_MORE : 0);
+        }
+        if (!r)
+                return STATUS_OK;
+        if (n_sent < n || r == GPUMEM_E_BAD_REQUEST || r == GPUMEM_E_DENIED)
+                (void)snprintf(what, sizeof(what), "limits: nothing was changed: --set number %u",
+                               n_sent);
+        else
+                (void)snprintf(what, sizeof(what), "limits: of %u changes some may have been made",
+                               n);
+        return report_refusal(link, what, r);
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        const struct limit_changes *changes = arguments->own;
+
+        return changes->n ? set_all(link, changes) : show(link, arguments->output);
+}
+
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        struct limit_changes *changes = arguments->own;
+        int r;
+
+        (void)id;
+        if (changes->n == LIMIT_CHANGES_MAX) {
+                (void)fprintf(stderr, "gpumemctl: --set: %d at a time are allowed\n",
+                              LIMIT_CHANGES_MAX);
+                return -EINVAL;
+        }
+        r = limit_change_parse(value, &changes->changes[changes->n]);
+        if (!r)
+                changes->n++;
+        return r;
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_JSON,
+        {"set", required_argument, NULL, OPTION_OWN},
+        COMMAND_OPTIONS_END,
+};
+
+#define HOLDER_VALUES(who, n) \
+        who ":device_bytes=" n " " who ":pinned_bytes=" n " " who ":leases=" n " "
+
+static const struct command_value values[] = {
+        {"set",
+         HOLDER_VALUES("client", "none") HOLDER_VALUES("tenant",
+                                                       "none") HOLDER_VALUES("tenant/@user", "none")
+                 HOLDER_VALUES("tenant/@user",
+                               "default") "pool/@pool:max_bytes=none pool/@pool:min_bytes=0",
+         NULL},
+        COMMAND_VALUES_END,
+};
+
+const struct command limits_command = {
+        .name = "limits",
+        .line = "what clients, tenants and pools may have; --set changes it",
+        .help = help,
+        .options = options,
+        .values = values,
+        .take = take,
+        .run = run,
+        .n_own_bytes = sizeof(struct limit_changes),
+};

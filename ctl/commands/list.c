@@ -1,0 +1,185 @@
+/* gpumemctl blocks, clients, tenants: what the daemon lists, a row each. */
+#include "ctl/query/listing.h"
+#include "ctl/query/view_options.h"
+
+static const char clients_help[] =
+        "Usage: gpumemctl clients [OPTION]...\n"
+        "Shows each client: a program's connection, and what it holds.\n"
+        "\n"
+        "  DEV-, PIN-  device memory, pinned memory\n"
+        "  LEASED      in its leases; IDLE is the part that it does not use at present\n"
+        "  ATTACHED    leased by a token, and charged to another client\n"
+        "  LINGERING   taken from it, but perhaps still mapped by it\n"
+        "  REQUESTED   in allocations, as it reports\n"
+        "  KEPT        in the cache, but kept mapped by it\n"
+        "  STATE       ready; left: it may still map what it had; orphaned: a child\n"
+        "              holds its connection\n"
+        "\n"
+        "  --pid N          this process only\n"
+        "  --uid USER       of this user only; a name or a uid\n"
+        "  --state STATE    ready, left, orphaned; others: the sum of other tenants\n"
+        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --wide           all columns, and longer sizes\n"
+        "  --json           for programs: sizes in bytes, and more figures\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+
+static const char *const clients_narrow[] = {"pid",           "uid",         "state",
+                                             "device_leased", "device_idle", "pinned_leased",
+                                             "program",       "container",   NULL};
+
+static const struct listing clients_listing = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
+                                               &client_row_list};
+
+static int run_clients(struct link *link, const struct arguments *arguments)
+{
+        struct frame request = FRAME_NULL;
+
+        return listing_show(link, &clients_listing, clients_narrow, &request, arguments,
+                            arguments->own);
+}
+
+static int take_clients(int id, const char *value, struct arguments *arguments)
+{
+        return view_take(arguments->own, &client_row_list, id, value);
+}
+
+static const struct option clients_options[] = {
+        COMMAND_OPTION_JSON,      COMMAND_OPTION_WIDE, VIEW_OPTION_PID,     VIEW_OPTION_UID,
+        VIEW_OPTION_CLIENT_STATE, VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+};
+
+static const struct command_value clients_values[] = {
+        {"state", "ready left orphaned others", NULL},
+        {"sort", NULL, &client_row_list},
+        COMMAND_VALUES_END,
+};
+
+const struct command clients_command = {
+        .name = "clients",
+        .line = "who holds what, a row each connected program",
+        .help = clients_help,
+        .options = clients_options,
+        .values = clients_values,
+        .take = take_clients,
+        .run = run_clients,
+        .n_own_bytes = sizeof(struct view),
+};
+
+static const char blocks_help[] =
+        "Usage: gpumemctl blocks [OPTION]...\n"
+        "Shows each block of memory that the driver made for gpumemd.\n"
+        "\n"
+        "  STATE      leased; idle: leased, but not used; cached; lingering\n"
+        "  PID, UID   who is charged\n"
+        "  HOLDERS    leases that it is in: more than one is shared memory\n"
+        "  IN-STATE   for so long it has been in that state\n"
+        "\n"
+        "  --pool ID        of this pool only; gpumemctl stats lists them\n"
+        "  --pid N          charged to this process only\n"
+        "  --uid USER       charged to this user's tenants only; a name or a uid\n"
+        "  --state STATE    leased, idle, cached, lingering; others\n"
+        "  --min-size SIZE  of at least so much: 64MiB\n"
+        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --wide           all columns, and longer sizes\n"
+        "  --json           for programs: sizes in bytes, and more figures\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+
+static const char *const blocks_narrow[] = {"block",   "pool",  "kind",  "state",     "uid", "pid",
+                                            "holders", "bytes", "lease", "state_age", NULL};
+
+static const struct listing blocks_listing = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
+                                              &block_row_list};
+
+static int run_blocks(struct link *link, const struct arguments *arguments)
+{
+        struct frame request = FRAME_NULL;
+
+        request.blocks.pool = arguments->pool;
+        return listing_show(link, &blocks_listing, blocks_narrow, &request, arguments,
+                            arguments->own);
+}
+
+static int take_blocks(int id, const char *value, struct arguments *arguments)
+{
+        return view_take(arguments->own, &block_row_list, id, value);
+}
+
+static const struct option blocks_options[] = {
+        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,     COMMAND_OPTION_POOL,  VIEW_OPTION_PID,
+        VIEW_OPTION_UID,     VIEW_OPTION_BLOCK_STATE, VIEW_OPTION_MIN_SIZE, VIEW_OPTION_SORT,
+        VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+};
+
+static const struct command_value blocks_values[] = {
+        {"state", "leased idle cached lingering others", NULL},
+        {"sort", NULL, &block_row_list},
+        COMMAND_VALUES_END,
+};
+
+const struct command blocks_command = {
+        .name = "blocks",
+        .line = "each block: its size, state, owner and age",
+        .help = blocks_help,
+        .options = blocks_options,
+        .values = blocks_values,
+        .take = take_blocks,
+        .run = run_blocks,
+        .n_own_bytes = sizeof(struct view),
+};
+
+static const char tenants_help[] =
+        "Usage: gpumemctl tenants [OPTION]...\n"
+        "Shows what each tenant has in each pool: a user, or a user in a container.\n"
+        "\n"
+        "  PEAK       highest RESERVED since gpumemd's start, or the last reset-peaks\n"
+        "  Other words are those of gpumemctl stats --help.\n"
+        "\n"
+        "  --uid USER       of this user only; a name or a uid\n"
+        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --wide           all columns, and longer sizes\n"
+        "  --json           for programs: sizes in bytes, and more figures\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+
+static const char *const tenants_narrow[] = {"uid",     "pool",      "kind",   "reserved",
+                                             "leased",  "idle",      "cached", "blocks",
+                                             "clients", "container", NULL};
+
+static const struct listing tenants_listing = {"tenants", MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
+                                               &tenant_row_list};
+
+static int run_tenants(struct link *link, const struct arguments *arguments)
+{
+        struct frame request = FRAME_NULL;
+
+        return listing_show(link, &tenants_listing, tenants_narrow, &request, arguments,
+                            arguments->own);
+}
+
+static int take_tenants(int id, const char *value, struct arguments *arguments)
+{
+        return view_take(arguments->own, &tenant_row_list, id, value);
+}
+
+static const struct option tenants_options[] = {
+        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE, VIEW_OPTION_UID,
+        VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+};
+
+static const struct command_value tenants_values[] = {
+        {"sort", NULL, &tenant_row_list},
+        COMMAND_VALUES_END,
+};
+
+const struct command tenants_command = {
+        .name = "tenants",
+        .line = "what each tenant has in each pool",
+        .help = tenants_help,
+        .options = tenants_options,
+        .values = tenants_values,
+        .take = take_tenants,
+        .run = run_tenants,
+        .n_own_bytes = sizeof(struct view),
+};

@@ -1,0 +1,128 @@
+/* gpumemctl metrics: the daemon's figures for Prometheus, once. */
+#include <string.h>
+
+#include "base/err.h"
+#include "ctl/core/command.h"
+#include "ctl/core/connect.h"
+#include "ctl/core/report.h"
+#include "ctl/output/replace.h"
+#include "ctl/output/values.h"
+#include "metrics/ask.h"
+#include "metrics/metrics.h"
+
+static const char help[] =
+        "Usage: gpumemctl metrics [OPTION]...\n"
+        "Figures of all pools as metrics for Prometheus. gpumemd-exporter serves them;\n"
+        "this prints them once, or writes a file for node_exporter's textfile collector.\n"
+        "Without a daemon they are gpumemd_up 0, and the exit status is 3.\n"
+        "\n"
+        "  --format FORMAT  openmetrics, or text: Prometheus's older format, which\n"
+        "                   node_exporter and promtool read; default: openmetrics\n"
+        "  --output FILE    puts FILE in place when it is whole, with mode 0644\n"
+        "  --tenants        figures of each tenant too, by uid and container, 1000 rows\n"
+        "                   at most; root and gpumemd's user are told of all\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n";
+
+enum {
+        METRICS_OPTION_FORMAT = OPTION_OWN,
+        METRICS_OPTION_OUTPUT,
+        METRICS_OPTION_TENANTS,
+};
+
+struct own {
+        enum metrics_format format;
+        const char *path;
+        bool with_tenants;
+};
+
+static int put(const struct own *own, const struct metrics_figures *figures)
+{
+        CLEANUP(freep)
+        char *text = NULL;
+        size_t n_bytes;
+        int r = metrics_render(figures, own->format, &text, &n_bytes);
+
+        if (!r && own->path)
+                r = replace_file(own->path, text, n_bytes);
+        else if (!r && fwrite(text, 1, n_bytes, stdout) != n_bytes)
+                r = -ENOMEM;
+        if (r == -EEXIST)
+                (void)fprintf(stderr,
+                              "gpumemctl: metrics: %s is no regular file; it is left alone\n",
+                              own->path);
+        else if (r)
+                (void)fprintf(stderr, "gpumemctl: metrics: %s%s%s\n", own->path ? own->path : "",
+                              own->path ? ": " : "", strerror(-r));
+        return r ? STATUS_FAILURE : STATUS_OK;
+}
+
+/* Without a daemon that is the metric. */
+static int put_without_daemon(struct link *link, const struct own *own, const char *what,
+                              int result)
+{
+        const struct metrics_figures figures = METRICS_FIGURES_NULL;
+        int status = link ? report_refusal(link, what, result) : report_failure(what, result);
+
+        (void)put(own, &figures);
+        return status;
+}
+
+static int run(struct link *none, const struct arguments *arguments)
+{
+        const struct own *own = arguments->own;
+        CLEANUP(metrics_deinit)
+        struct metrics_figures figures = METRICS_FIGURES_NULL;
+        struct link *link;
+        int r, status;
+
+        (void)none;
+        r = connect_to_daemon(arguments, &link);
+        if (r)
+                return put_without_daemon(NULL, own, "no connection to gpumemd", r);
+        r = ask_figures(link, own->with_tenants, &figures);
+        status = r ? put_without_daemon(link, own, "metrics", r) : put(own, &figures);
+        link_free(link);
+        return status;
+}
+
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        struct own *own = arguments->own;
+
+        if (id == METRICS_OPTION_OUTPUT)
+                own->path = value;
+        else if (id == METRICS_OPTION_TENANTS)
+                own->with_tenants = true;
+        else if (strcmp(value, "openmetrics") == 0)
+                own->format = METRICS_OPENMETRICS;
+        else if (strcmp(value, "text") == 0)
+                own->format = METRICS_TEXT;
+        else
+                return value_wrong("--format", value, "format", "openmetrics, text");
+        return 0;
+}
+
+static const struct option options[] = {
+        {"format", required_argument, NULL, METRICS_OPTION_FORMAT},
+        {"output", required_argument, NULL, METRICS_OPTION_OUTPUT},
+        {"tenants", no_argument, NULL, METRICS_OPTION_TENANTS},
+        COMMAND_OPTIONS_END,
+};
+
+static const struct command_value values[] = {
+        {"format", "openmetrics text", NULL},
+        {"output", "@file", NULL},
+        COMMAND_VALUES_END,
+};
+
+const struct command metrics_command = {
+        .name = "metrics",
+        .line = "figures for Prometheus, once; gpumemd-exporter serves them",
+        .help = help,
+        .options = options,
+        .values = values,
+        .take = take,
+        .run = run,
+        .n_own_bytes = sizeof(struct own),
+        .link = COMMAND_LINKS,
+};

@@ -1,0 +1,127 @@
+/* gpumemctl stats: what each pool holds. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "ctl/core/report.h"
+#include "ctl/output/cells.h"
+#include "ctl/output/table.h"
+#include "ctl/query/figures.h"
+
+static const char help[] =
+        "Usage: gpumemctl stats [OPTION]...\n"
+        "Shows what each pool holds: RESERVED = LEASED + CACHED + LINGERING.\n"
+        "\n"
+        "  OF         most that the pool may reserve\n"
+        "  LEASED     in leases of clients; IDLE is the part that they do not use at\n"
+        "             present, and that others get without them\n"
+        "  CACHED     kept for the next lease; free-all gives it back to the driver\n"
+        "  LINGERING  on the way back to the driver, or perhaps still mapped by a client\n"
+        "  CHARGED    to clients: leased, lingering, kept mapped, declared\n"
+        "  DECLARED   of an earlier gpumemd's blocks, as clients declare; not reserved\n"
+        "  WAITING    requests that wait for memory\n"
+        "\n"
+        "  --wide     all columns, and longer sizes\n"
+        "  --json     for programs: more figures, sizes in bytes\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n";
+
+static int print_stats_table(const struct figures *figures)
+{
+        static const char *const headings[] = {"RESERVED", "OF",        "LEASED", "IDLE",
+                                               "CACHED",   "LINGERING", "WAITING"};
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        table_add_column(&table, "POOL", TABLE_RIGHT);
+        table_add_column(&table, "NAME", TABLE_LEFT);
+        for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
+                table_add_column(&table, headings[i], TABLE_RIGHT);
+        for (uint32_t i = 0; i < figures->n; i++) {
+                const struct stats_row *stats = &figures->stats[i];
+                struct table_row *row = table_add_row(&table);
+                unsigned cell = 0;
+
+                if (!row)
+                        return report_failure("stats", -ENOMEM);
+                cell_count(row->cells[cell++], figures->pools[i].id);
+                (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s",
+                               figures_short_name(&figures->pools[i]));
+                cell_short_bytes(row->cells[cell++], stats->reserved);
+                cell_short_bytes(row->cells[cell++], stats->max);
+                cell_short_bytes(row->cells[cell++], stats->leased);
+                cell_short_bytes(row->cells[cell++], stats->idle);
+                cell_short_bytes(row->cells[cell++], stats->cached);
+                cell_short_bytes(row->cells[cell++], stats->lingering);
+                cell_count(row->cells[cell++], stats->waiting);
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static void add_wide_columns(struct table *table)
+{
+        static const char *const headings[] = {"RESERVED", "OF",        "LEASED",  "IDLE",
+                                               "CACHED",   "LINGERING", "CHARGED", "DECLARED",
+                                               "BLOCKS",   "CLIENTS",   "WAITING"};
+
+        table_add_column(table, "POOL", TABLE_RIGHT);
+        table_add_column(table, "KIND", TABLE_LEFT);
+        table_add_column(table, "NAME", TABLE_LEFT);
+        for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
+                table_add_column(table, headings[i], TABLE_RIGHT);
+}
+
+static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
+                          const struct stats_row *stats)
+{
+        unsigned cell = 0;
+
+        cell_count(row->cells[cell++], pool->id);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool_kind_name(pool->kind));
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool->name);
+        cell_bytes(row->cells[cell++], stats->reserved);
+        cell_bytes(row->cells[cell++], stats->max);
+        cell_bytes(row->cells[cell++], stats->leased);
+        cell_bytes(row->cells[cell++], stats->idle);
+        cell_bytes(row->cells[cell++], stats->cached);
+        cell_bytes(row->cells[cell++], stats->lingering);
+        cell_bytes(row->cells[cell++], stats->charged);
+        cell_bytes(row->cells[cell++], stats->declared);
+        cell_count(row->cells[cell++], stats->blocks);
+        cell_count(row->cells[cell++], stats->clients);
+        cell_count(row->cells[cell++], stats->waiting);
+}
+
+static int print_wide_table(const struct figures *figures)
+{
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        add_wide_columns(&table);
+        for (uint32_t i = 0; i < figures->n; i++) {
+                struct table_row *row = table_add_row(&table);
+
+                if (!row)
+                        return report_failure("stats", -ENOMEM);
+                fill_wide_row(row, &figures->pools[i], &figures->stats[i]);
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        return figures_show(link, arguments, "stats",
+                            arguments->output == OUTPUT_WIDE ? print_wide_table
+                                                             : print_stats_table);
+}
+
+static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,
+                                        COMMAND_OPTIONS_END};
+
+const struct command stats_command = {
+        .name = "stats",
+        .line = "what each pool holds: reserved = leased + cached + lingering",
+        .help = help,
+        .options = options,
+        .run = run,
+};

@@ -1,0 +1,212 @@
+/* gpumemctl why-oom: what was refused for want of memory, why, and how it is now. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/core/report.h"
+#include "ctl/output/values.h"
+#include "ctl/query/figures.h"
+#include "ctl/query/happened.h"
+#include "ctl/query/want.h"
+
+#define LAST 5
+
+static const char help[] =
+        "Usage: gpumemctl why-oom [OPTION]...\n"
+        "Shows the last requests that were refused for want of memory: who asked for how\n"
+        "much, what was in the way, what can be done; and how the pool is now.\n"
+        "\n"
+        "  --pid N     of this process only\n"
+        "  --uid USER  of this user's tenants only; a name or a uid\n"
+        "  --last N    so many at most; default: 5\n"
+        "  --json      for programs\n"
+        "  --socket, --wait, --timeout  as in gpumemctl --help\n"
+        "Requests of a process within 2 s are one refusal, of what the last asked for:\n"
+        "the library asks twice at least before an allocation fails.\n"
+        "What can be had now is free, cached or idle in the pool, if no limit of clients\n"
+        "or tenants (gpumemctl limits) leaves less. Only root and gpumemd's user see\n"
+        "other tenants' refusals.\n";
+
+enum { WHY_PID = OPTION_OWN, WHY_UID, WHY_LAST };
+
+struct why {
+        bool has_uid;
+        uint32_t uid;
+        uint32_t pid; /* 0: any */
+        uint64_t last;
+};
+
+static bool is_asked_for(const struct why *why, const struct event_row *row)
+{
+        return want_is_of_memory(row) && (!why->pid || row->pid == why->pid) &&
+               (!why->has_uid || row->uid == why->uid);
+}
+
+/* Keeps the last ones that are asked for, in their order. */
+static void choose(const struct why *why, struct happened *happened)
+{
+        uint64_t last = why->last ? why->last : LAST;
+        uint32_t n = 0, n_left_out;
+
+        for (uint32_t i = 0; i < happened->n; i++) {
+                if (is_asked_for(why, &happened->rows[i]))
+                        happened->rows[n++] = happened->rows[i];
+        }
+        n = want_join(happened->rows, n);
+        n_left_out = n > last ? n - (uint32_t)last : 0;
+        for (uint32_t i = n_left_out; i < n; i++)
+                happened->rows[i - n_left_out] = happened->rows[i];
+        happened->n = n - n_left_out;
+}
+
+static const struct stats_row *stats_of(const struct figures *figures, uint32_t pool)
+{
+        for (uint32_t i = 0; i < figures->n; i++) {
+                if (figures->stats[i].pool == pool)
+                        return &figures->stats[i];
+        }
+        return NULL;
+}
+
+/* Under a limit more may be free than its holder can have. */
+static void print_now(const struct stats_row *stats, const struct event_row *row)
+{
+        char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
+        char idle[SIZE_TEXT_MAX], room[SIZE_TEXT_MAX];
+
+        (void)printf("  now: %s of %s reserved, %s leased (%s idle)",
+                     size_format(stats->reserved, reserved), size_format(stats->max, max),
+                     size_format(stats->leased, leased), size_format(stats->idle, idle));
+        if (row->reason != PROTO_REFUSED_QUOTA)
+                (void)printf(", %s can be had", size_format(want_room(stats), room));
+        (void)printf("\n");
+}
+
+static void print_refusal(const struct figures *figures, const struct event_row *row)
+{
+        const struct stats_row *stats = stats_of(figures, row->pool);
+        char time[HAPPENED_TIME_MAX], size[SIZE_TEXT_MAX];
+
+        happened_time(row, time);
+        (void)printf("%s  %s (pid %" PRIu32 "), uid %" PRIu32
+                     "%s%s, was refused %s of pool %" PRIu32,
+                     time, row->program, row->pid, row->uid, *row->container ? " in " : "",
+                     row->container, size_format(row->bytes, size), row->pool);
+        if (row->times > 1)
+                (void)printf(", in %" PRIu32 " requests", row->times);
+        (void)printf(":\n  %s\n", row->text);
+        if (stats)
+                print_now(stats, row);
+}
+
+static void print_nothing(const struct why *why, const struct happened *happened)
+{
+        (void)printf("nothing was refused for want of memory");
+        if (why->pid)
+                (void)printf(" to process %" PRIu32, why->pid);
+        if (why->has_uid)
+                (void)printf(" %s user %" PRIu32, why->pid ? "of" : "to", why->uid);
+        (void)printf("%s\n", happened->n_lost ? ", as far as gpumemd remembers" : "");
+}
+
+static void print_lines(const struct why *why, const struct figures *figures,
+                        const struct happened *happened)
+{
+        for (uint32_t i = 0; i < happened->n; i++)
+                print_refusal(figures, &happened->rows[i]);
+        if (!happened->n)
+                print_nothing(why, happened);
+}
+
+static json_t *now_to_json(const struct stats_row *stats)
+{
+        if (!stats)
+                return json_null();
+        return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "max_bytes",
+                         json_figure(stats->max), "reserved_bytes", json_figure(stats->reserved),
+                         "leased_bytes", json_figure(stats->leased), "idle_bytes",
+                         json_figure(stats->idle), "cached_bytes", json_figure(stats->cached),
+                         "lingering_bytes", json_figure(stats->lingering), "room_bytes",
+                         json_figure(want_room(stats)));
+}
+
+static int print_json(const struct figures *figures, const struct happened *happened)
+{
+        json_t *array = json_array();
+
+        for (uint32_t i = 0; i < happened->n; i++) {
+                const struct event_row *row = &happened->rows[i];
+                json_t *refusal = happened_to_json(row);
+
+                (void)json_object_set_new(refusal, "now",
+                                          now_to_json(stats_of(figures, row->pool)));
+                (void)json_array_append_new(array, refusal);
+        }
+        return print_json_value(json_pack("{s:o, s:I}", "refusals", array, "lost_count",
+                                          json_figure(happened->n_lost)));
+}
+
+static int run(struct link *link, const struct arguments *arguments)
+{
+        CLEANUP(figures_deinit)
+        struct figures figures = {.n = 0};
+        CLEANUP(happened_deinit)
+        struct happened happened = {.rows = NULL};
+        int r = happened_fetch(link, 0, HAPPENED_BIT(REFUSED) | HAPPENED_BIT(STOPPING), &happened);
+        bool ends;
+
+        if (!r)
+                r = figures_fetch(link, &figures);
+        if (r)
+                return report_refusal(link, "why-oom", r);
+        ends = happened_has_end(&happened);
+        choose(arguments->own, &happened);
+        if (arguments->output == OUTPUT_JSON)
+                return print_json(&figures, &happened);
+        print_lines(arguments->own, &figures, &happened);
+        if (ends)
+                (void)puts(HAPPENED_END);
+        return STATUS_OK;
+}
+
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        struct why *why = arguments->own;
+        uint64_t number;
+
+        if (id == WHY_UID) {
+                if (value_user(value, &why->uid))
+                        return value_wrong("--uid", value, "user", "a uid, or the name of one");
+                why->has_uid = true;
+                return 0;
+        }
+        if (value_number(value, &number) || !number || number > INT32_MAX)
+                return value_wrong(id == WHY_PID ? "--pid" : "--last", value,
+                                   id == WHY_PID ? "process" : "number", "1 to 2147483647");
+        if (id == WHY_PID)
+                why->pid = (uint32_t)number;
+        else
+                why->last = number;
+        return 0;
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_JSON,
+        {"pid", required_argument, NULL, WHY_PID},
+        {"uid", required_argument, NULL, WHY_UID},
+        {"last", required_argument, NULL, WHY_LAST},
+        COMMAND_OPTIONS_END,
+};
+
+const struct command why_oom_command = {
+        .name = "why-oom",
+        .line = "what was refused for want of memory, and how it is now",
+        .help = help,
+        .options = options,
+        .take = take,
+        .run = run,
+        .n_own_bytes = sizeof(struct why),
+};

@@ -1,0 +1,8 @@
+/* The connection of a command. One thread. */
+#pragma once
+
+#include "ctl/core/command.h"
+
+/* A connection for a command, by its admin socket where the user may open that. Waits as --wait says.
+ * GPUMEM_E_DISCONNECTED: there is no daemon. */
+int connect_to_daemon(const struct arguments *arguments, struct link **ret_link);

@@ -1,0 +1,60 @@
+#include "ctl/core/report.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "client/refusal.h"
+#include "gpumem.h"
+
+int report_failure(const char *what, int result)
+{
+        (void)fprintf(stderr, "gpumemctl: %s: %s\n", what, refusal_heard(result));
+        return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
+}
+
+static int report_with(struct link *link, const char *what, int result, const char *hint)
+{
+        char refusal[LINK_REFUSAL_MAX] = "";
+
+        if (result > 0)
+                link_refusal(link, refusal);
+        if (!*refusal)
+                return report_failure(what, result);
+        (void)fprintf(stderr, "gpumemctl: %s: %s%s\n", what, refusal, hint);
+        return STATUS_FAILURE;
+}
+
+int report_refusal(struct link *link, const char *what, int result)
+{
+        return report_with(link, what, result, "");
+}
+
+int report_refusal_of(struct link *link, const char *what, int result,
+                      const struct arguments *arguments)
+{
+        bool can_be_narrower = result == GPUMEM_E_DENIED && arguments->scope == PROTO_SCOPE_NODE;
+
+        return report_with(link, what, result,
+                           can_be_narrower ? "; with --tenant it is your own only" : "");
+}
+
+long long json_figure(uint64_t value)
+{
+        return value > INT64_MAX ? INT64_MAX : (long long)value;
+}
+
+int print_json_value(struct json_t *take_value)
+{
+        int r = -1;
+
+        if (take_value)
+                r = json_dumpf(take_value, stdout, JSON_INDENT(2));
+        json_decref(take_value);
+        if (r) {
+                (void)fprintf(stderr, "gpumemctl: no memory for the answer\n");
+                return STATUS_FAILURE;
+        }
+        (void)putchar('\n');
+        return STATUS_OK;
+}

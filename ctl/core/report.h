@@ -1,0 +1,25 @@
+/* How a command ends: what went wrong, or the JSON of its answer. One thread. */
+#pragma once
+
+#include <stdint.h>
+
+#include "ctl/core/command.h"
+
+/* Prints a value on stdout, or says on stderr that there was no memory for it (NULL is that too);
+ * returns the exit status. */
+struct json_t;
+int print_json_value(struct json_t *take_value);
+
+/* Its integers have a sign: what is more than the largest is that one. */
+long long json_figure(uint64_t value);
+
+/* Says on stderr that `what` failed with this result, and why if the library has said so; returns
+ * STATUS_FAILURE or STATUS_NO_DAEMON. */
+int report_failure(const char *what, int result);
+
+/* The same in the daemon's words, if it has said why. */
+int report_refusal(struct link *link, const char *what, int result);
+
+/* The same of a request that --tenant would have narrowed to what everybody may. */
+int report_refusal_of(struct link *link, const char *what, int result,
+                      const struct arguments *arguments);

@@ -1,0 +1,72 @@
+#include "ctl/output/table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void table_deinit(struct table *table)
+{
+        free(table->rows);
+        *table = (struct table)TABLE_NULL;
+}
+
+struct table_row *table_add_row(struct table *table)
+{
+        struct table_row *rows;
+
+        rows = realloc(table->rows, (table->n_rows + 1) * sizeof(*rows));
+        if (!rows)
+                return NULL;
+        table->rows = rows;
+        memset(&rows[table->n_rows], 0, sizeof(*rows));
+        return &rows[table->n_rows++];
+}
+
+void table_add_column(struct table *table, const char *heading, enum table_align align)
+{
+        assert(table->n_rows <= 1 && table->n_columns < TABLE_COLUMNS_MAX);
+        if (table->n_rows == 0 && !table_add_row(table))
+                return;
+        table->align[table->n_columns] = align;
+        (void)snprintf(table->rows[0].cells[table->n_columns], TABLE_CELL_MAX, "%s", heading);
+        table->n_columns++;
+}
+
+static int column_width(const struct table *table, unsigned column)
+{
+        size_t width = 0;
+
+        for (unsigned i = 0; i < table->n_rows; i++) {
+                size_t length = strlen(table->rows[i].cells[column]);
+
+                if (length > width)
+                        width = length;
+        }
+        return (int)width;
+}
+
+static void print_row(const struct table *table, const struct table_row *row, const int *widths,
+                      FILE *file)
+{
+        for (unsigned column = 0; column < table->n_columns; column++) {
+                const char *gap = column ? "  " : "";
+
+                if (table->align[column] == TABLE_RIGHT)
+                        (void)fprintf(file, "%s%*s", gap, widths[column], row->cells[column]);
+                else if (column + 1 < table->n_columns)
+                        (void)fprintf(file, "%s%-*s", gap, widths[column], row->cells[column]);
+                else
+                        (void)fprintf(file, "%s%s", gap, row->cells[column]);
+        }
+        (void)fputc('\n', file);
+}
+
+void table_print(const struct table *table, FILE *file)
+{
+        int widths[TABLE_COLUMNS_MAX];
+
+        for (unsigned column = 0; column < table->n_columns; column++)
+                widths[column] = column_width(table, column);
+        for (unsigned i = 0; i < table->n_rows; i++)
+                print_row(table, &table->rows[i], widths, file);
+}

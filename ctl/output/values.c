@@ -1,0 +1,45 @@
+#include "ctl/output/values.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+int value_number(const char *text, uint64_t *ret_number)
+{
+        unsigned long long number;
+        char *end;
+
+        if (*text < '0' || *text > '9')
+                return -EINVAL;
+        errno = 0;
+        number = strtoull(text, &end, 10);
+        if (*end || errno)
+                return -EINVAL;
+        *ret_number = number;
+        return 0;
+}
+
+int value_user(const char *text, uint32_t *ret_uid)
+{
+        const struct passwd *user;
+        uint64_t uid;
+
+        if (value_number(text, &uid) == 0 && uid < UINT32_MAX) {
+                *ret_uid = (uint32_t)uid;
+                return 0;
+        }
+        user = getpwnam(text);
+        if (!user)
+                return -EINVAL;
+        *ret_uid = (uint32_t)user->pw_uid;
+        return 0;
+}
+
+int value_wrong(const char *option, const char *text, const char *what, const char *allowed)
+{
+        (void)fprintf(stderr, "gpumemctl: %s: \"%s\" is no %s; allowed: %s\n", option, text, what,
+                      allowed);
+        return -EINVAL;
+}

@@ -1,0 +1,140 @@
+#include "ctl/query/stay.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "gpumem.h"
+
+const char *stay_name(enum stay_kind kind)
+{
+        static const char *const names[STAY_N_KINDS] = {
+                [STAY_REGISTERED] = "registered",
+                [STAY_MAPPED] = "mapped",
+                [STAY_IDLE] = "idle",
+                [STAY_LEFT] = "left",
+                [STAY_ORPHANED] = "orphaned",
+                [STAY_UNCHARGED] = "stuck",
+        };
+
+        return names[kind];
+}
+
+/* What stands before and after the bytes. */
+static const struct {
+        const char *before, *after;
+} words[STAY_N_KINDS] = {
+        [STAY_REGISTERED] = {"keeps", "of pinned memory registered until it calls gpumem_flush or "
+                                      "ends"},
+        [STAY_MAPPED] = {"keeps", "mapped until it runs again, calls gpumem_flush or ends"},
+        [STAY_IDLE] = {"keeps", "leased that it does not use: free-all again gives it back"},
+        [STAY_LEFT] = {"has closed its connection and may keep", "mapped until it ends"},
+        [STAY_ORPHANED] = {"has ended; its child keeps", "until the child ends"},
+};
+
+void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
+{
+        char size[SIZE_TEXT_MAX];
+
+        (void)size_format(stay->n_bytes, size);
+        if (stay->kind == STAY_UNCHARGED)
+                (void)snprintf(text, STAY_TEXT_MAX,
+                               "the driver has not taken back %s that no process holds: see "
+                               "gpumemd's log",
+                               size);
+        else
+                (void)snprintf(text, STAY_TEXT_MAX,
+                               "%s (process %" PRIu32 ", uid %" PRIu32 ") %s %s %s",
+                               *stay->program ? stay->program : "?", stay->pid, stay->uid,
+                               words[stay->kind].before, size, words[stay->kind].after);
+}
+
+void stays_deinit(struct stays *stays)
+{
+        free(stays->stays);
+}
+
+static void add(struct stays *stays, const struct stay *stay)
+{
+        struct stay *all;
+
+        for (uint32_t i = 0; i < stays->n; i++) {
+                struct stay *same = &stays->stays[i];
+
+                if (same->kind == stay->kind && same->pid == stay->pid && same->uid == stay->uid) {
+                        same->n_bytes += stay->n_bytes;
+                        return;
+                }
+        }
+        all = reallocarray(stays->stays, stays->n + 1, sizeof(*all));
+        if (!all) {
+                stays->is_short_of_memory = true;
+                return;
+        }
+        all[stays->n++] = *stay;
+        stays->stays = all;
+}
+
+/* STAY_N_KINDS: it is in use, or on no process's account and there for the next request. */
+static enum stay_kind kind_of(const struct block_row *block, const struct client_row *client)
+{
+        bool is_taken = block->state == LISTED_LINGERING;
+
+        if (!is_taken && block->state != LISTED_IDLE && block->state != LISTED_LEASED)
+                return STAY_N_KINDS;
+        if (client && client->state == LISTED_LEFT)
+                return STAY_LEFT;
+        if (client && client->state == LISTED_ORPHANED)
+                return STAY_ORPHANED;
+        if (block->state == LISTED_IDLE)
+                return STAY_IDLE;
+        if (!is_taken)
+                return STAY_N_KINDS;
+        if (!block->pid)
+                return STAY_UNCHARGED;
+        return block->kind == GPUMEM_PINNED ? STAY_REGISTERED : STAY_MAPPED;
+}
+
+static const struct client_row *client_of(const struct block_row *block,
+                                          const struct client_row *clients, uint32_t n_clients)
+{
+        for (uint32_t i = 0; block->pid && i < n_clients; i++) {
+                if (clients[i].pid == block->pid && clients[i].uid == block->uid)
+                        return &clients[i];
+        }
+        return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+        const struct stay *one = a, *other = b;
+
+        if (one->n_bytes != other->n_bytes)
+                return one->n_bytes > other->n_bytes ? -1 : 1;
+        if (one->pid != other->pid)
+                return one->pid < other->pid ? -1 : 1;
+        return (one->kind > other->kind) - (one->kind < other->kind);
+}
+
+void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct client_row *clients,
+                uint32_t n_clients, uint32_t uid, struct stays *ret_stays)
+{
+        *ret_stays = (struct stays){.n = 0};
+        for (uint32_t i = 0; i < n_blocks; i++) {
+                const struct client_row *client = client_of(&blocks[i], clients, n_clients);
+                struct stay stay = {.kind = kind_of(&blocks[i], client),
+                                    .uid = blocks[i].uid,
+                                    .pid = blocks[i].pid,
+                                    .n_bytes = blocks[i].bytes};
+
+                if (stay.kind == STAY_N_KINDS || (uid != LISTING_NOBODY && uid != blocks[i].uid))
+                        continue;
+                if (client)
+                        memcpy(stay.program, client->program, sizeof(stay.program));
+                add(ret_stays, &stay);
+        }
+        if (ret_stays->n)
+                qsort(ret_stays->stays, ret_stays->n, sizeof(*ret_stays->stays), compare);
+}

@@ -1,0 +1,231 @@
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "client/refusal.h"
+#include "ctl/core/connect.h"
+#include "ctl/core/report.h"
+#include "ctl/output/values.h"
+#include "ctl/query/happened.h"
+#include "ctl/top/top_screen.h"
+#include "gpumem.h"
+
+#define DELAY_S     1
+#define DELAY_S_MAX 3600
+
+/* Who looks at a screen does not want it to stand still for long. */
+#define ANSWER_S 2
+
+static const char help[] =
+        "Usage: gpumemctl top [OPTION]...\n"
+        "Shows what changes: a bar a pool, a row a client. Keys: s sorts, p shows one\n"
+        "pool's rows, space pauses, h explains, q ends.\n"
+        "\n"
+        "  --sort KEY       leased, idle, lingering, blocks, waiting, age, pid, program;\n"
+        "                   default: leased\n"
+        "  --reverse        the smallest first\n"
+        "  --pool ID        rows of this pool\n"
+        "  --delay SECONDS  between two looks; default: 1\n"
+        "  --timeout SECONDS\n"
+        "                   for a gpumemd that says nothing; default: 2\n"
+        "  --socket, --wait  as in gpumemctl --help\n"
+        "It needs a terminal; gpumemctl stats and clients print the same once. When\n"
+        "gpumemd goes away it says so, and goes on when there is one again.\n"
+        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+
+enum { TOP_OPTION_SORT = OPTION_OWN, TOP_OPTION_REVERSE, TOP_OPTION_DELAY };
+
+struct top_options {
+        enum top_sort sort;
+        bool is_reverse;
+        unsigned delay_s; /* 0: DELAY_S */
+};
+
+/* A signal that ends programs came. */
+static volatile sig_atomic_t ending;
+
+static void end(int signal)
+{
+        ending = signal;
+}
+
+static void catch_signals(void)
+{
+        struct sigaction action = {.sa_handler = end};
+
+        (void)sigaction(SIGINT, &action, NULL);
+        (void)sigaction(SIGTERM, &action, NULL);
+        (void)sigaction(SIGHUP, &action, NULL);
+}
+
+/* A connection that failed is no use any more; the next look makes another. */
+static void look(const struct arguments *arguments, struct link **link, struct top *top)
+{
+        struct known known = KNOWN_NULL;
+        int r = 0;
+
+        if (!*link)
+                r = connect_to_daemon(arguments, link);
+        if (!r)
+                r = known_fetch(*link, PROTO_ALL_POOLS, &known);
+        if (!r)
+                r = happened_fetch_end(*link, &top->is_ending);
+        known_deinit(&top->known);
+        top->known = known;
+        top->trouble = NULL;
+        if (!r)
+                return;
+        top->trouble = refusal_heard(r);
+        *link = link_free(*link);
+}
+
+/* Until a key, a signal, or so many milliseconds later; -1: however long it takes. False: nobody is there
+ * any more. */
+static bool await(int ms)
+{
+        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+        if (!ending && poll(&input, 1, ms) > 0)
+                return !(input.revents & (POLLHUP | POLLERR | POLLNVAL));
+        return !ending;
+}
+
+/* All keys that have come. */
+static enum top_wish take_keys(struct top *top)
+{
+        enum top_wish wish, most = TOP_NOTHING;
+
+        while ((wish = top_screen_take_key(top)) != TOP_NOTHING) {
+                if (wish > most)
+                        most = wish;
+        }
+        return most;
+}
+
+static void show(const struct arguments *arguments, unsigned delay_s, struct link **link,
+                 struct top *top)
+{
+        uint64_t next_ms = 0, now;
+        enum top_wish wish = TOP_ASK;
+
+        while (wish != TOP_QUIT) {
+                if (wish == TOP_ASK || (!top->is_paused && clock_now_ms() >= next_ms)) {
+                        look(arguments, link, top);
+                        next_ms = clock_now_ms() + delay_s * UINT64_C(1000);
+                }
+                top_screen_draw(top);
+                now = clock_now_ms();
+                if (!await(top->is_paused ? -1 : now < next_ms ? (int)(next_ms - now) : 0))
+                        return;
+                wish = take_keys(top);
+        }
+}
+
+static int report_terminal(int result)
+{
+        const char *term = getenv("TERM");
+
+        if (result == -ENOTTY)
+                (void)fprintf(stderr, "gpumemctl: top: standard input and output are no terminal; "
+                                      "gpumemctl stats and clients print the same\n");
+        else
+                (void)fprintf(stderr,
+                              "gpumemctl: top: this terminal is not known: TERM is \"%s\"\n",
+                              term ? term : "");
+        return STATUS_FAILURE;
+}
+
+static int run(struct link *none, const struct arguments *given)
+{
+        const struct top_options *own = given->own;
+        struct arguments arguments = *given;
+        struct top top = {.sort = own->sort, .is_reverse = own->is_reverse, .pool = given->pool};
+        struct link *link = NULL;
+        int r;
+
+        (void)none;
+        if (!arguments.timeout_s)
+                arguments.timeout_s = ANSWER_S;
+        if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+                return report_terminal(-ENOTTY);
+        r = connect_to_daemon(&arguments, &link);
+        if (r)
+                return report_failure("no connection to gpumemd", r);
+        r = top_screen_open();
+        if (r) {
+                link_free(link);
+                return report_terminal(r);
+        }
+        /* Later there is a screen, which does not stand still for that. */
+        arguments.wait_s = 0;
+        catch_signals();
+        show(&arguments, own->delay_s ? own->delay_s : DELAY_S, &link, &top);
+        top_screen_close();
+        known_deinit(&top.known);
+        link_free(link);
+        return STATUS_OK;
+}
+
+static int take_sort(const char *value, struct top_options *own)
+{
+        const char *name;
+
+        for (unsigned i = 0; (name = top_sort_name((enum top_sort)i)); i++) {
+                if (strcasecmp(name, value) == 0) {
+                        own->sort = (enum top_sort)i;
+                        return 0;
+                }
+        }
+        return value_wrong("--sort", value, "key",
+                           "leased, idle, lingering, blocks, waiting, age, pid, program");
+}
+
+static int take(int id, const char *value, struct arguments *arguments)
+{
+        struct top_options *own = arguments->own;
+        uint64_t delay_s;
+
+        switch (id) {
+        case TOP_OPTION_SORT:
+                return take_sort(value, own);
+        case TOP_OPTION_REVERSE:
+                own->is_reverse = true;
+                return 0;
+        default:
+                if (value_number(value, &delay_s) || delay_s < 1 || delay_s > DELAY_S_MAX)
+                        return value_wrong("--delay", value, "time", "1 to 3600 seconds");
+                own->delay_s = (unsigned)delay_s;
+                return 0;
+        }
+}
+
+static const struct option options[] = {
+        COMMAND_OPTION_POOL,
+        {"sort", required_argument, NULL, TOP_OPTION_SORT},
+        {"reverse", no_argument, NULL, TOP_OPTION_REVERSE},
+        {"delay", required_argument, NULL, TOP_OPTION_DELAY},
+        COMMAND_OPTIONS_END,
+};
+
+static const struct command_value values[] = {
+        {"sort", "leased idle lingering blocks waiting age pid program", NULL},
+        COMMAND_VALUES_END,
+};
+
+const struct command top_command = {
+        .name = "top",
+        .line = "what changes, on a whole screen: bars of pools, rows of clients",
+        .help = help,
+        .options = options,
+        .values = values,
+        .take = take,
+        .run = run,
+        .n_own_bytes = sizeof(struct top_options),
+        .answer = ANSWER_AS_IT_COMES,
+        .link = COMMAND_LINKS,
+};
