@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "ctl/output/picture.h"
+#include "ctl/output/svg.h"
 
 #define N_COLUMNS    2
 #define MARGIN       24

@@ -7,8 +7,8 @@
 
 #include "base/err.h"
 #include "ctl/commands.h"
-#include "ctl/query/happened.h"
-#include "ctl/query/view.h"
+#include "ctl/query/event_rows.h"
+#include "ctl/query/filter.h"
 #include "proto/proto.h"
 
 #define WAIT_S_MAX  86400

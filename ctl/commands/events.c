@@ -9,10 +9,10 @@
 #include "base/err.h"
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"
-#include "ctl/output/cells.h"
+#include "ctl/output/format.h"
+#include "ctl/output/parse.h"
 #include "ctl/output/table.h"
-#include "ctl/output/values.h"
-#include "ctl/query/happened.h"
+#include "ctl/query/event_rows.h"
 
 /* Between questions of one who follows. */
 #define FOLLOW_MS 200

@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"
-#include "ctl/query/known.h"
+#include "ctl/query/node_state.h"
 #include "ctl/query/stay.h"
 
 static const char help[] =

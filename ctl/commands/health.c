@@ -7,11 +7,11 @@
 #include "client/refusal.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
-#include "ctl/output/values.h"
-#include "ctl/query/figures.h"
-#include "ctl/query/happened.h"
-#include "ctl/query/judge.h"
+#include "ctl/output/parse.h"
+#include "ctl/query/event_rows.h"
+#include "ctl/query/health_rules.h"
 #include "ctl/query/listing.h"
+#include "ctl/query/pool_stats.h"
 #include "gpumem.h"
 
 #define LINGERING_S     60

@@ -9,10 +9,10 @@
 
 #include "base/err.h"
 #include "ctl/core/report.h"
-#include "ctl/output/cells.h"
+#include "ctl/output/format.h"
+#include "ctl/output/parse.h"
 #include "ctl/output/table.h"
-#include "ctl/output/values.h"
-#include "ctl/query/leak.h"
+#include "ctl/query/leak_rules.h"
 #include "ctl/query/listing.h"
 
 #define OLDER_S     60

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/output/values.h"
+#include "ctl/output/parse.h"
 #include "proto/proto.h"
 
 #define WORD_MAX 64

@@ -1,6 +1,6 @@
 /* gpumemctl blocks, clients, tenants: what the daemon lists, a row each. */
+#include "ctl/query/filter_options.h"
 #include "ctl/query/listing.h"
-#include "ctl/query/view_options.h"
 
 static const char clients_help[] =
         "Usage: gpumemctl clients [OPTION]...\n"

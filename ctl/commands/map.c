@@ -7,10 +7,10 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ctl/core/report.h"
-#include "ctl/output/cells.h"
 #include "ctl/output/colour.h"
+#include "ctl/output/format.h"
 #include "ctl/output/map_svg.h"
-#include "ctl/query/known.h"
+#include "ctl/query/node_state.h"
 
 #define CELLS_A_LINE 64
 #define LINES        6

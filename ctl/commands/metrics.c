@@ -5,8 +5,8 @@
 #include "ctl/core/command.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
-#include "ctl/output/replace.h"
-#include "ctl/output/values.h"
+#include "ctl/output/atomic_file.h"
+#include "ctl/output/parse.h"
 #include "metrics/ask.h"
 #include "metrics/metrics.h"
 

@@ -14,7 +14,7 @@
 #include "base/size.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
-#include "ctl/output/values.h"
+#include "ctl/output/parse.h"
 #include "ctl/query/listing.h"
 #include "gpumem.h"
 

@@ -6,9 +6,9 @@
 
 #include "base/err.h"
 #include "ctl/core/report.h"
-#include "ctl/output/cells.h"
 #include "ctl/output/chart.h"
-#include "ctl/query/known.h"
+#include "ctl/output/format.h"
+#include "ctl/query/node_state.h"
 
 /* Blocks have no address outside of those who map them. Here they stand side by side, from here on. */
 #define FIRST_ADDRESS (UINT64_C(1) << 32)

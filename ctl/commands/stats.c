@@ -3,9 +3,9 @@
 
 #include "base/err.h"
 #include "ctl/core/report.h"
-#include "ctl/output/cells.h"
+#include "ctl/output/format.h"
 #include "ctl/output/table.h"
-#include "ctl/query/figures.h"
+#include "ctl/query/pool_stats.h"
 
 static const char help[] =
         "Usage: gpumemctl stats [OPTION]...\n"

@@ -7,10 +7,10 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ctl/core/report.h"
-#include "ctl/output/values.h"
-#include "ctl/query/figures.h"
-#include "ctl/query/happened.h"
-#include "ctl/query/want.h"
+#include "ctl/output/parse.h"
+#include "ctl/query/event_rows.h"
+#include "ctl/query/oom_rules.h"
+#include "ctl/query/pool_stats.h"
 
 #define LAST 5
 

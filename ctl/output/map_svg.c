@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/size.h"
-#include "ctl/output/picture.h"
+#include "ctl/output/svg.h"
 
 #define MARGIN      24
 #define BAR_WIDTH   880

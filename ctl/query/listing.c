@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "client/question.h"
 #include "ctl/core/report.h"
-#include "ctl/output/cells.h"
+#include "ctl/output/format.h"
 #include "ctl/output/table.h"
 
 /* The longest that a row has; that a narrow table has. */

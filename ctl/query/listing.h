@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ctl/core/command.h"
-#include "ctl/query/view.h"
+#include "ctl/query/filter.h"
 #include "proto/listing.h"
 
 /* One listing: what is asked, and how the answer is read. */

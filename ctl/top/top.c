@@ -10,8 +10,8 @@
 #include "client/refusal.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
-#include "ctl/output/values.h"
-#include "ctl/query/happened.h"
+#include "ctl/output/parse.h"
+#include "ctl/query/event_rows.h"
 #include "ctl/top/top_screen.h"
 #include "gpumem.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/output/cells.h"
+#include "ctl/output/format.h"
 #include "ctl/output/table.h"
 #include "gpumem.h"
 

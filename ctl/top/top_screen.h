@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "ctl/query/known.h"
+#include "ctl/query/node_state.h"
 #include "ctl/top/top_rows.h"
 
 /* What is shown, as keys have set it. */

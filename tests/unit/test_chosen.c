@@ -1,5 +1,5 @@
 /* Which of the rows of EVENTS are wanted. */
-#include "ctl/query/happened.h"
+#include "ctl/query/event_rows.h"
 
 #include <string.h>
 

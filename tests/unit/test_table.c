@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/output/cells.h"
+#include "ctl/output/format.h"
 #include "tests/suite.h"
 
 static void add_row(struct table *table, const char *name, const char *size, const char *note)

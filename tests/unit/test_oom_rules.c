@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/query/want.h"
+#include "ctl/query/oom_rules.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 
@@ -78,8 +78,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("want");
-        TCase *tests = tcase_create("want");
+        Suite *suite = suite_create("oom_rules");
+        TCase *tests = tcase_create("oom_rules");
 
         tcase_add_test(tests, refusals_for_want_of_memory_are_told_from_others);
         tcase_add_test(tests, room_is_what_is_free_cached_or_idle);

@@ -2,8 +2,8 @@
  * One thread. */
 #pragma once
 
-#include "ctl/query/figures.h"
 #include "ctl/query/listing.h"
+#include "ctl/query/pool_stats.h"
 
 struct known {
         struct figures figures;

@@ -1,4 +1,4 @@
-#include "ctl/query/want.h"
+#include "ctl/query/oom_rules.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-#include "ctl/query/view_options.h"
+#include "ctl/query/filter_options.h"
 
 #include <string.h>
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/output/values.h"
+#include "ctl/output/parse.h"
 
 #define COLUMNS_MAX 512
 

@@ -1,4 +1,4 @@
-#include "ctl/output/cells.h"
+#include "ctl/output/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "ctl/output/picture.h"
+#include "ctl/output/svg.h"
 
 /* The picture brings its own ground, so that the text can be read wherever it is put. */
 static const char common_style[] =

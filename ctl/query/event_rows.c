@@ -1,4 +1,4 @@
-#include "ctl/query/happened.h"
+#include "ctl/query/event_rows.h"
 
 #include <errno.h>
 #include <jansson.h>

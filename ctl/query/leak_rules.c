@@ -1,4 +1,4 @@
-#include "ctl/query/leak.h"
+#include "ctl/query/leak_rules.h"
 
 #include <stdlib.h>
 #include <string.h>

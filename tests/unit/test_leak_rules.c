@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/query/leak.h"
+#include "ctl/query/leak_rules.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 
@@ -217,8 +217,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("leak");
-        TCase *tests = tcase_create("leak");
+        Suite *suite = suite_create("leak_rules");
+        TCase *tests = tcase_create("leak_rules");
 
         tcase_add_test(tests, clients_that_are_gone_or_stopped_are_found);
         tcase_add_test(tests, blocks_of_one_process_and_pool_are_one);

@@ -1,4 +1,4 @@
-#include "ctl/output/replace.h"
+#include "ctl/output/atomic_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>

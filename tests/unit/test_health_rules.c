@@ -1,5 +1,5 @@
 /* What gpumemctl health finds, of which figures. */
-#include "ctl/query/judge.h"
+#include "ctl/query/health_rules.h"
 
 #include <string.h>
 
@@ -188,8 +188,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("judge");
-        TCase *tests = tcase_create("judge");
+        Suite *suite = suite_create("health_rules");
+        TCase *tests = tcase_create("health_rules");
 
         tcase_add_checked_fixture(tests, NULL, clear);
         tcase_add_test(tests, a_device_that_is_well_is_nothing_to_speak_of);

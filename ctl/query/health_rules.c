@@ -1,4 +1,4 @@
-#include "ctl/query/judge.h"
+#include "ctl/query/health_rules.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/query/happened.h"
+#include "ctl/query/event_rows.h"
 #include "gpumem.h"
 
 void findings_deinit(struct findings *findings)

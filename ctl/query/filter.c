@@ -1,4 +1,4 @@
-#include "ctl/query/view.h"
+#include "ctl/query/filter.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "ctl/output/values.h"
+#include "ctl/output/parse.h"
 
 #include <pwd.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ctl/core/command.h"
-#include "ctl/query/view.h"
+#include "ctl/query/filter.h"
 
 enum view_option {
         VIEW_PID = OPTION_OWN,

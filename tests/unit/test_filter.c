@@ -1,12 +1,12 @@
 /* Which rows of a listing are shown, and in which order. */
-#include "ctl/query/view.h"
+#include "ctl/query/filter.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/output/values.h"
+#include "ctl/output/parse.h"
 #include "tests/suite.h"
 
 #define N_ROWS 5
@@ -170,8 +170,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("view");
-        TCase *tests = tcase_create("view");
+        Suite *suite = suite_create("filter");
+        TCase *tests = tcase_create("filter");
 
         tcase_add_test(tests, nothing_said_shows_all_as_listed);
         tcase_add_test(tests, filters_hold_together);

@@ -1,4 +1,4 @@
-#include "ctl/query/known.h"
+#include "ctl/query/node_state.h"
 
 #include "base/err.h"
 

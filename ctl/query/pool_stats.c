@@ -1,4 +1,4 @@
-#include "ctl/query/figures.h"
+#include "ctl/query/pool_stats.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "client/question.h"
 #include "ctl/core/report.h"
-#include "ctl/output/cells.h"
-#include "ctl/query/happened.h"
+#include "ctl/output/format.h"
+#include "ctl/query/event_rows.h"
 #include "gpumem.h"
 
 void figures_deinit(struct figures *figures)
