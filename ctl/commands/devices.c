@@ -40,7 +40,7 @@ static void format_mode(char *cell, uint64_t value)
 static void format_xid(char *cell, uint64_t value)
 {
         if (value)
-                cell_count(cell, value);
+                format_count(cell, value);
         else
                 (void)snprintf(cell, TABLE_CELL_MAX, "none");
 }
@@ -87,12 +87,12 @@ static void fill_narrow_row(struct table_row *row, const struct pool_row *pool,
 {
         unsigned cell = 0;
 
-        cell_count(row->cells[cell++], pool->id);
+        format_count(row->cells[cell++], pool->id);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", figures_short_name(pool));
-        cell_short_bytes(row->cells[cell++], pool->n_capacity_bytes);
-        cell_short_bytes(row->cells[cell++], stats->reserved);
-        format_known(row->cells[cell++], stats->device_others, cell_short_bytes);
-        format_known(row->cells[cell++], stats->device_free, cell_short_bytes);
+        format_short_bytes(row->cells[cell++], pool->n_capacity_bytes);
+        format_short_bytes(row->cells[cell++], stats->reserved);
+        format_known(row->cells[cell++], stats->device_others, format_short_bytes);
+        format_known(row->cells[cell++], stats->device_free, format_short_bytes);
         format_known(row->cells[cell++], stats->device_last_xid, format_xid);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
         format_driver(row->cells[cell++], stats);
@@ -103,14 +103,14 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
 {
         unsigned cell = 0;
 
-        cell_count(row->cells[cell++], pool->id);
+        format_count(row->cells[cell++], pool->id);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool->name);
-        cell_bytes(row->cells[cell++], pool->n_capacity_bytes);
-        cell_bytes(row->cells[cell++], stats->reserved);
-        format_known(row->cells[cell++], stats->device_others, cell_bytes);
-        format_known(row->cells[cell++], stats->device_free, cell_bytes);
+        format_bytes(row->cells[cell++], pool->n_capacity_bytes);
+        format_bytes(row->cells[cell++], stats->reserved);
+        format_known(row->cells[cell++], stats->device_others, format_bytes);
+        format_known(row->cells[cell++], stats->device_free, format_bytes);
         format_known(row->cells[cell++], stats->device_mig, format_mode);
-        format_known(row->cells[cell++], stats->device_uncorrected, cell_count);
+        format_known(row->cells[cell++], stats->device_uncorrected, format_count);
         format_known(row->cells[cell++], stats->device_last_xid, format_xid);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
         format_driver(row->cells[cell++], stats);

@@ -61,7 +61,7 @@ static const char *number(char text[static TABLE_CELL_MAX], uint64_t value, uint
 {
         (void)snprintf(text, TABLE_CELL_MAX, "-");
         if (value != none)
-                cell_count(text, value);
+                format_count(text, value);
         return text;
 }
 
@@ -72,7 +72,7 @@ static void print_line(const struct event_row *row)
 
         happened_time(row, time);
         if (row->bytes)
-                cell_bytes(bytes, row->bytes);
+                format_bytes(bytes, row->bytes);
         (void)printf("%-23s  %16s  %-11s  %5" PRIu32 "  %5s  %7s  %4s  %10s  %s%s%s%s%s\n", time,
                      number(event, row->event, 0), listed_event_name(row->what), row->times,
                      number(uid, row->uid, LISTING_NOBODY), number(pid, row->pid, 0),

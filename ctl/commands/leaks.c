@@ -75,7 +75,7 @@ static void age_cell(char *cell, uint64_t age_ms)
         if (age_ms == LISTING_UNTOLD)
                 (void)snprintf(cell, TABLE_CELL_MAX, "-");
         else
-                cell_time(cell, age_ms);
+                format_time(cell, age_ms);
 }
 
 static void number_cell(char *cell, uint64_t value, uint64_t none)
@@ -83,7 +83,7 @@ static void number_cell(char *cell, uint64_t value, uint64_t none)
         if (value == none)
                 (void)snprintf(cell, TABLE_CELL_MAX, "-");
         else
-                cell_count(cell, value);
+                format_count(cell, value);
 }
 
 static int print_table(const struct leaks *leaks)
@@ -109,7 +109,7 @@ static int print_table(const struct leaks *leaks)
                 number_cell(row->cells[1], leak->uid, LISTING_NOBODY);
                 number_cell(row->cells[2], leak->pid, 0);
                 number_cell(row->cells[3], leak->pool, LISTING_NOBODY);
-                cell_bytes(row->cells[4], leak->n_bytes);
+                format_bytes(row->cells[4], leak->n_bytes);
                 age_cell(row->cells[5], leak->age_ms);
                 (void)snprintf(row->cells[6], TABLE_CELL_MAX, "%s",
                                *leak->program ? leak->program : "-");

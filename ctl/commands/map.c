@@ -181,7 +181,7 @@ static json_t *chart_to_json(const struct pool_row *pool, const struct chart *ch
         for (unsigned i = 0; i < chart->n_spans; i++)
                 (void)json_array_append_new(spans, span_to_json(&chart->spans[i]));
         return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o}", "pool", json_figure(pool->id), "kind",
-                         pool_kind_name(pool->kind), "name", pool->name, "bytes",
+                         format_pool_kind(pool->kind), "name", pool->name, "bytes",
                          json_figure(chart->n_bytes), "free_bytes",
                          json_figure(chart->n_free_bytes), "spans", spans);
 }

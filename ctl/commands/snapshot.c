@@ -76,7 +76,7 @@ static json_t *block_to_json(const struct known *known, const struct block_row *
 static json_t *own_to_json(const struct block_row *block)
 {
         return json_pack("{s:I, s:I, s:s, s:s, s:o, s:I, s:I}", "block", json_figure(block->block),
-                         "pool", json_figure(block->pool), "kind", pool_kind_name(block->kind),
+                         "pool", json_figure(block->pool), "kind", format_pool_kind(block->kind),
                          "state", listed_block_name(block->state), "uid",
                          block->uid == LISTING_NOBODY ? json_null() : json_integer(block->uid),
                          "pid", json_figure(block->pid), "blocks_count",

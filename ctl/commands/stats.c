@@ -42,16 +42,16 @@ static int print_stats_table(const struct figures *figures)
 
                 if (!row)
                         return report_failure("stats", -ENOMEM);
-                cell_count(row->cells[cell++], figures->pools[i].id);
+                format_count(row->cells[cell++], figures->pools[i].id);
                 (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s",
                                figures_short_name(&figures->pools[i]));
-                cell_short_bytes(row->cells[cell++], stats->reserved);
-                cell_short_bytes(row->cells[cell++], stats->max);
-                cell_short_bytes(row->cells[cell++], stats->leased);
-                cell_short_bytes(row->cells[cell++], stats->idle);
-                cell_short_bytes(row->cells[cell++], stats->cached);
-                cell_short_bytes(row->cells[cell++], stats->lingering);
-                cell_count(row->cells[cell++], stats->waiting);
+                format_short_bytes(row->cells[cell++], stats->reserved);
+                format_short_bytes(row->cells[cell++], stats->max);
+                format_short_bytes(row->cells[cell++], stats->leased);
+                format_short_bytes(row->cells[cell++], stats->idle);
+                format_short_bytes(row->cells[cell++], stats->cached);
+                format_short_bytes(row->cells[cell++], stats->lingering);
+                format_count(row->cells[cell++], stats->waiting);
         }
         table_print(&table, stdout);
         return STATUS_OK;
@@ -75,20 +75,20 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
 {
         unsigned cell = 0;
 
-        cell_count(row->cells[cell++], pool->id);
-        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool_kind_name(pool->kind));
+        format_count(row->cells[cell++], pool->id);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", format_pool_kind(pool->kind));
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool->name);
-        cell_bytes(row->cells[cell++], stats->reserved);
-        cell_bytes(row->cells[cell++], stats->max);
-        cell_bytes(row->cells[cell++], stats->leased);
-        cell_bytes(row->cells[cell++], stats->idle);
-        cell_bytes(row->cells[cell++], stats->cached);
-        cell_bytes(row->cells[cell++], stats->lingering);
-        cell_bytes(row->cells[cell++], stats->charged);
-        cell_bytes(row->cells[cell++], stats->declared);
-        cell_count(row->cells[cell++], stats->blocks);
-        cell_count(row->cells[cell++], stats->clients);
-        cell_count(row->cells[cell++], stats->waiting);
+        format_bytes(row->cells[cell++], stats->reserved);
+        format_bytes(row->cells[cell++], stats->max);
+        format_bytes(row->cells[cell++], stats->leased);
+        format_bytes(row->cells[cell++], stats->idle);
+        format_bytes(row->cells[cell++], stats->cached);
+        format_bytes(row->cells[cell++], stats->lingering);
+        format_bytes(row->cells[cell++], stats->charged);
+        format_bytes(row->cells[cell++], stats->declared);
+        format_count(row->cells[cell++], stats->blocks);
+        format_count(row->cells[cell++], stats->clients);
+        format_count(row->cells[cell++], stats->waiting);
 }
 
 static int print_wide_table(const struct figures *figures)

@@ -248,17 +248,17 @@ uint64_t chart_cell_bytes(const struct chart *chart, unsigned n_cells)
 
 unsigned chart_cells(const struct chart *chart, unsigned n_cells, unsigned *cells)
 {
-        uint64_t cell_bytes = chart_cell_bytes(chart, n_cells), most = 0, filled = 0;
+        uint64_t format_bytes = chart_cell_bytes(chart, n_cells), most = 0, filled = 0;
         unsigned cell = 0;
 
-        n_cells = (unsigned)(chart->n_bytes / cell_bytes + (chart->n_bytes % cell_bytes != 0));
+        n_cells = (unsigned)(chart->n_bytes / format_bytes + (chart->n_bytes % format_bytes != 0));
         for (unsigned i = 0; i < n_cells; i++)
                 cells[i] = chart->n_spans;
         for (unsigned i = 0; i < chart->n_spans; i++) {
                 uint64_t rest = chart->spans[i].n_bytes;
 
                 while (rest && cell < n_cells) {
-                        uint64_t part = cell_bytes - filled < rest ? cell_bytes - filled : rest;
+                        uint64_t part = format_bytes - filled < rest ? format_bytes - filled : rest;
 
                         if (part > most) {
                                 most = part;
@@ -266,7 +266,7 @@ unsigned chart_cells(const struct chart *chart, unsigned n_cells, unsigned *cell
                         }
                         rest -= part;
                         filled += part;
-                        if (filled == cell_bytes) {
+                        if (filled == format_bytes) {
                                 cell++;
                                 most = filled = 0;
                         }

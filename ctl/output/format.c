@@ -7,19 +7,19 @@
 #include "ctl/output/table.h"
 #include "gpumem.h"
 
-const char *pool_kind_name(uint64_t kind)
+const char *format_pool_kind(uint64_t kind)
 {
         return kind == GPUMEM_DEVICE ? "device" : "pinned";
 }
 
-void cell_bytes(char *cell, uint64_t value)
+void format_bytes(char *cell, uint64_t value)
 {
         char text[SIZE_TEXT_MAX];
 
         (void)snprintf(cell, TABLE_CELL_MAX, "%s", size_format(value, text));
 }
 
-void cell_short_bytes(char *cell, uint64_t value)
+void format_short_bytes(char *cell, uint64_t value)
 {
         static const char units[] = "BKMGTPE";
         unsigned unit = 0;
@@ -38,12 +38,12 @@ void cell_short_bytes(char *cell, uint64_t value)
                                amount, units[unit]);
 }
 
-void cell_count(char *cell, uint64_t value)
+void format_count(char *cell, uint64_t value)
 {
         (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, value);
 }
 
-void cell_time(char *cell, uint64_t ms)
+void format_time(char *cell, uint64_t ms)
 {
         double s = (double)ms / 1000;
 

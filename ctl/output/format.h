@@ -4,15 +4,15 @@
 #include <stdint.h>
 
 /* "device" or "pinned", of a GPUMEM_DEVICE or GPUMEM_PINNED. */
-const char *pool_kind_name(uint64_t kind);
+const char *format_pool_kind(uint64_t kind);
 
 /* "1.50 GiB" */
-void cell_bytes(char *cell, uint64_t value);
+void format_bytes(char *cell, uint64_t value);
 
 /* In five characters: "0", "512B", "1.50G", "28.0M", "1023M". */
-void cell_short_bytes(char *cell, uint64_t value);
+void format_short_bytes(char *cell, uint64_t value);
 
-void cell_count(char *cell, uint64_t value);
+void format_count(char *cell, uint64_t value);
 
 /* "850 ms", "12.5 s", "14 min", "3.2 h", "12 d". */
-void cell_time(char *cell, uint64_t ms);
+void format_time(char *cell, uint64_t ms);

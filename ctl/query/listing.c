@@ -49,11 +49,11 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
         if (is_absent(unit, value))
                 (void)snprintf(cell, TABLE_CELL_MAX, "-");
         else if (unit == ROW_UNIT_bytes)
-                cell_bytes(cell, value);
+                format_bytes(cell, value);
         else if (unit == ROW_UNIT_ms)
-                cell_time(cell, value);
+                format_time(cell, value);
         else if (unit == ROW_UNIT_kind)
-                (void)snprintf(cell, TABLE_CELL_MAX, "%s", pool_kind_name(value));
+                (void)snprintf(cell, TABLE_CELL_MAX, "%s", format_pool_kind(value));
         else if (unit == ROW_UNIT_client_state)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", listed_client_name(value));
         else if (unit == ROW_UNIT_block_state)
@@ -65,7 +65,7 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
         else if (unit == ROW_UNIT_properties)
                 format_properties(cell, value);
         else
-                cell_count(cell, value);
+                format_count(cell, value);
 }
 
 void listing_cell(char *cell, const struct row_field *field, const char *row)
@@ -152,7 +152,7 @@ static void fill_cell(char *cell, const struct columns *columns, const struct ro
 {
         if (columns->names && field->unit == ROW_UNIT_bytes &&
             !is_absent(field->unit, row_value(field, row)))
-                cell_short_bytes(cell, row_value(field, row));
+                format_short_bytes(cell, row_value(field, row));
         else
                 listing_cell(cell, field, row);
         if (columns->names && field->type == ROW_TYPE_TEXT)

@@ -91,7 +91,7 @@ static json_t *figure_to_json(uint64_t value)
 static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row *stats)
 {
         json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", json_figure(pool->id), "kind",
-                                   pool_kind_name(pool->kind), "name", pool->name, "place",
+                                   format_pool_kind(pool->kind), "name", pool->name, "place",
                                    json_figure(pool->place));
         char uuid[FIGURES_UUID_MAX];
 

@@ -195,7 +195,7 @@ static void draw_heading(int y)
 
 static void draw_row(const struct top_row *row, int y)
 {
-        void (*format)(char *cell, uint64_t value) = is_wide() ? cell_bytes : cell_short_bytes;
+        void (*format)(char *cell, uint64_t value) = is_wide() ? format_bytes : format_short_bytes;
         struct cells cells = {.pid = "-", .uid = "-", .age = "-"};
         char program[LINE_MAX_BYTES];
 
@@ -206,10 +206,10 @@ static void draw_row(const struct top_row *row, int y)
         format(cells.leased, row->n_leased);
         format(cells.idle, row->n_idle);
         format(cells.lingering, row->n_lingering);
-        cell_count(cells.blocks, row->n_blocks);
-        cell_count(cells.waiting, row->n_waiting);
+        format_count(cells.blocks, row->n_blocks);
+        format_count(cells.waiting, row->n_waiting);
         if (row->age_ms != LISTING_UNTOLD)
-                cell_time(cells.age, row->age_ms);
+                format_time(cells.age, row->age_ms);
         (void)snprintf(program, sizeof(program), "%s%s%s", row->program ? row->program : "-",
                        row->container && *row->container ? "  in " : "",
                        row->container ? row->container : "");

@@ -88,7 +88,7 @@ START_TEST(short_sizes_have_five_characters)
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 char cell[TABLE_CELL_MAX];
 
-                cell_short_bytes(cell, rows[i].n_bytes);
+                format_short_bytes(cell, rows[i].n_bytes);
                 ck_assert_str_eq(cell, rows[i].text);
                 ck_assert_uint_le(strlen(cell), 5);
         }
