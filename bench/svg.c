@@ -66,7 +66,7 @@ static void print_bar(const struct svg_bar *bar, double x, double y, double full
 
         if (width < 2)
                 width = 2;
-        picture_text(x + LABEL_WIDTH - 8, base, class, "end", bar->label, file);
+        svg_text(x + LABEL_WIDTH - 8, base, class, "end", bar->label, file);
         (void)fprintf(file,
                       "<rect x=\"%g\" y=\"%g\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
                       "class=\"%s\"/>\n",
@@ -74,15 +74,15 @@ static void print_bar(const struct svg_bar *bar, double x, double y, double full
                       bar->whose == SVG_OURS ? "ours" : "theirs");
         if (bar->value > full)
                 print_cut(x + LABEL_WIDTH + width - 14, y, file);
-        picture_text(x + LABEL_WIDTH + width + 6, base, class, "start", bar->figure, file);
+        svg_text(x + LABEL_WIDTH + width + 6, base, class, "start", bar->figure, file);
 }
 
 static void print_panel(const struct svg_panel *panel, double x, double y, FILE *file)
 {
         double full = full_value(panel);
 
-        picture_text(x, y + 13, "title", "start", panel->title, file);
-        picture_text(x + PANEL_WIDTH, y + 13, "hint", "end", panel->hint, file);
+        svg_text(x, y + 13, "title", "start", panel->title, file);
+        svg_text(x + PANEL_WIDTH, y + 13, "hint", "end", panel->hint, file);
         for (unsigned i = 0; i < panel->n_bars; i++)
                 print_bar(&panel->bars[i], x, y + TITLE_HEIGHT - 6 + i * BAR_STEP, full, file);
 }
@@ -105,8 +105,8 @@ void svg_print(const char *title, const struct svg_panel *panels, unsigned n_pan
 
         for (unsigned i = 0; i < n_panels; i += N_COLUMNS)
                 height += height_of(panels + i, n_panels - i);
-        picture_begin(title, WIDTH, height, style, file);
-        picture_text(MARGIN, MARGIN + 8, "head", "start", title, file);
+        svg_begin(title, WIDTH, height, style, file);
+        svg_text(MARGIN, MARGIN + 8, "head", "start", title, file);
         height = HEAD_HEIGHT + 8;
         for (unsigned i = 0; i < n_panels; i++) {
                 double column = i % N_COLUMNS;
@@ -115,5 +115,5 @@ void svg_print(const char *title, const struct svg_panel *panels, unsigned n_pan
                 if (i % N_COLUMNS == N_COLUMNS - 1)
                         height += height_of(panels + i - (N_COLUMNS - 1), N_COLUMNS);
         }
-        picture_end(file);
+        svg_end(file);
 }

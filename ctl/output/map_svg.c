@@ -69,12 +69,12 @@ static void draw_bar(const struct chart *chart, double y, FILE *file)
                 describe(chart, i, text);
                 draw_rect(x, y, width, BAR_HEIGHT, chart, i, file);
                 (void)fprintf(file, "<title>%s, ", size_format(bytes_of(chart, i), size));
-                picture_escape(text, file);
+                svg_escape(text, file);
                 (void)fputs("</title></rect>\n", file);
                 if (i < chart->n_spans && width >= 14) {
                         mark[0] = chart->spans[i].mark;
-                        picture_text(x + width / 2, y + BAR_HEIGHT / 2.0 + 5, "mark", "middle",
-                                     mark, file);
+                        svg_text(x + width / 2, y + BAR_HEIGHT / 2.0 + 5, "mark", "middle", mark,
+                                 file);
                 }
                 x += width;
         }
@@ -90,10 +90,10 @@ static void draw_legend(const struct chart *chart, double top, FILE *file)
                 describe(chart, i, text);
                 draw_rect(MARGIN, y, 12, 12, chart, i, file);
                 (void)fputs("</rect>\n", file);
-                picture_text(MARGIN + 24, y + 11, "title", "middle", mark, file);
-                picture_text(MARGIN + 120, y + 11, "", "end", size_format(bytes_of(chart, i), size),
-                             file);
-                picture_text(MARGIN + 132, y + 11, "", "start", text, file);
+                svg_text(MARGIN + 24, y + 11, "title", "middle", mark, file);
+                svg_text(MARGIN + 120, y + 11, "", "end", size_format(bytes_of(chart, i), size),
+                         file);
+                svg_text(MARGIN + 132, y + 11, "", "start", text, file);
         }
 }
 
@@ -104,19 +104,18 @@ void map_draw(const struct map *map, FILE *file)
 
         for (unsigned i = 0; i < map->n; i++)
                 height += height_of(&map->charts[i]);
-        picture_begin("gpumemd: what each pool's bytes are", WIDTH, height, style, file);
-        picture_text(MARGIN, MARGIN + 8, "head", "start", "gpumemd: what each pool's bytes are",
-                     file);
+        svg_begin("gpumemd: what each pool's bytes are", WIDTH, height, style, file);
+        svg_text(MARGIN, MARGIN + 8, "head", "start", "gpumemd: what each pool's bytes are", file);
         for (unsigned i = 0; i < map->n; i++) {
                 const struct chart *chart = &map->charts[i];
                 char title[SPAN_TEXT_MAX], size[SIZE_TEXT_MAX];
 
                 (void)snprintf(title, sizeof(title), "pool %" PRIu32 " (%s): %s", map->pools[i]->id,
                                map->pools[i]->name, size_format(chart->n_bytes, size));
-                picture_text(MARGIN, y + 13, "title", "start", title, file);
+                svg_text(MARGIN, y + 13, "title", "start", title, file);
                 draw_bar(chart, y + TITLE, file);
                 draw_legend(chart, y + TITLE + BAR_HEIGHT + 10, file);
                 y += height_of(chart);
         }
-        picture_end(file);
+        svg_end(file);
 }

@@ -14,14 +14,13 @@ static const char common_style[] =
         ".ground{fill:#0d1117;stroke:#3d444d}\n"
         "}\n";
 
-void picture_begin(const char *title, unsigned width, unsigned height, const char *style,
-                   FILE *file)
+void svg_begin(const char *title, unsigned width, unsigned height, const char *style, FILE *file)
 {
         (void)fprintf(file,
                       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" "
                       "width=\"%u\" height=\"%u\" role=\"img\">\n<title>",
                       width, height, width, height);
-        picture_escape(title, file);
+        svg_escape(title, file);
         (void)fprintf(file, "</title>\n<style>\n%s%s</style>\n", common_style, style);
         (void)fprintf(file,
                       "<rect x=\"0.5\" y=\"0.5\" width=\"%u\" height=\"%u\" rx=\"8\" "
@@ -29,12 +28,12 @@ void picture_begin(const char *title, unsigned width, unsigned height, const cha
                       width - 1, height - 1);
 }
 
-void picture_end(FILE *file)
+void svg_end(FILE *file)
 {
         (void)fputs("</svg>\n", file);
 }
 
-void picture_escape(const char *text, FILE *file)
+void svg_escape(const char *text, FILE *file)
 {
         for (; *text; text++) {
                 switch (*text) {
@@ -56,11 +55,11 @@ void picture_escape(const char *text, FILE *file)
         }
 }
 
-void picture_text(double x, double y, const char *class, const char *anchor, const char *text,
-                  FILE *file)
+void svg_text(double x, double y, const char *class, const char *anchor, const char *text,
+              FILE *file)
 {
         (void)fprintf(file, "<text x=\"%g\" y=\"%g\" class=\"%s\" text-anchor=\"%s\">", x, y, class,
                       anchor);
-        picture_escape(text, file);
+        svg_escape(text, file);
         (void)fputs("</text>\n", file);
 }

@@ -4,14 +4,13 @@
 #include <stdio.h>
 
 /* The head, with the title and a ground of the whole size; `style` is the picture's own CSS. */
-void picture_begin(const char *title, unsigned width, unsigned height, const char *style,
-                   FILE *file);
+void svg_begin(const char *title, unsigned width, unsigned height, const char *style, FILE *file);
 
-void picture_end(FILE *file);
+void svg_end(FILE *file);
 
 /* A text as it may stand between tags and in attributes. */
-void picture_escape(const char *text, FILE *file);
+void svg_escape(const char *text, FILE *file);
 
 /* `anchor`: "start", "middle" or "end" is at x. */
-void picture_text(double x, double y, const char *class, const char *anchor, const char *text,
-                  FILE *file);
+void svg_text(double x, double y, const char *class, const char *anchor, const char *text,
+              FILE *file);
