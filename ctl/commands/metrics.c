@@ -43,7 +43,7 @@ static int put(const struct own *own, const struct metrics_figures *figures)
         int r = metrics_render(figures, own->format, &text, &n_bytes);
 
         if (!r && own->path)
-                r = replace_file(own->path, text, n_bytes);
+                r = atomic_file_write(own->path, text, n_bytes);
         else if (!r && fwrite(text, 1, n_bytes, stdout) != n_bytes)
                 r = -ENOMEM;
         if (r == -EEXIST)

@@ -40,7 +40,7 @@ static int fill(int fd, const char *text, size_t n_bytes)
         return !r && fchmod(fd, 0644) < 0 ? err_errno() : r;
 }
 
-int replace_file(const char *path, const char *text, size_t n_bytes)
+int atomic_file_write(const char *path, const char *text, size_t n_bytes)
 {
         CLEANUP(freep)
         char *beside = NULL;

@@ -5,4 +5,4 @@
 
 /* Puts a new file in the place of `path`, with mode 0644: whoever reads finds the old text or the new one,
  * whole. What is no regular file is left alone: -EEXIST. */
-int replace_file(const char *path, const char *text, size_t n_bytes);
+int atomic_file_write(const char *path, const char *text, size_t n_bytes);
