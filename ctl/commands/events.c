@@ -220,16 +220,16 @@ static int take_pid(const char *value, struct happened_choice *choice)
 {
         uint64_t pid;
 
-        if (value_number(value, &pid) || pid == 0 || pid > INT32_MAX)
-                return value_wrong("--pid", value, "process", "a process's number");
+        if (parse_number(value, &pid) || pid == 0 || pid > INT32_MAX)
+                return parse_refuse("--pid", value, "process", "a process's number");
         choice->pid = (uint32_t)pid;
         return 0;
 }
 
 static int take_uid(const char *value, struct happened_choice *choice)
 {
-        if (value_user(value, &choice->uid))
-                return value_wrong("--uid", value, "user", "a uid, or the name of a user");
+        if (parse_user(value, &choice->uid))
+                return parse_refuse("--uid", value, "user", "a uid, or the name of a user");
         choice->has_uid = true;
         return 0;
 }
@@ -241,15 +241,15 @@ static int take_what(const char *value, struct happened_choice *choice)
 
         happened_list_kinds(allowed);
         if (!kind)
-                return value_wrong("--what", value, "kind", allowed);
+                return parse_refuse("--what", value, "kind", allowed);
         choice->kinds |= kind;
         return 0;
 }
 
 static int take_last(const char *value, struct happened_choice *choice)
 {
-        if (value_number(value, &choice->last) || choice->last == 0 || choice->last > INT32_MAX)
-                return value_wrong("--last", value, "number", "1 to 2147483647");
+        if (parse_number(value, &choice->last) || choice->last == 0 || choice->last > INT32_MAX)
+                return parse_refuse("--last", value, "number", "1 to 2147483647");
         return 0;
 }
 
@@ -271,8 +271,8 @@ static int take(int id, const char *value, struct arguments *arguments)
         case EVENTS_LAST:
                 return take_last(value, &events->choice);
         default:
-                if (value_number(value, &events->since))
-                        return value_wrong("--since", value, "number", "one of the column EVENT");
+                if (parse_number(value, &events->since))
+                        return parse_refuse("--since", value, "number", "one of the column EVENT");
                 return 0;
         }
 }

@@ -204,8 +204,8 @@ static int take(int id, const char *value, struct arguments *arguments)
                 health->is_strict = true;
                 return 0;
         }
-        if (value_number(value, &health->lingering_s) || health->lingering_s > LINGERING_S_MAX)
-                return value_wrong("--lingering", value, "time", "0 to 1000000 seconds");
+        if (parse_number(value, &health->lingering_s) || health->lingering_s > LINGERING_S_MAX)
+                return parse_refuse("--lingering", value, "time", "0 to 1000000 seconds");
         health->has_lingering = true;
         return 0;
 }

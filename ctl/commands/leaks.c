@@ -195,8 +195,8 @@ static int take(int id, const char *value, struct arguments *arguments)
         struct older *older = arguments->own;
 
         (void)id;
-        if (value_number(value, &older->seconds) || older->seconds > OLDER_S_MAX)
-                return value_wrong("--older", value, "time", "0 to 1000000 seconds");
+        if (parse_number(value, &older->seconds) || older->seconds > OLDER_S_MAX)
+                return parse_refuse("--older", value, "time", "0 to 1000000 seconds");
         older->is_given = true;
         return 0;
 }

@@ -27,7 +27,7 @@ static const struct {
 
 static int wrong(const char *part, const char *what, const char *allowed)
 {
-        return value_wrong("--set", part, what, allowed);
+        return parse_refuse("--set", part, what, allowed);
 }
 
 static int parse_who(const char *text, struct limit_change *change)
@@ -45,11 +45,11 @@ static int parse_who(const char *text, struct limit_change *change)
         }
         if (strncmp(text, "tenant/", 7) == 0) {
                 change->scope = PROTO_LIMIT_OF_TENANT;
-                return value_user(text + 7, &change->holder)
+                return parse_user(text + 7, &change->holder)
                                ? wrong(text + 7, "user", "a uid, or the name of a user")
                                : 0;
         }
-        if (strncmp(text, "pool/", 5) == 0 && value_number(text + 5, &pool) == 0 &&
+        if (strncmp(text, "pool/", 5) == 0 && parse_number(text + 5, &pool) == 0 &&
             pool < PROTO_POOLS_MAX) {
                 change->scope = PROTO_LIMIT_OF_POOL;
                 change->holder = (uint32_t)pool;
@@ -86,7 +86,7 @@ static int parse_max(const char *text, struct limit_change *change)
                 return 0;
         }
         if (change->kind == PROTO_LIMIT_LEASES) {
-                if (value_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
+                if (parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                         return 0;
                 return wrong(text, "number of leases",
                              has_default ? "0 and more, none, default" : "0 and more, none");

@@ -98,7 +98,7 @@ static int take(int id, const char *value, struct arguments *arguments)
         else if (strcmp(value, "text") == 0)
                 own->format = METRICS_TEXT;
         else
-                return value_wrong("--format", value, "format", "openmetrics, text");
+                return parse_refuse("--format", value, "format", "openmetrics, text");
         return 0;
 }
 

@@ -289,13 +289,13 @@ static int take(int id, const char *value, struct arguments *arguments)
         struct wanted *wanted = arguments->own;
 
         if (id == RECLAIM_UID) {
-                if (value_user(value, &wanted->uid) || wanted->uid == LISTING_NOBODY)
-                        return value_wrong("--uid", value, "user", "a uid, or the name of one");
+                if (parse_user(value, &wanted->uid) || wanted->uid == LISTING_NOBODY)
+                        return parse_refuse("--uid", value, "user", "a uid, or the name of one");
                 wanted->has_uid = true;
                 return 0;
         }
         if (!*value || strlen(value) >= sizeof(((struct message_reclaim *)0)->container))
-                return value_wrong("--cgroup", value, "container", "1 to 251 bytes");
+                return parse_refuse("--cgroup", value, "container", "1 to 251 bytes");
         wanted->container = value;
         return 0;
 }

@@ -178,14 +178,14 @@ static int take(int id, const char *value, struct arguments *arguments)
         uint64_t number;
 
         if (id == WHY_UID) {
-                if (value_user(value, &why->uid))
-                        return value_wrong("--uid", value, "user", "a uid, or the name of one");
+                if (parse_user(value, &why->uid))
+                        return parse_refuse("--uid", value, "user", "a uid, or the name of one");
                 why->has_uid = true;
                 return 0;
         }
-        if (value_number(value, &number) || !number || number > INT32_MAX)
-                return value_wrong(id == WHY_PID ? "--pid" : "--last", value,
-                                   id == WHY_PID ? "process" : "number", "1 to 2147483647");
+        if (parse_number(value, &number) || !number || number > INT32_MAX)
+                return parse_refuse(id == WHY_PID ? "--pid" : "--last", value,
+                                    id == WHY_PID ? "process" : "number", "1 to 2147483647");
         if (id == WHY_PID)
                 why->pid = (uint32_t)number;
         else

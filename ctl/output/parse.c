@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 
-int value_number(const char *text, uint64_t *ret_number)
+int parse_number(const char *text, uint64_t *ret_number)
 {
         unsigned long long number;
         char *end;
@@ -21,12 +21,12 @@ int value_number(const char *text, uint64_t *ret_number)
         return 0;
 }
 
-int value_user(const char *text, uint32_t *ret_uid)
+int parse_user(const char *text, uint32_t *ret_uid)
 {
         const struct passwd *user;
         uint64_t uid;
 
-        if (value_number(text, &uid) == 0 && uid < UINT32_MAX) {
+        if (parse_number(text, &uid) == 0 && uid < UINT32_MAX) {
                 *ret_uid = (uint32_t)uid;
                 return 0;
         }
@@ -37,7 +37,7 @@ int value_user(const char *text, uint32_t *ret_uid)
         return 0;
 }
 
-int value_wrong(const char *option, const char *text, const char *what, const char *allowed)
+int parse_refuse(const char *option, const char *text, const char *what, const char *allowed)
 {
         (void)fprintf(stderr, "gpumemctl: %s: \"%s\" is no %s; allowed: %s\n", option, text, what,
                       allowed);

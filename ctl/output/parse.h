@@ -4,10 +4,10 @@
 #include <stdint.h>
 
 /* Digits, and nothing else. -EINVAL for anything else, and for what is too large. */
-int value_number(const char *text, uint64_t *ret_number);
+int parse_number(const char *text, uint64_t *ret_number);
 
 /* A uid, or the name of a user. -EINVAL: it is neither. */
-int value_user(const char *text, uint32_t *ret_uid);
+int parse_user(const char *text, uint32_t *ret_uid);
 
 /* Says on stderr that an option's value is none, and what is allowed; returns -EINVAL. */
-int value_wrong(const char *option, const char *text, const char *what, const char *allowed);
+int parse_refuse(const char *option, const char *text, const char *what, const char *allowed);

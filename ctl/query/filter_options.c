@@ -13,8 +13,8 @@ static int take_pid(struct view *view, const struct row_list *list, const char *
         uint64_t pid;
 
         /* 0 is the pid of nobody: of a block that is not charged, of other tenants. */
-        if (value_number(text, &pid) || pid == 0 || pid > INT32_MAX)
-                return value_wrong("--pid", text, "process", "a process's number");
+        if (parse_number(text, &pid) || pid == 0 || pid > INT32_MAX)
+                return parse_refuse("--pid", text, "process", "a process's number");
         view_add_filter(view, list, "pid", VIEW_EQUAL, pid);
         return 0;
 }
@@ -23,8 +23,8 @@ static int take_uid(struct view *view, const struct row_list *list, const char *
 {
         uint32_t uid;
 
-        if (value_user(text, &uid))
-                return value_wrong("--uid", text, "user", "a uid, or the name of a user");
+        if (parse_user(text, &uid))
+                return parse_refuse("--uid", text, "user", "a uid, or the name of a user");
         view_add_filter(view, list, "uid", VIEW_EQUAL, uid);
         return 0;
 }
@@ -38,7 +38,7 @@ static int take_state(struct view *view, const struct row_list *list, const char
                         return 0;
                 }
         }
-        return value_wrong("--state", text, "state", allowed);
+        return parse_refuse("--state", text, "state", allowed);
 }
 
 /* A sum says nothing of each of several blocks. */
@@ -47,7 +47,7 @@ static int take_min_size(struct view *view, const struct row_list *list, const c
         uint64_t n_bytes;
 
         if (size_parse(text, &n_bytes))
-                return value_wrong("--min-size", text, "size", "bytes, or with a unit: 64MiB");
+                return parse_refuse("--min-size", text, "size", "bytes, or with a unit: 64MiB");
         view_add_filter(view, list, "bytes", VIEW_AT_LEAST, n_bytes);
         view_add_filter(view, list, "blocks", VIEW_EQUAL, 1);
         return 0;
@@ -60,7 +60,7 @@ static int take_sort(struct view *view, const struct row_list *list, const char 
         if (view_set_sort(view, list, text) == 0)
                 return 0;
         view_list_columns(list, columns, sizeof(columns));
-        return value_wrong("--sort", text, "column", columns);
+        return parse_refuse("--sort", text, "column", columns);
 }
 
 int view_take(struct view *view, const struct row_list *list, int id, const char *value)

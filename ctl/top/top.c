@@ -181,8 +181,8 @@ static int take_sort(const char *value, struct top_options *own)
                         return 0;
                 }
         }
-        return value_wrong("--sort", value, "key",
-                           "leased, idle, lingering, blocks, waiting, age, pid, program");
+        return parse_refuse("--sort", value, "key",
+                            "leased, idle, lingering, blocks, waiting, age, pid, program");
 }
 
 static int take(int id, const char *value, struct arguments *arguments)
@@ -197,8 +197,8 @@ static int take(int id, const char *value, struct arguments *arguments)
                 own->is_reverse = true;
                 return 0;
         default:
-                if (value_number(value, &delay_s) || delay_s < 1 || delay_s > DELAY_S_MAX)
-                        return value_wrong("--delay", value, "time", "1 to 3600 seconds");
+                if (parse_number(value, &delay_s) || delay_s < 1 || delay_s > DELAY_S_MAX)
+                        return parse_refuse("--delay", value, "time", "1 to 3600 seconds");
                 own->delay_s = (unsigned)delay_s;
                 return 0;
         }

@@ -152,18 +152,18 @@ START_TEST(numbers_and_users_are_themselves_only)
         uint32_t uid = 77;
 
         for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
-                ck_assert_int_eq(value_number(wrong[i], &number), -EINVAL);
-                ck_assert_int_eq(value_user(wrong[i], &uid), -EINVAL);
+                ck_assert_int_eq(parse_number(wrong[i], &number), -EINVAL);
+                ck_assert_int_eq(parse_user(wrong[i], &uid), -EINVAL);
         }
         /* The uid of nobody, which is no user's. */
-        ck_assert_int_eq(value_user("4294967295", &uid), -EINVAL);
+        ck_assert_int_eq(parse_user("4294967295", &uid), -EINVAL);
         ck_assert_uint_eq(number, 77);
         ck_assert_uint_eq(uid, 77);
-        ck_assert_int_eq(value_number("18446744073709551615", &number), 0);
+        ck_assert_int_eq(parse_number("18446744073709551615", &number), 0);
         ck_assert_uint_eq(number, UINT64_MAX);
-        ck_assert_int_eq(value_user("root", &uid), 0);
+        ck_assert_int_eq(parse_user("root", &uid), 0);
         ck_assert_uint_eq(uid, 0);
-        ck_assert_int_eq(value_user("4294967294", &uid), 0);
+        ck_assert_int_eq(parse_user("4294967294", &uid), 0);
         ck_assert_uint_eq(uid, 4294967294);
 }
 END_TEST
