@@ -88,7 +88,7 @@ static void fill_narrow_row(struct table_row *row, const struct pool_row *pool,
         unsigned cell = 0;
 
         format_count(row->cells[cell++], pool->id);
-        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", figures_short_name(pool));
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool_stats_short_name(pool));
         format_short_bytes(row->cells[cell++], pool->n_capacity_bytes);
         format_short_bytes(row->cells[cell++], stats->reserved);
         format_known(row->cells[cell++], stats->device_others, format_short_bytes);
@@ -114,7 +114,7 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
         format_known(row->cells[cell++], stats->device_last_xid, format_xid);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
         format_driver(row->cells[cell++], stats);
-        figures_uuid(pool, row->cells[cell++]);
+        pool_stats_uuid(pool, row->cells[cell++]);
 }
 
 struct column {
@@ -135,7 +135,7 @@ static const struct column wide[] = {
         {"STATE", TABLE_LEFT},     {"DRIVER", TABLE_LEFT},  {"UUID", TABLE_LEFT},
 };
 
-static int print_columns(const struct figures *figures, const struct column *columns,
+static int print_columns(const struct pool_stats *pool_stats, const struct column *columns,
                          unsigned n_columns,
                          void (*fill_row)(struct table_row *row, const struct pool_row *pool,
                                           const struct stats_row *stats))
@@ -145,35 +145,35 @@ static int print_columns(const struct figures *figures, const struct column *col
 
         for (unsigned i = 0; i < n_columns; i++)
                 table_add_column(&table, columns[i].heading, columns[i].align);
-        for (uint32_t i = 0; i < figures->n; i++) {
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
                 struct table_row *row;
 
-                if (figures->pools[i].kind != GPUMEM_DEVICE)
+                if (pool_stats->pools[i].kind != GPUMEM_DEVICE)
                         continue;
                 row = table_add_row(&table);
                 if (!row)
                         return report_failure("devices", -ENOMEM);
-                fill_row(row, &figures->pools[i], &figures->stats[i]);
+                fill_row(row, &pool_stats->pools[i], &pool_stats->stats[i]);
         }
         table_print(&table, stdout);
         return STATUS_OK;
 }
 
-static int print_narrow_table(const struct figures *figures)
+static int print_narrow_table(const struct pool_stats *pool_stats)
 {
-        return print_columns(figures, narrow, ARRAY_SIZE(narrow), fill_narrow_row);
+        return print_columns(pool_stats, narrow, ARRAY_SIZE(narrow), fill_narrow_row);
 }
 
-static int print_wide_table(const struct figures *figures)
+static int print_wide_table(const struct pool_stats *pool_stats)
 {
-        return print_columns(figures, wide, ARRAY_SIZE(wide), fill_wide_row);
+        return print_columns(pool_stats, wide, ARRAY_SIZE(wide), fill_wide_row);
 }
 
 static int run(struct link *link, const struct arguments *arguments)
 {
-        return figures_show(link, arguments, "devices",
-                            arguments->output == OUTPUT_WIDE ? print_wide_table
-                                                             : print_narrow_table);
+        return pool_stats_show(link, arguments, "devices",
+                               arguments->output == OUTPUT_WIDE ? print_wide_table
+                                                                : print_narrow_table);
 }
 
 static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,

@@ -25,13 +25,13 @@ static const char help[] =
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
 /* Of the pools that are meant: mapped in processes still, or registered there. */
-static uint64_t lingering(const struct figures *figures, uint32_t pool)
+static uint64_t lingering(const struct pool_stats *pool_stats, uint32_t pool)
 {
         uint64_t n_bytes = 0;
 
-        for (uint32_t i = 0; i < figures->n; i++) {
-                if (pool == PROTO_ALL_POOLS || figures->stats[i].pool == pool)
-                        n_bytes += figures->stats[i].lingering;
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                if (pool == PROTO_ALL_POOLS || pool_stats->stats[i].pool == pool)
+                        n_bytes += pool_stats->stats[i].lingering;
         }
         return n_bytes;
 }
@@ -121,10 +121,11 @@ static int run(struct link *link, const struct arguments *arguments)
         if (stays.is_short_of_memory)
                 return report_failure("free-all", -ENOMEM);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(&reply.freed, &stays, lingering(&known.figures, arguments->pool));
+                return print_json(&reply.freed, &stays,
+                                  lingering(&known.pool_stats, arguments->pool));
         print_lines(&reply.freed, &stays);
         if (arguments->scope == PROTO_SCOPE_NODE)
-                print_hidden(&known, lingering(&known.figures, arguments->pool));
+                print_hidden(&known, lingering(&known.pool_stats, arguments->pool));
         return STATUS_OK;
 }
 

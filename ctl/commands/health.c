@@ -46,13 +46,13 @@ struct health {
 
 /* What was found, and by asking what. */
 struct examined {
-        struct figures figures;
+        struct pool_stats pool_stats;
         struct findings findings;
 };
 
 static void examined_deinit(struct examined *examined)
 {
-        figures_deinit(&examined->figures);
+        pool_stats_deinit(&examined->pool_stats);
         findings_deinit(&examined->findings);
 }
 
@@ -68,7 +68,7 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
         int r;
 
         request.blocks.pool = PROTO_ALL_POOLS;
-        r = figures_fetch(link, &examined->figures);
+        r = pool_stats_fetch(link, &examined->pool_stats);
         if (!r)
                 r = listing_fetch(link, &listing, &request, &blocks);
         if (!r)
@@ -76,8 +76,8 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
                                    &happened);
         if (r)
                 return r;
-        for (uint32_t i = 0; i < examined->figures.n; i++)
-                judge_pool(&examined->figures.pools[i], &examined->figures.stats[i],
+        for (uint32_t i = 0; i < examined->pool_stats.n; i++)
+                judge_pool(&examined->pool_stats.pools[i], &examined->pool_stats.stats[i],
                            &examined->findings);
         judge_blocks((const void *)blocks.rows, blocks.n_rows, lingering_ms, &examined->findings);
         judge_events(happened.rows, happened.n, &examined->findings);
@@ -89,35 +89,35 @@ static const char *judged_name(enum judged judged)
         return judged == JUDGED_ILL ? "ill" : "note";
 }
 
-static const char *pool_name(const struct figures *figures, uint32_t pool)
+static const char *pool_name(const struct pool_stats *pool_stats, uint32_t pool)
 {
-        for (uint32_t i = 0; i < figures->n; i++) {
-                if (figures->pools[i].id == pool)
-                        return figures->pools[i].name;
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                if (pool_stats->pools[i].id == pool)
+                        return pool_stats->pools[i].name;
         }
         return "unknown";
 }
 
-static void print_finding(const struct figures *figures, const struct finding *finding)
+static void print_finding(const struct pool_stats *pool_stats, const struct finding *finding)
 {
         if (finding->pool == LISTING_NOBODY)
                 (void)printf("%s: %s\n", judged_name(finding->judged), finding->text);
         else
                 (void)printf("%s: pool %u (%s): %s\n", judged_name(finding->judged), finding->pool,
-                             pool_name(figures, finding->pool), finding->text);
+                             pool_name(pool_stats, finding->pool), finding->text);
 }
 
 static int print_lines(const struct examined *examined, unsigned n_ill)
 {
-        const char *pools = examined->figures.n == 1 ? "pool" : "pools";
+        const char *pools = examined->pool_stats.n == 1 ? "pool" : "pools";
         bool is_daemon_ill = findings_has_daemon(&examined->findings);
 
         for (unsigned i = 0; i < examined->findings.n; i++)
-                print_finding(&examined->figures, &examined->findings.findings[i]);
+                print_finding(&examined->pool_stats, &examined->findings.findings[i]);
         if (n_ill)
-                (void)printf("ill: %u of %u %s\n", n_ill, examined->figures.n, pools);
+                (void)printf("ill: %u of %u %s\n", n_ill, examined->pool_stats.n, pools);
         else if (!is_daemon_ill)
-                (void)printf("well: %u %s\n", examined->figures.n, pools);
+                (void)printf("well: %u %s\n", examined->pool_stats.n, pools);
         return n_ill || is_daemon_ill ? STATUS_FAILURE : STATUS_OK;
 }
 
@@ -166,7 +166,7 @@ static int run_linked(struct link *link, const struct arguments *arguments)
         const struct health *health = arguments->own;
         uint64_t lingering_s = health->has_lingering ? health->lingering_s : LINGERING_S;
         CLEANUP(examined_deinit)
-        struct examined examined = {.figures = {.n = 0}};
+        struct examined examined = {.pool_stats = {.n = 0}};
         int r = examine(link, lingering_s * 1000, &examined);
         unsigned n_ill;
         bool is_well;

@@ -51,24 +51,24 @@ static void map_deinit(struct map *map)
 
 static int make(const struct known *known, uint32_t pool, struct map *map)
 {
-        const struct figures *figures = &known->figures;
+        const struct pool_stats *pool_stats = &known->pool_stats;
 
-        map->pools = calloc(figures->n, sizeof(*map->pools));
-        map->charts = calloc(figures->n, sizeof(*map->charts));
+        map->pools = calloc(pool_stats->n, sizeof(*map->pools));
+        map->charts = calloc(pool_stats->n, sizeof(*map->charts));
         if (!map->pools || !map->charts)
                 return -ENOMEM;
-        for (uint32_t i = 0; i < figures->n; i++) {
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
                 int r;
 
-                if (pool != PROTO_ALL_POOLS && figures->pools[i].id != pool)
+                if (pool != PROTO_ALL_POOLS && pool_stats->pools[i].id != pool)
                         continue;
-                r = chart_make(&figures->pools[i], &figures->stats[i],
+                r = chart_make(&pool_stats->pools[i], &pool_stats->stats[i],
                                (const void *)known->blocks.rows, known->blocks.n_rows,
                                (const void *)known->clients.rows, known->clients.n_rows,
                                &map->charts[map->n]);
                 if (r)
                         return r;
-                map->pools[map->n++] = &figures->pools[i];
+                map->pools[map->n++] = &pool_stats->pools[i];
         }
         return 0;
 }

@@ -118,14 +118,14 @@ static json_t *segments_to_json(const struct known *known)
 }
 
 /* One of no events for each device. */
-static json_t *traces_to_json(const struct figures *figures)
+static json_t *traces_to_json(const struct pool_stats *pool_stats)
 {
         uint32_t n = 0;
         json_t *traces = json_array();
 
-        for (uint32_t i = 0; i < figures->n; i++) {
-                if (figures->pools[i].id < PROTO_POOLS_MAX && figures->pools[i].id >= n)
-                        n = figures->pools[i].id + 1;
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                if (pool_stats->pools[i].id < PROTO_POOLS_MAX && pool_stats->pools[i].id >= n)
+                        n = pool_stats->pools[i].id + 1;
         }
         while (n--)
                 (void)json_array_append_new(traces, json_array());
@@ -135,7 +135,7 @@ static json_t *traces_to_json(const struct figures *figures)
 static json_t *to_json(const struct known *known)
 {
         return json_pack("{s:o, s:o, s:{}, s:[]}", "segments", segments_to_json(known),
-                         "device_traces", traces_to_json(&known->figures), "allocator_settings",
+                         "device_traces", traces_to_json(&known->pool_stats), "allocator_settings",
                          "external_annotations");
 }
 

@@ -24,7 +24,7 @@ static const char help[] =
         "  --json     for programs: more figures, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
-static int print_stats_table(const struct figures *figures)
+static int print_stats_table(const struct pool_stats *pool_stats)
 {
         static const char *const headings[] = {"RESERVED", "OF",        "LEASED", "IDLE",
                                                "CACHED",   "LINGERING", "WAITING"};
@@ -35,16 +35,16 @@ static int print_stats_table(const struct figures *figures)
         table_add_column(&table, "NAME", TABLE_LEFT);
         for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
                 table_add_column(&table, headings[i], TABLE_RIGHT);
-        for (uint32_t i = 0; i < figures->n; i++) {
-                const struct stats_row *stats = &figures->stats[i];
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                const struct stats_row *stats = &pool_stats->stats[i];
                 struct table_row *row = table_add_row(&table);
                 unsigned cell = 0;
 
                 if (!row)
                         return report_failure("stats", -ENOMEM);
-                format_count(row->cells[cell++], figures->pools[i].id);
+                format_count(row->cells[cell++], pool_stats->pools[i].id);
                 (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s",
-                               figures_short_name(&figures->pools[i]));
+                               pool_stats_short_name(&pool_stats->pools[i]));
                 format_short_bytes(row->cells[cell++], stats->reserved);
                 format_short_bytes(row->cells[cell++], stats->max);
                 format_short_bytes(row->cells[cell++], stats->leased);
@@ -91,18 +91,18 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
         format_count(row->cells[cell++], stats->waiting);
 }
 
-static int print_wide_table(const struct figures *figures)
+static int print_wide_table(const struct pool_stats *pool_stats)
 {
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
 
         add_wide_columns(&table);
-        for (uint32_t i = 0; i < figures->n; i++) {
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
                 struct table_row *row = table_add_row(&table);
 
                 if (!row)
                         return report_failure("stats", -ENOMEM);
-                fill_wide_row(row, &figures->pools[i], &figures->stats[i]);
+                fill_wide_row(row, &pool_stats->pools[i], &pool_stats->stats[i]);
         }
         table_print(&table, stdout);
         return STATUS_OK;
@@ -110,9 +110,9 @@ static int print_wide_table(const struct figures *figures)
 
 static int run(struct link *link, const struct arguments *arguments)
 {
-        return figures_show(link, arguments, "stats",
-                            arguments->output == OUTPUT_WIDE ? print_wide_table
-                                                             : print_stats_table);
+        return pool_stats_show(link, arguments, "stats",
+                               arguments->output == OUTPUT_WIDE ? print_wide_table
+                                                                : print_stats_table);
 }
 
 static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,

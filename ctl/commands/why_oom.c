@@ -62,11 +62,11 @@ static void choose(const struct why *why, struct happened *happened)
         happened->n = n - n_left_out;
 }
 
-static const struct stats_row *stats_of(const struct figures *figures, uint32_t pool)
+static const struct stats_row *stats_of(const struct pool_stats *pool_stats, uint32_t pool)
 {
-        for (uint32_t i = 0; i < figures->n; i++) {
-                if (figures->stats[i].pool == pool)
-                        return &figures->stats[i];
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                if (pool_stats->stats[i].pool == pool)
+                        return &pool_stats->stats[i];
         }
         return NULL;
 }
@@ -85,9 +85,9 @@ static void print_now(const struct stats_row *stats, const struct event_row *row
         (void)printf("\n");
 }
 
-static void print_refusal(const struct figures *figures, const struct event_row *row)
+static void print_refusal(const struct pool_stats *pool_stats, const struct event_row *row)
 {
-        const struct stats_row *stats = stats_of(figures, row->pool);
+        const struct stats_row *stats = stats_of(pool_stats, row->pool);
         char time[HAPPENED_TIME_MAX], size[SIZE_TEXT_MAX];
 
         happened_time(row, time);
@@ -112,11 +112,11 @@ static void print_nothing(const struct why *why, const struct happened *happened
         (void)printf("%s\n", happened->n_lost ? ", as far as gpumemd remembers" : "");
 }
 
-static void print_lines(const struct why *why, const struct figures *figures,
+static void print_lines(const struct why *why, const struct pool_stats *pool_stats,
                         const struct happened *happened)
 {
         for (uint32_t i = 0; i < happened->n; i++)
-                print_refusal(figures, &happened->rows[i]);
+                print_refusal(pool_stats, &happened->rows[i]);
         if (!happened->n)
                 print_nothing(why, happened);
 }
@@ -133,7 +133,7 @@ static json_t *now_to_json(const struct stats_row *stats)
                          json_figure(want_room(stats)));
 }
 
-static int print_json(const struct figures *figures, const struct happened *happened)
+static int print_json(const struct pool_stats *pool_stats, const struct happened *happened)
 {
         json_t *array = json_array();
 
@@ -142,7 +142,7 @@ static int print_json(const struct figures *figures, const struct happened *happ
                 json_t *refusal = happened_to_json(row);
 
                 (void)json_object_set_new(refusal, "now",
-                                          now_to_json(stats_of(figures, row->pool)));
+                                          now_to_json(stats_of(pool_stats, row->pool)));
                 (void)json_array_append_new(array, refusal);
         }
         return print_json_value(json_pack("{s:o, s:I}", "refusals", array, "lost_count",
@@ -151,22 +151,22 @@ static int print_json(const struct figures *figures, const struct happened *happ
 
 static int run(struct link *link, const struct arguments *arguments)
 {
-        CLEANUP(figures_deinit)
-        struct figures figures = {.n = 0};
+        CLEANUP(pool_stats_deinit)
+        struct pool_stats pool_stats = {.n = 0};
         CLEANUP(happened_deinit)
         struct happened happened = {.rows = NULL};
         int r = happened_fetch(link, 0, HAPPENED_BIT(REFUSED) | HAPPENED_BIT(STOPPING), &happened);
         bool ends;
 
         if (!r)
-                r = figures_fetch(link, &figures);
+                r = pool_stats_fetch(link, &pool_stats);
         if (r)
                 return report_refusal(link, "why-oom", r);
         ends = happened_has_end(&happened);
         choose(arguments->own, &happened);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(&figures, &happened);
-        print_lines(arguments->own, &figures, &happened);
+                return print_json(&pool_stats, &happened);
+        print_lines(arguments->own, &pool_stats, &happened);
         if (ends)
                 (void)puts(HAPPENED_END);
         return STATUS_OK;

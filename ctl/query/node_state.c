@@ -4,7 +4,7 @@
 
 void known_deinit(struct known *known)
 {
-        figures_deinit(&known->figures);
+        pool_stats_deinit(&known->pool_stats);
         listed_deinit(&known->blocks);
         listed_deinit(&known->clients);
 }
@@ -21,7 +21,7 @@ int known_fetch(struct link *link, uint32_t pool, struct known *ret_known)
         request.blocks.pool = pool;
         r = listing_fetch(link, &blocks, &request, &ret_known->blocks);
         if (!r)
-                r = figures_fetch(link, &ret_known->figures);
+                r = pool_stats_fetch(link, &ret_known->pool_stats);
         request = (struct frame)FRAME_NULL;
         return r ? r : listing_fetch(link, &clients, &request, &ret_known->clients);
 }

@@ -6,14 +6,14 @@
 #include "ctl/query/pool_stats.h"
 
 struct known {
-        struct figures figures;
+        struct pool_stats pool_stats;
         struct listed blocks;  /* struct block_row */
         struct listed clients; /* struct client_row */
 };
 
-#define KNOWN_NULL                   \
-        {                            \
-                .figures = {.n = 0 } \
+#define KNOWN_NULL                      \
+        {                               \
+                .pool_stats = {.n = 0 } \
         }
 
 void known_deinit(struct known *known);

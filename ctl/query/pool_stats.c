@@ -12,10 +12,10 @@
 #include "ctl/query/event_rows.h"
 #include "gpumem.h"
 
-void figures_deinit(struct figures *figures)
+void pool_stats_deinit(struct pool_stats *pool_stats)
 {
-        free(figures->pools);
-        free(figures->stats);
+        free(pool_stats->pools);
+        free(pool_stats->stats);
 }
 
 /* What a terminal would carry out is not for it. */
@@ -28,22 +28,23 @@ static void clean_name(struct pool_row *pool)
         proto_put_text(pool->name, sizeof(pool->name), name);
 }
 
-static int fetch_pools(struct link *link, struct figures *figures)
+static int fetch_pools(struct link *link, struct pool_stats *pool_stats)
 {
         static const struct question question = {MESSAGE_POOLS, MESSAGE_POOLS_REPLY,
                                                  sizeof(struct pool_row)};
         struct frame request = FRAME_NULL;
         int r;
 
-        r = question_ask(link, &question, &request, NULL, (void **)&figures->pools, &figures->n);
+        r = question_ask(link, &question, &request, NULL, (void **)&pool_stats->pools,
+                         &pool_stats->n);
         if (r)
                 return r;
-        for (uint32_t i = 0; i < figures->n; i++)
-                clean_name(&figures->pools[i]);
+        for (uint32_t i = 0; i < pool_stats->n; i++)
+                clean_name(&pool_stats->pools[i]);
         return 0;
 }
 
-static int fetch_stats(struct link *link, struct figures *figures)
+static int fetch_stats(struct link *link, struct pool_stats *pool_stats)
 {
         static const struct question question = {MESSAGE_STATS, MESSAGE_STATS_REPLY,
                                                  sizeof(struct stats_row)};
@@ -51,30 +52,30 @@ static int fetch_stats(struct link *link, struct figures *figures)
         uint32_t n;
         int r;
 
-        r = question_ask(link, &question, &request, NULL, (void **)&figures->stats, &n);
+        r = question_ask(link, &question, &request, NULL, (void **)&pool_stats->stats, &n);
         if (r)
                 return r;
-        return n && n == figures->n ? 0 : -EPROTO;
+        return n && n == pool_stats->n ? 0 : -EPROTO;
 }
 
-int figures_fetch(struct link *link, struct figures *ret_figures)
+int pool_stats_fetch(struct link *link, struct pool_stats *ret_figures)
 {
         int r = fetch_pools(link, ret_figures);
 
         return r ? r : fetch_stats(link, ret_figures);
 }
 
-void figures_uuid(const struct pool_row *pool, char text[static FIGURES_UUID_MAX])
+void pool_stats_uuid(const struct pool_row *pool, char text[static POOL_STATS_UUID_MAX])
 {
-        size_t length = (size_t)snprintf(text, FIGURES_UUID_MAX, "GPU-");
+        size_t length = (size_t)snprintf(text, POOL_STATS_UUID_MAX, "GPU-");
 
         for (unsigned i = 0; i < sizeof(pool->uuid); i++)
-                length += (size_t)snprintf(text + length, FIGURES_UUID_MAX - length, "%s%02x",
+                length += (size_t)snprintf(text + length, POOL_STATS_UUID_MAX - length, "%s%02x",
                                            i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                                            pool->uuid[i]);
 }
 
-const char *figures_short_name(const struct pool_row *pool)
+const char *pool_stats_short_name(const struct pool_row *pool)
 {
         static const char maker[] = "NVIDIA ";
         size_t n = strlen(maker);
@@ -93,9 +94,9 @@ static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row
         json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", json_figure(pool->id), "kind",
                                    format_pool_kind(pool->kind), "name", pool->name, "place",
                                    json_figure(pool->place));
-        char uuid[FIGURES_UUID_MAX];
+        char uuid[POOL_STATS_UUID_MAX];
 
-        figures_uuid(pool, uuid);
+        pool_stats_uuid(pool, uuid);
         (void)json_object_set_new(object, "uuid",
                                   pool->kind == GPUMEM_DEVICE ? json_string(uuid) : json_null());
 #define STAT(field, unit, text) \
@@ -105,32 +106,32 @@ static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row
         return object;
 }
 
-static int print_stats_json(const struct figures *figures, bool is_ending)
+static int print_stats_json(const struct pool_stats *pool_stats, bool is_ending)
 {
         json_t *pools = json_array();
 
-        for (uint32_t i = 0; i < figures->n; i++)
-                (void)json_array_append_new(pools,
-                                            stats_to_json(&figures->pools[i], &figures->stats[i]));
+        for (uint32_t i = 0; i < pool_stats->n; i++)
+                (void)json_array_append_new(
+                        pools, stats_to_json(&pool_stats->pools[i], &pool_stats->stats[i]));
         return print_json_value(json_pack("{s:o, s:b}", "pools", pools, "ending", is_ending));
 }
 
-int figures_show(struct link *link, const struct arguments *arguments, const char *name,
-                 int (*print_table)(const struct figures *figures))
+int pool_stats_show(struct link *link, const struct arguments *arguments, const char *name,
+                    int (*print_table)(const struct pool_stats *pool_stats))
 {
-        CLEANUP(figures_deinit)
-        struct figures figures = {.n = 0};
+        CLEANUP(pool_stats_deinit)
+        struct pool_stats pool_stats = {.n = 0};
         bool is_ending = false;
         int r, status;
 
-        r = figures_fetch(link, &figures);
+        r = pool_stats_fetch(link, &pool_stats);
         if (!r)
                 r = happened_fetch_end(link, &is_ending);
         if (r)
                 return report_refusal(link, name, r);
         if (arguments->output == OUTPUT_JSON)
-                return print_stats_json(&figures, is_ending);
-        status = print_table(&figures);
+                return print_stats_json(&pool_stats, is_ending);
+        status = print_table(&pool_stats);
         if (is_ending)
                 (void)puts(HAPPENED_END);
         return status;

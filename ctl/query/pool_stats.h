@@ -8,24 +8,24 @@
 #include "ctl/core/command.h"
 
 /* In the same order. */
-struct figures {
+struct pool_stats {
         uint32_t n;
         struct pool_row *pools; /* names end, and hold nothing that a terminal would carry out */
         struct stats_row *stats;
 };
 
 /* Untouched but for what is to be let go, unless 0. */
-int figures_fetch(struct link *link, struct figures *ret_figures);
+int pool_stats_fetch(struct link *link, struct pool_stats *ret_figures);
 
 /* "GPU-" and its 36 characters, as NVML writes it. */
-#define FIGURES_UUID_MAX 41
-void figures_uuid(const struct pool_row *pool, char text[static FIGURES_UUID_MAX]);
+#define POOL_STATS_UUID_MAX 41
+void pool_stats_uuid(const struct pool_row *pool, char text[static POOL_STATS_UUID_MAX]);
 
 /* For narrow tables: a maker's name tells GPUs of one machine not apart. */
-const char *figures_short_name(const struct pool_row *pool);
+const char *pool_stats_short_name(const struct pool_row *pool);
 
-void figures_deinit(struct figures *figures);
+void pool_stats_deinit(struct pool_stats *pool_stats);
 
 /* Fetches them and prints them: with --json all of them, else by print_table; and that the daemon is ending, if it is. Returns the exit status. */
-int figures_show(struct link *link, const struct arguments *arguments, const char *name,
-                 int (*print_table)(const struct figures *figures));
+int pool_stats_show(struct link *link, const struct arguments *arguments, const char *name,
+                    int (*print_table)(const struct pool_stats *pool_stats));

@@ -91,7 +91,7 @@ static void draw_head(const struct top *top, int y)
                 (void)put(y, 0, "gpumemd is away; it is asked again each second  q quit");
         else
                 (void)put(y, 0, "gpumemd%s  %s  pools %u  blocks %u  sort %s%s  pool %s%s  h help",
-                          top->is_ending ? " is ENDING" : "", now, known->figures.n,
+                          top->is_ending ? " is ENDING" : "", now, known->pool_stats.n,
                           known->blocks.n_rows, top_sort_name(top->sort),
                           top->is_reverse ? ", reversed" : "", pool,
                           top->is_paused ? "  PAUSED" : "");
@@ -267,7 +267,7 @@ static void draw_trouble(const char *text, int y)
 
 void top_screen_draw(struct top *top)
 {
-        const struct figures *figures = &top->known.figures;
+        const struct pool_stats *pool_stats = &top->known.pool_stats;
         int y = 0;
 
         (void)erase();
@@ -277,8 +277,8 @@ void top_screen_draw(struct top *top)
         } else if (top->trouble) {
                 draw_trouble(top->trouble, y);
         } else {
-                for (uint32_t i = 0; i < figures->n; i++)
-                        draw_pool(&figures->pools[i], &figures->stats[i], y++);
+                for (uint32_t i = 0; i < pool_stats->n; i++)
+                        draw_pool(&pool_stats->pools[i], &pool_stats->stats[i], y++);
                 draw_rows(top, y);
         }
         (void)refresh();
@@ -287,15 +287,15 @@ void top_screen_draw(struct top *top)
 /* Behind the last pool are all of them. */
 static void choose_pool(struct top *top, int step)
 {
-        const struct figures *figures = &top->known.figures;
-        uint32_t at = figures->n;
+        const struct pool_stats *pool_stats = &top->known.pool_stats;
+        uint32_t at = pool_stats->n;
 
-        for (uint32_t i = 0; i < figures->n; i++) {
-                if (figures->pools[i].id == top->pool)
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                if (pool_stats->pools[i].id == top->pool)
                         at = i;
         }
-        at = (uint32_t)(at + figures->n + 1 + (uint32_t)step) % (figures->n + 1);
-        top->pool = at < figures->n ? figures->pools[at].id : PROTO_ALL_POOLS;
+        at = (uint32_t)(at + pool_stats->n + 1 + (uint32_t)step) % (pool_stats->n + 1);
+        top->pool = at < pool_stats->n ? pool_stats->pools[at].id : PROTO_ALL_POOLS;
         top->first = 0;
 }
 
