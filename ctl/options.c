@@ -329,13 +329,13 @@ static void print_list(const char *text)
 
 static void print_value(const struct command_value *value)
 {
-        char columns[COLUMNS_MAX], kinds[HAPPENED_KINDS_MAX];
+        char columns[COLUMNS_MAX], kinds[EVENT_ROWS_KINDS_MAX];
 
         if (value->list) {
                 view_list_columns(value->list, columns, sizeof(columns));
                 print_list(columns);
         } else if (strcmp(value->words, COMMAND_VALUE_KINDS) == 0) {
-                happened_list_kinds(kinds);
+                event_rows_list_kinds(kinds);
                 print_list(kinds);
         } else {
                 (void)fputs(value->words, stdout);

@@ -45,7 +45,7 @@ enum { EVENTS_FOLLOW = OPTION_OWN, EVENTS_SINCE, EVENTS_PID, EVENTS_UID, EVENTS_
 struct events {
         bool follows;
         uint64_t since;
-        struct happened_choice choice;
+        struct event_rows_choice choice;
 };
 
 static volatile sig_atomic_t was_interrupted;
@@ -68,9 +68,9 @@ static const char *number(char text[static TABLE_CELL_MAX], uint64_t value, uint
 static void print_line(const struct event_row *row)
 {
         char event[TABLE_CELL_MAX], uid[TABLE_CELL_MAX], pid[TABLE_CELL_MAX], pool[TABLE_CELL_MAX];
-        char time[HAPPENED_TIME_MAX], bytes[TABLE_CELL_MAX] = "-";
+        char time[EVENT_ROWS_TIME_MAX], bytes[TABLE_CELL_MAX] = "-";
 
-        happened_time(row, time);
+        event_rows_time(row, time);
         if (row->bytes)
                 format_bytes(bytes, row->bytes);
         (void)printf("%-23s  %16s  %-11s  %5" PRIu32 "  %5s  %7s  %4s  %10s  %s%s%s%s%s\n", time,
@@ -89,7 +89,7 @@ static void print_heading(void)
 
 static int print_json_line(const struct event_row *row)
 {
-        json_t *value = happened_to_json(row);
+        json_t *value = event_rows_to_json(row);
         int r = value ? json_dumpf(value, stdout, JSON_COMPACT) : -1;
 
         json_decref(value);
@@ -97,17 +97,17 @@ static int print_json_line(const struct event_row *row)
         return r ? -ENOMEM : 0;
 }
 
-static int print_followed(const struct happened *happened, enum output output)
+static int print_followed(const struct event_rows *event_rows, enum output output)
 {
-        for (uint32_t i = 0; i < happened->n; i++) {
+        for (uint32_t i = 0; i < event_rows->n; i++) {
                 int r = 0;
 
-                if (happened_is_sum(&happened->rows[i]))
+                if (event_rows_is_sum(&event_rows->rows[i]))
                         continue;
                 if (output == OUTPUT_JSON)
-                        r = print_json_line(&happened->rows[i]);
+                        r = print_json_line(&event_rows->rows[i]);
                 else
-                        print_line(&happened->rows[i]);
+                        print_line(&event_rows->rows[i]);
                 if (r)
                         return r;
         }
@@ -116,38 +116,40 @@ static int print_followed(const struct happened *happened, enum output output)
         return ferror(stdout) ? -EIO : 0;
 }
 
-static int print_all_json(const struct happened *happened)
+static int print_all_json(const struct event_rows *event_rows)
 {
         json_t *rows = json_array();
 
-        for (uint32_t i = 0; i < happened->n; i++)
-                (void)json_array_append_new(rows, happened_to_json(&happened->rows[i]));
+        for (uint32_t i = 0; i < event_rows->n; i++)
+                (void)json_array_append_new(rows, event_rows_to_json(&event_rows->rows[i]));
         return print_json_value(json_pack("{s:o, s:I, s:I}", "events", rows, "next",
-                                          json_figure(happened->next), "lost_count",
-                                          json_figure(happened->n_lost)));
+                                          json_figure(event_rows->next), "lost_count",
+                                          json_figure(event_rows->n_lost)));
 }
 
-static int print_all(const struct happened *happened)
+static int print_all(const struct event_rows *event_rows)
 {
         print_heading();
-        for (uint32_t i = 0; i < happened->n; i++)
-                print_line(&happened->rows[i]);
-        if (happened->n_lost)
-                (void)printf("%" PRIu64 " before are not remembered any more\n", happened->n_lost);
+        for (uint32_t i = 0; i < event_rows->n; i++)
+                print_line(&event_rows->rows[i]);
+        if (event_rows->n_lost)
+                (void)printf("%" PRIu64 " before are not remembered any more\n",
+                             event_rows->n_lost);
         return STATUS_OK;
 }
 
 static int show(struct link *link, const struct arguments *arguments)
 {
         const struct events *events = arguments->own;
-        CLEANUP(happened_deinit)
-        struct happened happened = {.rows = NULL};
-        int r = happened_fetch(link, events->since, events->choice.kinds, &happened);
+        CLEANUP(event_rows_deinit)
+        struct event_rows event_rows = {.rows = NULL};
+        int r = event_rows_fetch(link, events->since, events->choice.kinds, &event_rows);
 
         if (r)
                 return report_refusal(link, "events", r);
-        happened_choose(&happened, &events->choice);
-        return arguments->output == OUTPUT_JSON ? print_all_json(&happened) : print_all(&happened);
+        event_rows_choose(&event_rows, &events->choice);
+        return arguments->output == OUTPUT_JSON ? print_all_json(&event_rows)
+                                                : print_all(&event_rows);
 }
 
 /* What was overwritten before it was asked for. On stderr: it is no event. */
@@ -158,18 +160,18 @@ static void say_lost(uint64_t n_before, uint64_t n_lost)
                               n_lost - n_before);
 }
 
-static int step(struct link *link, enum output output, const struct happened_choice *choice,
-                struct happened *last)
+static int step(struct link *link, enum output output, const struct event_rows_choice *choice,
+                struct event_rows *last)
 {
-        CLEANUP(happened_deinit)
-        struct happened happened = {.rows = NULL};
-        int r = happened_fetch(link, last->next, choice->kinds, &happened);
+        CLEANUP(event_rows_deinit)
+        struct event_rows event_rows = {.rows = NULL};
+        int r = event_rows_fetch(link, last->next, choice->kinds, &event_rows);
 
-        happened_choose(&happened, choice);
+        event_rows_choose(&event_rows, choice);
         if (!r)
-                r = print_followed(&happened, output);
-        last->next = happened.next;
-        last->n_lost = happened.n_lost;
+                r = print_followed(&event_rows, output);
+        last->next = event_rows.next;
+        last->n_lost = event_rows.n_lost;
         return r;
 }
 
@@ -187,8 +189,8 @@ static int follow(struct link *link, const struct arguments *arguments)
 {
         const struct timespec pause = {.tv_nsec = FOLLOW_MS * 1000000L};
         const struct events *events = arguments->own;
-        struct happened_choice choice = events->choice;
-        struct happened last = {.next = events->since};
+        struct event_rows_choice choice = events->choice;
+        struct event_rows last = {.next = events->since};
         uint64_t n_lost;
         int r;
 
@@ -216,7 +218,7 @@ static int run(struct link *link, const struct arguments *arguments)
         return events->follows ? follow(link, arguments) : show(link, arguments);
 }
 
-static int take_pid(const char *value, struct happened_choice *choice)
+static int take_pid(const char *value, struct event_rows_choice *choice)
 {
         uint64_t pid;
 
@@ -226,7 +228,7 @@ static int take_pid(const char *value, struct happened_choice *choice)
         return 0;
 }
 
-static int take_uid(const char *value, struct happened_choice *choice)
+static int take_uid(const char *value, struct event_rows_choice *choice)
 {
         if (parse_user(value, &choice->uid))
                 return parse_refuse("--uid", value, "user", "a uid, or the name of a user");
@@ -234,19 +236,19 @@ static int take_uid(const char *value, struct happened_choice *choice)
         return 0;
 }
 
-static int take_what(const char *value, struct happened_choice *choice)
+static int take_what(const char *value, struct event_rows_choice *choice)
 {
-        char allowed[HAPPENED_KINDS_MAX];
-        uint32_t kind = happened_kind(value);
+        char allowed[EVENT_ROWS_KINDS_MAX];
+        uint32_t kind = event_rows_kind(value);
 
-        happened_list_kinds(allowed);
+        event_rows_list_kinds(allowed);
         if (!kind)
                 return parse_refuse("--what", value, "kind", allowed);
         choice->kinds |= kind;
         return 0;
 }
 
-static int take_last(const char *value, struct happened_choice *choice)
+static int take_last(const char *value, struct event_rows_choice *choice)
 {
         if (parse_number(value, &choice->last) || choice->last == 0 || choice->last > INT32_MAX)
                 return parse_refuse("--last", value, "number", "1 to 2147483647");

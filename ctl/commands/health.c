@@ -62,8 +62,8 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
                                                &block_row_list};
         CLEANUP(listed_deinit)
         struct listed blocks = {.n_rows = 0};
-        CLEANUP(happened_deinit)
-        struct happened happened = {.n = 0};
+        CLEANUP(event_rows_deinit)
+        struct event_rows event_rows = {.n = 0};
         struct frame request = FRAME_NULL;
         int r;
 
@@ -72,15 +72,15 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
         if (!r)
                 r = listing_fetch(link, &listing, &request, &blocks);
         if (!r)
-                r = happened_fetch(link, 0, HAPPENED_BIT(CANARY) | HAPPENED_BIT(STOPPING),
-                                   &happened);
+                r = event_rows_fetch(link, 0, EVENT_ROWS_BIT(CANARY) | EVENT_ROWS_BIT(STOPPING),
+                                     &event_rows);
         if (r)
                 return r;
         for (uint32_t i = 0; i < examined->pool_stats.n; i++)
                 judge_pool(&examined->pool_stats.pools[i], &examined->pool_stats.stats[i],
                            &examined->findings);
         judge_blocks((const void *)blocks.rows, blocks.n_rows, lingering_ms, &examined->findings);
-        judge_events(happened.rows, happened.n, &examined->findings);
+        judge_events(event_rows.rows, event_rows.n, &examined->findings);
         return examined->findings.is_short_of_memory ? -ENOMEM : 0;
 }
 

@@ -46,20 +46,20 @@ static bool is_asked_for(const struct why *why, const struct event_row *row)
 }
 
 /* Keeps the last ones that are asked for, in their order. */
-static void choose(const struct why *why, struct happened *happened)
+static void choose(const struct why *why, struct event_rows *event_rows)
 {
         uint64_t last = why->last ? why->last : LAST;
         uint32_t n = 0, n_left_out;
 
-        for (uint32_t i = 0; i < happened->n; i++) {
-                if (is_asked_for(why, &happened->rows[i]))
-                        happened->rows[n++] = happened->rows[i];
+        for (uint32_t i = 0; i < event_rows->n; i++) {
+                if (is_asked_for(why, &event_rows->rows[i]))
+                        event_rows->rows[n++] = event_rows->rows[i];
         }
-        n = want_join(happened->rows, n);
+        n = want_join(event_rows->rows, n);
         n_left_out = n > last ? n - (uint32_t)last : 0;
         for (uint32_t i = n_left_out; i < n; i++)
-                happened->rows[i - n_left_out] = happened->rows[i];
-        happened->n = n - n_left_out;
+                event_rows->rows[i - n_left_out] = event_rows->rows[i];
+        event_rows->n = n - n_left_out;
 }
 
 static const struct stats_row *stats_of(const struct pool_stats *pool_stats, uint32_t pool)
@@ -88,9 +88,9 @@ static void print_now(const struct stats_row *stats, const struct event_row *row
 static void print_refusal(const struct pool_stats *pool_stats, const struct event_row *row)
 {
         const struct stats_row *stats = stats_of(pool_stats, row->pool);
-        char time[HAPPENED_TIME_MAX], size[SIZE_TEXT_MAX];
+        char time[EVENT_ROWS_TIME_MAX], size[SIZE_TEXT_MAX];
 
-        happened_time(row, time);
+        event_rows_time(row, time);
         (void)printf("%s  %s (pid %" PRIu32 "), uid %" PRIu32
                      "%s%s, was refused %s of pool %" PRIu32,
                      time, row->program, row->pid, row->uid, *row->container ? " in " : "",
@@ -102,23 +102,23 @@ static void print_refusal(const struct pool_stats *pool_stats, const struct even
                 print_now(stats, row);
 }
 
-static void print_nothing(const struct why *why, const struct happened *happened)
+static void print_nothing(const struct why *why, const struct event_rows *event_rows)
 {
         (void)printf("nothing was refused for want of memory");
         if (why->pid)
                 (void)printf(" to process %" PRIu32, why->pid);
         if (why->has_uid)
                 (void)printf(" %s user %" PRIu32, why->pid ? "of" : "to", why->uid);
-        (void)printf("%s\n", happened->n_lost ? ", as far as gpumemd remembers" : "");
+        (void)printf("%s\n", event_rows->n_lost ? ", as far as gpumemd remembers" : "");
 }
 
 static void print_lines(const struct why *why, const struct pool_stats *pool_stats,
-                        const struct happened *happened)
+                        const struct event_rows *event_rows)
 {
-        for (uint32_t i = 0; i < happened->n; i++)
-                print_refusal(pool_stats, &happened->rows[i]);
-        if (!happened->n)
-                print_nothing(why, happened);
+        for (uint32_t i = 0; i < event_rows->n; i++)
+                print_refusal(pool_stats, &event_rows->rows[i]);
+        if (!event_rows->n)
+                print_nothing(why, event_rows);
 }
 
 static json_t *now_to_json(const struct stats_row *stats)
@@ -133,42 +133,43 @@ static json_t *now_to_json(const struct stats_row *stats)
                          json_figure(want_room(stats)));
 }
 
-static int print_json(const struct pool_stats *pool_stats, const struct happened *happened)
+static int print_json(const struct pool_stats *pool_stats, const struct event_rows *event_rows)
 {
         json_t *array = json_array();
 
-        for (uint32_t i = 0; i < happened->n; i++) {
-                const struct event_row *row = &happened->rows[i];
-                json_t *refusal = happened_to_json(row);
+        for (uint32_t i = 0; i < event_rows->n; i++) {
+                const struct event_row *row = &event_rows->rows[i];
+                json_t *refusal = event_rows_to_json(row);
 
                 (void)json_object_set_new(refusal, "now",
                                           now_to_json(stats_of(pool_stats, row->pool)));
                 (void)json_array_append_new(array, refusal);
         }
         return print_json_value(json_pack("{s:o, s:I}", "refusals", array, "lost_count",
-                                          json_figure(happened->n_lost)));
+                                          json_figure(event_rows->n_lost)));
 }
 
 static int run(struct link *link, const struct arguments *arguments)
 {
         CLEANUP(pool_stats_deinit)
         struct pool_stats pool_stats = {.n = 0};
-        CLEANUP(happened_deinit)
-        struct happened happened = {.rows = NULL};
-        int r = happened_fetch(link, 0, HAPPENED_BIT(REFUSED) | HAPPENED_BIT(STOPPING), &happened);
+        CLEANUP(event_rows_deinit)
+        struct event_rows event_rows = {.rows = NULL};
+        int r = event_rows_fetch(link, 0, EVENT_ROWS_BIT(REFUSED) | EVENT_ROWS_BIT(STOPPING),
+                                 &event_rows);
         bool ends;
 
         if (!r)
                 r = pool_stats_fetch(link, &pool_stats);
         if (r)
                 return report_refusal(link, "why-oom", r);
-        ends = happened_has_end(&happened);
-        choose(arguments->own, &happened);
+        ends = event_rows_has_end(&event_rows);
+        choose(arguments->own, &event_rows);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(&pool_stats, &happened);
-        print_lines(arguments->own, &pool_stats, &happened);
+                return print_json(&pool_stats, &event_rows);
+        print_lines(arguments->own, &pool_stats, &event_rows);
         if (ends)
-                (void)puts(HAPPENED_END);
+                (void)puts(EVENT_ROWS_END);
         return STATUS_OK;
 }
 

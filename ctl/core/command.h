@@ -78,7 +78,7 @@ struct command_value {
         const struct row_list *list; /* or its columns, as view_list_columns has them */
 };
 
-#define COMMAND_VALUE_KINDS "@kinds" /* as happened_list_kinds has them */
+#define COMMAND_VALUE_KINDS "@kinds" /* as event_rows_list_kinds has them */
 #define COMMAND_VALUES_END       \
         {                        \
                 NULL, NULL, NULL \

@@ -14,28 +14,28 @@
 /* A daemon has 64, and some that came meanwhile; one that says more is not believed. */
 #define PAGES_MAX 128
 
-void happened_deinit(struct happened *happened)
+void event_rows_deinit(struct event_rows *event_rows)
 {
-        free(happened->rows);
+        free(event_rows->rows);
 }
 
-static int append(struct happened *happened, const void *rows, uint32_t n)
+static int append(struct event_rows *event_rows, const void *rows, uint32_t n)
 {
-        struct event_row *all = reallocarray(happened->rows, happened->n + n, sizeof(*all));
+        struct event_row *all = reallocarray(event_rows->rows, event_rows->n + n, sizeof(*all));
 
         if (!all)
                 return -ENOMEM;
-        happened->rows = all;
-        memcpy(all + happened->n, rows, n * sizeof(*all));
-        for (uint32_t i = happened->n; i < happened->n + n; i++)
+        event_rows->rows = all;
+        memcpy(all + event_rows->n, rows, n * sizeof(*all));
+        for (uint32_t i = event_rows->n; i < event_rows->n + n; i++)
                 listing_clean(&event_row_list, (char *)&all[i]);
-        happened->n += n;
+        event_rows->n += n;
         return 0;
 }
 
 /* Returns whether there is more in ret_more. */
-static int fetch_page(struct link *link, uint64_t since, uint32_t kinds, struct happened *happened,
-                      bool *ret_more)
+static int fetch_page(struct link *link, uint64_t since, uint32_t kinds,
+                      struct event_rows *event_rows, bool *ret_more)
 {
         static const struct question question = {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY,
                                                  sizeof(struct event_row)};
@@ -49,52 +49,53 @@ static int fetch_page(struct link *link, uint64_t since, uint32_t kinds, struct 
         request.events.kinds = kinds;
         r = question_ask(link, &question, &request, &reply, &rows, &n_rows);
         if (!r && n_rows)
-                r = append(happened, rows, n_rows);
+                r = append(event_rows, rows, n_rows);
         if (r)
                 return r;
-        happened->next = reply.events_reply.next;
-        happened->n_lost = reply.events_reply.n_lost;
+        event_rows->next = reply.events_reply.next;
+        event_rows->n_lost = reply.events_reply.n_lost;
         *ret_more = reply.events_reply.next > since &&
                     reply.events_reply.next < reply.events_reply.end;
         return 0;
 }
 
-int happened_fetch(struct link *link, uint64_t since, uint32_t kinds, struct happened *ret_happened)
+int event_rows_fetch(struct link *link, uint64_t since, uint32_t kinds,
+                     struct event_rows *ret_happened)
 {
         bool is_more = true;
         int r = 0;
 
-        *ret_happened = (struct happened){.next = since};
+        *ret_happened = (struct event_rows){.next = since};
         for (unsigned i = 0; i < PAGES_MAX && is_more && !r; i++)
                 r = fetch_page(link, ret_happened->next, kinds, ret_happened, &is_more);
         return r;
 }
 
-bool happened_is_sum(const struct event_row *row)
+bool event_rows_is_sum(const struct event_row *row)
 {
         return row->event == 0;
 }
 
-static bool is_wanted(const struct happened_choice *choice, const struct event_row *row)
+static bool is_wanted(const struct event_rows_choice *choice, const struct event_row *row)
 {
-        if (happened_is_sum(row))
+        if (event_rows_is_sum(row))
                 return !choice->pid && !choice->has_uid && !choice->last;
         return (!choice->pid || row->pid == choice->pid) &&
                (!choice->has_uid || row->uid == choice->uid);
 }
 
-void happened_choose(struct happened *happened, const struct happened_choice *choice)
+void event_rows_choose(struct event_rows *event_rows, const struct event_rows_choice *choice)
 {
         uint32_t n = 0, n_left_out;
 
-        for (uint32_t i = 0; i < happened->n; i++) {
-                if (is_wanted(choice, &happened->rows[i]))
-                        happened->rows[n++] = happened->rows[i];
+        for (uint32_t i = 0; i < event_rows->n; i++) {
+                if (is_wanted(choice, &event_rows->rows[i]))
+                        event_rows->rows[n++] = event_rows->rows[i];
         }
         n_left_out = choice->last && n > choice->last ? n - (uint32_t)choice->last : 0;
         for (uint32_t i = n_left_out; i < n; i++)
-                happened->rows[i - n_left_out] = happened->rows[i];
-        happened->n = n - n_left_out;
+                event_rows->rows[i - n_left_out] = event_rows->rows[i];
+        event_rows->n = n - n_left_out;
 }
 
 static const struct {
@@ -121,7 +122,7 @@ static bool is_word(const char *word, const char *name)
         return !*word && !*name;
 }
 
-uint32_t happened_kind(const char *word)
+uint32_t event_rows_kind(const char *word)
 {
         for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
                 if (is_word(word, kinds[i].name))
@@ -130,38 +131,38 @@ uint32_t happened_kind(const char *word)
         return 0;
 }
 
-void happened_list_kinds(char text[static HAPPENED_KINDS_MAX])
+void event_rows_list_kinds(char text[static EVENT_ROWS_KINDS_MAX])
 {
         size_t n = 0;
 
         for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
                 const char *between = i ? ", " : "";
 
-                while (*between && n < HAPPENED_KINDS_MAX - 1)
+                while (*between && n < EVENT_ROWS_KINDS_MAX - 1)
                         text[n++] = *between++;
-                for (const char *c = kinds[i].name; *c && n < HAPPENED_KINDS_MAX - 1; c++)
+                for (const char *c = kinds[i].name; *c && n < EVENT_ROWS_KINDS_MAX - 1; c++)
                         text[n++] = hyphenated(*c);
         }
         text[n] = '\0';
 }
 
-bool happened_has_end(const struct happened *happened)
+bool event_rows_has_end(const struct event_rows *event_rows)
 {
-        for (uint32_t i = 0; i < happened->n; i++) {
-                if (happened->rows[i].what == LISTED_EVENT_STOPPING)
+        for (uint32_t i = 0; i < event_rows->n; i++) {
+                if (event_rows->rows[i].what == LISTED_EVENT_STOPPING)
                         return true;
         }
         return false;
 }
 
-int happened_fetch_end(struct link *link, bool *ret_is_ending)
+int event_rows_fetch_end(struct link *link, bool *ret_is_ending)
 {
-        CLEANUP(happened_deinit)
-        struct happened happened = {.rows = NULL};
-        int r = happened_fetch(link, 0, HAPPENED_BIT(STOPPING), &happened);
+        CLEANUP(event_rows_deinit)
+        struct event_rows event_rows = {.rows = NULL};
+        int r = event_rows_fetch(link, 0, EVENT_ROWS_BIT(STOPPING), &event_rows);
 
         if (!r)
-                *ret_is_ending = happened_has_end(&happened);
+                *ret_is_ending = event_rows_has_end(&event_rows);
         return r;
 }
 
@@ -200,30 +201,30 @@ static void find_time(const struct event_row *row, struct timespec *ret_time)
         ret_time->tv_nsec = (long)(row->event % 1000000) * 1000;
 }
 
-void happened_time(const struct event_row *row, char ret_text[static HAPPENED_TIME_MAX])
+void event_rows_time(const struct event_row *row, char ret_text[static EVENT_ROWS_TIME_MAX])
 {
         struct timespec time;
         struct tm local;
         size_t n;
 
-        (void)snprintf(ret_text, HAPPENED_TIME_MAX, "-");
-        if (happened_is_sum(row))
+        (void)snprintf(ret_text, EVENT_ROWS_TIME_MAX, "-");
+        if (event_rows_is_sum(row))
                 return;
         find_time(row, &time);
         if (!localtime_r(&time.tv_sec, &local))
                 return;
-        n = strftime(ret_text, HAPPENED_TIME_MAX, "%Y-%m-%d %H:%M:%S", &local);
-        (void)snprintf(ret_text + n, HAPPENED_TIME_MAX - n, ".%03ld", time.tv_nsec / 1000000);
+        n = strftime(ret_text, EVENT_ROWS_TIME_MAX, "%Y-%m-%d %H:%M:%S", &local);
+        (void)snprintf(ret_text + n, EVENT_ROWS_TIME_MAX - n, ".%03ld", time.tv_nsec / 1000000);
 }
 
 static json_t *time_to_json(const struct event_row *row)
 {
-        char text[2 * HAPPENED_TIME_MAX];
+        char text[2 * EVENT_ROWS_TIME_MAX];
         struct timespec time;
         struct tm utc;
         size_t n;
 
-        if (happened_is_sum(row))
+        if (event_rows_is_sum(row))
                 return json_null();
         find_time(row, &time);
         if (!gmtime_r(&time.tv_sec, &utc))
@@ -233,7 +234,7 @@ static json_t *time_to_json(const struct event_row *row)
         return json_string(text);
 }
 
-json_t *happened_to_json(const struct event_row *row)
+json_t *event_rows_to_json(const struct event_row *row)
 {
         json_t *object = listing_row_to_json(&event_row_list, (const char *)row);
 

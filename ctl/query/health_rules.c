@@ -168,7 +168,7 @@ void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t li
 static void judge_stopping(struct findings *findings)
 {
         if (!findings_has_daemon(findings))
-                add(findings, JUDGED_ILL, LISTING_NOBODY, "ending", HAPPENED_END);
+                add(findings, JUDGED_ILL, LISTING_NOBODY, "ending", EVENT_ROWS_END);
 }
 
 void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings)

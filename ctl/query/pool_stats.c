@@ -126,13 +126,13 @@ int pool_stats_show(struct link *link, const struct arguments *arguments, const 
 
         r = pool_stats_fetch(link, &pool_stats);
         if (!r)
-                r = happened_fetch_end(link, &is_ending);
+                r = event_rows_fetch_end(link, &is_ending);
         if (r)
                 return report_refusal(link, name, r);
         if (arguments->output == OUTPUT_JSON)
                 return print_stats_json(&pool_stats, is_ending);
         status = print_table(&pool_stats);
         if (is_ending)
-                (void)puts(HAPPENED_END);
+                (void)puts(EVENT_ROWS_END);
         return status;
 }

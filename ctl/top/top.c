@@ -74,7 +74,7 @@ static void look(const struct arguments *arguments, struct link **link, struct t
         if (!r)
                 r = known_fetch(*link, PROTO_ALL_POOLS, &known);
         if (!r)
-                r = happened_fetch_end(*link, &top->is_ending);
+                r = event_rows_fetch_end(*link, &top->is_ending);
         known_deinit(&top->known);
         top->known = known;
         top->trouble = NULL;

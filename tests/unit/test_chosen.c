@@ -10,7 +10,7 @@
 
 /* Those of two clients of one user, one of another user's, and a sum. */
 static struct event_row rows[N_ROWS];
-static struct happened happened;
+static struct event_rows event_rows;
 
 static void set_up(void)
 {
@@ -23,22 +23,22 @@ static void set_up(void)
         };
 
         memcpy(rows, all, sizeof(rows));
-        happened = (struct happened){.rows = rows, .n = N_ROWS};
+        event_rows = (struct event_rows){.rows = rows, .n = N_ROWS};
 }
 
 /* So many are left, and these are their numbers. */
-static void expect(const struct happened_choice *choice, uint32_t n, const uint64_t *events)
+static void expect(const struct event_rows_choice *choice, uint32_t n, const uint64_t *events)
 {
         set_up();
-        happened_choose(&happened, choice);
-        ck_assert_uint_eq(happened.n, n);
+        event_rows_choose(&event_rows, choice);
+        ck_assert_uint_eq(event_rows.n, n);
         for (uint32_t i = 0; i < n; i++)
                 ck_assert_uint_eq(rows[i].event, events[i]);
 }
 
 START_TEST(who_wants_nothing_apart_has_all)
 {
-        const struct happened_choice choice = {.pid = 0};
+        const struct event_rows_choice choice = {.pid = 0};
 
         expect(&choice, 5, (const uint64_t[]){10, 11, 12, 13, 0});
 }
@@ -46,10 +46,10 @@ END_TEST
 
 START_TEST(processes_and_users_are_told_apart)
 {
-        const struct happened_choice of_process = {.pid = 101};
-        const struct happened_choice of_user = {.has_uid = true, .uid = 1};
-        const struct happened_choice of_root = {.has_uid = true, .uid = 0};
-        const struct happened_choice of_neither = {.pid = 102, .has_uid = true, .uid = 1};
+        const struct event_rows_choice of_process = {.pid = 101};
+        const struct event_rows_choice of_user = {.has_uid = true, .uid = 1};
+        const struct event_rows_choice of_root = {.has_uid = true, .uid = 0};
+        const struct event_rows_choice of_neither = {.pid = 102, .has_uid = true, .uid = 1};
 
         expect(&of_process, 1, (const uint64_t[]){11});
         expect(&of_user, 2, (const uint64_t[]){10, 11});
@@ -60,9 +60,9 @@ END_TEST
 
 START_TEST(the_last_are_those_of_what_is_wanted_and_no_sums)
 {
-        const struct happened_choice last = {.last = 2};
-        const struct happened_choice last_of_user = {.last = 1, .has_uid = true, .uid = 1};
-        const struct happened_choice more = {.last = 9};
+        const struct event_rows_choice last = {.last = 2};
+        const struct event_rows_choice last_of_user = {.last = 1, .has_uid = true, .uid = 1};
+        const struct event_rows_choice more = {.last = 9};
 
         expect(&last, 2, (const uint64_t[]){12, 13});
         expect(&last_of_user, 1, (const uint64_t[]){11});
@@ -72,15 +72,15 @@ END_TEST
 
 START_TEST(kinds_are_called_as_in_the_table)
 {
-        char list[HAPPENED_KINDS_MAX];
+        char list[EVENT_ROWS_KINDS_MAX];
 
-        ck_assert_uint_eq(happened_kind("granted"), HAPPENED_BIT(GRANTED));
-        ck_assert_uint_eq(happened_kind("turned away"), HAPPENED_BIT(TURNED_AWAY));
-        ck_assert_uint_eq(happened_kind("turned-away"), HAPPENED_BIT(TURNED_AWAY));
-        ck_assert_uint_eq(happened_kind("turned"), 0);
-        ck_assert_uint_eq(happened_kind("grantedly"), 0);
-        ck_assert_uint_eq(happened_kind(""), 0);
-        happened_list_kinds(list);
+        ck_assert_uint_eq(event_rows_kind("granted"), EVENT_ROWS_BIT(GRANTED));
+        ck_assert_uint_eq(event_rows_kind("turned away"), EVENT_ROWS_BIT(TURNED_AWAY));
+        ck_assert_uint_eq(event_rows_kind("turned-away"), EVENT_ROWS_BIT(TURNED_AWAY));
+        ck_assert_uint_eq(event_rows_kind("turned"), 0);
+        ck_assert_uint_eq(event_rows_kind("grantedly"), 0);
+        ck_assert_uint_eq(event_rows_kind(""), 0);
+        event_rows_list_kinds(list);
         ck_assert_ptr_eq(strstr(list, "connected, ended, "), list);
         ck_assert_ptr_nonnull(strstr(list, ", turned-away, "));
         ck_assert_str_eq(list + strlen(list) - strlen(", stopping"), ", stopping");
@@ -90,9 +90,9 @@ END_TEST
 START_TEST(an_end_is_told_by_its_event)
 {
         set_up();
-        ck_assert(!happened_has_end(&happened));
+        ck_assert(!event_rows_has_end(&event_rows));
         rows[2].what = LISTED_EVENT_STOPPING;
-        ck_assert(happened_has_end(&happened));
+        ck_assert(event_rows_has_end(&event_rows));
 }
 END_TEST
 
