@@ -50,14 +50,14 @@ static void print_lines(const struct message_freed *freed, const struct stays *s
 }
 
 /* Other tenants' processes are not told apart to this user. */
-static void print_hidden(const struct known *known, uint64_t n_lingering_bytes)
+static void print_hidden(const struct node_state *node, uint64_t n_lingering_bytes)
 {
-        const struct block_row *blocks = (const void *)known->blocks.rows;
+        const struct block_row *blocks = (const void *)node->blocks.rows;
         char size[SIZE_TEXT_MAX];
         uint64_t n_shown_bytes = 0;
         bool has_others = false;
 
-        for (uint32_t i = 0; i < known->blocks.n_rows; i++) {
+        for (uint32_t i = 0; i < node->blocks.n_rows; i++) {
                 has_others = has_others || blocks[i].state == LISTED_SUM;
                 if (blocks[i].state == LISTED_LINGERING)
                         n_shown_bytes += blocks[i].bytes;
@@ -101,8 +101,8 @@ static int run(struct link *link, const struct arguments *arguments)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
-        CLEANUP(known_deinit)
-        struct known known = KNOWN_NULL;
+        CLEANUP(node_state_deinit)
+        struct node_state node = NODE_STATE_NULL;
         CLEANUP(stays_deinit)
         struct stays stays = {.n = 0};
         struct frame request = FRAME_NULL, reply;
@@ -113,19 +113,19 @@ static int run(struct link *link, const struct arguments *arguments)
         request.free_all_blocks.pool = arguments->pool;
         r = link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
         if (!r)
-                r = known_fetch(link, arguments->pool, &known);
+                r = node_state_fetch(link, arguments->pool, &node);
         if (r)
                 return report_refusal_of(link, "free-all", r, arguments);
-        stays_find((const void *)known.blocks.rows, known.blocks.n_rows,
-                   (const void *)known.clients.rows, known.clients.n_rows, uid, &stays);
+        stays_find((const void *)node.blocks.rows, node.blocks.n_rows,
+                   (const void *)node.clients.rows, node.clients.n_rows, uid, &stays);
         if (stays.is_short_of_memory)
                 return report_failure("free-all", -ENOMEM);
         if (arguments->output == OUTPUT_JSON)
                 return print_json(&reply.freed, &stays,
-                                  lingering(&known.pool_stats, arguments->pool));
+                                  lingering(&node.pool_stats, arguments->pool));
         print_lines(&reply.freed, &stays);
         if (arguments->scope == PROTO_SCOPE_NODE)
-                print_hidden(&known, lingering(&known.pool_stats, arguments->pool));
+                print_hidden(&node, lingering(&node.pool_stats, arguments->pool));
         return STATUS_OK;
 }
 

@@ -49,9 +49,9 @@ static void map_deinit(struct map *map)
         free(map->charts);
 }
 
-static int make(const struct known *known, uint32_t pool, struct map *map)
+static int make(const struct node_state *node, uint32_t pool, struct map *map)
 {
-        const struct pool_stats *pool_stats = &known->pool_stats;
+        const struct pool_stats *pool_stats = &node->pool_stats;
 
         map->pools = calloc(pool_stats->n, sizeof(*map->pools));
         map->charts = calloc(pool_stats->n, sizeof(*map->charts));
@@ -63,8 +63,8 @@ static int make(const struct known *known, uint32_t pool, struct map *map)
                 if (pool != PROTO_ALL_POOLS && pool_stats->pools[i].id != pool)
                         continue;
                 r = chart_make(&pool_stats->pools[i], &pool_stats->stats[i],
-                               (const void *)known->blocks.rows, known->blocks.n_rows,
-                               (const void *)known->clients.rows, known->clients.n_rows,
+                               (const void *)node->blocks.rows, node->blocks.n_rows,
+                               (const void *)node->clients.rows, node->clients.n_rows,
                                &map->charts[map->n]);
                 if (r)
                         return r;
@@ -223,8 +223,8 @@ static int write_svg(const struct map *map, const char *path)
 static int run(struct link *link, const struct arguments *arguments)
 {
         const struct map_options *map_options = arguments->own;
-        CLEANUP(known_deinit)
-        struct known known = KNOWN_NULL;
+        CLEANUP(node_state_deinit)
+        struct node_state node = NODE_STATE_NULL;
         CLEANUP(map_deinit)
         struct map map = {.n = 0};
         int r;
@@ -234,9 +234,9 @@ static int run(struct link *link, const struct arguments *arguments)
                 (void)fprintf(stderr, "gpumemctl: --svg -: not with --json\n");
                 return STATUS_USAGE;
         }
-        r = known_fetch(link, arguments->pool, &known);
+        r = node_state_fetch(link, arguments->pool, &node);
         if (!r)
-                r = make(&known, arguments->pool, &map);
+                r = make(&node, arguments->pool, &map);
         if (r)
                 return report_refusal(link, "map", r);
         if (map_options->svg)

@@ -46,9 +46,9 @@ static const char *state_of(uint32_t state)
         }
 }
 
-static json_t *frames_of(const struct known *known, const struct block_row *block)
+static json_t *frames_of(const struct node_state *node, const struct block_row *block)
 {
-        const struct client_row *client = known_client(known, block->uid, block->pid);
+        const struct client_row *client = node_state_client(node, block->uid, block->pid);
         const struct span span = {
                 .state = (enum listed_block)block->state,
                 .uid = block->uid,
@@ -64,12 +64,12 @@ static json_t *frames_of(const struct known *known, const struct block_row *bloc
                          json_figure(block->pid), "name", text);
 }
 
-static json_t *block_to_json(const struct known *known, const struct block_row *block,
+static json_t *block_to_json(const struct node_state *node, const struct block_row *block,
                              uint64_t address)
 {
         return json_pack("[{s:I, s:I, s:I, s:s, s:o}]", "address", json_figure(address), "size",
                          json_figure(block->bytes), "requested_size", json_figure(block->bytes),
-                         "state", state_of(block->state), "frames", frames_of(known, block));
+                         "state", state_of(block->state), "frames", frames_of(node, block));
 }
 
 /* What the layout does not have. */
@@ -83,7 +83,7 @@ static json_t *own_to_json(const struct block_row *block)
                          json_figure(block->blocks));
 }
 
-static json_t *segment_to_json(const struct known *known, const struct block_row *block,
+static json_t *segment_to_json(const struct node_state *node, const struct block_row *block,
                                uint64_t address)
 {
         bool is_allocated = strcmp(state_of(block->state), "active_allocated") == 0;
@@ -95,20 +95,20 @@ static json_t *segment_to_json(const struct known *known, const struct block_row
                 json_figure(block->pool), "address", json_figure(address), "total_size", size,
                 "allocated_size", is_allocated ? size : 0, "active_size", is_active ? size : 0,
                 "requested_size", is_allocated ? size : 0, "stream", 0, "segment_type", "large",
-                "segment_pool_id", 0, 0, "is_expandable", 0, "frames", frames_of(known, block),
-                "blocks", block_to_json(known, block, address), "gpumemd", own_to_json(block));
+                "segment_pool_id", 0, 0, "is_expandable", 0, "frames", frames_of(node, block),
+                "blocks", block_to_json(node, block, address), "gpumemd", own_to_json(block));
 }
 
-static json_t *segments_to_json(const struct known *known)
+static json_t *segments_to_json(const struct node_state *node)
 {
-        const struct block_row *blocks = (const void *)known->blocks.rows;
+        const struct block_row *blocks = (const void *)node->blocks.rows;
         uint64_t address = FIRST_ADDRESS;
         json_t *segments = json_array();
 
-        for (uint32_t i = 0; i < known->blocks.n_rows; i++) {
+        for (uint32_t i = 0; i < node->blocks.n_rows; i++) {
                 if (!blocks[i].bytes)
                         continue;
-                if (json_array_append_new(segments, segment_to_json(known, &blocks[i], address))) {
+                if (json_array_append_new(segments, segment_to_json(node, &blocks[i], address))) {
                         json_decref(segments);
                         return NULL;
                 }
@@ -132,10 +132,10 @@ static json_t *traces_to_json(const struct pool_stats *pool_stats)
         return traces;
 }
 
-static json_t *to_json(const struct known *known)
+static json_t *to_json(const struct node_state *node)
 {
-        return json_pack("{s:o, s:o, s:{}, s:[]}", "segments", segments_to_json(known),
-                         "device_traces", traces_to_json(&known->pool_stats), "allocator_settings",
+        return json_pack("{s:o, s:o, s:{}, s:[]}", "segments", segments_to_json(node),
+                         "device_traces", traces_to_json(&node->pool_stats), "allocator_settings",
                          "external_annotations");
 }
 
@@ -163,15 +163,15 @@ static int write_file(const json_t *value, const char *path)
 static int run(struct link *link, const struct arguments *arguments)
 {
         const struct snapshot_options *own = arguments->own;
-        CLEANUP(known_deinit)
-        struct known known = KNOWN_NULL;
+        CLEANUP(node_state_deinit)
+        struct node_state node = NODE_STATE_NULL;
         json_t *value;
         int r, status;
 
-        r = known_fetch(link, arguments->pool, &known);
+        r = node_state_fetch(link, arguments->pool, &node);
         if (r)
                 return report_refusal(link, "snapshot", r);
-        value = to_json(&known);
+        value = to_json(&node);
         if (!own->output || strcmp(own->output, "-") == 0)
                 return print_json_value(value);
         if (!value)

@@ -2,14 +2,14 @@
 
 #include "base/err.h"
 
-void known_deinit(struct known *known)
+void node_state_deinit(struct node_state *node)
 {
-        pool_stats_deinit(&known->pool_stats);
-        listed_deinit(&known->blocks);
-        listed_deinit(&known->clients);
+        pool_stats_deinit(&node->pool_stats);
+        listed_deinit(&node->blocks);
+        listed_deinit(&node->clients);
 }
 
-int known_fetch(struct link *link, uint32_t pool, struct known *ret_known)
+int node_state_fetch(struct link *link, uint32_t pool, struct node_state *ret_known)
 {
         static const struct listing blocks = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
                                               &block_row_list};
@@ -26,11 +26,12 @@ int known_fetch(struct link *link, uint32_t pool, struct known *ret_known)
         return r ? r : listing_fetch(link, &clients, &request, &ret_known->clients);
 }
 
-const struct client_row *known_client(const struct known *known, uint32_t uid, uint32_t pid)
+const struct client_row *node_state_client(const struct node_state *node, uint32_t uid,
+                                           uint32_t pid)
 {
-        const struct client_row *clients = (const void *)known->clients.rows;
+        const struct client_row *clients = (const void *)node->clients.rows;
 
-        for (uint32_t i = 0; i < known->clients.n_rows; i++) {
+        for (uint32_t i = 0; i < node->clients.n_rows; i++) {
                 if (clients[i].pid == pid && clients[i].uid == uid)
                         return &clients[i];
         }

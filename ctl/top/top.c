@@ -66,17 +66,17 @@ static void catch_signals(void)
 /* A connection that failed is no use any more; the next look makes another. */
 static void look(const struct arguments *arguments, struct link **link, struct top *top)
 {
-        struct known known = KNOWN_NULL;
+        struct node_state node = NODE_STATE_NULL;
         int r = 0;
 
         if (!*link)
                 r = connect_to_daemon(arguments, link);
         if (!r)
-                r = known_fetch(*link, PROTO_ALL_POOLS, &known);
+                r = node_state_fetch(*link, PROTO_ALL_POOLS, &node);
         if (!r)
                 r = event_rows_fetch_end(*link, &top->is_ending);
-        known_deinit(&top->known);
-        top->known = known;
+        node_state_deinit(&top->node);
+        top->node = node;
         top->trouble = NULL;
         if (!r)
                 return;
@@ -166,7 +166,7 @@ static int run(struct link *none, const struct arguments *given)
         catch_signals();
         show(&arguments, own->delay_s ? own->delay_s : DELAY_S, &link, &top);
         top_screen_close();
-        known_deinit(&top.known);
+        node_state_deinit(&top.node);
         link_free(link);
         return STATUS_OK;
 }

@@ -76,7 +76,7 @@ static PRINTF_LIKE(3, 4) int put(int y, int x, const char *format, ...)
 
 static void draw_head(const struct top *top, int y)
 {
-        const struct known *known = &top->known;
+        const struct node_state *node = &top->node;
         char pool[16] = "all", now[16];
         time_t seconds = time(NULL);
         struct tm local;
@@ -91,8 +91,8 @@ static void draw_head(const struct top *top, int y)
                 (void)put(y, 0, "gpumemd is away; it is asked again each second  q quit");
         else
                 (void)put(y, 0, "gpumemd%s  %s  pools %u  blocks %u  sort %s%s  pool %s%s  h help",
-                          top->is_ending ? " is ENDING" : "", now, known->pool_stats.n,
-                          known->blocks.n_rows, top_sort_name(top->sort),
+                          top->is_ending ? " is ENDING" : "", now, node->pool_stats.n,
+                          node->blocks.n_rows, top_sort_name(top->sort),
                           top->is_reverse ? ", reversed" : "", pool,
                           top->is_paused ? "  PAUSED" : "");
         (void)attroff(A_REVERSE);
@@ -218,15 +218,15 @@ static void draw_row(const struct top_row *row, int y)
 
 static void draw_rows(struct top *top, int y)
 {
-        const struct known *known = &top->known;
+        const struct node_state *node = &top->node;
         CLEANUP(freep)
         struct top_row *rows = NULL;
         unsigned n = 0;
 
         draw_heading(y++);
-        if (top_rows_make((const void *)known->blocks.rows, known->blocks.n_rows,
-                          (const void *)known->clients.rows, known->clients.n_rows, top->pool,
-                          &rows, &n)) {
+        if (top_rows_make((const void *)node->blocks.rows, node->blocks.n_rows,
+                          (const void *)node->clients.rows, node->clients.n_rows, top->pool, &rows,
+                          &n)) {
                 (void)put(y, 0, "no memory");
                 return;
         }
@@ -267,7 +267,7 @@ static void draw_trouble(const char *text, int y)
 
 void top_screen_draw(struct top *top)
 {
-        const struct pool_stats *pool_stats = &top->known.pool_stats;
+        const struct pool_stats *pool_stats = &top->node.pool_stats;
         int y = 0;
 
         (void)erase();
@@ -287,7 +287,7 @@ void top_screen_draw(struct top *top)
 /* Behind the last pool are all of them. */
 static void choose_pool(struct top *top, int step)
 {
-        const struct pool_stats *pool_stats = &top->known.pool_stats;
+        const struct pool_stats *pool_stats = &top->node.pool_stats;
         uint32_t at = pool_stats->n;
 
         for (uint32_t i = 0; i < pool_stats->n; i++) {

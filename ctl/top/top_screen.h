@@ -16,7 +16,7 @@ struct top {
         bool shows_help;
         const char *trouble; /* why nothing is known; NULL: something is */
         bool is_ending;      /* the daemon */
-        struct known known;
+        struct node_state node;
 };
 
 /* Takes the terminal over. -ENOTTY: there is none; -EINVAL: it is not known. */
