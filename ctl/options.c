@@ -332,7 +332,7 @@ static void print_value(const struct command_value *value)
         char columns[COLUMNS_MAX], kinds[EVENT_ROWS_KINDS_MAX];
 
         if (value->list) {
-                view_list_columns(value->list, columns, sizeof(columns));
+                filter_list_columns(value->list, columns, sizeof(columns));
                 print_list(columns);
         } else if (strcmp(value->words, COMMAND_VALUE_KINDS) == 0) {
                 event_rows_list_kinds(kinds);

@@ -41,12 +41,12 @@ static int run_clients(struct link *link, const struct arguments *arguments)
 
 static int take_clients(int id, const char *value, struct arguments *arguments)
 {
-        return view_take(arguments->own, &client_row_list, id, value);
+        return filter_take(arguments->own, &client_row_list, id, value);
 }
 
 static const struct option clients_options[] = {
-        COMMAND_OPTION_JSON,      COMMAND_OPTION_WIDE, VIEW_OPTION_PID,     VIEW_OPTION_UID,
-        VIEW_OPTION_CLIENT_STATE, VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+        COMMAND_OPTION_JSON,        COMMAND_OPTION_WIDE, FILTER_OPTION_PID,     FILTER_OPTION_UID,
+        FILTER_OPTION_CLIENT_STATE, FILTER_OPTION_SORT,  FILTER_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 
 static const struct command_value clients_values[] = {
@@ -63,7 +63,7 @@ const struct command clients_command = {
         .values = clients_values,
         .take = take_clients,
         .run = run_clients,
-        .n_own_bytes = sizeof(struct view),
+        .n_own_bytes = sizeof(struct filter),
 };
 
 static const char blocks_help[] =
@@ -103,13 +103,14 @@ static int run_blocks(struct link *link, const struct arguments *arguments)
 
 static int take_blocks(int id, const char *value, struct arguments *arguments)
 {
-        return view_take(arguments->own, &block_row_list, id, value);
+        return filter_take(arguments->own, &block_row_list, id, value);
 }
 
 static const struct option blocks_options[] = {
-        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,     COMMAND_OPTION_POOL,  VIEW_OPTION_PID,
-        VIEW_OPTION_UID,     VIEW_OPTION_BLOCK_STATE, VIEW_OPTION_MIN_SIZE, VIEW_OPTION_SORT,
-        VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+        COMMAND_OPTION_JSON,    COMMAND_OPTION_WIDE, COMMAND_OPTION_POOL,
+        FILTER_OPTION_PID,      FILTER_OPTION_UID,   FILTER_OPTION_BLOCK_STATE,
+        FILTER_OPTION_MIN_SIZE, FILTER_OPTION_SORT,  FILTER_OPTION_REVERSE,
+        COMMAND_OPTIONS_END,
 };
 
 static const struct command_value blocks_values[] = {
@@ -126,7 +127,7 @@ const struct command blocks_command = {
         .values = blocks_values,
         .take = take_blocks,
         .run = run_blocks,
-        .n_own_bytes = sizeof(struct view),
+        .n_own_bytes = sizeof(struct filter),
 };
 
 static const char tenants_help[] =
@@ -160,12 +161,12 @@ static int run_tenants(struct link *link, const struct arguments *arguments)
 
 static int take_tenants(int id, const char *value, struct arguments *arguments)
 {
-        return view_take(arguments->own, &tenant_row_list, id, value);
+        return filter_take(arguments->own, &tenant_row_list, id, value);
 }
 
 static const struct option tenants_options[] = {
-        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE, VIEW_OPTION_UID,
-        VIEW_OPTION_SORT,    VIEW_OPTION_REVERSE, COMMAND_OPTIONS_END,
+        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,   FILTER_OPTION_UID,
+        FILTER_OPTION_SORT,  FILTER_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 
 static const struct command_value tenants_values[] = {
@@ -181,5 +182,5 @@ const struct command tenants_command = {
         .values = tenants_values,
         .take = take_tenants,
         .run = run_tenants,
-        .n_own_bytes = sizeof(struct view),
+        .n_own_bytes = sizeof(struct filter),
 };

@@ -75,7 +75,7 @@ struct row_list;
 struct command_value {
         const char *option;
         const char *words;           /* with a space between them */
-        const struct row_list *list; /* or its columns, as view_list_columns has them */
+        const struct row_list *list; /* or its columns, as filter_list_columns has them */
 };
 
 #define COMMAND_VALUE_KINDS "@kinds" /* as event_rows_list_kinds has them */

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-const struct row_field *view_field(const struct row_list *list, const char *name)
+const struct row_field *filter_field(const struct row_list *list, const char *name)
 {
         for (unsigned i = 0; i < list->n_fields; i++) {
                 if (strcmp(list->fields[i].name, name) == 0)
@@ -17,36 +17,36 @@ const struct row_field *view_field(const struct row_list *list, const char *name
         return NULL;
 }
 
-void view_add_filter(struct view *view, const struct row_list *list, const char *name,
-                     enum view_match match, uint64_t value)
+void filter_add(struct filter *filter, const struct row_list *list, const char *name,
+                enum filter_match match, uint64_t value)
 {
-        const struct row_field *field = view_field(list, name);
+        const struct row_field *field = filter_field(list, name);
         unsigned i = 0;
 
         assert(field && field->type != ROW_TYPE_TEXT);
-        while (i < view->n_filters &&
-               (view->filters[i].field != field || view->filters[i].match != match))
+        while (i < filter->n_rules &&
+               (filter->rules[i].field != field || filter->rules[i].match != match))
                 i++;
-        assert(i < VIEW_FILTERS_MAX);
-        view->filters[i] = (struct view_filter){field, match, value};
-        if (i == view->n_filters)
-                view->n_filters++;
+        assert(i < FILTER_RULES_MAX);
+        filter->rules[i] = (struct filter_rule){field, match, value};
+        if (i == filter->n_rules)
+                filter->n_rules++;
 }
 
-int view_set_sort(struct view *view, const struct row_list *list, const char *heading)
+int filter_set_sort(struct filter *filter, const struct row_list *list, const char *heading)
 {
         for (unsigned i = 0; i < list->n_fields; i++) {
                 const struct row_field *field = &list->fields[i];
 
                 if (*field->heading && strcasecmp(field->heading, heading) == 0) {
-                        view->sort = field;
+                        filter->sort = field;
                         return 0;
                 }
         }
         return -EINVAL;
 }
 
-void view_list_columns(const struct row_list *list, char *text, size_t n_bytes)
+void filter_list_columns(const struct row_list *list, char *text, size_t n_bytes)
 {
         size_t n = 0;
 
@@ -65,13 +65,13 @@ void view_list_columns(const struct row_list *list, char *text, size_t n_bytes)
         }
 }
 
-static bool is_shown(const struct view *view, const char *row)
+static bool is_shown(const struct filter *filter, const char *row)
 {
-        for (unsigned i = 0; i < view->n_filters; i++) {
-                const struct view_filter *filter = &view->filters[i];
-                uint64_t value = row_value(filter->field, row);
+        for (unsigned i = 0; i < filter->n_rules; i++) {
+                const struct filter_rule *rule = &filter->rules[i];
+                uint64_t value = row_value(rule->field, row);
 
-                if (filter->match == VIEW_EQUAL ? value != filter->value : value < filter->value)
+                if (rule->match == FILTER_EQUAL ? value != rule->value : value < rule->value)
                         return false;
         }
         return true;
@@ -89,8 +89,8 @@ static const char *name_of(const struct row_field *field, const char *row)
 
 static int compare(const void *left, const void *right, void *context)
 {
-        const struct view *view = context;
-        const struct row_field *field = view->sort;
+        const struct filter *filter = context;
+        const struct row_field *field = filter->sort;
         const char *a = *(const char *const *)left, *b = *(const char *const *)right;
         int order = 0;
 
@@ -104,11 +104,11 @@ static int compare(const void *left, const void *right, void *context)
         /* Rows of an array: the addresses say which stood first. */
         if (!order)
                 return (a > b) - (a < b);
-        return view->is_reverse ? -order : order;
+        return filter->is_reverse ? -order : order;
 }
 
-int view_apply(const struct view *view, const struct row_list *list, char *rows, uint32_t n_rows,
-               uint32_t *ret_n_rows)
+int filter_apply(const struct filter *filter, const struct row_list *list, char *rows,
+                 uint32_t n_rows, uint32_t *ret_n_rows)
 {
         CLEANUP(freep)
         const char **order = calloc((size_t)n_rows + 1, sizeof(*order));
@@ -121,10 +121,10 @@ int view_apply(const struct view *view, const struct row_list *list, char *rows,
         for (uint32_t i = 0; i < n_rows; i++) {
                 const char *row = rows + i * list->n_row_bytes;
 
-                if (is_shown(view, row))
+                if (is_shown(filter, row))
                         order[n++] = row;
         }
-        qsort_r(order, n, sizeof(*order), compare, (void *)view);
+        qsort_r(order, n, sizeof(*order), compare, (void *)filter);
         for (uint32_t i = 0; i < n; i++)
                 memcpy(copy + i * list->n_row_bytes, order[i], list->n_row_bytes);
         if (n)

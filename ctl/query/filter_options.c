@@ -8,33 +8,33 @@
 
 #define COLUMNS_MAX 512
 
-static int take_pid(struct view *view, const struct row_list *list, const char *text)
+static int take_pid(struct filter *filter, const struct row_list *list, const char *text)
 {
         uint64_t pid;
 
         /* 0 is the pid of nobody: of a block that is not charged, of other tenants. */
         if (parse_number(text, &pid) || pid == 0 || pid > INT32_MAX)
                 return parse_refuse("--pid", text, "process", "a process's number");
-        view_add_filter(view, list, "pid", VIEW_EQUAL, pid);
+        filter_add(filter, list, "pid", FILTER_EQUAL, pid);
         return 0;
 }
 
-static int take_uid(struct view *view, const struct row_list *list, const char *text)
+static int take_uid(struct filter *filter, const struct row_list *list, const char *text)
 {
         uint32_t uid;
 
         if (parse_user(text, &uid))
                 return parse_refuse("--uid", text, "user", "a uid, or the name of a user");
-        view_add_filter(view, list, "uid", VIEW_EQUAL, uid);
+        filter_add(filter, list, "uid", FILTER_EQUAL, uid);
         return 0;
 }
 
-static int take_state(struct view *view, const struct row_list *list, const char *text,
+static int take_state(struct filter *filter, const struct row_list *list, const char *text,
                       const char *(*name)(uint64_t state), uint64_t last, const char *allowed)
 {
         for (uint64_t state = 1; state <= last; state++) {
                 if (strcmp(text, name(state)) == 0) {
-                        view_add_filter(view, list, "state", VIEW_EQUAL, state);
+                        filter_add(filter, list, "state", FILTER_EQUAL, state);
                         return 0;
                 }
         }
@@ -42,46 +42,46 @@ static int take_state(struct view *view, const struct row_list *list, const char
 }
 
 /* A sum says nothing of each of several blocks. */
-static int take_min_size(struct view *view, const struct row_list *list, const char *text)
+static int take_min_size(struct filter *filter, const struct row_list *list, const char *text)
 {
         uint64_t n_bytes;
 
         if (size_parse(text, &n_bytes))
                 return parse_refuse("--min-size", text, "size", "bytes, or with a unit: 64MiB");
-        view_add_filter(view, list, "bytes", VIEW_AT_LEAST, n_bytes);
-        view_add_filter(view, list, "blocks", VIEW_EQUAL, 1);
+        filter_add(filter, list, "bytes", FILTER_AT_LEAST, n_bytes);
+        filter_add(filter, list, "blocks", FILTER_EQUAL, 1);
         return 0;
 }
 
-static int take_sort(struct view *view, const struct row_list *list, const char *text)
+static int take_sort(struct filter *filter, const struct row_list *list, const char *text)
 {
         char columns[COLUMNS_MAX];
 
-        if (view_set_sort(view, list, text) == 0)
+        if (filter_set_sort(filter, list, text) == 0)
                 return 0;
-        view_list_columns(list, columns, sizeof(columns));
+        filter_list_columns(list, columns, sizeof(columns));
         return parse_refuse("--sort", text, "column", columns);
 }
 
-int view_take(struct view *view, const struct row_list *list, int id, const char *value)
+int filter_take(struct filter *filter, const struct row_list *list, int id, const char *value)
 {
-        switch ((enum view_option)id) {
-        case VIEW_PID:
-                return take_pid(view, list, value);
-        case VIEW_UID:
-                return take_uid(view, list, value);
-        case VIEW_BLOCK_STATE:
-                return take_state(view, list, value, listed_block_name, LISTED_IDLE,
+        switch ((enum filter_option)id) {
+        case FILTER_PID:
+                return take_pid(filter, list, value);
+        case FILTER_UID:
+                return take_uid(filter, list, value);
+        case FILTER_BLOCK_STATE:
+                return take_state(filter, list, value, listed_block_name, LISTED_IDLE,
                                   "leased, idle, cached, lingering, others");
-        case VIEW_CLIENT_STATE:
-                return take_state(view, list, value, listed_client_name, LISTED_OTHERS,
+        case FILTER_CLIENT_STATE:
+                return take_state(filter, list, value, listed_client_name, LISTED_OTHERS,
                                   "ready, left, orphaned, others");
-        case VIEW_MIN_SIZE:
-                return take_min_size(view, list, value);
-        case VIEW_SORT:
-                return take_sort(view, list, value);
-        case VIEW_REVERSE:
-                view->is_reverse = true;
+        case FILTER_MIN_SIZE:
+                return take_min_size(filter, list, value);
+        case FILTER_SORT:
+                return take_sort(filter, list, value);
+        case FILTER_REVERSE:
+                filter->is_reverse = true;
                 return 0;
         }
         return -EINVAL;

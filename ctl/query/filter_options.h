@@ -1,48 +1,48 @@
 /* The options of commands that list rows: which, and in which order. A command whose own memory is a
- * struct view names them in its table and hands them to view_take. One thread. */
+ * struct filter names them in its table and hands them to filter_take. One thread. */
 #pragma once
 
 #include "ctl/core/command.h"
 #include "ctl/query/filter.h"
 
-enum view_option {
-        VIEW_PID = OPTION_OWN,
-        VIEW_UID,
-        VIEW_BLOCK_STATE,
-        VIEW_CLIENT_STATE,
-        VIEW_MIN_SIZE,
-        VIEW_SORT,
-        VIEW_REVERSE,
+enum filter_option {
+        FILTER_PID = OPTION_OWN,
+        FILTER_UID,
+        FILTER_BLOCK_STATE,
+        FILTER_CLIENT_STATE,
+        FILTER_MIN_SIZE,
+        FILTER_SORT,
+        FILTER_REVERSE,
 };
 
-#define VIEW_OPTION_PID                                  \
-        {                                                \
-                "pid", required_argument, NULL, VIEW_PID \
-        }
-#define VIEW_OPTION_UID                                  \
-        {                                                \
-                "uid", required_argument, NULL, VIEW_UID \
-        }
-#define VIEW_OPTION_BLOCK_STATE                                    \
-        {                                                          \
-                "state", required_argument, NULL, VIEW_BLOCK_STATE \
-        }
-#define VIEW_OPTION_CLIENT_STATE                                    \
-        {                                                           \
-                "state", required_argument, NULL, VIEW_CLIENT_STATE \
-        }
-#define VIEW_OPTION_MIN_SIZE                                       \
-        {                                                          \
-                "min-size", required_argument, NULL, VIEW_MIN_SIZE \
-        }
-#define VIEW_OPTION_SORT                                   \
+#define FILTER_OPTION_PID                                  \
         {                                                  \
-                "sort", required_argument, NULL, VIEW_SORT \
+                "pid", required_argument, NULL, FILTER_PID \
         }
-#define VIEW_OPTION_REVERSE                                \
+#define FILTER_OPTION_UID                                  \
         {                                                  \
-                "reverse", no_argument, NULL, VIEW_REVERSE \
+                "uid", required_argument, NULL, FILTER_UID \
+        }
+#define FILTER_OPTION_BLOCK_STATE                                    \
+        {                                                            \
+                "state", required_argument, NULL, FILTER_BLOCK_STATE \
+        }
+#define FILTER_OPTION_CLIENT_STATE                                    \
+        {                                                             \
+                "state", required_argument, NULL, FILTER_CLIENT_STATE \
+        }
+#define FILTER_OPTION_MIN_SIZE                                       \
+        {                                                            \
+                "min-size", required_argument, NULL, FILTER_MIN_SIZE \
+        }
+#define FILTER_OPTION_SORT                                   \
+        {                                                    \
+                "sort", required_argument, NULL, FILTER_SORT \
+        }
+#define FILTER_OPTION_REVERSE                                \
+        {                                                    \
+                "reverse", no_argument, NULL, FILTER_REVERSE \
         }
 
 /* As struct command's `take`. */
-int view_take(struct view *view, const struct row_list *list, int id, const char *value);
+int filter_take(struct filter *filter, const struct row_list *list, int id, const char *value);

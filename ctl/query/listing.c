@@ -277,7 +277,8 @@ int listing_fetch(struct link *link, const struct listing *listing, struct frame
 }
 
 int listing_show(struct link *link, const struct listing *listing, const char *const *narrow,
-                 struct frame *request, const struct arguments *arguments, const struct view *view)
+                 struct frame *request, const struct arguments *arguments,
+                 const struct filter *filter)
 {
         const struct columns columns = {
                 .list = listing->list,
@@ -288,7 +289,7 @@ int listing_show(struct link *link, const struct listing *listing, const char *c
         int r = listing_fetch(link, listing, request, &listed);
 
         if (!r)
-                r = view_apply(view, listing->list, listed.rows, listed.n_rows, &listed.n_rows);
+                r = filter_apply(filter, listing->list, listed.rows, listed.n_rows, &listed.n_rows);
         if (r)
                 return report_refusal(link, listing->name, r);
         return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)

@@ -33,7 +33,8 @@ struct json_t *listing_row_to_json(const struct row_list *list, const char *row)
 int listing_fetch(struct link *link, const struct listing *listing, struct frame *request,
                   struct listed *ret_listed);
 
-/* Fetches, and prints what the view shows; returns the exit status. Without --wide the table has the fields that
+/* Fetches, and prints what the filter shows; returns the exit status. Without --wide the table has the fields that
  * `narrow` names, which ends with NULL. */
 int listing_show(struct link *link, const struct listing *listing, const char *const *narrow,
-                 struct frame *request, const struct arguments *arguments, const struct view *view);
+                 struct frame *request, const struct arguments *arguments,
+                 const struct filter *filter);

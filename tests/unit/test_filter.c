@@ -19,98 +19,98 @@ static const struct block_row some_blocks[N_ROWS] = {
         {.block = 0, .state = LISTED_SUM, .uid = LISTING_NOBODY, .bytes = 64 * MIB, .blocks = 9},
 };
 
-/* The blocks that the view shows, in its order, are those; 0 ends them, or is the sum. */
-static void expect_blocks(const struct view *view, const uint64_t *wanted, uint32_t n_wanted)
+/* The blocks that the filter shows, in its order, are those; 0 ends them, or is the sum. */
+static void expect_blocks(const struct filter *filter, const uint64_t *wanted, uint32_t n_wanted)
 {
         struct block_row rows[N_ROWS];
         uint32_t n = 77;
 
         memcpy(rows, some_blocks, sizeof(rows));
-        ck_assert_int_eq(view_apply(view, &block_row_list, (char *)rows, N_ROWS, &n), 0);
+        ck_assert_int_eq(filter_apply(filter, &block_row_list, (char *)rows, N_ROWS, &n), 0);
         ck_assert_uint_eq(n, n_wanted);
         for (uint32_t i = 0; i < n; i++)
                 ck_assert_uint_eq(rows[i].block, wanted[i]);
 }
 
-#define EXPECT(view, ...)                                    \
-        expect_blocks(view, (const uint64_t[]){__VA_ARGS__}, \
+#define EXPECT(filter, ...)                                    \
+        expect_blocks(filter, (const uint64_t[]){__VA_ARGS__}, \
                       ARRAY_SIZE(((const uint64_t[]){__VA_ARGS__})))
 
 START_TEST(nothing_said_shows_all_as_listed)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
 
-        EXPECT(&view, 1, 2, 3, 4, 0);
-        view.is_reverse = true;
-        EXPECT(&view, 1, 2, 3, 4, 0);
+        EXPECT(&filter, 1, 2, 3, 4, 0);
+        filter.is_reverse = true;
+        EXPECT(&filter, 1, 2, 3, 4, 0);
 }
 END_TEST
 
 START_TEST(filters_hold_together)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
 
-        view_add_filter(&view, &block_row_list, "uid", VIEW_EQUAL, 7);
-        EXPECT(&view, 1, 3);
-        view_add_filter(&view, &block_row_list, "state", VIEW_EQUAL, LISTED_IDLE);
-        EXPECT(&view, 3);
-        view_add_filter(&view, &block_row_list, "pid", VIEW_EQUAL, 70);
-        expect_blocks(&view, NULL, 0);
+        filter_add(&filter, &block_row_list, "uid", FILTER_EQUAL, 7);
+        EXPECT(&filter, 1, 3);
+        filter_add(&filter, &block_row_list, "state", FILTER_EQUAL, LISTED_IDLE);
+        EXPECT(&filter, 3);
+        filter_add(&filter, &block_row_list, "pid", FILTER_EQUAL, 70);
+        expect_blocks(&filter, NULL, 0);
 }
 END_TEST
 
 START_TEST(the_last_word_about_a_field_holds)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
 
-        for (unsigned i = 0; i < 3 * VIEW_FILTERS_MAX; i++)
-                view_add_filter(&view, &block_row_list, "uid", VIEW_EQUAL, i);
-        view_add_filter(&view, &block_row_list, "uid", VIEW_EQUAL, 8);
-        EXPECT(&view, 2, 4);
+        for (unsigned i = 0; i < 3 * FILTER_RULES_MAX; i++)
+                filter_add(&filter, &block_row_list, "uid", FILTER_EQUAL, i);
+        filter_add(&filter, &block_row_list, "uid", FILTER_EQUAL, 8);
+        EXPECT(&filter, 2, 4);
 }
 END_TEST
 
 START_TEST(at_least_takes_what_is_equal)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
 
-        view_add_filter(&view, &block_row_list, "bytes", VIEW_AT_LEAST, 4 * MIB);
-        EXPECT(&view, 1, 4, 0);
-        view_add_filter(&view, &block_row_list, "blocks", VIEW_EQUAL, 1);
-        EXPECT(&view, 1, 4);
+        filter_add(&filter, &block_row_list, "bytes", FILTER_AT_LEAST, 4 * MIB);
+        EXPECT(&filter, 1, 4, 0);
+        filter_add(&filter, &block_row_list, "blocks", FILTER_EQUAL, 1);
+        EXPECT(&filter, 1, 4);
 }
 END_TEST
 
 START_TEST(equal_rows_stay_as_they_stood)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
 
-        ck_assert_int_eq(view_set_sort(&view, &block_row_list, "size"), 0);
-        EXPECT(&view, 2, 3, 1, 4, 0);
-        view.is_reverse = true;
-        EXPECT(&view, 0, 4, 1, 2, 3);
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "size"), 0);
+        EXPECT(&filter, 2, 3, 1, 4, 0);
+        filter.is_reverse = true;
+        EXPECT(&filter, 0, 4, 1, 2, 3);
 }
 END_TEST
 
 START_TEST(states_are_sorted_by_what_they_are_called)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
 
-        ck_assert_int_eq(view_set_sort(&view, &block_row_list, "State"), 0);
-        EXPECT(&view, 2, 3, 1, 4, 0);
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "State"), 0);
+        EXPECT(&filter, 2, 3, 1, 4, 0);
 }
 END_TEST
 
 START_TEST(texts_are_sorted_as_texts)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
         struct client_row rows[] = {
                 {.pid = 1, .program = "b"}, {.pid = 2, .program = ""}, {.pid = 3, .program = "a"}};
         uint32_t n;
 
         memset(rows[0].program + 1, 'x', sizeof(rows[0].program) - 1);
-        ck_assert_int_eq(view_set_sort(&view, &client_row_list, "PROGRAM"), 0);
-        ck_assert_int_eq(view_apply(&view, &client_row_list, (char *)rows, 3, &n), 0);
+        ck_assert_int_eq(filter_set_sort(&filter, &client_row_list, "PROGRAM"), 0);
+        ck_assert_int_eq(filter_apply(&filter, &client_row_list, (char *)rows, 3, &n), 0);
         ck_assert_uint_eq(rows[0].pid, 2);
         ck_assert_uint_eq(rows[1].pid, 3);
         ck_assert_uint_eq(rows[2].pid, 1);
@@ -119,11 +119,11 @@ END_TEST
 
 START_TEST(no_rows_are_no_rows)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
         uint32_t n = 77;
 
-        ck_assert_int_eq(view_set_sort(&view, &block_row_list, "size"), 0);
-        ck_assert_int_eq(view_apply(&view, &block_row_list, NULL, 0, &n), 0);
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "size"), 0);
+        ck_assert_int_eq(filter_apply(&filter, &block_row_list, NULL, 0, &n), 0);
         ck_assert_uint_eq(n, 0);
 }
 END_TEST
@@ -131,16 +131,16 @@ END_TEST
 /* What is not in the table is no column, though it is a field. */
 START_TEST(columns_are_those_of_the_table)
 {
-        struct view view = {.n_filters = 0};
+        struct filter filter = {.n_rules = 0};
         char text[256], little[8];
 
-        ck_assert_int_eq(view_set_sort(&view, &block_row_list, "blocks"), -EINVAL);
-        ck_assert_int_eq(view_set_sort(&view, &block_row_list, ""), -EINVAL);
-        ck_assert_ptr_null(view.sort);
-        view_list_columns(&block_row_list, text, sizeof(text));
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "blocks"), -EINVAL);
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, ""), -EINVAL);
+        ck_assert_ptr_null(filter.sort);
+        filter_list_columns(&block_row_list, text, sizeof(text));
         ck_assert_str_eq(text, "block, pool, kind, state, properties, uid, pid, holders, size, "
                                "lease, age, in-state");
-        view_list_columns(&block_row_list, little, sizeof(little));
+        filter_list_columns(&block_row_list, little, sizeof(little));
         ck_assert_str_eq(little, "block, ");
 }
 END_TEST
