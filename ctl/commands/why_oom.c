@@ -41,7 +41,7 @@ struct why {
 
 static bool is_asked_for(const struct why *why, const struct event_row *row)
 {
-        return want_is_of_memory(row) && (!why->pid || row->pid == why->pid) &&
+        return oom_is_of_memory(row) && (!why->pid || row->pid == why->pid) &&
                (!why->has_uid || row->uid == why->uid);
 }
 
@@ -55,7 +55,7 @@ static void choose(const struct why *why, struct event_rows *event_rows)
                 if (is_asked_for(why, &event_rows->rows[i]))
                         event_rows->rows[n++] = event_rows->rows[i];
         }
-        n = want_join(event_rows->rows, n);
+        n = oom_join(event_rows->rows, n);
         n_left_out = n > last ? n - (uint32_t)last : 0;
         for (uint32_t i = n_left_out; i < n; i++)
                 event_rows->rows[i - n_left_out] = event_rows->rows[i];
@@ -81,7 +81,7 @@ static void print_now(const struct stats_row *stats, const struct event_row *row
                      size_format(stats->reserved, reserved), size_format(stats->max, max),
                      size_format(stats->leased, leased), size_format(stats->idle, idle));
         if (row->reason != PROTO_REFUSED_QUOTA)
-                (void)printf(", %s can be had", size_format(want_room(stats), room));
+                (void)printf(", %s can be had", size_format(oom_room(stats), room));
         (void)printf("\n");
 }
 
@@ -130,7 +130,7 @@ static json_t *now_to_json(const struct stats_row *stats)
                          "leased_bytes", json_figure(stats->leased), "idle_bytes",
                          json_figure(stats->idle), "cached_bytes", json_figure(stats->cached),
                          "lingering_bytes", json_figure(stats->lingering), "room_bytes",
-                         json_figure(want_room(stats)));
+                         json_figure(oom_room(stats)));
 }
 
 static int print_json(const struct pool_stats *pool_stats, const struct event_rows *event_rows)

@@ -4,7 +4,7 @@
 
 #include "gpumem.h"
 
-bool want_is_of_memory(const struct event_row *row)
+bool oom_is_of_memory(const struct event_row *row)
 {
         if (row->what != LISTED_EVENT_REFUSED || row->event == 0)
                 return false;
@@ -27,7 +27,7 @@ static uint64_t less(uint64_t value, uint64_t n)
         return value > n ? value - n : 0;
 }
 
-uint64_t want_room(const struct stats_row *stats)
+uint64_t oom_room(const struct stats_row *stats)
 {
         uint64_t idle = stats->idle < stats->leased ? stats->idle : stats->leased;
         uint64_t in_use = stats->leased - idle;
@@ -39,14 +39,14 @@ uint64_t want_room(const struct stats_row *stats)
         return on_device < room ? on_device : room;
 }
 
-bool want_is_of_one(const struct event_row *row, const struct event_row *later)
+bool oom_is_of_one(const struct event_row *row, const struct event_row *later)
 {
         return row->pid == later->pid && row->uid == later->uid && row->pool == later->pool &&
                strncmp(row->container, later->container, sizeof(row->container)) == 0 &&
-               row->first_age >= later->age && row->first_age - later->age <= WANT_OF_ONE_MS;
+               row->first_age >= later->age && row->first_age - later->age <= OOM_OF_ONE_MS;
 }
 
-uint32_t want_join(struct event_row *rows, uint32_t n)
+uint32_t oom_join(struct event_row *rows, uint32_t n)
 {
         uint32_t n_joined = 0;
 
@@ -54,7 +54,7 @@ uint32_t want_join(struct event_row *rows, uint32_t n)
                 struct event_row row = rows[i];
                 uint32_t k = n_joined;
 
-                while (k && !want_is_of_one(&rows[k - 1], &row))
+                while (k && !oom_is_of_one(&rows[k - 1], &row))
                         k--;
                 if (k) {
                         row.times += rows[k - 1].times;

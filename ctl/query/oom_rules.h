@@ -8,15 +8,15 @@
 #include "proto/proto.h"
 
 /* A refusal for want of memory, or of room under a limit. */
-bool want_is_of_memory(const struct event_row *row);
+bool oom_is_of_memory(const struct event_row *row);
 
 /* What the pool could give at present to one who waits a little: what is free, cached or idle. Limits of clients
  * and tenants are another matter. */
-uint64_t want_room(const struct stats_row *stats);
+uint64_t oom_room(const struct stats_row *stats);
 
 /* For one allocation the library asks twice, and may wait between: what came within so long is taken for one. */
-#define WANT_OF_ONE_MS 2000
-bool want_is_of_one(const struct event_row *row, const struct event_row *later);
+#define OOM_OF_ONE_MS 2000
+bool oom_is_of_one(const struct event_row *row, const struct event_row *later);
 
 /* Joins refusals that are of one: it is the last of them, and `times` is of all. Returns how many are left. */
-uint32_t want_join(struct event_row *rows, uint32_t n);
+uint32_t oom_join(struct event_row *rows, uint32_t n);

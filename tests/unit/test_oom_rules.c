@@ -27,7 +27,7 @@ START_TEST(refusals_for_want_of_memory_are_told_from_others)
         };
 
         for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
-                ck_assert_msg(want_is_of_memory(&rows[i].row) == rows[i].is_it, "row %u", i);
+                ck_assert_msg(oom_is_of_memory(&rows[i].row) == rows[i].is_it, "row %u", i);
 }
 END_TEST
 
@@ -40,16 +40,16 @@ START_TEST(room_is_what_is_free_cached_or_idle)
                                   .cached = 20,
                                   .device_free = PROTO_FIGURE_UNKNOWN};
 
-        ck_assert_uint_eq(want_room(&stats), 45);
+        ck_assert_uint_eq(oom_room(&stats), 45);
         stats.device_free = 7;
-        ck_assert_uint_eq(want_room(&stats), 37);
+        ck_assert_uint_eq(oom_room(&stats), 37);
         /* The limit was lowered since, and figures may be anything. */
         stats.max = 40;
-        ck_assert_uint_eq(want_room(&stats), 0);
+        ck_assert_uint_eq(oom_room(&stats), 0);
         stats.max = 100;
         stats.idle = UINT64_MAX;
         stats.device_free = PROTO_FIGURE_UNKNOWN;
-        ck_assert_uint_eq(want_room(&stats), 95);
+        ck_assert_uint_eq(oom_room(&stats), 95);
 }
 END_TEST
 
@@ -64,7 +64,7 @@ START_TEST(requests_within_two_seconds_are_one_refusal)
                 {.event = 6, .pid = 1, .bytes = 4, .times = 1, .age = 2900, .first_age = 2900},
         };
 
-        ck_assert_uint_eq(want_join(rows, ARRAY_SIZE(rows)), 5);
+        ck_assert_uint_eq(oom_join(rows, ARRAY_SIZE(rows)), 5);
         ck_assert_uint_eq(rows[0].event, 1);
         ck_assert_uint_eq(rows[1].event, 3);
         ck_assert_uint_eq(rows[2].event, 4);
