@@ -77,16 +77,17 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
         if (r)
                 return r;
         for (uint32_t i = 0; i < examined->pool_stats.n; i++)
-                judge_pool(&examined->pool_stats.pools[i], &examined->pool_stats.stats[i],
-                           &examined->findings);
-        judge_blocks((const void *)blocks.rows, blocks.n_rows, lingering_ms, &examined->findings);
-        judge_events(event_rows.rows, event_rows.n, &examined->findings);
+                health_check_pool(&examined->pool_stats.pools[i], &examined->pool_stats.stats[i],
+                                  &examined->findings);
+        health_check_blocks((const void *)blocks.rows, blocks.n_rows, lingering_ms,
+                            &examined->findings);
+        health_check_events(event_rows.rows, event_rows.n, &examined->findings);
         return examined->findings.is_short_of_memory ? -ENOMEM : 0;
 }
 
-static const char *judged_name(enum judged judged)
+static const char *level_name(enum finding_level level)
 {
-        return judged == JUDGED_ILL ? "ill" : "note";
+        return level == FINDING_ILL ? "ill" : "note";
 }
 
 static const char *pool_name(const struct pool_stats *pool_stats, uint32_t pool)
@@ -101,9 +102,9 @@ static const char *pool_name(const struct pool_stats *pool_stats, uint32_t pool)
 static void print_finding(const struct pool_stats *pool_stats, const struct finding *finding)
 {
         if (finding->pool == LISTING_NOBODY)
-                (void)printf("%s: %s\n", judged_name(finding->judged), finding->text);
+                (void)printf("%s: %s\n", level_name(finding->level), finding->text);
         else
-                (void)printf("%s: pool %u (%s): %s\n", judged_name(finding->judged), finding->pool,
+                (void)printf("%s: pool %u (%s): %s\n", level_name(finding->level), finding->pool,
                              pool_name(pool_stats, finding->pool), finding->text);
 }
 
@@ -135,7 +136,7 @@ static json_t *findings_to_json(const struct findings *findings)
                 const struct finding *finding = &findings->findings[i];
 
                 (void)json_array_append_new(array, json_pack("{s:s, s:o, s:s, s:s}", "judged",
-                                                             judged_name(finding->judged), "pool",
+                                                             level_name(finding->level), "pool",
                                                              pool_to_json(finding->pool), "what",
                                                              finding->what, "text", finding->text));
         }
@@ -174,7 +175,7 @@ static int run_linked(struct link *link, const struct arguments *arguments)
         if (r)
                 return report_unwell(link, "health", r, arguments->output);
         n_ill = findings_count_pools(&examined.findings,
-                                     health->is_strict ? JUDGED_NOTE : JUDGED_ILL);
+                                     health->is_strict ? FINDING_NOTE : FINDING_ILL);
         is_well = !n_ill && !findings_has_daemon(&examined.findings);
         if (arguments->output == OUTPUT_JSON)
                 return print_json(is_well, "answers", findings_to_json(&examined.findings),

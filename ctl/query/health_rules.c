@@ -17,8 +17,8 @@ void findings_deinit(struct findings *findings)
         *findings = (struct findings){.n = 0};
 }
 
-static PRINTF_LIKE(5, 6) void add(struct findings *findings, enum judged judged, uint32_t pool,
-                                  const char *what, const char *format, ...)
+static PRINTF_LIKE(5, 6) void add(struct findings *findings, enum finding_level level,
+                                  uint32_t pool, const char *what, const char *format, ...)
 {
         struct finding *all, *finding;
         va_list arguments;
@@ -30,7 +30,7 @@ static PRINTF_LIKE(5, 6) void add(struct findings *findings, enum judged judged,
         }
         findings->findings = all;
         finding = &all[findings->n++];
-        *finding = (struct finding){.judged = judged, .pool = pool, .what = what};
+        *finding = (struct finding){.level = level, .pool = pool, .what = what};
         va_start(arguments, format);
         (void)vsnprintf(finding->text, sizeof(finding->text), format, arguments);
         va_end(arguments);
@@ -42,13 +42,13 @@ static void judge_driver(const struct pool_row *pool, const struct stats_row *st
         uint64_t s = stats->driver_for / 1000;
 
         if (stats->driver == PROTO_DRIVER_STALLED)
-                add(findings, JUDGED_ILL, pool->id, "driver_stalled",
+                add(findings, FINDING_ILL, pool->id, "driver_stalled",
                     "its driver has not answered for %" PRIu64 " s", s);
         else if (stats->driver == PROTO_DRIVER_LOST)
-                add(findings, JUDGED_ILL, pool->id, "driver_lost",
+                add(findings, FINDING_ILL, pool->id, "driver_lost",
                     "its driver has lost the device, %" PRIu64 " s ago", s);
         else if (stats->driver != PROTO_DRIVER_ANSWERS)
-                add(findings, JUDGED_ILL, pool->id, "driver_unknown",
+                add(findings, FINDING_ILL, pool->id, "driver_unknown",
                     "its driver is in a state that this gpumemctl does not know");
 }
 
@@ -56,26 +56,26 @@ static void judge_device(const struct pool_row *pool, const struct stats_row *st
                          struct findings *findings)
 {
         static const struct {
-                enum judged judged;
+                enum finding_level level;
                 const char *what, *text;
         } states[] = {
-                [PROTO_DEVICE_UNKNOWN] = {JUDGED_NOTE, "device_unknown",
+                [PROTO_DEVICE_UNKNOWN] = {FINDING_NOTE, "device_unknown",
                                           "NVML does not say how the device is"},
-                [PROTO_DEVICE_WELL] = {JUDGED_NOTE, NULL, NULL},
-                [PROTO_DEVICE_WORN] = {JUDGED_ILL, "device_worn",
+                [PROTO_DEVICE_WELL] = {FINDING_NOTE, NULL, NULL},
+                [PROTO_DEVICE_WORN] = {FINDING_ILL, "device_worn",
                                        "NVML says: to be drained, and reset or replaced"},
-                [PROTO_DEVICE_NEEDS_RESET] = {JUDGED_ILL, "device_needs_reset",
+                [PROTO_DEVICE_NEEDS_RESET] = {FINDING_ILL, "device_needs_reset",
                                               "NVML says: the device needs a reset"},
-                [PROTO_DEVICE_NEEDS_REBOOT] = {JUDGED_ILL, "device_needs_reboot",
+                [PROTO_DEVICE_NEEDS_REBOOT] = {FINDING_ILL, "device_needs_reboot",
                                                "NVML says: the device needs a reboot"},
-                [PROTO_DEVICE_LOST] = {JUDGED_ILL, "device_lost", "NVML says: the device is lost"},
+                [PROTO_DEVICE_LOST] = {FINDING_ILL, "device_lost", "NVML says: the device is lost"},
         };
 
         if (stats->device >= ARRAY_SIZE(states))
-                add(findings, JUDGED_ILL, pool->id, "device_unknown",
+                add(findings, FINDING_ILL, pool->id, "device_unknown",
                     "the device is in a state that this gpumemctl does not know");
         else if (states[stats->device].what)
-                add(findings, states[stats->device].judged, pool->id, states[stats->device].what,
+                add(findings, states[stats->device].level, pool->id, states[stats->device].what,
                     "%s", states[stats->device].text);
 }
 
@@ -83,18 +83,18 @@ static void judge_errors(const struct pool_row *pool, const struct stats_row *st
                          struct findings *findings)
 {
         if (stats->device_uncorrected && stats->device_uncorrected != PROTO_FIGURE_UNKNOWN)
-                add(findings, JUDGED_NOTE, pool->id, "uncorrected_errors",
+                add(findings, FINDING_NOTE, pool->id, "uncorrected_errors",
                     "uncorrected errors of its memory since its driver was loaded: %" PRIu64,
                     stats->device_uncorrected);
         if (stats->device_xids && stats->device_xids != PROTO_FIGURE_UNKNOWN)
-                add(findings, JUDGED_NOTE, pool->id, "xids",
+                add(findings, FINDING_NOTE, pool->id, "xids",
                     "errors that NVML has told of (XIDs) since gpumemd started: %" PRIu64
                     ", the last one: %" PRIu64,
                     stats->device_xids, stats->device_last_xid);
 }
 
-void judge_pool(const struct pool_row *pool, const struct stats_row *stats,
-                struct findings *findings)
+void health_check_pool(const struct pool_row *pool, const struct stats_row *stats,
+                       struct findings *findings)
 {
         judge_driver(pool, stats, findings);
         if (pool->kind != GPUMEM_DEVICE)
@@ -122,12 +122,12 @@ static void judge_lingering(const struct lingering *mapped, const struct lingeri
         char text[SIZE_TEXT_MAX];
 
         if (stuck->n)
-                add(findings, JUDGED_ILL, pool, "stuck",
+                add(findings, FINDING_ILL, pool, "stuck",
                     "its driver does not take back %s in %" PRIu64 " %s, for up to %" PRIu64 " s",
                     size_format(stuck->n_bytes, text), stuck->n, stuck->n == 1 ? "block" : "blocks",
                     stuck->oldest_ms / 1000);
         if (mapped->n)
-                add(findings, JUDGED_NOTE, pool, "lingering",
+                add(findings, FINDING_NOTE, pool, "lingering",
                     "%s in %" PRIu64 " %s linger with processes, for up to %" PRIu64
                     " s: gpumemctl leaks",
                     size_format(mapped->n_bytes, text), mapped->n,
@@ -151,8 +151,8 @@ static void judge_pools_blocks(const struct block_row *blocks, uint32_t n_blocks
         judge_lingering(&mapped, &stuck, blocks[first].pool, findings);
 }
 
-void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
-                  struct findings *findings)
+void health_check_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t lingering_ms,
+                         struct findings *findings)
 {
         unsigned char seen[PROTO_POOLS_MAX] = {0};
 
@@ -168,10 +168,11 @@ void judge_blocks(const struct block_row *blocks, uint32_t n_blocks, uint64_t li
 static void judge_stopping(struct findings *findings)
 {
         if (!findings_has_daemon(findings))
-                add(findings, JUDGED_ILL, LISTING_NOBODY, "ending", EVENT_ROWS_END);
+                add(findings, FINDING_ILL, LISTING_NOBODY, "ending", EVENT_ROWS_END);
 }
 
-void judge_events(const struct event_row *events, uint32_t n_events, struct findings *findings)
+void health_check_events(const struct event_row *events, uint32_t n_events,
+                         struct findings *findings)
 {
         unsigned char seen[PROTO_POOLS_MAX] = {0};
 
@@ -182,27 +183,27 @@ void judge_events(const struct event_row *events, uint32_t n_events, struct find
                     seen[events[i].pool])
                         continue;
                 seen[events[i].pool] = 1;
-                add(findings, JUDGED_ILL, events[i].pool, "memory_not_cleared",
+                add(findings, FINDING_ILL, events[i].pool, "memory_not_cleared",
                     "its driver does not clear memory between owners: one tenant only is served");
         }
 }
 
-static bool is_before(const struct findings *findings, unsigned n, enum judged least)
+static bool is_before(const struct findings *findings, unsigned n, enum finding_level least)
 {
         for (unsigned i = 0; i < n; i++) {
-                if (findings->findings[i].judged >= least &&
+                if (findings->findings[i].level >= least &&
                     findings->findings[i].pool == findings->findings[n].pool)
                         return true;
         }
         return false;
 }
 
-unsigned findings_count_pools(const struct findings *findings, enum judged least)
+unsigned findings_count_pools(const struct findings *findings, enum finding_level least)
 {
         unsigned n = 0;
 
         for (unsigned i = 0; i < findings->n; i++)
-                n += findings->findings[i].judged >= least &&
+                n += findings->findings[i].level >= least &&
                      findings->findings[i].pool != LISTING_NOBODY && !is_before(findings, i, least);
         return n;
 }

@@ -19,10 +19,10 @@ static void clear(void)
 }
 
 /* There is one finding, and it is this. */
-static void expect(enum judged judged, uint32_t pool, const char *what, const char *part)
+static void expect(enum finding_level level, uint32_t pool, const char *what, const char *part)
 {
         ck_assert_uint_eq(findings.n, 1);
-        ck_assert_int_eq(findings.findings[0].judged, judged);
+        ck_assert_int_eq(findings.findings[0].level, level);
         ck_assert_uint_eq(findings.findings[0].pool, pool);
         ck_assert_str_eq(findings.findings[0].what, what);
         ck_assert_msg(strstr(findings.findings[0].text, part), "%s", findings.findings[0].text);
@@ -33,7 +33,7 @@ static void judge_state(uint64_t device, uint64_t driver)
 {
         const struct stats_row stats = {.device = device, .driver = driver, .driver_for = 12999};
 
-        judge_pool(&device_pool, &stats, &findings);
+        health_check_pool(&device_pool, &stats, &findings);
 }
 
 START_TEST(a_device_that_is_well_is_nothing_to_speak_of)
@@ -46,28 +46,28 @@ END_TEST
 START_TEST(a_driver_that_does_not_serve_is_ill)
 {
         judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_STALLED);
-        expect(JUDGED_ILL, 3, "driver_stalled", "for 12 s");
+        expect(FINDING_ILL, 3, "driver_stalled", "for 12 s");
         judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_LOST);
-        expect(JUDGED_ILL, 3, "driver_lost", "12 s ago");
+        expect(FINDING_ILL, 3, "driver_lost", "12 s ago");
         judge_state(PROTO_DEVICE_WELL, 77);
-        expect(JUDGED_ILL, 3, "driver_unknown", "does not know");
+        expect(FINDING_ILL, 3, "driver_unknown", "does not know");
 }
 END_TEST
 
 START_TEST(so_is_a_device_that_nvml_gives_up)
 {
         judge_state(PROTO_DEVICE_WORN, PROTO_DRIVER_ANSWERS);
-        expect(JUDGED_ILL, 3, "device_worn", "reset or replaced");
+        expect(FINDING_ILL, 3, "device_worn", "reset or replaced");
         judge_state(PROTO_DEVICE_NEEDS_RESET, PROTO_DRIVER_ANSWERS);
-        expect(JUDGED_ILL, 3, "device_needs_reset", "needs a reset");
+        expect(FINDING_ILL, 3, "device_needs_reset", "needs a reset");
         judge_state(PROTO_DEVICE_NEEDS_REBOOT, PROTO_DRIVER_ANSWERS);
-        expect(JUDGED_ILL, 3, "device_needs_reboot", "needs a reboot");
+        expect(FINDING_ILL, 3, "device_needs_reboot", "needs a reboot");
         judge_state(PROTO_DEVICE_LOST, PROTO_DRIVER_ANSWERS);
-        expect(JUDGED_ILL, 3, "device_lost", "is lost");
+        expect(FINDING_ILL, 3, "device_lost", "is lost");
         judge_state(UINT64_MAX, PROTO_DRIVER_ANSWERS);
-        expect(JUDGED_ILL, 3, "device_unknown", "does not know");
+        expect(FINDING_ILL, 3, "device_unknown", "does not know");
         judge_state(PROTO_DEVICE_UNKNOWN, PROTO_DRIVER_ANSWERS);
-        expect(JUDGED_NOTE, 3, "device_unknown", "NVML does not say");
+        expect(FINDING_NOTE, 3, "device_unknown", "NVML does not say");
 }
 END_TEST
 
@@ -75,15 +75,15 @@ START_TEST(errors_that_are_over_are_notes)
 {
         struct stats_row stats = {.device = PROTO_DEVICE_WELL, .device_uncorrected = 2};
 
-        judge_pool(&device_pool, &stats, &findings);
-        expect(JUDGED_NOTE, 3, "uncorrected_errors", "loaded: 2");
+        health_check_pool(&device_pool, &stats, &findings);
+        expect(FINDING_NOTE, 3, "uncorrected_errors", "loaded: 2");
         stats.device_uncorrected = PROTO_FIGURE_UNKNOWN;
         stats.device_xids = 5;
         stats.device_last_xid = 31;
-        judge_pool(&device_pool, &stats, &findings);
-        expect(JUDGED_NOTE, 3, "xids", "started: 5, the last one: 31");
+        health_check_pool(&device_pool, &stats, &findings);
+        expect(FINDING_NOTE, 3, "xids", "started: 5, the last one: 31");
         stats.device_xids = PROTO_FIGURE_UNKNOWN;
-        judge_pool(&device_pool, &stats, &findings);
+        health_check_pool(&device_pool, &stats, &findings);
         ck_assert_uint_eq(findings.n, 0);
 }
 END_TEST
@@ -95,11 +95,11 @@ START_TEST(pinned_memory_has_no_device)
                                   .device_uncorrected = PROTO_FIGURE_UNKNOWN,
                                   .device_xids = PROTO_FIGURE_UNKNOWN};
 
-        judge_pool(&pinned_pool, &stats, &findings);
+        health_check_pool(&pinned_pool, &stats, &findings);
         ck_assert_uint_eq(findings.n, 0);
         stats.driver = PROTO_DRIVER_STALLED;
-        judge_pool(&pinned_pool, &stats, &findings);
-        expect(JUDGED_ILL, 4, "driver_stalled", "not answered");
+        health_check_pool(&pinned_pool, &stats, &findings);
+        expect(FINDING_ILL, 4, "driver_stalled", "not answered");
 }
 END_TEST
 
@@ -114,13 +114,13 @@ START_TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
                 {.pool = 77777, .state = LISTED_LINGERING, .bytes = GIB, .state_age = 90000},
         };
 
-        judge_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
-        expect(JUDGED_ILL, 1, "stuck", "not take back 6.00 MiB in 2 blocks, for up to 90 s");
-        judge_blocks(blocks, ARRAY_SIZE(blocks), 100000, &findings);
+        health_check_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
+        expect(FINDING_ILL, 1, "stuck", "not take back 6.00 MiB in 2 blocks, for up to 90 s");
+        health_check_blocks(blocks, ARRAY_SIZE(blocks), 100000, &findings);
         ck_assert_uint_eq(findings.n, 0);
-        judge_blocks(NULL, 0, 0, &findings);
+        health_check_blocks(NULL, 0, 0, &findings);
         ck_assert_uint_eq(findings.n, 0);
-        judge_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
+        health_check_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
         ck_assert_uint_eq(findings.n, 2);
 }
 END_TEST
@@ -133,9 +133,9 @@ START_TEST(what_a_process_may_map_is_no_illness)
                 {.pool = 1, .state = LISTED_LINGERING, .pid = 8, .bytes = MIB, .state_age = 90500},
         };
 
-        judge_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
-        expect(JUDGED_NOTE, 1, "lingering", "2.00 MiB in 2 blocks linger with processes");
-        judge_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
+        health_check_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
+        expect(FINDING_NOTE, 1, "lingering", "2.00 MiB in 2 blocks linger with processes");
+        health_check_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
         ck_assert_uint_eq(findings.n, 2);
 }
 END_TEST
@@ -143,15 +143,15 @@ END_TEST
 START_TEST(pools_are_counted_once_by_their_worst)
 {
         static struct finding all[] = {
-                {.judged = JUDGED_NOTE, .pool = 1}, {.judged = JUDGED_ILL, .pool = 1},
-                {.judged = JUDGED_NOTE, .pool = 2}, {.judged = JUDGED_ILL, .pool = 1},
-                {.judged = JUDGED_ILL, .pool = 4},
+                {.level = FINDING_NOTE, .pool = 1}, {.level = FINDING_ILL, .pool = 1},
+                {.level = FINDING_NOTE, .pool = 2}, {.level = FINDING_ILL, .pool = 1},
+                {.level = FINDING_ILL, .pool = 4},
         };
         const struct findings some = {.n = ARRAY_SIZE(all), .findings = all};
 
-        ck_assert_uint_eq(findings_count_pools(&some, JUDGED_ILL), 2);
-        ck_assert_uint_eq(findings_count_pools(&some, JUDGED_NOTE), 3);
-        ck_assert_uint_eq(findings_count_pools(&findings, JUDGED_NOTE), 0);
+        ck_assert_uint_eq(findings_count_pools(&some, FINDING_ILL), 2);
+        ck_assert_uint_eq(findings_count_pools(&some, FINDING_NOTE), 3);
+        ck_assert_uint_eq(findings_count_pools(&findings, FINDING_NOTE), 0);
 }
 END_TEST
 
@@ -163,10 +163,10 @@ START_TEST(a_daemon_that_is_ending_is_ill_and_no_pool)
         };
 
         ck_assert(!findings_has_daemon(&findings));
-        judge_events(events, ARRAY_SIZE(events), &findings);
+        health_check_events(events, ARRAY_SIZE(events), &findings);
         ck_assert(findings_has_daemon(&findings));
-        ck_assert_uint_eq(findings_count_pools(&findings, JUDGED_NOTE), 0);
-        expect(JUDGED_ILL, LISTING_NOBODY, "ending", "leases nothing more");
+        ck_assert_uint_eq(findings_count_pools(&findings, FINDING_NOTE), 0);
+        expect(FINDING_ILL, LISTING_NOBODY, "ending", "leases nothing more");
 }
 END_TEST
 
@@ -179,9 +179,9 @@ START_TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
                 {.what = LISTED_EVENT_CANARY, .pool = LISTING_NOBODY},
         };
 
-        judge_events(events, ARRAY_SIZE(events), &findings);
-        expect(JUDGED_ILL, 1, "memory_not_cleared", "one tenant only is served");
-        judge_events(NULL, 0, &findings);
+        health_check_events(events, ARRAY_SIZE(events), &findings);
+        expect(FINDING_ILL, 1, "memory_not_cleared", "one tenant only is served");
+        health_check_events(NULL, 0, &findings);
         ck_assert_uint_eq(findings.n, 0);
 }
 END_TEST
