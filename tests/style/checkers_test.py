@@ -264,34 +264,26 @@ def check_protocol(report):
         report.case(f'protocol: {what}, written anew', differ(as_lists in left, False))
 
 
-def check_testing(report):
-    head, rows = '| input | test |\n|---|---|\n', 'every row names tests that are there'
-    files = {'tests/live/test_a.c': 'START_TEST(one)\nEND_TEST\nSTART_TEST(lost)\nadd(one);\n',
-             'tests/live/b.sh': 'ok "two: words" true\n',
-             'tests/live/meson.build': "tests = ['a']\n"}
-    for what, cell, expected in [
-            ('tests that are there', '`a: one`, `b: two: words`', []),
-            ('no such case', '`a: one`, `a: on`', [rows]),
-            ('no such case of a script', '`b: two`', [rows]),
-            ('a case that is not run', '`a: lost`', [rows]),
-            ('no such program', '`c: one`', [rows]),
-            ('no test', 'by hand', [rows]),
-            ('words besides', '`a: one` and more', [rows])]:
-        tree = files | {'TESTING.md': f'{head}| x | {cell} |\n'}
-        failed = failed_cases(STYLE / 'testing.py', tree)
-        report.case(f'testing: {what}', differ(failed, expected))
-    report.case('testing: no rows', differ(
-        failed_cases(STYLE / 'testing.py', files | {'TESTING.md': head}), ['TESTING.md has rows']))
-    tree = files | {'TESTING.md': f'{head}| x | `a: one` |\n', 'tests/live/meson.build': "tests = ['b']\n"}
-    report.case('testing: a program that is not built', differ(
-        failed_cases(STYLE / 'testing.py', tree), ['every test program is built']))
+def check_built(report):
+    for what, programs, names, expected in [
+            ('named by its module', ['tests/live/test_a.c'], "'a'", []),
+            ('named in full', ['tests/live/test_a.c'], "'test_a.c'", []),
+            ('named without its folder', ['tests/live/test_live_a.c'], "'a'", []),
+            ('in a folder below', ['tests/live/room/test_a.c'], "'a'", []),
+            ('not named', ['tests/live/test_a.c'], "'b'", ['every test program is built']),
+            ('one of two', ['tests/live/test_a.c', 'tests/live/test_b.c'], "'a'",
+             ['every test program is built'])]:
+        tree = dict.fromkeys(programs, '\n') | {'tests/live/meson.build': f'tests = [{names}]\n'}
+        report.case(f'built: {what}', differ(failed_cases(STYLE / 'built.py', tree), expected))
+    report.case('built: no meson.build', differ(
+        failed_cases(STYLE / 'built.py', {'tests/live/test_a.c': '\n'}), ['every test program is built']))
 
 
 def check_facts(report):
     head = '| fact | emulated | H200 | test |\n|---|---|---|---|\n'
-    there, suite = 'every fact names tests that are there', 'these are of the contract suite'
+    there = 'every fact names tests of the contract suite'
     verdicts = 'every verdict is of a run that is known'
-    case = 'START_TEST(one)\nEND_TEST\nadd(one);\n'
+    case = 'START_TEST(one)\nEND_TEST\nSTART_TEST(lost)\nEND_TEST\nadd(one);\n'
     files = {'tests/contract/test_contract_a.c': case, 'tests/live/test_b.c': case,
              'bench/RESULTS.md': 'commit 0123abc\n'}
     for what, cells, expected in [
@@ -301,7 +293,10 @@ def check_facts(report):
             ('no verdict', 'same | perhaps | `contract_a: one`', [verdicts]),
             ('the emulated driver differs', 'other | not run | `contract_a: one`', [verdicts]),
             ('no such case', 'same | not run | `contract_a: two`', [there]),
-            ('a test on one driver only', 'same | not run | `b: one`', [suite])]:
+            ('a case that is not run', 'same | not run | `contract_a: lost`', [there]),
+            ('no test', 'same | not run | by hand', [there]),
+            ('words besides', 'same | not run | `contract_a: one` and more', [there]),
+            ('a test on one driver only', 'same | not run | `b: one`', [there])]:
         tree = files | {'docs/driver-facts.md': f'{head}| x | {cells} |\n'}
         report.case(f'facts: {what}', differ(failed_cases(STYLE / 'facts.py', tree), expected))
 
@@ -317,7 +312,7 @@ def main():
     check_exports(report, nm, library)
     check_circles(report, nm, compiler)
     check_protocol(report)
-    check_testing(report)
+    check_built(report)
     check_facts(report)
     return report.finish()
 
