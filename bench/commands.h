@@ -20,7 +20,7 @@ struct options {
         double us_per_line;     /* 0: as bench/replay.h has it */
         const char *peers_path; /* folder of what is not C of peers; NULL: none */
         double seconds;         /* for all of peers, after which what is left is left out; 0: 250 */
-        const char *only;       /* of the comparisons of peers, with commas; NULL: all */
+        const char *only;       /* of the comparisons of peers; NULL: all */
 };
 
 struct command {

@@ -19,16 +19,13 @@ static const struct {
 } drawn[] = {
         {"hot", "Alloc and free that hit, 64 live", LESS},
         {"random", "Alloc and free, 1000 live of any size", LESS},
-        {"held_mean", "Held from the driver / live, four traces", LESS},
-        {"node_4_processes", "The same of four processes at once", LESS},
-        {"pinned_1GiB_4KiB_pages", "1 GiB pinned, to the first copy, 4 KiB pages", LESS},
-        {"pinned_1GiB_huge_pages", "1 GiB pinned, to the first copy, huge pages", LESS},
+        {"threads_8", "Alloc and free that hit, 8 threads", MORE},
+        {"threads_16", "Alloc and free that hit, 16 threads", MORE},
+        {"node_4_processes", "Held / live, four processes at once", LESS},
         {"block_1GiB", "A block of 1 GiB: had and given back", LESS},
         {"known_1GiB", "The same, while it is still mapped", LESS},
-        {"threads_16", "Alloc and free that hit, 16 threads", MORE},
+        {"first_block", "The first 20 MiB of a process", LESS},
         {"start", "From a process's start to 20 MiB", LESS},
-        {"free_all_4GiB", "4 GiB of cache back to the driver", LESS},
-        {"killed", "From SIGKILL to another's memory", LESS},
 };
 
 static const struct {

@@ -1,24 +1,57 @@
-/* The driver's own memory: cuMemAlloc, and cuMemAllocAsync. */
-#include "base/clock.h"
+/* The driver's own memory: cuMemAlloc, and cuMemAllocAsync. Calls that the library has no use for are looked
+ * up here. */
+#include <dlfcn.h>
+
 #include "base/err.h"
 #include "bench/peers/player.h"
-#include "bench/timing.h"
 
-#include <string.h>
-#include <time.h>
+/* Names pass through <cuda.h>'s macros first. */
+#define TEXT_OF(name) #name
+#define NAME_OF(call) TEXT_OF(call)
+
+/* NULL: the driver has no such call. */
+static struct {
+        __typeof__(cuMemAlloc) *alloc;
+        __typeof__(cuMemFree) *free;
+        __typeof__(cuMemAllocAsync) *alloc_async;
+        __typeof__(cuMemFreeAsync) *free_async;
+        __typeof__(cuDeviceGetDefaultMemPool) *pool_of;
+        __typeof__(cuMemPoolSetAttribute) *pool_set;
+} calls;
 
 #define CHECK(player, name, member, ...) \
-        stage_check(&(player)->stage, name, (player)->stage.calls.member(__VA_ARGS__))
+        cuda_result(&(player)->cuda, name, calls.member(__VA_ARGS__))
 
 static const char *explain(int r)
 {
-        return r < 0 && r != -ENOTRECOVERABLE && r != -EIO ? strerror(-r) : stage_failure();
+        (void)r;
+        return cuda_failure();
+}
+
+static int find_calls(void)
+{
+        void *library = dlopen(cuda_library_name(NULL), RTLD_NOW);
+
+        if (!library)
+                return -ENOENT;
+#define FIND(member, call) calls.member = (__typeof__(calls.member))dlsym(library, NAME_OF(call))
+        FIND(alloc, cuMemAlloc);
+        FIND(free, cuMemFree);
+        FIND(alloc_async, cuMemAllocAsync);
+        FIND(free_async, cuMemFreeAsync);
+        FIND(pool_of, cuDeviceGetDefaultMemPool);
+        FIND(pool_set, cuMemPoolSetAttribute);
+#undef FIND
+        return 0;
 }
 
 static int open_driver(struct player *player)
 {
-        (void)player;
-        return 0;
+        int r = find_calls();
+
+        if (!r && (!calls.alloc || !calls.free))
+                r = -ENOTSUP;
+        return r ? player_explain(player, r, "the driver has no cuMemAlloc") : 0;
 }
 
 static int alloc(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer)
@@ -38,64 +71,28 @@ static int end(struct player *player, unsigned stream, void *pointer)
         return CHECK(player, "cuMemFree", free, (CUdeviceptr)(uintptr_t)pointer);
 }
 
-/* The driver does not wait for memory: it is asked again. */
-static int wait_for(struct player *player, uint64_t n_bytes, double seconds, void **ret_pointer)
-{
-        const struct timespec pause = {.tv_nsec = 100000};
-        uint64_t end_ns = clock_now_ns() + (uint64_t)(seconds * 1e9);
-        int r;
-
-        while ((r = player->allocator->alloc(player, 0, n_bytes, ret_pointer)) &&
-               clock_now_ns() < end_ns)
-                (void)nanosleep(&pause, NULL);
-        return r;
-}
-
-static int drop_nothing(struct player *player)
-{
-        return player_explain(player, -ENOTSUP, "it keeps nothing");
-}
-
-static int pin(struct player *player, uint64_t n_bytes, void **ret_pointer)
-{
-        return CHECK(player, "cuMemHostAlloc", host_alloc, ret_pointer, n_bytes,
-                     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-}
-
-static int unpin(struct player *player, void *pointer)
-{
-        return CHECK(player, "cuMemFreeHost", host_free, pointer);
-}
-
 const struct allocator allocator_driver = {
-        .name = "cuMemAlloc",
         .n_steps = 64,
         .n_thread_steps = 32,
         .open = open_driver,
         .alloc = alloc,
         .free = end,
-        .wait = wait_for,
-        .drop = drop_nothing,
-        .pin = pin,
-        .unpin = unpin,
         .explain = explain,
 };
 
-/* It keeps what is freed, as those do who want it to be fast: by default it gives all back whenever
- * somebody waits for a stream. */
+/* It keeps what is freed, as those do who want it to be fast: by default it gives all back whenever a stream
+ * is waited for. */
 static int open_async(struct player *player)
 {
         cuuint64_t keep = UINT64_MAX;
-        int r;
+        CUmemoryPool pool;
+        int r = find_calls();
 
-        if (!player->stage.calls.alloc_async || !player->stage.calls.free_async ||
-            !player->stage.calls.pool_of || !player->stage.calls.pool_set ||
-            !player->stage.calls.pool_trim)
+        if (r || !calls.alloc_async || !calls.free_async || !calls.pool_of || !calls.pool_set)
                 return player_explain(player, -ENOTSUP, "the driver has no cuMemAllocAsync");
-        r = CHECK(player, "cuDeviceGetDefaultMemPool", pool_of, &player->pool,
-                  player->stage.device);
+        r = CHECK(player, "cuDeviceGetDefaultMemPool", pool_of, &pool, player->device);
         return r ? r
-                 : CHECK(player, "cuMemPoolSetAttribute", pool_set, player->pool,
+                 : CHECK(player, "cuMemPoolSetAttribute", pool_set, pool,
                          CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
 }
 
@@ -103,7 +100,7 @@ static int alloc_async(struct player *player, unsigned stream, uint64_t n_bytes,
 {
         CUdeviceptr address;
         int r = CHECK(player, "cuMemAllocAsync", alloc_async, &address, n_bytes,
-                      player->stage.streams[stream]);
+                      player->streams[stream]);
 
         if (!r)
                 *ret_pointer = (void *)(uintptr_t)address;
@@ -113,24 +110,14 @@ static int alloc_async(struct player *player, unsigned stream, uint64_t n_bytes,
 static int free_async(struct player *player, unsigned stream, void *pointer)
 {
         return CHECK(player, "cuMemFreeAsync", free_async, (CUdeviceptr)(uintptr_t)pointer,
-                     player->stage.streams[stream]);
-}
-
-static int drop_pool(struct player *player)
-{
-        int r = CUDA_CALL(&player->stage.cuda, cuCtxSynchronize);
-
-        return r ? r : CHECK(player, "cuMemPoolTrimTo", pool_trim, player->pool, 0);
+                     player->streams[stream]);
 }
 
 const struct allocator allocator_async = {
-        .name = "cuMemAllocAsync",
         .n_steps = 1024,
         .n_thread_steps = 8192,
         .open = open_async,
         .alloc = alloc_async,
         .free = free_async,
-        .wait = wait_for,
-        .drop = drop_pool,
         .explain = explain,
 };

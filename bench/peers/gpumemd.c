@@ -1,10 +1,17 @@
-/* gpumemd's library as one of the rivals. */
+/* gpumemd as one of the rivals: its library, and its blocks without the library's memory. */
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/err.h"
+#include "bench/bare.h"
+#include "bench/commands.h"
 #include "bench/peers/player.h"
+#include "bench/timing.h"
+#include "driver/vmm.h"
 #include "gpumem.h"
+
+#define N_STEPS 4
 
 static const char *explain(int r)
 {
@@ -37,64 +44,168 @@ static void close_client(struct player *player)
         gpumem_disconnect(player->self);
 }
 
-static inline __attribute__((always_inline)) int request(struct player *player,
-                                                         enum gpumem_kind kind, unsigned stream,
-                                                         uint64_t n_bytes, uint32_t wait_ms,
-                                                         void **ret_pointer)
+static int alloc(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = kind,
-                                         .place = kind == GPUMEM_PINNED ? GPUMEM_NEAREST : 0,
-                                         .stream = player->stage.streams[stream],
-                                         .n_bytes = n_bytes,
-                                         .wait_ms = wait_ms};
+                                         .kind = GPUMEM_DEVICE,
+                                         .stream = player->streams[stream],
+                                         .n_bytes = n_bytes};
 
         return gpumem_alloc(player->self, &request, ret_pointer);
 }
 
-static int alloc(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer)
-{
-        return request(player, GPUMEM_DEVICE, stream, n_bytes, 0, ret_pointer);
-}
-
 static int end(struct player *player, unsigned stream, void *pointer)
 {
-        return gpumem_free(player->self, pointer, player->stage.streams[stream]);
-}
-
-static int wait_for(struct player *player, uint64_t n_bytes, double seconds, void **ret_pointer)
-{
-        return request(player, GPUMEM_DEVICE, 0, n_bytes, (uint32_t)(seconds * 1000), ret_pointer);
-}
-
-static int drop(struct player *player)
-{
-        int r = gpumem_flush(player->self, NULL);
-
-        return r ? r : gpumem_free_all_blocks(player->self, GPUMEM_SCOPE_TENANT, NULL);
-}
-
-static int pin(struct player *player, uint64_t n_bytes, void **ret_pointer)
-{
-        return request(player, GPUMEM_PINNED, 0, n_bytes, 0, ret_pointer);
-}
-
-static int unpin(struct player *player, void *pointer)
-{
-        return end(player, 0, pointer);
+        return gpumem_free(player->self, pointer, player->streams[stream]);
 }
 
 const struct allocator allocator_gpumemd = {
-        .name = "gpumemd",
         .n_steps = 1024,
         .n_thread_steps = 8192,
         .open = open_client,
         .close = close_client,
         .alloc = alloc,
         .free = end,
-        .wait = wait_for,
-        .drop = drop,
-        .pin = pin,
-        .unpin = unpin,
         .explain = explain,
 };
+
+struct blocks {
+        struct player *player;
+        struct bare bare;
+        uint64_t address, n_bytes;
+        uint64_t known; /* lease that was given back and not unmapped */
+};
+
+static int map(struct blocks *blocks, int fd)
+{
+        const struct player *player = blocks->player;
+        uint64_t handle;
+        int r = vmm_import(&player->cuda, fd, &handle);
+
+        if (r)
+                return r;
+        r = vmm_map(&player->cuda, player->device, blocks->address, blocks->n_bytes, handle);
+        (void)vmm_release(&player->cuda, handle);
+        return r;
+}
+
+static int lease_and_map(struct blocks *blocks, uint64_t *ret_lease)
+{
+        struct message_leased leased;
+        int fd, r = bare_lease(&blocks->bare, blocks->n_bytes, &leased, &fd);
+
+        if (r)
+                return r;
+        r = map(blocks, fd);
+        (void)close(fd);
+        *ret_lease = leased.lease;
+        return r;
+}
+
+static int block_steps(void *state, unsigned n_steps)
+{
+        struct blocks *blocks = state;
+        uint64_t lease;
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++) {
+                r = lease_and_map(blocks, &lease);
+                if (!r)
+                        r = vmm_unmap(&blocks->player->cuda, blocks->address, blocks->n_bytes);
+                if (!r)
+                        r = bare_return(&blocks->bare, lease);
+        }
+        return r;
+}
+
+static int return_mapped(struct blocks *blocks, uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = lease;
+        blocks->known = lease;
+        return link_send(blocks->bare.link, &frame, MESSAGE_RETURN);
+}
+
+static int known_once(struct blocks *blocks)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = blocks->n_bytes;
+        request.lease.pool = blocks->bare.pool;
+        request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
+        r = link_call(blocks->bare.link, &request, MESSAGE_LEASE, MESSAGE_KNOWN, &reply, &fds);
+        if (!r)
+                r = bare_unmapped(&blocks->bare, blocks->known);
+        return r ? r : return_mapped(blocks, reply.known.lease);
+}
+
+static int known_steps(void *state, unsigned n_steps)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++)
+                r = known_once(state);
+        return r;
+}
+
+static int measure_known(struct blocks *blocks, double *ret_ns)
+{
+        uint64_t lease;
+        int r = lease_and_map(blocks, &lease);
+
+        if (!r)
+                r = return_mapped(blocks, lease);
+        if (!r)
+                r = time_repetition(known_steps, blocks, N_STEPS, ret_ns);
+        if (!r)
+                r = vmm_unmap(&blocks->player->cuda, blocks->address, blocks->n_bytes);
+        return r ? r : bare_unmapped(&blocks->bare, blocks->known);
+}
+
+static int measure_blocks(struct blocks *blocks, double *ret_ns)
+{
+        return time_repetition(block_steps, blocks, N_STEPS, ret_ns);
+}
+
+static int measure(struct player *player, const char *argument,
+                   int (*run)(struct blocks *blocks, double *ret_ns), double *ret_ns)
+{
+        struct blocks blocks = {
+                .player = player, .bare = BARE_NULL, .n_bytes = strtoull(argument, NULL, 10)};
+        const struct options options = {.socket_path = player->socket_path};
+        int r = bare_init(&options, &blocks.bare);
+
+        if (r)
+                return r;
+        r = vmm_reserve(&player->cuda, blocks.n_bytes, &blocks.address);
+        if (!r) {
+                r = run(&blocks, ret_ns);
+                (void)vmm_unreserve(&player->cuda, blocks.address, blocks.n_bytes);
+        }
+        if (!r)
+                r = bare_settle(&blocks.bare);
+        bare_deinit(&blocks.bare);
+        return r;
+}
+
+/* block BYTES: ns to lease a cached block, map it, unmap it and return it. */
+static int order_block(struct player *player, const char *argument, double *ret_ns)
+{
+        return measure(player, argument, measure_blocks, ret_ns);
+}
+
+/* known BYTES: ns to lease a block that this client maps still, and to return it so. */
+static int order_known(struct player *player, const char *argument, double *ret_ns)
+{
+        return measure(player, argument, measure_known, ret_ns);
+}
+
+const struct order orders_gpumemd[] = {{"block", order_block},
+                                       {"known", order_known},
+                                       {"play", order_play},
+                                       {"go", order_go},
+                                       {NULL, NULL}};

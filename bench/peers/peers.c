@@ -9,10 +9,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/size.h"
-#include "bench/peers/comparing.h"
-#include "bench/peers/turns.h"
-#include "bench/timing.h"
+#include "bench/bare.h"
+#include "bench/peers/compare.h"
 
 /* For all of it, if nothing else is said. */
 #define SECONDS_MAX 250
@@ -20,244 +18,150 @@
 /* PyTorch's C++ may take. */
 #define SECONDS_COMPILE 120
 
-#define N_TURNS 15
+#define AGAINST(list) .n_against = ARRAY_SIZE(list), .against = (list)
 
-static int compare_hot(struct comparing *comparing)
-{
-        static const struct against against[] = {{RIVAL_TORCH, NULL, 0.25},
-                                                 {RIVAL_ASYNC, NULL, 0},
-                                                 {RIVAL_CUPY, NULL, 0},
-                                                 {RIVAL_DRIVER, NULL, 0}};
-        static const struct turns hot = {.name = "hot",
-                                         .unit = "ns",
-                                         .order = "hot",
-                                         .n_turns = N_TURNS,
-                                         .seconds = 20,
-                                         .limit = ROW_AT_MOST,
-                                         .n_against = ARRAY_SIZE(against),
-                                         .against = against};
-        struct turns random = hot;
-        int r = turns_compare(comparing, &hot);
+static const struct against patterns_against[] = {
+        {RIVAL_TORCH_CPP, 0.25}, {RIVAL_ASYNC, 0}, {RIVAL_CUPY, 0}, {RIVAL_DRIVER, 0}};
+static const struct against threads_against[] = {
+        {RIVAL_TORCH_CPP, 0}, {RIVAL_ASYNC, 0}, {RIVAL_DRIVER, 0}};
+static const struct against first_against[] = {
+        {RIVAL_TORCH_CPP, 0}, {RIVAL_TORCH, 0}, {RIVAL_DRIVER, 0}, {RIVAL_CUPY, 0}};
 
-        random.name = random.order = "random";
-        return r ? r : turns_compare(comparing, &random);
-}
+#define PATTERN(pattern)                                                                       \
+        {                                                                                      \
+                .name = pattern, .unit = "ns", .order = pattern, .n_turns = 15, .seconds = 20, \
+                AGAINST(patterns_against)                                                      \
+        }
 
 /* In fresh processes: what 16 threads leave cached takes a quarter of a device. */
-static int compare_threads(struct comparing *comparing)
-{
-        static const struct against against[] = {
-                {RIVAL_TORCH, NULL, 0}, {RIVAL_ASYNC, NULL, 0}, {RIVAL_DRIVER, NULL, 0}};
-        static const unsigned counts[] = {8, 16};
-        int r = 0;
+#define THREADS(n)                                                                              \
+        {                                                                                       \
+                .name = "threads_" n, .unit = "/us", .order = "threads " n,                     \
+                .process = PROCESS_FRESH, .n_turns = 3, .seconds = 15, AGAINST(threads_against) \
+        }
 
-        for (unsigned i = 0; i < ARRAY_SIZE(counts) && !r; i++) {
-                char name[ROW_NAME_MAX], order[ROW_NAME_MAX];
-                const struct turns turns = {.name = name,
-                                            .unit = "/us",
-                                            .order = order,
-                                            .processes = TURNS_FRESH,
+#define BLOCK(how, size, n_bytes, bound)                                                    \
+        {                                                                                   \
+                .name = how "_" size, .unit = "ns", .order = how " " n_bytes, .n_turns = 7, \
+                .seconds = 20, .n_against = 1, .against = (const struct against[])          \
+                {                                                                           \
+                        {                                                                   \
+                                RIVAL_DRIVER, bound                                         \
+                        }                                                                   \
+                }                                                                           \
+        }
+
+static const struct measurement hot[] = {PATTERN("hot"), THREADS("8"), THREADS("16")};
+
+static const struct measurement replaced[] = {PATTERN("random")};
+
+/* Of a warm pool: leased and mapped anew, and while it is mapped still. */
+static const struct measurement block[] = {
+        BLOCK("block", "2MiB", "2097152", 0),        BLOCK("known", "2MiB", "2097152", 0.2),
+        BLOCK("block", "20MiB", "20971520", 0),      BLOCK("known", "20MiB", "20971520", 0.2),
+        BLOCK("block", "256MiB", "268435456", 1.25), BLOCK("known", "256MiB", "268435456", 0.2),
+        BLOCK("block", "1GiB", "1073741824", 0.5),   BLOCK("known", "1GiB", "1073741824", 0.2),
+        BLOCK("block", "8GiB", "8589934592", 0.5),   BLOCK("known", "8GiB", "8589934592", 0.2)};
+
+/* 20 MiB in a fresh process: the allocation, and from the start of the process to its end. */
+static const struct measurement first[] = {{.name = "first_block",
+                                            .unit = "ns",
+                                            .order = "first 20971520",
+                                            .process = PROCESS_FRESH,
+                                            .start = "start",
                                             .n_turns = 3,
-                                            .seconds = 15,
-                                            .n_against = ARRAY_SIZE(against),
-                                            .against = against};
+                                            .seconds = 30,
+                                            AGAINST(first_against)}};
 
-                (void)snprintf(name, sizeof(name), "threads_%u", counts[i]);
-                (void)snprintf(order, sizeof(order), "threads %u", counts[i]);
-                r = turns_compare(comparing, &turns);
-        }
-        return r;
-}
-
-/* `order`: of gpumemd. */
-static int compare_block(struct comparing *comparing, const char *order, const char *size,
-                         uint64_t n_bytes, double bound)
-{
-        const struct against against = {RIVAL_DRIVER, NULL, bound};
-        char name[ROW_NAME_MAX], theirs[ROW_NAME_MAX], ours[ROW_NAME_MAX];
-        const struct turns turns = {.name = name,
-                                    .unit = "ns",
-                                    .order = theirs,
-                                    .our_order = ours,
-                                    .n_turns = 7,
-                                    .seconds = 20,
-                                    .limit = ROW_AT_MOST,
-                                    .n_against = 1,
-                                    .against = &against};
-
-        (void)snprintf(name, sizeof(name), "%s_%s", order, size);
-        (void)snprintf(theirs, sizeof(theirs), "cycle %llu", (unsigned long long)n_bytes);
-        (void)snprintf(ours, sizeof(ours), "%s %llu", order, (unsigned long long)n_bytes);
-        return turns_compare(comparing, &turns);
-}
-
-/* Blocks from a warm pool. */
-static int compare_blocks(struct comparing *comparing)
-{
-        static const struct {
-                const char *size;
-                uint64_t n_bytes;
-                double bound; /* 0: none */
-        } sizes[] = {{"2MiB", 2 * MIB, 0},
-                     {"20MiB", 20 * MIB, 0},
-                     {"256MiB", 256 * MIB, 1.25},
-                     {"1GiB", GIB, 0.5},
-                     {"8GiB", 8 * GIB, 0.5}};
-        int r = 0;
-
-        for (unsigned i = 0; i < ARRAY_SIZE(sizes) && !r; i++) {
-                r = compare_block(comparing, "block", sizes[i].size, sizes[i].n_bytes,
-                                  sizes[i].bound);
-                if (!r)
-                        r = compare_block(comparing, "known", sizes[i].size, sizes[i].n_bytes, 0.2);
-        }
-        return r;
-}
-
-static int compare_drop(struct comparing *comparing)
-{
-        static const struct against against[] = {
-                {RIVAL_TORCH, NULL, 0}, {RIVAL_ASYNC, NULL, 0}, {RIVAL_CUPY, NULL, 0}};
-        static const struct turns turns = {.name = "free_all_4GiB",
-                                           .unit = "ns",
-                                           .order = "drop",
-                                           .n_turns = 5,
-                                           .seconds = 20,
-                                           .n_against = ARRAY_SIZE(against),
-                                           .against = against};
-
-        return turns_compare(comparing, &turns);
-}
-
-/* From the start of the process to 20 MiB of the device, and the allocation alone. */
-static int compare_starts(struct comparing *comparing)
-{
-        static const struct against against[] = {{RIVAL_TORCH, "torch_cpp", 0},
-                                                 {RIVAL_TORCH_PYTHON, NULL, 0},
-                                                 {RIVAL_CUPY, NULL, 0},
-                                                 {RIVAL_DRIVER, NULL, 0}};
-        static const struct turns start = {.name = "start",
-                                           .unit = "ns",
-                                           .order = "first 20971520",
-                                           .processes = TURNS_START,
-                                           .n_turns = 3,
-                                           .seconds = 30,
-                                           .n_against = ARRAY_SIZE(against),
-                                           .against = against};
-        struct turns first = start;
-        int r = turns_compare(comparing, &start);
-
-        first.name = "first_block";
-        first.processes = TURNS_FRESH;
-        return r ? r : turns_compare(comparing, &first);
-}
-
-/* In this order; the first ones do without PyTorch, which is being compiled. */
-static const struct {
+/* In this order; the first ones do without PyTorch's C++, which is being compiled. */
+static const struct comparison {
         const char *name;
-        int (*compare)(struct comparing *comparing);
-} comparisons[] = {
-        {"clients", compare_clients}, {"blocks", compare_blocks}, {"first", compare_first},
-        {"hot", compare_hot},         {"starts", compare_starts}, {"threads", compare_threads},
-        {"killed", compare_killed},   {"traces", compare_traces}, {"fleets", compare_fleets},
-        {"pinned", compare_pinned},   {"drop", compare_drop},
-};
-
-#define N_WITHOUT_TORCH 3
-
-struct chosen {
-        unsigned which[ARRAY_SIZE(comparisons)];
+        bool needs_cpp;
         unsigned n;
+        const struct measurement *measurements; /* NULL: compare_node */
+} comparisons[] = {
+        {"block", false, ARRAY_SIZE(block), block},       {"node", false, 0, NULL},
+        {"first", true, ARRAY_SIZE(first), first},        {"hot", true, ARRAY_SIZE(hot), hot},
+        {"random", true, ARRAY_SIZE(replaced), replaced},
 };
 
-static int choose_one(const char *name, size_t n_name, struct chosen *chosen)
+static bool is_chosen(const struct comparison *comparison, const char *only)
+{
+        return !only || strcmp(comparison->name, only) == 0;
+}
+
+static int check_choice(const char *only)
 {
         for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++) {
-                if (strlen(comparisons[i].name) != n_name ||
-                    memcmp(comparisons[i].name, name, n_name) != 0)
-                        continue;
-                if (chosen->n < ARRAY_SIZE(chosen->which))
-                        chosen->which[chosen->n++] = i;
-                return 0;
+                if (is_chosen(&comparisons[i], only))
+                        return 0;
         }
-        (void)fprintf(stderr,
-                      "gpumem-bench: --only \"%.*s\": there is no such comparison; allowed:",
-                      (int)n_name, name);
+        (void)fprintf(stderr, "gpumem-bench: unknown --only \"%s\" (expected", only);
         for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++)
                 (void)fprintf(stderr, "%s%s", i ? ", " : " ", comparisons[i].name);
-        (void)fputs("\n", stderr);
+        (void)fputs(")\n", stderr);
         return -EINVAL;
 }
 
-/* All of them, or those of a list, with commas, in its order. */
-static int choose(const char *only, struct chosen *ret_chosen)
+/* What is cached for this tenant goes back to the driver, so that a comparison begins with nothing. */
+static void clear(const struct comparing *comparing)
 {
-        struct chosen chosen = {.n = 0};
-        int r = 0;
+        struct bare bare;
 
-        if (!only) {
-                for (; chosen.n < ARRAY_SIZE(comparisons); chosen.n++)
-                        chosen.which[chosen.n] = chosen.n;
-        }
-        while (only && !r) {
-                size_t n = strcspn(only, ",");
-
-                r = choose_one(only, n, &chosen);
-                only = only[n] ? only + n + 1 : NULL;
-        }
-        if (!r)
-                *ret_chosen = chosen;
-        return r;
+        if (bare_init(comparing->options, &bare))
+                return;
+        (void)bare_clear(&bare);
+        bare_deinit(&bare);
 }
 
-/* What was found so far is told at once, in case that somebody ends this. */
-static int compare_one(struct comparing *comparing, unsigned i)
+/* What was found so far is printed at once, in case that the run is interrupted. */
+static int compare_one(struct comparing *comparing, const struct comparison *comparison)
 {
         struct rows *rows = comparing->rows, found = ROWS_NULL;
         unsigned n_before = rows->n;
-        int r;
+        int r = 0;
 
         if (clock_now_ns() > comparing->setup.deadline_ns)
-                return comparing_add_note(comparing, comparisons[i].name, "", "gpumem-bench",
-                                          "there was no time left for it");
-        (void)fprintf(stderr, "gpumem-bench: peers: %s\n", comparisons[i].name);
-        comparing_clear(comparing);
-        r = comparisons[i].compare(comparing);
+                return compare_add_note(comparing, comparison->name, "", "gpumem-bench",
+                                        "there was no time left for it");
+        (void)fprintf(stderr, "gpumem-bench: peers: %s\n", comparison->name);
+        clear(comparing);
+        for (unsigned i = 0; i < comparison->n && !r; i++)
+                r = compare_turns(comparing, &comparison->measurements[i]);
+        if (!comparison->measurements)
+                r = compare_node(comparing);
         found.rows = rows->rows + n_before;
         found.n = rows->n - n_before;
         return r ? r : rows_print_table(&found, stderr);
 }
 
-static bool needs_torch(const struct chosen *chosen)
+/* A failure is told where it is asked for a figure. */
+static void await_cpp(struct rival *cpp)
 {
-        bool needs = false;
-
-        for (unsigned i = 0; i < chosen->n; i++)
-                needs = needs || chosen->which[i] >= N_WITHOUT_TORCH;
-        return needs;
+        if (cpp->pid)
+                (void)rival_hear_ready(cpp, SECONDS_COMPILE);
+        rival_end(cpp);
 }
 
-/* If it is not there, those who ask for it hear why. */
-static void await_torch(struct rival *torch)
+static int compare_all(struct comparing *comparing)
 {
-        if (torch->pid)
-                (void)rival_hear_ready(torch, SECONDS_COMPILE);
-        rival_end(torch);
-}
-
-static int compare_all(struct comparing *comparing, const struct chosen *chosen)
-{
-        struct rival torch = RIVAL_NULL;
+        const char *only = comparing->options->only;
+        struct rival cpp = RIVAL_NULL;
+        bool needs_cpp = false;
         int r = 0;
 
-        if (needs_torch(chosen))
-                (void)rival_spawn(RIVAL_TORCH, &comparing->setup, &torch);
-        for (unsigned i = 0; i < chosen->n && !r; i++) {
-                if (chosen->which[i] >= N_WITHOUT_TORCH)
-                        await_torch(&torch);
-                r = compare_one(comparing, chosen->which[i]);
+        for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++)
+                needs_cpp |= is_chosen(&comparisons[i], only) && comparisons[i].needs_cpp;
+        if (needs_cpp)
+                (void)rival_spawn(RIVAL_TORCH_CPP, &comparing->setup, &cpp);
+        for (unsigned i = 0; i < ARRAY_SIZE(comparisons) && !r; i++) {
+                if (!is_chosen(&comparisons[i], only))
+                        continue;
+                if (comparisons[i].needs_cpp)
+                        await_cpp(&cpp);
+                r = compare_one(comparing, &comparisons[i]);
         }
-        rival_end(&torch);
+        rival_end(&cpp);
         return r;
 }
 
@@ -282,10 +186,8 @@ int command_peers(const struct options *options, struct rows *rows)
                           .folder = folder,
                           .deadline_ns = clock_now_ns() + (uint64_t)(seconds * 1e9)},
                 .rows = rows};
-        struct chosen chosen;
-        int r;
+        int r = check_choice(options->only);
 
-        r = choose(options->only, &chosen);
         if (r)
                 return r;
         (void)snprintf(folder, sizeof(folder), "%s/gpumem-peers-XXXXXX",
@@ -296,7 +198,7 @@ int command_peers(const struct options *options, struct rows *rows)
         }
         /* A child that has ended does not read what it is told. */
         (void)signal(SIGPIPE, SIG_IGN);
-        r = compare_all(&comparing, &chosen);
+        r = compare_all(&comparing);
         remove_folder(folder);
         return r ? r : comparing.r_ours;
 }

@@ -1,10 +1,10 @@
 #include "bench/peers/rival.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,123 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
-#include "bench/peers/program.h"
-#include "bench/timing.h"
 
-/* PyTorch's C++ is compiled first, if it has not been. */
-#define SECONDS_COMPILE 120
-#define SECONDS_START   30
-#define SECONDS_END     5
+#define SECONDS_END 5
+
+#define PROGRAM_WORDS_MAX 8
+#define PROGRAM_PATH_MAX  512
+
+/* Which program a rival is. It points into itself, and is not moved. */
+struct program {
+        const char *path; /* looked for in PATH if it is a name */
+        const char *arguments[PROGRAM_WORDS_MAX];
+        const char **environment;
+        char file[PROGRAM_PATH_MAX];
+};
+
+static const struct {
+        const char *name;
+        const char *script; /* NULL: this program */
+} kinds[] = {
+        [RIVAL_GPUMEMD] = {"gpumemd", NULL},
+        [RIVAL_DRIVER] = {"cuMemAlloc", NULL},
+        [RIVAL_ASYNC] = {"cuMemAllocAsync", NULL},
+        [RIVAL_TORCH_CPP] = {"torch_cpp", "torch_cpp.py"},
+        [RIVAL_TORCH] = {"torch", "torch_rival.py"},
+        [RIVAL_TORCH_EXPANDABLE] = {"torch_expandable", "torch_rival.py"},
+        [RIVAL_CUPY] = {"cupy", "cupy_rival.py"},
+};
+
+const char *rival_name(enum rival_kind kind)
+{
+        return kinds[kind].name;
+}
+
+static bool is_set_for(const char *variable, const char *name)
+{
+        size_t n = strlen(name);
+
+        return strncmp(variable, name, n) == 0 && variable[n] == '=';
+}
+
+/* The user's own settings of PyTorch's allocator are not what is compared. */
+static int make_environment(enum rival_kind kind, struct program *program)
+{
+        size_t n = 0, n_kept = 0;
+
+        while (environ[n])
+                n++;
+        program->environment = calloc(n + 2, sizeof(*program->environment));
+        if (!program->environment)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                if (!is_set_for(environ[i], "PYTORCH_CUDA_ALLOC_CONF") &&
+                    !is_set_for(environ[i], "PYTORCH_ALLOC_CONF"))
+                        program->environment[n_kept++] = environ[i];
+        }
+        if (kind == RIVAL_TORCH_EXPANDABLE)
+                program->environment[n_kept] = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+        return 0;
+}
+
+static void find_own(enum rival_kind kind, const struct rival_setup *setup, struct program *program)
+{
+        const char *words[] = {"gpumem-bench", RIVAL_OPTION, kinds[kind].name, setup->socket_path};
+
+        program->path = "/proc/self/exe";
+        memcpy(program->arguments, words, sizeof(words));
+}
+
+static int find_script(enum rival_kind kind, const struct rival_setup *setup,
+                       struct program *program)
+{
+        const char *words[] = {"python3", "-B", program->file, setup->folder};
+        int n = snprintf(program->file, PROGRAM_PATH_MAX, "%s/%s", setup->scripts,
+                         kinds[kind].script);
+
+        program->path = words[0];
+        memcpy(program->arguments, words, sizeof(words));
+        return n < PROGRAM_PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* What has been compiled is run without Python: how long it takes to start is its own. */
+static bool find_compiled(const struct rival_setup *setup, struct program *program)
+{
+        int n = snprintf(program->file, PROGRAM_PATH_MAX, "%s/%s", setup->folder,
+                         RIVAL_TORCH_PROGRAM);
+
+        if (n >= PROGRAM_PATH_MAX || access(program->file, X_OK) < 0)
+                return false;
+        program->path = program->arguments[0] = program->file;
+        return true;
+}
+
+static int program_find(enum rival_kind kind, const struct rival_setup *setup,
+                        struct program *ret_program, char note[static ROW_NOTE_MAX])
+{
+        int r = 0;
+
+        *ret_program = (struct program){.path = NULL};
+        if (!kinds[kind].script) {
+                find_own(kind, setup, ret_program);
+        } else if (!setup->scripts) {
+                (void)snprintf(note, ROW_NOTE_MAX, "not asked for: --peers says where it is");
+                return -ENODEV;
+        } else if (kind != RIVAL_TORCH_CPP || !find_compiled(setup, ret_program)) {
+                r = find_script(kind, setup, ret_program);
+        }
+        if (!r)
+                r = make_environment(kind, ret_program);
+        if (r)
+                (void)snprintf(note, ROW_NOTE_MAX, "%s", strerror(-r));
+        return r;
+}
+
+static void program_deinit(struct program *program)
+{
+        free(program->environment);
+        program->environment = NULL;
+}
 
 /* The child's ends become its standard input and output. */
 static int spawn(const struct program *program, int in, int out, pid_t *ret_pid)
@@ -73,18 +183,6 @@ int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct ri
         return 0;
 }
 
-int rival_start(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival)
-{
-        int r = rival_spawn(kind, setup, ret_rival);
-
-        if (!r)
-                r = rival_hear_ready(ret_rival,
-                                     kind == RIVAL_TORCH ? SECONDS_COMPILE : SECONDS_START);
-        if (r)
-                rival_end(ret_rival);
-        return r;
-}
-
 /* The note stays. */
 static void forget(struct rival *rival)
 {
@@ -116,11 +214,6 @@ void rival_end(struct rival *rival)
                 (void)waitpid(rival->pid, NULL, 0);
         }
         forget(rival);
-}
-
-int rival_kill(struct rival *rival)
-{
-        return kill(rival->pid, SIGKILL) < 0 ? err_errno() : 0;
 }
 
 static int failed(struct rival *rival, int r, const char *what)
@@ -221,22 +314,19 @@ int rival_tell(struct rival *rival, const char *order)
                                                       : failed(rival, -EPIPE, "its process ended");
 }
 
-int rival_hear(struct rival *rival, double seconds, double ret_numbers[static RIVAL_NUMBERS_MAX])
+int rival_hear(struct rival *rival, double seconds, double *ret_number)
 {
-        char rest[RIVAL_TEXT_MAX], *next = rest;
+        char rest[RIVAL_TEXT_MAX];
         int r = hear(rival, seconds, "ok", "no", rest);
 
-        if (r)
-                return r;
-        for (unsigned i = 0; i < RIVAL_NUMBERS_MAX; i++)
-                ret_numbers[i] = strtod(next, &next);
-        return 0;
+        if (!r)
+                *ret_number = strtod(rest, NULL);
+        return r;
 }
 
-int rival_ask(struct rival *rival, const char *order, double seconds,
-              double ret_numbers[static RIVAL_NUMBERS_MAX])
+int rival_ask(struct rival *rival, const char *order, double seconds, double *ret_number)
 {
         int r = rival_tell(rival, order);
 
-        return r ? r : rival_hear(rival, seconds, ret_numbers);
+        return r ? r : rival_hear(rival, seconds, ret_number);
 }

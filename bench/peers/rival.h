@@ -3,7 +3,7 @@
  *
  * A child says "ready", or "none REASON" if what it stands for is not on this machine. Then it reads
  * orders on its standard input, a line each, a word and perhaps an argument, until that ends, and answers each by
- * a line on its standard output: "ok NUMBER...", or "no REASON". What does not begin so is passed over:
+ * a line on its standard output: "ok", with a number if one was asked for, or "no REASON". What does not begin so is passed over:
  * libraries print things. */
 #pragma once
 
@@ -14,14 +14,12 @@
 
 enum rival_kind {
         RIVAL_GPUMEMD,
-        RIVAL_CLIENT,           /* of gpumemd's, without the library's memory and without CUDA */
-        RIVAL_DRIVER,           /* cuMemAlloc, cuMemHostAlloc */
+        RIVAL_DRIVER,           /* cuMemAlloc */
         RIVAL_ASYNC,            /* cuMemAllocAsync, which cudaMallocAsync is */
-        RIVAL_TORCH,            /* PyTorch's allocators, from C++ */
-        RIVAL_TORCH_PYTHON,     /* from Python */
+        RIVAL_TORCH_CPP,        /* PyTorch's allocator, from C++ */
+        RIVAL_TORCH,            /* from Python */
         RIVAL_TORCH_EXPANDABLE, /* from Python, with expandable segments */
         RIVAL_CUPY,
-        RIVAL_N,
 };
 
 /* As it stands in the names of rows. */
@@ -37,8 +35,7 @@ struct rival_setup {
 /* In that folder, once it is compiled. */
 #define RIVAL_TORCH_PROGRAM "torch_rival"
 
-#define RIVAL_TEXT_MAX    512
-#define RIVAL_NUMBERS_MAX 4
+#define RIVAL_TEXT_MAX 512
 
 struct rival {
         enum rival_kind kind;
@@ -55,26 +52,19 @@ struct rival {
                 .to = -1, .from = -1 \
         }
 
-/* Starts one and waits until it is ready. On failure, which is in the note, it is ended. */
-int rival_start(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival);
-
-/* Does not wait: rival_hear_ready does. */
+/* Starts one and does not wait until it is ready: rival_hear_ready does. A failure is in the note. */
 int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival);
 int rival_hear_ready(struct rival *rival, double seconds);
 
 /* Its input ends, and it is waited for; a while, then it is killed. */
 void rival_end(struct rival *rival);
 
-/* By SIGKILL; does not wait for it. */
-int rival_kill(struct rival *rival);
-
-/* Numbers that the answer does not have are 0. -ETIMEDOUT: it has been killed. */
-int rival_ask(struct rival *rival, const char *order, double seconds,
-              double ret_numbers[static RIVAL_NUMBERS_MAX]);
+/* One order. -ETIMEDOUT: it has been killed. A number that the answer does not have is 0. */
+int rival_ask(struct rival *rival, const char *order, double seconds, double *ret_number);
 
 /* The halves of that, for those who ask several at once. */
 int rival_tell(struct rival *rival, const char *order);
-int rival_hear(struct rival *rival, double seconds, double ret_numbers[static RIVAL_NUMBERS_MAX]);
+int rival_hear(struct rival *rival, double seconds, double *ret_number);
 
 /* What a child of this program does. `arguments` are those that rival_start gave it. Returns the exit
  * status. */

@@ -30,14 +30,14 @@ def answer(orders, line):
     if word not in orders:
         return 'no it has no such thing'
     try:
-        numbers = orders[word](argument)
+        number = orders[word](argument)
     except Exception as error:  # pylint: disable=broad-except  # Any of a library's is the answer.
         return f'no {first_line(error)}'
-    return ' '.join(['ok', *(f'{number:.9g}' for number in numbers)])
+    return f'ok {number:.9g}'
 
 
 def serve(orders):
-    """Orders are functions of the argument's text; each gives a list of numbers."""
+    """Orders are functions of the argument's text; each gives a number."""
     print('ready', flush=True)
     for line in sys.stdin:
         print(answer(orders, line.rstrip('\n')), flush=True)

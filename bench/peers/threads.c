@@ -1,5 +1,4 @@
-#include "bench/peers/threads.h"
-
+/* Pairs of the hot pattern in several threads, each with a stream. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "bench/pairs.h"
+#include "bench/peers/player.h"
 #include "bench/timing.h"
 
 #define N_BATCHES   9
@@ -114,7 +114,7 @@ static void *mate_main(void *argument)
         struct mate *mate = argument;
         int r;
 
-        mate->r = stage_enter(&mate->team->player->stage);
+        mate->r = player_enter(mate->team->player);
         if (!mate->r)
                 mate->r = pairs_fill(&mate->pairs, alloc, mate);
         run_batches(mate);
@@ -155,17 +155,18 @@ static int run_team(struct team *team, struct mate *mates, unsigned n_threads)
         return r;
 }
 
-int threads_measure(struct player *player, unsigned n_threads, double *ret_rate)
+int order_threads(struct player *player, const char *argument, double *ret_rate)
 {
         struct team team = {.player = player, .n_steps = FIRST_STEPS, .start_ns = clock_now_ns()};
+        unsigned n_threads = (unsigned)strtoul(argument, NULL, 10);
         struct mate *mates;
         int r;
 
-        if (!n_threads || n_threads > STAGE_STREAMS)
+        if (!n_threads || n_threads > PLAYER_STREAMS)
                 return player_explain(player, -EINVAL, "so many threads are not measured");
         mates = aligned_alloc(_Alignof(struct mate), n_threads * sizeof(*mates));
         if (!mates)
-                return -ENOMEM;
+                return player_explain(player, -ENOMEM, "out of memory");
         memset(mates, 0, n_threads * sizeof(*mates));
         (void)pthread_barrier_init(&team.barrier, NULL, n_threads);
         r = run_team(&team, mates, n_threads);

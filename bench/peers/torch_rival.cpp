@@ -1,7 +1,6 @@
-// PyTorch's allocators of device and of pinned memory, called from C++, as a rival: see rival.h. The
-// orders are those of orders.c, and their numbers mean the same; the patterns are the same code.
+// PyTorch's allocator of device memory, called from C++, as a rival: see rival.h. The orders
+// are those of orders.c; the patterns are the same code.
 #include <ATen/Context.h>
-#include <ATen/cuda/CachingHostAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -26,17 +25,11 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Numbers = std::vector<double>;
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
 constexpr unsigned n_steps = 1024, n_batches = 15;
 constexpr unsigned n_thread_steps = 2048, n_thread_batches = 7, n_thread_warm = 2;
 constexpr uint32_t n_live = 1000;
-constexpr size_t copy_bytes = size_t{2} << 20;
-constexpr size_t dropped_bytes = size_t{64} << 20;
-constexpr unsigned n_dropped = 64;
-
-const Clock::time_point started = Clock::now();
 
 double ns_since(Clock::time_point start)
 {
@@ -90,27 +83,27 @@ template <typename Steps> double time_repetition(unsigned n, const Steps &steps)
         return median(batches);
 }
 
-Numbers order_hot(const std::string &)
+double order_hot(const std::string &)
 {
         static pairs state;
         static const int filled = pairs_fill(&state, alloc, main_stream());
 
         (void)filled;
-        return {time_repetition(n_steps, [](unsigned n) {
+        return time_repetition(n_steps, [](unsigned n) {
                 pairs_steps(&state, n, alloc, end, main_stream());
-        })};
+        });
 }
 
-Numbers order_random(const std::string &)
+double order_random(const std::string &)
 {
         static replace state;
         static const int filled = replace_init(&state, n_live, REPLACE_WIDE, 1) +
                                   replace_fill(&state, alloc, main_stream());
 
         (void)filled;
-        return {time_repetition(n_steps, [](unsigned n) {
+        return time_repetition(n_steps, [](unsigned n) {
                 replace_steps(&state, n, alloc, end, main_stream());
-        })};
+        });
 }
 
 class Barrier {
@@ -168,7 +161,7 @@ double run_mate(Barrier &barrier, cudaStream_t stream, std::string &reason)
         return median(batches);
 }
 
-Numbers order_threads(const std::string &argument)
+double order_threads(const std::string &argument)
 {
         const unsigned n = static_cast<unsigned>(std::stoul(argument));
         std::vector<std::string> reasons(n);
@@ -189,81 +182,25 @@ Numbers order_threads(const std::string &argument)
         for (const auto &reason : reasons)
                 if (!reason.empty())
                         throw std::runtime_error(reason);
-        return {1e3 * n * n_thread_steps / ns};
+        return 1e3 * n * n_thread_steps / ns;
 }
 
-Numbers order_first(const std::string &argument)
+double order_first(const std::string &argument)
 {
         const size_t n_bytes = std::stoull(argument);
         const auto start = Clock::now();
         void *pointer = allocator::raw_alloc(n_bytes);
-        const Numbers numbers = {ns_since(start), ns_since(started)};
+        const double ns = ns_since(start);
 
         allocator::raw_delete(pointer);
-        return numbers;
+        return ns;
 }
 
-Numbers order_pinned(const std::string &argument)
-{
-        const size_t n_bytes = std::stoull(argument);
-        const cudaStream_t stream = main_stream();
-        void *target;
-
-        check(cudaMalloc(&target, copy_bytes));
-        const auto start = Clock::now();
-        const auto data = at::getHostAllocator(at::kCUDA)->allocate(n_bytes);
-        check(cudaMemcpyAsync(target, data.get(), copy_bytes, cudaMemcpyHostToDevice, stream));
-        check(cudaStreamSynchronize(stream));
-        return {ns_since(start)};
-}
-
-void *held;
-
-Numbers order_hold(const std::string &argument)
-{
-        held = allocator::raw_alloc(std::stoull(argument));
-        return {};
-}
-
-Numbers order_cache(const std::string &argument)
-{
-        allocator::raw_delete(allocator::raw_alloc(std::stoull(argument)));
-        return {};
-}
-
-// The allocator does not wait for memory: it is asked again.
-Numbers order_wait(const std::string &argument)
-{
-        const auto start = Clock::now();
-
-        for (;;) {
-                try {
-                        return order_hold(argument);
-                } catch (const c10::OutOfMemoryError &) {
-                        if (ns_since(start) > 20e9)
-                                throw;
-                }
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
-        }
-}
-
-Numbers order_drop(const std::string &)
-{
-        std::vector<void *> pointers;
-
-        for (unsigned i = 0; i < n_dropped; i++)
-                pointers.push_back(allocator::raw_alloc(dropped_bytes));
-        for (void *pointer : pointers)
-                allocator::raw_delete(pointer);
-        const auto start = Clock::now();
-        allocator::emptyCache();
-        return {ns_since(start)};
-}
-
-const std::map<std::string, std::function<Numbers(const std::string &)>> orders = {
-        {"hot", order_hot},     {"random", order_random}, {"threads", order_threads},
-        {"first", order_first}, {"pinned", order_pinned}, {"hold", order_hold},
-        {"cache", order_cache}, {"wait", order_wait},     {"drop", order_drop},
+const std::map<std::string, std::function<double(const std::string &)>> orders = {
+        {"hot", order_hot},
+        {"random", order_random},
+        {"threads", order_threads},
+        {"first", order_first},
 };
 
 // A message of PyTorch's is many lines.
@@ -283,16 +220,9 @@ void obey(const std::string &line)
                 return;
         }
         try {
-                std::string answer = "ok";
+                const double number = order->second(line.substr(std::min(space + 1, line.size())));
 
-                for (const double number :
-                     order->second(line.substr(std::min(space + 1, line.size())))) {
-                        char text[32];
-
-                        std::snprintf(text, sizeof(text), " %.9g", number);
-                        answer += text;
-                }
-                std::puts(answer.c_str());
+                std::printf("ok %.9g\n", number);
                 std::fflush(stdout);
         } catch (const std::exception &error) {
                 refuse("no", error.what());

@@ -7,8 +7,6 @@ import time
 
 import rival
 
-STARTED = time.perf_counter_ns()
-
 try:
     import torch
 except ImportError as problem:
@@ -16,64 +14,38 @@ except ImportError as problem:
 
 
 def first(argument):
-    """first BYTES: ns of the allocation, ns since the start."""
+    """first BYTES: ns of the allocation."""
     start = time.perf_counter_ns()
     tensor = torch.empty(int(argument), dtype=torch.uint8, device='cuda')
     end = time.perf_counter_ns()
     del tensor
-    return [end - start, end - STARTED]
+    return end - start
 
 
 class Play:
-    """A trace, as far as it has been played."""
-
-    def __init__(self, path):
-        self.events = rival.read_trace(path)
-        self.next = 0
-        self.live = {}
-        self.live_bytes = self.live_peak = 0
-        self.stream = torch.cuda.current_stream().cuda_stream
-        torch.cuda.reset_peak_memory_stats()
-
-    def go(self, n_events):
-        for number, n_bytes in self.events[self.next:self.next + n_events]:
-            if n_bytes:
-                pointer = torch.cuda.caching_allocator_alloc(n_bytes, 0, self.stream)
-                self.live[number] = pointer, n_bytes
-                self.live_bytes += n_bytes
-                self.live_peak = max(self.live_peak, self.live_bytes)
-            else:
-                pointer, n_freed = self.live.pop(number)
-                torch.cuda.caching_allocator_delete(pointer)
-                self.live_bytes -= n_freed
-        self.next += n_events
-
-
-class Plays:
-    """The orders about traces, of which a process plays one."""
+    """The orders about a trace, of which a process plays one."""
 
     def __init__(self):
-        self.play = None
+        self.events = []
+        self.next = 0
+        self.live = {}
+        self.stream = torch.cuda.current_stream().cuda_stream
 
-    def trace(self, path):
-        """trace FILE: the peak of the bytes asked for, the peak reserved, hits in percent."""
-        self.play = Play(path)
-        n_allocs = sum(n_bytes > 0 for _, n_bytes in self.play.events)
-        before = torch.cuda.memory_stats().get('num_device_alloc', 0)
-        self.play.go(len(self.play.events))
-        n_misses = torch.cuda.memory_stats().get('num_device_alloc', 0) - before
-        return [self.play.live_peak, torch.cuda.max_memory_reserved(),
-                100 * (1 - n_misses / n_allocs)]
-
-    def begin(self, path):
-        """play FILE: its number of events, of which none has been played."""
-        self.play = Play(path)
-        return [len(self.play.events)]
+    def play(self, path):
+        """play FILE: none of its events has been played."""
+        self.events = rival.read_trace(path)
+        return 0
 
     def go(self, argument):
-        """go N: plays so many events, if there are; bytes live, bytes reserved."""
-        self.play.go(int(argument))
-        return [self.play.live_bytes, torch.cuda.memory_reserved()]
+        """go N: plays so many events, if there are; bytes reserved."""
+        n_events = int(argument)
+        for number, n_bytes in self.events[self.next:self.next + n_events]:
+            if n_bytes:
+                self.live[number] = torch.cuda.caching_allocator_alloc(n_bytes, 0, self.stream)
+            else:
+                torch.cuda.caching_allocator_delete(self.live.pop(number))
+        self.next += n_events
+        return torch.cuda.memory_reserved()
 
 
 def main():
@@ -81,8 +53,8 @@ def main():
         rival.give_up('PyTorch finds no GPU')
     torch.cuda.init()
     torch.cuda.set_device(0)
-    plays = Plays()
-    rival.serve({'first': first, 'trace': plays.trace, 'play': plays.begin, 'go': plays.go})
+    play = Play()
+    rival.serve({'first': first, 'play': play.play, 'go': play.go})
 
 
 if __name__ == '__main__':

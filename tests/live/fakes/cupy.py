@@ -9,7 +9,6 @@ uint8 = 'uint8'
 
 class Memory:
     """A piece of it."""
-    ptr = 0
 
 
 class Pool:
@@ -17,12 +16,7 @@ class Pool:
 
     def malloc(self, n_bytes):
         assert isinstance(n_bytes, int) and n_bytes > 0
-        if os.environ.get('FAKE_CUPY_HANGS'):
-            time.sleep(1000)
         return Memory()
-
-    def free_all_blocks(self):
-        pass
 
 
 POOL = Pool()
@@ -30,15 +24,11 @@ POOL = Pool()
 
 class Stream:
     """One that is never busy."""
-    ptr = 0
 
     def __init__(self, non_blocking=False):
         assert non_blocking
 
     def use(self):
-        pass
-
-    def synchronize(self):
         pass
 
 
@@ -58,12 +48,11 @@ def get_default_memory_pool():
 
 def empty(n_bytes, dtype):
     assert dtype == uint8
+    if os.environ.get('FAKE_CUPY_HANGS'):
+        time.sleep(1000)
     return bytearray(n_bytes)
 
 
 cuda = types.SimpleNamespace(
-    Device=Device, Stream=Stream, alloc=POOL.malloc, alloc_pinned_memory=POOL.malloc,
-    get_current_stream=lambda: Stream(non_blocking=True),
-    memory=types.SimpleNamespace(OutOfMemoryError=MemoryError),
-    runtime=types.SimpleNamespace(CUDARuntimeError=RuntimeError, free=lambda _: None,
-                                  memcpyAsync=lambda *_: None))
+    Device=Device, Stream=Stream,
+    runtime=types.SimpleNamespace(CUDARuntimeError=RuntimeError, free=lambda _: None))

@@ -35,8 +35,7 @@ def nothing(*_):
 
 
 cuda = types.SimpleNamespace(
-    is_available=lambda: True, init=nothing, set_device=nothing, reset_peak_memory_stats=nothing,
+    is_available=lambda: True, init=nothing, set_device=nothing,
     current_stream=lambda: types.SimpleNamespace(cuda_stream=0),
     caching_allocator_alloc=Device.alloc, caching_allocator_delete=Device.delete,
-    memory_stats=lambda: {'num_device_alloc': Device.reserved > 0},
-    memory_reserved=lambda: Device.reserved, max_memory_reserved=lambda: Device.reserved)
+    memory_reserved=lambda: Device.reserved)

@@ -6,9 +6,13 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "bench/peers/comparing.h"
+#include "bench/bare.h"
+#include "bench/peers/compare.h"
 #include "bench/replayed.h"
 #include "bench/trace.h"
+#include "client/rows.h"
+#include "gpumem.h"
+#include "proto/address.h"
 
 #define N_PROCESSES 4
 #define SECONDS     40
@@ -29,7 +33,7 @@ struct process {
 struct fleet {
         enum rival_kind kind;
         struct process processes[N_PROCESSES];
-        struct rival node; /* for gpumemd's: says what the daemon has reserved */
+        struct bare bare; /* for gpumemd's: the daemon's admin socket */
         double most_live, most_reserved;
         char note[ROW_NOTE_MAX];
 };
@@ -51,10 +55,68 @@ static int start_all(struct comparing *comparing, struct fleet *fleet)
         for (unsigned i = 0; i < N_PROCESSES && !r; i++)
                 r = failed(fleet, &fleet->processes[i].rival,
                            rival_hear_ready(&fleet->processes[i].rival, SECONDS));
-        if (!r && fleet->kind == RIVAL_GPUMEMD)
-                r = failed(fleet, &fleet->node,
-                           rival_start(RIVAL_CLIENT, &comparing->setup, &fleet->node));
         return r;
+}
+
+/* Over the admin socket, since everybody's peaks are reset. */
+static int connect_node(struct comparing *comparing, struct fleet *fleet)
+{
+        struct options options = {.socket_path = NULL};
+        struct sockaddr_un client, admin;
+        int r = address_to_connect(comparing->setup.socket_path, &client);
+
+        if (!r)
+                r = address_of_admin(&client, &admin);
+        options.socket_path = admin.sun_path;
+        if (!r)
+                r = bare_init(&options, &fleet->bare);
+        if (r)
+                (void)snprintf(fleet->note, ROW_NOTE_MAX, "the admin socket: %s",
+                               gpumem_strerror(r));
+        return r;
+}
+
+static int reset_peak(struct fleet *fleet)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.reset_peaks.scope = PROTO_SCOPE_NODE;
+        request.reset_peaks.pool = fleet->bare.pool;
+        r = link_call(fleet->bare.link, &request, MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET, &reply,
+                      &fds);
+        if (r)
+                (void)snprintf(fleet->note, ROW_NOTE_MAX, "peaks: %s", gpumem_strerror(r));
+        return r;
+}
+
+/* What the daemon held of the device at most since then. */
+static int read_peak(struct fleet *fleet)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        void *rows;
+        int r = link_call(fleet->bare.link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply,
+                          &fds);
+
+        if (!r)
+                r = rows_read(fds.fds[0], reply.stats_reply.n_rows, reply.stats_reply.n_row_bytes,
+                              sizeof(struct stats_row), &rows);
+        if (r) {
+                (void)snprintf(fleet->note, ROW_NOTE_MAX, "figures: %s", gpumem_strerror(r));
+                return r;
+        }
+        for (uint32_t i = 0; i < reply.stats_reply.n_rows; i++) {
+                const struct stats_row *row = (const struct stats_row *)rows + i;
+
+                if (row->pool == fleet->bare.pool)
+                        fleet->most_reserved = (double)row->reserved_peak;
+        }
+        free(rows);
+        return 0;
 }
 
 static int read_one(struct fleet *fleet, struct process *process, const char *file)
@@ -73,7 +135,7 @@ static int read_one(struct fleet *fleet, struct process *process, const char *fi
 
 static int open_all(struct comparing *comparing, struct fleet *fleet)
 {
-        double numbers[RIVAL_NUMBERS_MAX];
+        double number;
         char order[RIVAL_TEXT_MAX];
         int r = 0;
 
@@ -86,7 +148,7 @@ static int open_all(struct comparing *comparing, struct fleet *fleet)
                         return r;
                 (void)snprintf(order, sizeof(order), "play %s", file);
                 r = failed(fleet, &process->rival,
-                           rival_ask(&process->rival, order, SECONDS, numbers));
+                           rival_ask(&process->rival, order, SECONDS, &number));
         }
         return r;
 }
@@ -99,7 +161,6 @@ static int is_on(unsigned process, unsigned at)
 /* A sample of all of them, at once. */
 static int go(struct fleet *fleet, unsigned at)
 {
-        double numbers[RIVAL_NUMBERS_MAX];
         char order[32];
         int r = 0;
 
@@ -115,8 +176,8 @@ static int go(struct fleet *fleet, unsigned at)
 
                 if (!is_on(i, at))
                         continue;
-                r = failed(fleet, &process->rival, rival_hear(&process->rival, SECONDS, numbers));
-                process->reserved = numbers[1];
+                r = failed(fleet, &process->rival,
+                           rival_hear(&process->rival, SECONDS, &process->reserved));
         }
         return r;
 }
@@ -164,49 +225,54 @@ static int count_lines(struct fleet *fleet, unsigned at, size_t line)
         return is_there;
 }
 
-static int look(struct fleet *fleet, unsigned at)
+static void look(struct fleet *fleet, unsigned at)
 {
-        double numbers[RIVAL_NUMBERS_MAX], reserved = 0;
-        int r = 0;
+        double reserved = 0;
 
         for (size_t line = 0; count_lines(fleet, at, line); line++)
                 ;
         for (unsigned i = 0; i < N_PROCESSES; i++)
                 reserved += fleet->processes[i].reserved;
-        if (fleet->kind == RIVAL_GPUMEMD) {
-                r = failed(fleet, &fleet->node,
-                           rival_ask(&fleet->node, "reserved", SECONDS, numbers));
-                reserved = numbers[1];
-        }
         fleet->most_reserved = fmax(fleet->most_reserved, reserved);
+}
+
+static int play_all(struct fleet *fleet)
+{
+        int r = 0;
+
+        for (unsigned at = 0; at < (N_PROCESSES - 1) * N_LAG + N_SAMPLES && !r; at++) {
+                r = go(fleet, at);
+                look(fleet, at);
+                end_one(fleet, at);
+        }
         return r;
 }
 
+/* gpumemd's pool tells its own peak; what a sample's end shows of others is theirs. */
 static int run(struct comparing *comparing, enum rival_kind kind, struct fleet *fleet)
 {
-        double numbers[RIVAL_NUMBERS_MAX];
         int r;
 
-        *fleet = (struct fleet){.kind = kind, .node = RIVAL_NULL};
+        *fleet = (struct fleet){.kind = kind, .bare = BARE_NULL};
         for (unsigned i = 0; i < N_PROCESSES; i++)
                 fleet->processes[i].rival = (struct rival)RIVAL_NULL;
         r = start_all(comparing, fleet);
         if (!r)
                 r = open_all(comparing, fleet);
         if (!r && kind == RIVAL_GPUMEMD)
-                r = failed(fleet, &fleet->node, rival_ask(&fleet->node, "reset", SECONDS, numbers));
-        for (unsigned at = 0; at < (N_PROCESSES - 1) * N_LAG + N_SAMPLES && !r; at++) {
-                r = go(fleet, at);
-                if (!r)
-                        r = look(fleet, at);
-                end_one(fleet, at);
-        }
+                r = connect_node(comparing, fleet);
+        if (!r && kind == RIVAL_GPUMEMD)
+                r = reset_peak(fleet);
+        if (!r)
+                r = play_all(fleet);
+        if (!r && kind == RIVAL_GPUMEMD)
+                r = read_peak(fleet);
         for (unsigned i = 0; i < N_PROCESSES; i++) {
                 rival_end(&fleet->processes[i].rival);
                 trace_deinit(&fleet->processes[i].trace);
                 free(fleet->processes[i].sizes);
         }
-        rival_end(&fleet->node);
+        bare_deinit(&fleet->bare);
         return r;
 }
 
@@ -215,9 +281,9 @@ static double ratio_of(const struct fleet *fleet)
         return fleet->most_reserved / fmax(1, fleet->most_live);
 }
 
-int compare_fleets(struct comparing *comparing)
+int compare_node(struct comparing *comparing)
 {
-        static const enum rival_kind others[] = {RIVAL_TORCH_PYTHON, RIVAL_TORCH_EXPANDABLE};
+        static const enum rival_kind others[] = {RIVAL_TORCH, RIVAL_TORCH_EXPANDABLE};
         static const char name[] = "node_4_processes";
         struct row ours = {.unit = "", .limit = ROW_AT_MOST, .bound = 1.1};
         struct fleet fleet;
@@ -225,18 +291,18 @@ int compare_fleets(struct comparing *comparing)
 
         if (!comparing->options->n_files)
                 return 0;
-        if (comparing_ours(comparing, run(comparing, RIVAL_GPUMEMD, &fleet)))
-                return comparing_add_note(comparing, name, "", "gpumemd", fleet.note);
+        if (compare_ours(comparing, run(comparing, RIVAL_GPUMEMD, &fleet)))
+                return compare_add_note(comparing, name, "", "gpumemd", fleet.note);
         ours.value = ratio_of(&fleet);
-        comparing_name(name, "", &ours);
+        compare_name(name, "", &ours);
         r = rows_add(comparing->rows, &ours);
         for (unsigned i = 0; i < ARRAY_SIZE(others) && !r; i++) {
                 const char *peer = rival_name(others[i]);
                 struct row row = {.unit = "", .value = ours.value};
 
-                comparing_name(name, peer, &row);
+                compare_name(name, peer, &row);
                 if (run(comparing, others[i], &fleet)) {
-                        r = comparing_add_note(comparing, name, peer, peer, fleet.note);
+                        r = compare_add_note(comparing, name, peer, peer, fleet.note);
                 } else {
                         row.baseline = ratio_of(&fleet);
                         r = rows_add(comparing->rows, &row);

@@ -1,62 +1,61 @@
 /* The child's side of rival.h: reads orders, answers them. */
+#include "bench/peers/player.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "bench/peers/player.h"
-#include "bench/timing.h"
 #include "gpumem.h"
 
 static const struct {
         enum rival_kind kind;
-        const struct allocator *allocator; /* NULL: without CUDA */
-        const struct order *orders[2];
+        const struct allocator *allocator;
+        const struct order *orders[2]; /* the first that has the word */
 } plays[] = {
-        {RIVAL_GPUMEMD, &allocator_gpumemd, {orders_common, orders_gpumemd}},
-        {RIVAL_CLIENT, NULL, {orders_client}},
+        {RIVAL_GPUMEMD, &allocator_gpumemd, {orders_gpumemd, orders_common}},
         {RIVAL_DRIVER, &allocator_driver, {orders_common}},
         {RIVAL_ASYNC, &allocator_async, {orders_common}},
 };
 
 int player_explain(struct player *player, int r, const char *reason)
 {
-        (void)snprintf(player->reason, ROW_NOTE_MAX, "%s", reason);
+        (void)snprintf(player->reason, ROW_NOTE_MAX, "%.*s", ROW_NOTE_MAX - 1, reason);
         return r;
 }
 
 static const char *explain(const struct player *player, int r)
 {
-        if (player->reason[0])
-                return player->reason;
-        return player->allocator ? player->allocator->explain(r) : gpumem_strerror(r);
+        return player->reason[0] ? player->reason : player->allocator->explain(r);
 }
 
-static int answer(const char *line)
+static int answer(const char *word, const char *rest)
 {
-        return puts(line) == EOF || fflush(stdout) == EOF ? -EPIPE : 0;
+        return printf("%s %s\n", word, rest) < 0 || fflush(stdout) == EOF ? -EPIPE : 0;
 }
 
-static int refuse(const char *word, const char *reason)
+int player_enter(const struct player *player)
 {
-        return printf("%s %s\n", word, reason) < 0 || fflush(stdout) == EOF ? -EPIPE : 0;
+        return CUDA_CALL(&player->cuda, cuCtxSetCurrent, player->context);
 }
 
-static int open_player(struct player *player)
+static int open_device(struct player *player)
 {
-        uint64_t start;
-        int r;
+        char reason[CUDA_REASON_MAX];
+        int r = cuda_load(NULL, &player->cuda, reason);
 
-        if (!player->allocator)
-                return 0;
-        r = stage_init(&player->stage);
         if (r)
-                return player_explain(player, r, stage_failure());
-        start = clock_now_ns();
-        r = player->allocator->open(player);
-        player->connect_ns = (double)(clock_now_ns() - start);
-        return r;
+                return player_explain(player, r, reason);
+        r = CUDA_CALL(&player->cuda, cuDeviceGet, &player->device, 0);
+        if (!r)
+                r = CUDA_CALL(&player->cuda, cuDevicePrimaryCtxRetain, &player->context,
+                              player->device);
+        if (!r)
+                r = player_enter(player);
+        for (unsigned i = 0; i < PLAYER_STREAMS && !r; i++)
+                r = CUDA_CALL(&player->cuda, cuStreamCreate, &player->streams[i],
+                              CU_STREAM_NON_BLOCKING);
+        return r ? player_explain(player, r, cuda_failure()) : 0;
 }
 
 static const struct order *find_order(const struct order *const lists[2], const char *word)
@@ -72,45 +71,46 @@ static const struct order *find_order(const struct order *const lists[2], const 
 
 static int obey(struct player *player, const struct order *const lists[2], char *line)
 {
-        char *argument = line + strcspn(line, " "), text[RIVAL_TEXT_MAX];
-        double numbers[RIVAL_NUMBERS_MAX] = {0};
+        char *argument = line + strcspn(line, " "), text[32];
         const struct order *order;
+        double number = 0;
         int r;
 
         if (*argument)
                 *argument++ = 0;
         order = find_order(lists, line);
         if (!order)
-                return refuse("no", "it has no such thing");
+                return answer("no", "it has no such thing");
         player->reason[0] = 0;
-        r = order->run(player, argument, numbers);
+        r = order->run(player, argument, &number);
         if (r)
-                return refuse("no", explain(player, r));
-        (void)snprintf(text, sizeof(text), "ok %.9g %.9g %.9g %.9g", numbers[0], numbers[1],
-                       numbers[2], numbers[3]);
-        return answer(text);
+                return answer("no", explain(player, r));
+        (void)snprintf(text, sizeof(text), "%.9g", number);
+        return answer("ok", text);
 }
 
 static int serve(struct player *player, const struct order *const lists[2])
 {
         char line[RIVAL_TEXT_MAX];
-        int r = open_player(player);
+        int r = open_device(player);
 
+        if (!r)
+                r = player->allocator->open(player);
         if (r)
-                return refuse("none", explain(player, r));
-        r = answer("ready");
+                return answer("none", explain(player, r));
+        r = answer("ready", "");
         while (!r && fgets(line, sizeof(line), stdin)) {
                 line[strcspn(line, "\n")] = 0;
                 r = obey(player, lists, line);
         }
-        if (player->allocator && player->allocator->close)
+        if (player->allocator->close)
                 player->allocator->close(player);
         return r;
 }
 
 int rival_main(char **arguments)
 {
-        struct player player = {.started_ns = clock_now_ns()};
+        struct player player = {.reason = ""};
 
         if (!arguments[0])
                 return EXIT_FAILURE;
