@@ -69,22 +69,12 @@ void node_set_time(struct node *node, double us)
         node->now_ns = (uint64_t)(us * 1000);
 }
 
-static struct pool_figures figures_of(const struct node *node)
+uint64_t node_reserved(const struct node *node)
 {
         struct pool_figures figures = {0};
 
         (void)policy_pool_figures(node->policy, node->pool, &figures);
-        return figures;
-}
-
-uint64_t node_reserved(const struct node *node)
-{
-        return figures_of(node).reserved;
-}
-
-uint64_t node_reserved_peak(const struct node *node)
-{
-        return figures_of(node).reserved_peak;
+        return figures.reserved;
 }
 
 int node_add_member(struct node *node, struct member **ret_member)

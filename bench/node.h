@@ -18,9 +18,8 @@ struct node *node_free(struct node *node);
 
 void node_set_time(struct node *node, double us);
 
-/* Bytes leased, cached and lingering now; the most that there were. */
+/* Bytes leased, cached and lingering now. */
 uint64_t node_reserved(const struct node *node);
-uint64_t node_reserved_peak(const struct node *node);
 
 /* Owned by the node. -ENOMEM. */
 int node_add_member(struct node *node, struct member **ret_member);

@@ -116,7 +116,8 @@ int command_trace(const struct options *options, struct rows *rows)
         return r ? r : add_figures(rows, &figures);
 }
 
-void replayed_name(const char *file, const char *what, char name[static ROW_NAME_MAX])
+/* WHAT_NAME, with a file's name without folder and endings. */
+static void name_row(const char *file, const char *what, char name[static ROW_NAME_MAX])
 {
         const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
         size_t n = strcspn(base, ".");
@@ -147,9 +148,9 @@ static int add_each(const struct options *options, struct rows *rows,
         for (unsigned i = 0; i < options->n_files && !r; i++) {
                 char name[ROW_NAME_MAX];
 
-                replayed_name(options->files[i], "reserved_over_live", name);
+                name_row(options->files[i], "reserved_over_live", name);
                 r = add(rows, name, "", reserved_over_live(&figures[i]), 1.2, ROW_AT_MOST);
-                replayed_name(options->files[i], "hit_rate", name);
+                name_row(options->files[i], "hit_rate", name);
                 if (!r)
                         r = add(rows, name, "%", replayed_hit_rate(&figures[i]), 95, ROW_AT_LEAST);
         }

@@ -13,6 +13,3 @@ int replayed_read(const char *file, struct trace *ret_trace);
 
 /* In percent. */
 double replayed_hit_rate(const struct replay_figures *figures);
-
-/* WHAT_NAME, with a file's name without folder and endings. */
-void replayed_name(const char *file, const char *what, char name[static ROW_NAME_MAX]);

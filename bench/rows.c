@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,26 +29,20 @@ void rows_deinit(struct rows *rows)
         *rows = (struct rows)ROWS_NULL;
 }
 
-double row_ratio(const struct row *row)
+/* 0 without a baseline. */
+static double ratio_of(const struct row *row)
 {
         return row->baseline > 0 ? row->value / row->baseline : 0;
 }
 
-enum row_verdict row_verdict(const struct row *row)
+/* A row without a bound passes, and one that could not be measured. */
+static bool passes(const struct row *row)
 {
-        double figure = row->baseline > 0 ? row_ratio(row) : row->value;
+        double figure = row->baseline > 0 ? ratio_of(row) : row->value;
 
-        if (row->note[0])
-                return ROW_PASSES;
-        switch (row->limit) {
-        case ROW_AT_MOST:
-                return figure <= row->bound ? ROW_PASSES : ROW_MISSES;
-        case ROW_AT_LEAST:
-                return figure >= row->bound ? ROW_PASSES : ROW_MISSES;
-        case ROW_NO_BOUND:
-                break;
-        }
-        return ROW_PASSES;
+        if (row->note[0] || row->limit == ROW_NO_BOUND)
+                return true;
+        return row->limit == ROW_AT_MOST ? figure <= row->bound : figure >= row->bound;
 }
 
 unsigned rows_count_missed(const struct rows *rows)
@@ -55,7 +50,7 @@ unsigned rows_count_missed(const struct rows *rows)
         unsigned n = 0;
 
         for (unsigned i = 0; i < rows->n; i++)
-                n += row_verdict(&rows->rows[i]) == ROW_MISSES;
+                n += !passes(&rows->rows[i]);
         return n;
 }
 
@@ -113,13 +108,13 @@ static int add_to_table(struct table *table, const struct row *row)
         row_format_value(row->value, row->unit, TABLE_CELL_MAX, cells->cells[1]);
         if (row->baseline > 0) {
                 row_format_value(row->baseline, row->unit, TABLE_CELL_MAX, cells->cells[2]);
-                (void)snprintf(cells->cells[3], TABLE_CELL_MAX, "%.2f", row_ratio(row));
+                (void)snprintf(cells->cells[3], TABLE_CELL_MAX, "%.2f", ratio_of(row));
         }
         if (row->limit != ROW_NO_BOUND) {
                 (void)snprintf(cells->cells[4], TABLE_CELL_MAX, "%s %.4g", limit_texts[row->limit],
                                row->bound);
                 (void)snprintf(cells->cells[5], TABLE_CELL_MAX, "%s",
-                               row_verdict(row) == ROW_PASSES ? "pass" : "MISS");
+                               passes(row) ? "pass" : "MISS");
         }
         return 0;
 }
@@ -158,10 +153,10 @@ static json_t *row_to_json(const struct row *row)
         return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:s?}", "name", row->name, "value",
                          real_or_null(row->value, is_there), "unit", row->unit, "baseline",
                          real_or_null(row->baseline, row->baseline > 0), "ratio",
-                         real_or_null(row_ratio(row), row->baseline > 0), "bound",
+                         real_or_null(ratio_of(row), row->baseline > 0), "bound",
                          real_or_null(row->bound, row->limit != ROW_NO_BOUND), "pass",
-                         is_there ? json_boolean(row_verdict(row) == ROW_PASSES) : json_null(),
-                         "note", is_there ? NULL : row->note);
+                         is_there ? json_boolean(passes(row)) : json_null(), "note",
+                         is_there ? NULL : row->note);
 }
 
 int rows_print_json(const struct rows *rows, FILE *file)

@@ -9,7 +9,6 @@
 #define ROW_NOTE_MAX 96
 
 enum row_limit { ROW_NO_BOUND, ROW_AT_MOST, ROW_AT_LEAST };
-enum row_verdict { ROW_PASSES, ROW_MISSES };
 
 /* A row can go through a pipe as it is. */
 struct row {
@@ -35,12 +34,6 @@ struct rows {
 /* -ENOMEM. */
 int rows_add(struct rows *rows, const struct row *row);
 void rows_deinit(struct rows *rows);
-
-/* value / baseline; 0 without a baseline. */
-double row_ratio(const struct row *row);
-
-/* One without a bound passes, and one that could not be measured. */
-enum row_verdict row_verdict(const struct row *row);
 
 /* How many miss their bound. */
 unsigned rows_count_missed(const struct rows *rows);

@@ -28,7 +28,8 @@ uint64_t deeds_any_bytes(struct world *world)
         return 2 * MIB * (byte % 32);
 }
 
-uint32_t deeds_any_pool(struct world *world)
+/* Mostly one that there is. */
+static uint32_t any_pool(struct world *world)
 {
         uint8_t byte = input_byte(world->input);
 
@@ -120,7 +121,7 @@ static void lease(struct world *world)
         struct frame frame = FRAME_NULL;
 
         frame.lease.n_bytes = deeds_any_bytes(world);
-        frame.lease.pool = deeds_any_pool(world);
+        frame.lease.pool = any_pool(world);
         frame.lease.properties = how % 4 == 0 ? PROTO_PROPERTY_SHAREABLE : how % 32 == 1 ? 7 : 0;
         frame.lease.wait_ms = how & 4 ? input_byte(world->input) * 8u : 0;
         if (how == 254)
@@ -159,7 +160,7 @@ static void hold(struct world *world)
         struct process *process = any_process(world);
         struct frame frame = FRAME_NULL;
 
-        frame.held.pool = deeds_any_pool(world);
+        frame.held.pool = any_pool(world);
         frame.held.n_bytes = deeds_any_bytes(world);
         say(process, &frame, MESSAGE_HELD);
 }
@@ -208,7 +209,7 @@ static void set_limit(struct world *world)
         frame.set_limits.holder = how & 4 ? PROTO_LIMIT_OF_EACH
                                           : people[how / 32 % ARRAY_SIZE(people)].uid;
         if (frame.set_limits.scope == PROTO_LIMIT_OF_POOL)
-                frame.set_limits.holder = deeds_any_pool(world);
+                frame.set_limits.holder = any_pool(world);
         frame.set_limits.kind = 1 + how / 8 % 5;
         frame.set_limits.flags = input_byte(world->input) % 4;
         frame.set_limits.max = deeds_any_bytes(world);
@@ -227,7 +228,7 @@ static void ask_for_lists(struct world *world)
         struct frame frame = FRAME_NULL;
 
         if (kind == MESSAGE_BLOCKS)
-                frame.blocks.pool = deeds_any_pool(world);
+                frame.blocks.pool = any_pool(world);
         if (kind == MESSAGE_EVENTS)
                 frame.events.kinds = input_byte(world->input);
         say(process, &frame, kind);
@@ -255,7 +256,7 @@ static void free_all(struct world *world)
                 return;
         }
         frame.free_all_blocks.scope = 1 + how % 2;
-        frame.free_all_blocks.pool = deeds_any_pool(world);
+        frame.free_all_blocks.pool = any_pool(world);
         say(process, &frame, how & 2 ? MESSAGE_FREE_ALL_BLOCKS : MESSAGE_RESET_PEAKS);
 }
 

@@ -13,6 +13,5 @@ struct world {
 
 void deeds_do(struct world *world);
 
-/* Bytes, mostly of a few blocks; a pool, mostly one that there is. */
+/* Bytes, mostly of a few blocks. */
 uint64_t deeds_any_bytes(struct world *world);
-uint32_t deeds_any_pool(struct world *world);

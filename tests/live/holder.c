@@ -30,7 +30,6 @@ enum what {
         GO,
         KEEP,
         BURST,
-        RESERVED,
         HITS,
         CALLS,
         END,
@@ -213,12 +212,12 @@ static void end_kept(struct own *own)
         }
 }
 
-static uint64_t figure(struct own *own, enum what what)
+static struct gpumem_stats stats_of(struct own *own)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
 
         ck_assert_int_eq(gpumem_get_stats(own->client, GPUMEM_DEVICE, 0, &stats), 0);
-        return what == HITS ? stats.n_hits : stats.n_reserved_bytes;
+        return stats;
 }
 
 static uint64_t obey(struct own *own, const struct order *order)
@@ -243,16 +242,15 @@ static uint64_t obey(struct own *own, const struct order *order)
                 return 0;
         case KEEP:
                 keep(own, order->n_times);
-                return figure(own, RESERVED);
+                return stats_of(own).n_reserved_bytes;
         case BURST:
                 for (uint32_t i = 0; i < order->n_times; i++)
                         burst(own, order->n_bytes);
                 return 0;
         case CALLS:
                 return atomic_load(&n_driver_calls);
-        case RESERVED:
         case HITS:
-                return figure(own, order->what);
+                return stats_of(own).n_hits;
         case END:
                 free_all(own);
                 end_kept(own);
@@ -369,11 +367,6 @@ void holder_burst(struct holder *holder, uint64_t n_bytes, unsigned n_times)
 {
         say(holder, (struct order){.what = BURST, .n_times = n_times, .n_bytes = n_bytes});
         (void)answer_of(holder);
-}
-
-uint64_t holder_reserved(struct holder *holder)
-{
-        return tell(holder, RESERVED);
 }
 
 uint64_t holder_hits(struct holder *holder)

@@ -41,8 +41,7 @@ uint64_t holder_keep(struct holder *holder, unsigned n_streams);
  * nothing more is done. */
 void holder_burst(struct holder *holder, uint64_t n_bytes, unsigned n_times);
 
-/* Bytes that its client reserves, and its allocations without a message, so far. */
-uint64_t holder_reserved(struct holder *holder);
+/* Its allocations without a message, so far. */
 uint64_t holder_hits(struct holder *holder);
 
 /* gpumem_flush. */

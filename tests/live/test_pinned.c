@@ -15,8 +15,6 @@
 #include "tests/live/huge.h"
 #include "tests/suite.h"
 
-#define PINNED_POOL 2 /* after the two devices' */
-
 static struct daemon gpumemd;
 static unsigned n_daemon_fds, n_own_fds;
 static struct gpu *gpus[2];
