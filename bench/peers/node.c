@@ -58,7 +58,7 @@ static int start_all(struct comparing *comparing, struct fleet *fleet)
         return r;
 }
 
-/* Over the admin socket, since everybody's peaks are reset. */
+/* Over the admin socket, since the peaks of all tenants are reset. */
 static int connect_node(struct comparing *comparing, struct fleet *fleet)
 {
         struct options options = {.socket_path = NULL};

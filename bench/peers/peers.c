@@ -26,6 +26,10 @@ static const struct against threads_against[] = {
         {RIVAL_TORCH_CPP, 0}, {RIVAL_ASYNC, 0}, {RIVAL_DRIVER, 0}};
 static const struct against first_against[] = {
         {RIVAL_TORCH_CPP, 0}, {RIVAL_TORCH, 0}, {RIVAL_DRIVER, 0}, {RIVAL_CUPY, 0}};
+static const struct against small_against[] = {{RIVAL_DRIVER, 0}};
+static const struct against large_against[] = {{RIVAL_DRIVER, 1.25}};
+static const struct against huge_against[] = {{RIVAL_DRIVER, 0.5}};
+static const struct against known_against[] = {{RIVAL_DRIVER, 0.2}};
 
 #define PATTERN(pattern)                                                                       \
         {                                                                                      \
@@ -40,28 +44,29 @@ static const struct against first_against[] = {
                 .process = PROCESS_FRESH, .n_turns = 3, .seconds = 15, AGAINST(threads_against) \
         }
 
-#define BLOCK(how, size, n_bytes, bound)                                                    \
+#define BLOCK(how, size, n_bytes, list)                                                     \
         {                                                                                   \
                 .name = how "_" size, .unit = "ns", .order = how " " n_bytes, .n_turns = 7, \
-                .seconds = 20, .n_against = 1, .against = (const struct against[])          \
-                {                                                                           \
-                        {                                                                   \
-                                RIVAL_DRIVER, bound                                         \
-                        }                                                                   \
-                }                                                                           \
+                .seconds = 20, AGAINST(list)                                                \
         }
 
 static const struct measurement hot[] = {PATTERN("hot"), THREADS("8"), THREADS("16")};
 
 static const struct measurement replaced[] = {PATTERN("random")};
 
-/* Of a warm pool: leased and mapped anew, and while it is mapped still. */
+/* Blocks of a warm pool: leased and mapped; and leased while the client still maps them. */
 static const struct measurement block[] = {
-        BLOCK("block", "2MiB", "2097152", 0),        BLOCK("known", "2MiB", "2097152", 0.2),
-        BLOCK("block", "20MiB", "20971520", 0),      BLOCK("known", "20MiB", "20971520", 0.2),
-        BLOCK("block", "256MiB", "268435456", 1.25), BLOCK("known", "256MiB", "268435456", 0.2),
-        BLOCK("block", "1GiB", "1073741824", 0.5),   BLOCK("known", "1GiB", "1073741824", 0.2),
-        BLOCK("block", "8GiB", "8589934592", 0.5),   BLOCK("known", "8GiB", "8589934592", 0.2)};
+        BLOCK("block", "2MiB", "2097152", small_against),
+        BLOCK("known", "2MiB", "2097152", known_against),
+        BLOCK("block", "20MiB", "20971520", small_against),
+        BLOCK("known", "20MiB", "20971520", known_against),
+        BLOCK("block", "256MiB", "268435456", large_against),
+        BLOCK("known", "256MiB", "268435456", known_against),
+        BLOCK("block", "1GiB", "1073741824", huge_against),
+        BLOCK("known", "1GiB", "1073741824", known_against),
+        BLOCK("block", "8GiB", "8589934592", huge_against),
+        BLOCK("known", "8GiB", "8589934592", known_against),
+};
 
 /* 20 MiB in a fresh process: the allocation, and from the start of the process to its end. */
 static const struct measurement first[] = {{.name = "first_block",
