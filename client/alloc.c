@@ -329,7 +329,7 @@ static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_
         if (!r && debug_is_on(&client->debug))
                 debug_alloc(client, &asked, n_more_bytes, *ret_pointer);
         if (!r && record_is_on())
-                record_alloc(client, &asked, *ret_pointer);
+                record_alloc(client, client_cuda(client), &asked, *ret_pointer);
         return conclude(client, r, &asked);
 }
 

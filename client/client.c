@@ -15,9 +15,6 @@
 #include "client/record.h"
 #include "client/refusal.h"
 
-/* The kernel's own bound. */
-#define ERRNO_MAX 4095
-
 int client_check(const struct gpumem_client *client)
 {
         return fork_guard_check(&client->fork_guard);
@@ -377,17 +374,4 @@ struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind,
                         found = &client->pools[i];
         }
         return found;
-}
-
-const char *gpumem_strerror(int result)
-{
-        const char *text;
-
-        if (result == 0)
-                return "success";
-        if (result > 0)
-                text = proto_error_text(result);
-        else
-                text = result >= -ERRNO_MAX ? strerrordesc_np(-result) : NULL;
-        return text ? text : "an unknown result";
 }

@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "client/client.h"
 #include "client/record_lines.h"
 #include "driver/stream.h"
 
@@ -109,7 +108,7 @@ static uint64_t put(const struct record *record)
         return number + 1;
 }
 
-void record_alloc(struct gpumem_client *client, const struct gpumem_request *request,
+void record_alloc(const void *client, const struct cuda *cuda, const struct gpumem_request *request,
                   const void *pointer)
 {
         struct record record = {.kind = RECORD_ALLOC,
@@ -120,8 +119,8 @@ void record_alloc(struct gpumem_client *client, const struct gpumem_request *req
         struct stream_mark mark = {0, 0};
 
         /* Without a driver or a context there is one order for all, as the zeros say. */
-        if (client_cuda(client))
-                (void)stream_look(client_cuda(client), request->stream, &mark);
+        if (cuda)
+                (void)stream_look(cuda, request->stream, &mark);
         record.key = (struct stream_key){.context = mark.scope, .id = mark.id};
         (void)put(&record);
 }
@@ -133,7 +132,7 @@ void record_free(const void *pointer)
         (void)put(&record);
 }
 
-void record_disconnect(const struct gpumem_client *client)
+void record_disconnect(const void *client)
 {
         struct record record = {.kind = RECORD_DISCONNECT, .owner = (uintptr_t)client};
         uint64_t number = put(&record);

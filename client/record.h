@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "client/switches.h"
+#include "driver/cuda.h"
 #include "gpumem.h"
 
 static inline bool record_is_on(void)
@@ -23,10 +24,10 @@ static inline bool record_is_on(void)
 /* Begins to record if GPUMEM_TRACE is set and nothing has begun yet. Why it does not is logged. */
 void record_start(void);
 
-/* After success. */
-void record_alloc(struct gpumem_client *client, const struct gpumem_request *request,
+/* After success. `client` is only what tells allocations of one client from others; `cuda` may be NULL. */
+void record_alloc(const void *client, const struct cuda *cuda, const struct gpumem_request *request,
                   const void *pointer);
 void record_free(const void *pointer);
 
 /* What the client has left ends, and what was recorded so far is in the file. */
-void record_disconnect(const struct gpumem_client *client);
+void record_disconnect(const void *client);

@@ -1,9 +1,13 @@
 #include "client/refusal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/log.h"
+
+/* The kernel's own bound. */
+#define ERRNO_MAX 4095
 
 static _Thread_local struct {
         uint64_t client;
@@ -99,4 +103,17 @@ int refusal_last(uint64_t client, struct gpumem_refusal *ret_refusal)
                 return GPUMEM_E_NO_REFUSAL;
         *ret_refusal = last.refusal;
         return 0;
+}
+
+const char *gpumem_strerror(int result)
+{
+        const char *text;
+
+        if (result == 0)
+                return "success";
+        if (result > 0)
+                text = proto_error_text(result);
+        else
+                text = result >= -ERRNO_MAX ? strerrordesc_np(-result) : NULL;
+        return text ? text : "an unknown result";
 }
