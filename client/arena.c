@@ -113,7 +113,7 @@ static uint64_t gap_from(const struct arena *arena, const struct arena_range *ra
                          uint64_t address)
 {
         /* A block that starts at the address leaves none. */
-        uint32_t index = first_above(arena, address - 1);
+        uint32_t index = address ? first_above(arena, address - 1) : 0;
 
         if (index < arena->n_blocks && arena->blocks[index]->start < range->end)
                 return arena->blocks[index]->start - address;
@@ -237,7 +237,7 @@ void arena_take_out(struct arena *arena, struct arena_block *block)
 
 struct arena_block *arena_next(const struct arena *arena, uint64_t address)
 {
-        uint32_t index = first_above(arena, address - 1);
+        uint32_t index = address ? first_above(arena, address - 1) : 0;
 
         return index < arena->n_blocks ? arena->blocks[index] : NULL;
 }

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "base/log.h"
+#include "client/bind.h"
+#include "client/limit.h"
 #include "client/opened.h"
 #include "client/over.h"
 #include "client/registration.h"
@@ -202,7 +205,8 @@ void leased_cancel(struct pool *pool, struct leased *leased)
         pthread_mutex_unlock(&pool->lock);
 }
 
-void leased_shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
+/* Room for a larger block was kept: the rest is given up. */
+static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
 {
         if (leased_bytes(leased) == n_bytes)
                 return;
@@ -221,7 +225,7 @@ static int find_context(struct pool *pool, struct leased *leased, struct memory_
 {
         if (leased->mapping != MAPPING_REGISTERED || leased->context)
                 return 0;
-        leased->context = registration_context(pool);
+        leased->context = registration_context(&pool->memory);
         if (leased->context)
                 return 0;
         left->is_mapped = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
@@ -229,6 +233,19 @@ static int find_context(struct pool *pool, struct leased *leased, struct memory_
         if (!left->is_mapped)
                 leased->mapping = MAPPING_PLAIN;
         return -EIO;
+}
+
+static int map_opened(struct pool *pool, struct leased *leased, int fd)
+{
+        struct opened_way way = {.old = NULL};
+        int r = opened_map(pool, leased, fd, &way);
+
+        leased_free_all(pool, &way.list);
+        if (way.old) {
+                over_say(pool, way.old);
+                leased_cancel(pool, way.old);
+        }
+        return r;
 }
 
 static int map(struct pool *pool, struct leased *leased, int take_fd)
@@ -239,8 +256,8 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         int r;
 
         if (opened_is_way(pool))
-                return opened_map(pool, leased, fd);
-        leased->context = registration_context(pool);
+                return map_opened(pool, leased, fd);
+        leased->context = registration_context(&pool->memory);
         peers_hold(&pool->peers);
         r = memory_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
                        leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
@@ -251,7 +268,7 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         peers_let_go(&pool->peers);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
-        if (!r && !registration_is_settled(pool, leased))
+        if (!r && !registration_is_settled(&pool->memory, leased->mapping))
                 leased->block.word = NULL;
         return r;
 }
@@ -271,6 +288,7 @@ static bool is_left(const struct leased *leased)
 
 static int obtain(struct pool *pool, struct leased *leased, const struct wanted *wanted)
 {
+        uint64_t n_bytes;
         int fd = -1, r;
 
         r = opened_is_way(pool) ? opened_check(pool) : 0;
@@ -280,8 +298,9 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
                 leased_cancel(pool, leased);
                 return r;
         }
-        r = wanted_ask(pool, wanted, leased, &fd);
+        r = wanted_ask(pool, wanted, leased, &n_bytes, &fd);
         if (!r) {
+                shrink(pool, leased, n_bytes);
                 limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
                 r = map(pool, leased, fd);
                 if (r && is_left(leased)) {
@@ -408,10 +427,23 @@ static int unmap(struct pool *pool, struct leased *leased)
         return r;
 }
 
+static int unregister(const struct pool *pool, struct leased *leased)
+{
+        int r;
+
+        if (leased->mapping != MAPPING_REGISTERED)
+                return 0;
+        r = registration_undo(&pool->memory, leased->context, leased_address(leased),
+                              leased_bytes(leased));
+        if (!r)
+                leased->mapping = MAPPING_PLAIN;
+        return r;
+}
+
 /* Returns whether it is gone. */
 static bool let_go(struct pool *pool, struct leased *leased)
 {
-        int r = registration_undo(pool, leased);
+        int r = unregister(pool, leased);
 
         if (!r)
                 r = unmap(pool, leased);
@@ -466,4 +498,70 @@ void leased_free_stuck(struct pool *pool)
                 if (stuck)
                         (void)let_go(pool, stuck);
         }
+}
+
+void leased_free_all(struct pool *pool, struct leased_list *list)
+{
+        struct leased *leased;
+
+        while ((leased = LIST_FIRST(list))) {
+                LIST_REMOVE(leased, link);
+                leased_free(pool, leased);
+        }
+}
+
+static int make_registered(struct pool *pool, struct leased *leased)
+{
+        uint64_t context;
+        int r = registration_make(&pool->memory, leased_address(leased), leased_bytes(leased),
+                                  &context);
+
+        if (r)
+                return r;
+        pthread_mutex_lock(&pool->lock);
+        leased->mapping = MAPPING_REGISTERED;
+        leased->context = context;
+        pthread_mutex_unlock(&pool->lock);
+        return 0;
+}
+
+int leased_register(struct pool *pool, struct leased *leased)
+{
+        int r = 0;
+
+        if (pool->memory.kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        if (!pool->memory.cuda)
+                return GPUMEM_E_NO_DRIVER;
+        if (pool->memory.pinned == MEMORY_VMM)
+                return 0;
+        /* Two threads that register allocations of one block: the driver takes it once. */
+        pthread_mutex_lock(&pool->registering);
+        if (leased->mapping != MAPPING_REGISTERED)
+                r = make_registered(pool, leased);
+        pthread_mutex_unlock(&pool->registering);
+        return r;
+}
+
+/* The first block that is mapped from an address on; n_bytes 0: there is none. Addresses that are chosen for
+ * blocks change meanwhile, but those of blocks that are mapped do not. */
+static struct arena_block next_mapped(void *owner, uint64_t address)
+{
+        struct arena_block found = {.n_bytes = 0};
+        const struct leased *leased = NULL;
+        struct pool *pool = owner;
+
+        pthread_mutex_lock(&pool->lock);
+        while (pool->arena && (leased = leased_of(arena_next(pool->arena, address))) &&
+               !leased->is_mapped)
+                address = leased_address(leased) + leased_bytes(leased);
+        if (leased)
+                found = leased->block.at;
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+int leased_allow_peer(struct pool *pool, int ordinal)
+{
+        return peers_allow(&pool->peers, pool->memory.cuda, ordinal, next_mapped, pool);
 }

@@ -3,39 +3,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "client/pool.h"
-
-/* A block, from its addresses to its end; kept for others after that. */
-struct leased {
-        struct heap_block block; /* its place, and its heap; none: it is one allocation */
-        uint64_t number;         /* as the daemon names the block */
-        uint64_t connection;     /* serial of the one that it was leased on */
-        enum mapping mapping;
-        struct shared *shared;    /* that allocation */
-        bool is_mapped;           /* by memory_map; the pool's peers are held to change it */
-        uint64_t handle;          /* or address, that the driver would not take back; 0: none */
-        bool is_attached;         /* another client's lease came first */
-        bool is_revoked;          /* the lease is over, the mapping not yet */
-        uint64_t kept_at_us;      /* see kept.h; 0: it is not */
-        _Atomic uint64_t context; /* of MAPPING_REGISTERED and _OPENED: where that was done */
-        unsigned n_opens;        /* of MAPPING_OPENED; before that it has no place, and address 0 */
-        LIST_ENTRY(leased) link; /* of those that are spare, or about to be given back */
-};
-
-static inline uint64_t leased_bytes(const struct leased *leased)
-{
-        return leased->block.at.n_bytes;
-}
-
-static inline uint64_t leased_address(const struct leased *leased)
-{
-        return leased->block.at.start;
-}
-
-static inline struct leased *leased_of(struct arena_block *at)
-{
-        return at ? CONTAINER_OF(at, struct leased, block.at) : NULL;
-}
+#include "client/pool_state.h"
 
 /* The pool has an arena from now on. Where the system has few addresses then, the arena is short: blocks_widen gives
  * it more at a later allocation that finds no place. Where there are none, that allocation fails, and the next one
@@ -67,9 +35,6 @@ int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                             uint32_t wait_ms);
 
-/* Room for a larger block was kept: the rest is given up. */
-void leased_shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes);
-
 /* Gives up addresses where nothing is mapped. */
 void leased_cancel(struct pool *pool, struct leased *leased);
 
@@ -92,5 +57,16 @@ void leased_describe(const struct pool *pool, const struct leased *leased,
  * been unmapped. */
 void leased_free(struct pool *pool, struct leased *leased);
 
+/* Each of the list. */
+void leased_free_all(struct pool *pool, struct leased_list *list);
+
 /* All that is stuck is tried once more. */
 void leased_free_stuck(struct pool *pool);
+
+/* Makes the block known to the driver, unless it is already: the application holds an allocation in it, or has
+ * attached it. Needs a current context. GPUMEM_E_BAD_REQUEST (device memory), _NO_CONTEXT, _NO_DRIVER, or a fault of the
+ * driver, which leaves nothing registered. */
+int leased_register(struct pool *pool, struct leased *leased);
+
+/* As peers_allow: of blocks that are mapped, and of those that will be. */
+int leased_allow_peer(struct pool *pool, int ordinal);

@@ -8,10 +8,13 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "client/bind.h"
 #include "client/cache.h"
 #include "client/elastic.h"
 #include "client/idle.h"
+#include "client/limit.h"
 #include "client/nearest.h"
+#include "client/pool_binding.h"
 #include "client/record.h"
 #include "client/refusal.h"
 
@@ -112,7 +115,7 @@ static uint64_t leave(void *owner)
 {
         struct pool_set set = pool_set(owner);
 
-        return bind_leave(&set);
+        return pool_binding_leave(&set);
 }
 
 static int meet(void *owner, struct connection *connection)
@@ -120,7 +123,7 @@ static int meet(void *owner, struct connection *connection)
         struct gpumem_client *client = owner;
         struct pool_set set = pool_set(client);
 
-        return bind_meet(&set, connection);
+        return pool_binding_meet(&set, connection);
 }
 
 static void declare(void *owner)
@@ -128,7 +131,7 @@ static void declare(void *owner)
         struct gpumem_client *client = owner;
         struct pool_set set = pool_set(client);
 
-        bind_declare(&set);
+        pool_binding_declare(&set);
         service_nudge(&client->service);
 }
 

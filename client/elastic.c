@@ -31,7 +31,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
 
         if (!idle_is_still(heap, generation))
                 return false;
-        (void)space_excess(&pool->space, 0, idle_now_us(pool));
+        (void)space_excess(&pool->space, 0, pool_now_us(pool));
         if (!is_due(heap))
                 return false;
         if (own_stream && idle_is_fenced(heap))
@@ -133,7 +133,7 @@ static int look(struct pool *pool, enum elastic_haste haste, struct leased_list 
         if (opened_is_way(pool) && pool->n_waiting)
                 idle_take_all(pool, list);
         else
-                idle_take_revoked(pool, KEPT_DROP_EXCESS, list);
+                kept_take_revoked(pool, KEPT_DROP_EXCESS, list);
         return more ? SERVICE_SOON_MS : ms_until_next(pool);
 }
 
@@ -151,7 +151,7 @@ int elastic_look(struct pool *pool, enum elastic_haste haste)
         again_ms = look(pool, haste, &list);
         pthread_mutex_unlock(&pool->lock);
         since_us = clock_now_us();
-        idle_return(pool, &list);
-        idle_stop_clock(pool, since_us);
+        leased_free_all(pool, &list);
+        pool_stop_clock(pool, since_us);
         return again_ms;
 }

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "client/pool.h"
+#include "client/pool_state.h"
 
 /* Are the pool's empty blocks put on the shelf? */
 bool elastic_is_on(const struct pool *pool);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "client/blocks.h"
 #include "client/client.h"
 #include "client/refusal.h"
 #include "driver/context.h"
@@ -78,7 +79,7 @@ static int enable(struct gpumem_client *client, int32_t place, int32_t peer_plac
         if (r || peer == ordinal)
                 return r;
         r = check_reach(cuda, pool, peer);
-        return r ? r : peers_allow(pool, peer);
+        return r ? r : leased_allow_peer(pool, peer);
 }
 
 int gpumem_enable_peer(struct gpumem_client *client, int32_t place, int32_t peer)

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "client/client.h"
+#include "client/limit.h"
 #include "driver/context.h"
 
 /* As gpumem_alloc reads kind and place. */

@@ -1,10 +1,10 @@
-/* The heaps of a pool, one a stream: made, handed on, retired. */
+#include "client/heaps.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/elastic.h"
-#include "client/pool.h"
 
 /* With more heaps than that, those that have no blocks are kept for other streams. */
 #define HEAPS_MANY 32

@@ -1,25 +1,12 @@
 #include "client/idle.h"
 
 #include "base/clock.h"
+#include "client/kept.h"
+#include "client/shelf.h"
+#include "gpumem.h"
 
 /* Of a driver that fails to wait. */
 #define N_WAITS 3
-
-uint64_t idle_now_us(const struct pool *pool)
-{
-        return clock_now_us() - pool->n_away_us;
-}
-
-void idle_stop_clock(struct pool *pool, uint64_t since_us)
-{
-        uint64_t us = clock_now_us() - since_us, us_most;
-
-        pthread_mutex_lock(&pool->lock);
-        /* Several threads at once were away for longer than the time that passed. */
-        us_most = idle_now_us(pool) - pool->space.budget.faded_at_us;
-        pool->n_away_us += us < us_most ? us : us_most;
-        pthread_mutex_unlock(&pool->lock);
-}
 
 void idle_poll(struct pool *pool)
 {
@@ -53,51 +40,11 @@ static bool returns_by_itself(const struct pool *pool)
                                                   : pool->memory.pinned == MEMORY_VMM;
 }
 
-static void note_revoked(struct pool *pool, uint64_t n_bytes)
-{
-        struct gpumem_event event = {.kind = GPUMEM_EVENT_REVOKED,
-                                     .memory = pool->memory.kind,
-                                     .place = pool_place(pool),
-                                     .n_bytes = n_bytes};
-
-        if (n_bytes)
-                events_note(pool->uplink->events, &event);
-}
-
-/* A NOTICE may be about what is swept here. */
-void idle_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list)
-{
-        bool is_called_in = atomic_exchange(&pool->kept.is_called_in, false);
-        uint64_t now_us = clock_now_us();
-        struct heap_block *block;
-        uint64_t n_bytes = 0;
-
-        if (!pool->space.arena)
-                return;
-        shelf_sweep(&pool->space.shelf);
-        while ((block = shelf_next_revoked(&pool->space.shelf))) {
-                struct leased *leased = CONTAINER_OF(block, struct leased, block);
-
-                pool->space.n_reserved_bytes -= block->at.n_bytes;
-                pool_discount_block(pool, block->at.n_bytes);
-                pool->limit.n_leased_bytes -= block->at.n_bytes;
-                leased->is_revoked = true;
-                /* One without a word was lost with its connection: that is told otherwise. */
-                n_bytes += block->word ? block->at.n_bytes : 0;
-                if (!kept_add(pool, leased, now_us))
-                        LIST_INSERT_HEAD(list, leased, link);
-        }
-        note_revoked(pool, n_bytes);
-        if (is_called_in && drop == KEPT_DROP_EXCESS)
-                drop = KEPT_DROP_FREELY;
-        kept_take_out(pool, drop, now_us, list);
-}
-
 void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
                     struct leased_list *list)
 {
         while (returns_by_itself(pool) &&
-               space_excess(&pool->space, n_more_bytes, idle_now_us(pool)) &&
+               space_excess(&pool->space, n_more_bytes, pool_now_us(pool)) &&
                idle_take_one(pool, start, end, list))
                 ;
 }
@@ -106,17 +53,7 @@ void idle_take_all(struct pool *pool, struct leased_list *list)
 {
         while (idle_take_one(pool, 0, 0, list))
                 ;
-        idle_take_revoked(pool, KEPT_DROP_ALL, list);
-}
-
-void idle_return(struct pool *pool, struct leased_list *list)
-{
-        struct leased *leased;
-
-        while ((leased = LIST_FIRST(list))) {
-                LIST_REMOVE(leased, link);
-                leased_free(pool, leased);
-        }
+        kept_take_revoked(pool, KEPT_DROP_ALL, list);
 }
 
 /* Its frees are ordered with work that may not be over. */
@@ -212,7 +149,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
                  struct leased_list *list)
 {
         struct pool *pool = heap->pool;
-        uint64_t n_excess = space_excess(&pool->space, 0, idle_now_us(pool));
+        uint64_t n_excess = space_excess(&pool->space, 0, pool_now_us(pool));
 
         if (!idle_is_still(heap, generation))
                 return;
@@ -226,7 +163,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         idle_poll(pool);
         if (n_excess)
                 idle_make_room(pool, 0, 0, 0, list);
-        look_again_later(heap, space_excess(&pool->space, 0, idle_now_us(pool)));
+        look_again_later(heap, space_excess(&pool->space, 0, pool_now_us(pool)));
 }
 
 void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -245,8 +182,8 @@ void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         look(heap, generation, own_stream, &list);
         pthread_mutex_unlock(&pool->lock);
         since_us = clock_now_us();
-        idle_return(pool, &list);
-        idle_stop_clock(pool, since_us);
+        leased_free_all(pool, &list);
+        pool_stop_clock(pool, since_us);
 }
 
 /* Whoever ends unmaps what nobody has waited for: a driver that fails once is asked again. */
@@ -320,7 +257,7 @@ uint64_t idle_flush(struct pool *pool)
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);
-        idle_return(pool, &list);
+        leased_free_all(pool, &list);
         leased_free_stuck(pool);
         return n_bytes;
 }

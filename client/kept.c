@@ -1,8 +1,10 @@
 #include "client/kept.h"
 
-#include "client/blocks.h"
+#include "base/clock.h"
+#include "client/events.h"
 #include "client/service.h"
 #include "client/stretch.h"
+#include "client/uplink.h"
 
 void kept_init(struct kept *kept)
 {
@@ -164,4 +166,44 @@ struct leased *kept_take(struct pool *pool, uint64_t number, uint64_t connection
                 }
         }
         return NULL;
+}
+
+static void note_revoked(struct pool *pool, uint64_t n_bytes)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_REVOKED,
+                                     .memory = pool->memory.kind,
+                                     .place = pool_place(pool),
+                                     .n_bytes = n_bytes};
+
+        if (n_bytes)
+                events_note(pool->uplink->events, &event);
+}
+
+/* A NOTICE may be about what is swept here. */
+void kept_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list)
+{
+        bool is_called_in = atomic_exchange(&pool->kept.is_called_in, false);
+        uint64_t now_us = clock_now_us();
+        struct heap_block *block;
+        uint64_t n_bytes = 0;
+
+        if (!pool->space.arena)
+                return;
+        shelf_sweep(&pool->space.shelf);
+        while ((block = shelf_next_revoked(&pool->space.shelf))) {
+                struct leased *leased = CONTAINER_OF(block, struct leased, block);
+
+                pool->space.n_reserved_bytes -= block->at.n_bytes;
+                pool_discount_block(pool, block->at.n_bytes);
+                pool->limit.n_leased_bytes -= block->at.n_bytes;
+                leased->is_revoked = true;
+                /* One without a word was lost with its connection: that is told otherwise. */
+                n_bytes += block->word ? block->at.n_bytes : 0;
+                if (!kept_add(pool, leased, now_us))
+                        LIST_INSERT_HEAD(list, leased, link);
+        }
+        note_revoked(pool, n_bytes);
+        if (is_called_in && drop == KEPT_DROP_EXCESS)
+                drop = KEPT_DROP_FREELY;
+        kept_take_out(pool, drop, now_us, list);
 }

@@ -15,25 +15,14 @@
  * Threads: the caller has the pool's lock; driver calls and messages are the caller's, without it. */
 #pragma once
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "client/space.h"
+#include "client/pool_state.h"
 
 #define KEPT_BLOCKS_MAX 64
 #define KEPT_PART       2
 #define KEPT_US         UINT64_C(1000000)
-
-struct leased;
-struct pool;
-LIST_HEAD(leased_list, leased);
-
-struct kept {
-        struct leased_list blocks; /* the one that was kept last is first */
-        _Atomic bool is_called_in; /* a NOTICE has come; set without the lock */
-};
 
 void kept_init(struct kept *kept);
 
@@ -45,6 +34,10 @@ bool kept_add(struct pool *pool, struct leased *leased, uint64_t now_us);
 enum kept_drop { KEPT_DROP_EXCESS, KEPT_DROP_FREELY, KEPT_DROP_ALL };
 void kept_take_out(struct pool *pool, enum kept_drop which, uint64_t now_us,
                    struct leased_list *list);
+
+/* Takes off the shelf what was revoked, and keeps it, or takes it for leased_free_all; with it what was kept
+ * and is not to be any more. The caller has the lock. */
+void kept_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list);
 
 /* When kept_take_out has something to do next, if nothing happens; UINT64_MAX: never. */
 uint64_t kept_next_us(const struct pool *pool);

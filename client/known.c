@@ -1,7 +1,12 @@
 /* Blocks that are leased anew while they are mapped still: a message, and no call of the driver. */
 #include "base/err.h"
 #include "base/fdset.h"
+#include "client/bind.h"
+#include "client/blocks.h"
+#include "client/kept.h"
+#include "client/limit.h"
 #include "client/registration.h"
+#include "client/uplink.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -77,7 +82,7 @@ static int ask(struct pool *pool, const struct connection *connection, uint64_t 
         request.lease.n_bytes = n_bytes;
         request.lease.n_most_units = (uint32_t)(n_bytes / ARENA_GRANULE);
         request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
-        if (registration_lasts(pool))
+        if (registration_lasts(&pool->memory))
                 request.lease.flags |= PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (!r)

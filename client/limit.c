@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/pool.h"
 #include "client/refusal.h"
 #include "gpumem.h"
 

@@ -7,17 +7,7 @@
 
 #include <stdint.h>
 
-struct pool;
-
-struct own_limit {
-        uint64_t n_max_bytes;
-        uint64_t n_leased_bytes; /* and asked for */
-};
-
-#define OWN_LIMIT_NULL                    \
-        {                                 \
-                .n_max_bytes = UINT64_MAX \
-        }
+#include "client/pool_state.h"
 
 /* The part of each device's memory that GPUMEM_MEMORY_FRACTION allows; 1 when it is not set.
  * GPUMEM_E_BAD_FRACTION: it is no number above 0, and 1 at most. */

@@ -7,10 +7,12 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "client/blocks.h"
+#include "client/events.h"
 #include "client/idle.h"
 #include "client/pool.h"
 #include "client/refusal.h"
 #include "client/service.h"
+#include "client/uplink.h"
 #include "gpumem.h"
 
 #define WAIT_STEP_NS 50000
@@ -186,7 +188,7 @@ static int obtain_known(struct pool *pool, const struct placement *placement, st
         pthread_mutex_lock(&pool->lock);
         kept_take_out(pool, KEPT_DROP_FREELY, clock_now_us(), &list);
         pthread_mutex_unlock(&pool->lock);
-        idle_return(pool, &list);
+        leased_free_all(pool, &list);
         return 0;
 }
 
@@ -236,7 +238,7 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         want(pool, heap);
         if (adopt(pool, request, heap))
                 return 0;
-        (void)space_excess(&pool->space, n_bytes, idle_now_us(pool));
+        (void)space_excess(&pool->space, n_bytes, pool_now_us(pool));
         parts->are_known = try == 0 && kept_plan(pool, &heap->in_space, n_bytes, placement);
         if (!parts->are_known)
                 r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
@@ -277,12 +279,12 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
         int r;
 
         pthread_mutex_lock(&pool->lock);
-        idle_take_revoked(pool, KEPT_DROP_EXCESS, &list);
+        kept_take_revoked(pool, KEPT_DROP_EXCESS, &list);
         r = blocks_open(pool);
         if (!r)
                 r = plan(pool, request, try, ret_heap, &placement, &parts, &list);
         pthread_mutex_unlock(&pool->lock);
-        idle_return(pool, &list);
+        leased_free_all(pool, &list);
         if (!r && !parts.n && !parts.are_known)
                 r = or_again(pool_hit(*ret_heap, &request->mark, request->n_bytes, ret_pointer));
         if (r || (!parts.n && !parts.are_known)) {
@@ -385,6 +387,6 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct str
         int r;
 
         r = alloc(pool, request, ret_heap, ret_pointer);
-        idle_stop_clock(pool, since_us);
+        pool_stop_clock(pool, since_us);
         return r;
 }

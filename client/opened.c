@@ -6,8 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memfd.h"
-#include "client/idle.h"
-#include "client/over.h"
+#include "client/kept.h"
 #include "driver/context.h"
 #include "driver/legacy.h"
 #include "gpumem.h"
@@ -61,12 +60,12 @@ static void wait_a_step(struct pool *pool)
  * leased anew. Kept, it gives way; else another thread is about to close it, and takes it out first.
  * The caller has the lock, which may be dropped meanwhile. */
 static int make_way(struct pool *pool, struct leased *leased, uint64_t address,
-                    struct leased_list *list, struct leased **ret_old)
+                    struct opened_way *way)
 {
         struct leased *there;
 
         if (arena_find(pool->arena, address))
-                idle_take_revoked(pool, KEPT_DROP_EXCESS, list);
+                kept_take_revoked(pool, KEPT_DROP_EXCESS, &way->list);
         while ((there = leased_of(arena_find(pool->arena, address)))) {
                 if (!there->is_revoked || leased_address(there) != address)
                         return -EPROTO;
@@ -75,7 +74,7 @@ static int make_way(struct pool *pool, struct leased *leased, uint64_t address,
                         arena_take_out(pool->arena, &there->block.at);
                         there->block.at.start = 0;
                         leased->n_opens += there->n_opens;
-                        *ret_old = there;
+                        way->old = there;
                         return 0;
                 }
                 wait_a_step(pool);
@@ -96,30 +95,23 @@ static int put(struct pool *pool, struct leased *leased, uint64_t address)
         return r;
 }
 
-static int place(struct pool *pool, struct leased *leased, uint64_t address)
+static int place(struct pool *pool, struct leased *leased, uint64_t address, struct opened_way *way)
 {
-        struct leased_list list = LIST_HEAD_INITIALIZER(list);
-        struct leased *old = NULL;
         int r = GPUMEM_E_UNSUPPORTED;
 
         pthread_mutex_lock(&pool->lock);
         if (is_in_reach(pool, address, leased_bytes(leased)))
-                r = make_way(pool, leased, address, &list, &old);
+                r = make_way(pool, leased, address, way);
         else
                 log_debug("the driver opened a block out of reach, at %#llx",
                           (unsigned long long)address);
         if (!r)
                 r = put(pool, leased, address);
         pthread_mutex_unlock(&pool->lock);
-        idle_return(pool, &list);
-        if (old) {
-                over_say(pool, old);
-                leased_cancel(pool, old);
-        }
         return r;
 }
 
-int opened_map(struct pool *pool, struct leased *leased, int fd)
+int opened_map(struct pool *pool, struct leased *leased, int fd, struct opened_way *way)
 {
         const struct cuda *cuda = pool->memory.cuda;
         struct legacy_handle handle;
@@ -136,7 +128,7 @@ int opened_map(struct pool *pool, struct leased *leased, int fd)
         leased->mapping = MAPPING_OPENED;
         leased->context = context;
         leased->n_opens = 1;
-        r = place(pool, leased, address);
+        r = place(pool, leased, address, way);
         if (r)
                 (void)legacy_close_in(cuda, context, address, &leased->n_opens);
         return r;

@@ -8,7 +8,7 @@
  * memory, which might wait for what the process itself has open. Any thread, without the pool's lock. */
 #pragma once
 
-#include "client/blocks.h"
+#include "client/pool_state.h"
 
 static inline bool opened_is_way(const struct pool *pool)
 {
@@ -19,8 +19,15 @@ static inline bool opened_is_way(const struct pool *pool)
  * context is on another device. */
 int opened_check(const struct pool *pool);
 
-/* Opens the block that a fd says the handle of, and puts it in the arena. GPUMEM_E_UNSUPPORTED when the
- * driver's address is out of its reach. */
-int opened_map(struct pool *pool, struct leased *leased, int fd);
+/* What a block that comes back finds kept: it is the caller's to end, also where opening fails. */
+struct opened_way {
+        struct leased_list list; /* to be freed */
+        struct leased
+                *old; /* its mapping is the new record's; its addresses are given up. NULL: none */
+};
+
+/* Opens the block that a fd says the handle of, and puts it in the arena. `way` is empty before.
+ * GPUMEM_E_UNSUPPORTED when the driver's address is out of its reach. */
+int opened_map(struct pool *pool, struct leased *leased, int fd, struct opened_way *way);
 
 int opened_unmap(struct pool *pool, struct leased *leased);

@@ -1,5 +1,8 @@
 #include "client/over.h"
 
+#include "client/bind.h"
+#include "client/uplink.h"
+
 static void say_unmapped(struct pool *pool, const struct leased *leased)
 {
         struct frame frame = FRAME_NULL;

@@ -1,7 +1,7 @@
 /* What the daemon is told when a block is not mapped any more. Any thread, without the pool's lock. */
 #pragma once
 
-#include "client/blocks.h"
+#include "client/pool_state.h"
 
 /* By a message that fits the lease, unless the daemon is gone that it was leased from, and the lease
  * with it. */

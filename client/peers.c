@@ -1,6 +1,5 @@
 #include "client/peers.h"
 
-#include "client/blocks.h"
 #include "driver/vmm.h"
 
 /* Who allocates without a pause must not keep the one away who waits for all of them. */
@@ -30,41 +29,17 @@ void peers_let_go(struct peers *peers)
         pthread_rwlock_unlock(&peers->lock);
 }
 
-/* The first block that is mapped from an address on; n_bytes 0: there is none. Addresses that are chosen for
- * blocks change meanwhile, but those of blocks that are mapped do not. */
-static struct arena_block next_mapped(struct pool *pool, uint64_t address)
-{
-        struct arena_block found = {.n_bytes = 0};
-        const struct leased *leased;
-
-        pthread_mutex_lock(&pool->lock);
-        while ((leased = leased_of(arena_next(pool->arena, address))) && !leased->is_mapped)
-                address = leased_address(leased) + leased_bytes(leased);
-        if (leased)
-                found = leased->block.at;
-        pthread_mutex_unlock(&pool->lock);
-        return found;
-}
-
-static int allow_mapped(struct pool *pool, uint64_t ordinals)
-{
-        struct arena_block at = {.start = arena_start(pool->arena)};
-        int r = 0;
-
-        while (!r && (at = next_mapped(pool, at.start + at.n_bytes)).n_bytes)
-                r = vmm_allow(pool->memory.cuda, ordinals, at.start, at.n_bytes);
-        return r;
-}
-
-int peers_allow(struct pool *pool, int ordinal)
+int peers_allow(struct peers *peers, const struct cuda *cuda, int ordinal, peers_next *next,
+                void *owner)
 {
         uint64_t ordinals = vmm_device(ordinal);
-        struct peers *peers = &pool->peers;
+        struct arena_block at = {.start = 0};
         int r = 0;
 
         pthread_rwlock_wrlock(&peers->lock);
-        if (pool->arena && !(peers->ordinals & ordinals))
-                r = allow_mapped(pool, ordinals);
+        while (!r && !(peers->ordinals & ordinals) &&
+               (at = next(owner, at.start + at.n_bytes)).n_bytes)
+                r = vmm_allow(cuda, ordinals, at.start, at.n_bytes);
         if (!r)
                 peers->ordinals |= ordinals;
         pthread_rwlock_unlock(&peers->lock);

@@ -8,7 +8,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
-struct pool;
+#include "client/arena.h"
+#include "driver/cuda.h"
 
 struct peers {
         pthread_rwlock_t lock;
@@ -21,6 +22,10 @@ void peers_deinit(struct peers *peers);
 void peers_hold(struct peers *peers);
 void peers_let_go(struct peers *peers);
 
+/* The first block that is mapped from an address on; n_bytes 0: there is none. */
+typedef struct arena_block peers_next(void *owner, uint64_t address);
+
 /* The device reaches all of the pool's memory from now on. On failure it may reach some of what is mapped,
  * and what is mapped later is not concerned. */
-int peers_allow(struct pool *pool, int ordinal);
+int peers_allow(struct peers *peers, const struct cuda *cuda, int ordinal, peers_next *next,
+                void *owner);

@@ -32,20 +32,9 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         pthread_mutex_init(&pool->registering, NULL);
 }
 
-int32_t pool_place(const struct pool *pool)
-{
-        return pool->memory.kind == GPUMEM_DEVICE ? pool->memory.ordinal : (int32_t)pool->row.place;
-}
-
 static struct stream_heap *stream_heap_of(struct heap *heap)
 {
         return CONTAINER_OF(heap, struct stream_heap, in_space.heap);
-}
-
-enum heap_runs pool_runs(const struct pool *pool)
-{
-        return pool->memory.kind == GPUMEM_DEVICE && !memory_is_opened(&pool->memory) ? HEAP_JOINED
-                                                                                      : HEAP_SPLIT;
 }
 
 static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
@@ -197,34 +186,6 @@ void pool_reset_peaks(struct pool *pool)
         pthread_mutex_unlock(&pool->lock);
 }
 
-void pool_count_block(struct pool *pool, uint64_t n_bytes)
-{
-        pool->n_blocks++;
-        pool->n_reserved_bytes += n_bytes;
-        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
-                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
-}
-
-void pool_discount_block(struct pool *pool, uint64_t n_bytes)
-{
-        pool->n_blocks--;
-        pool->n_reserved_bytes -= n_bytes;
-}
-
-void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
-{
-        pool_count_block(pool, n_block_bytes);
-        lanes_count(&pool->lanes, lanes_own(&pool->lanes), LANE_MISS, n_requested_bytes,
-                    heap_round_up(n_requested_bytes));
-}
-
-void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
-{
-        pool_discount_block(pool, n_block_bytes);
-        lanes_discount(lanes_own(&pool->lanes), n_requested_bytes,
-                       heap_round_up(n_requested_bytes));
-}
-
 /* Takes a heap's blocks away from it, allocations in them or not. */
 static void return_heap(struct pool *pool, struct stream_heap *heap)
 {
@@ -244,7 +205,7 @@ static void return_shelf(struct pool *pool)
         pthread_mutex_lock(&pool->lock);
         idle_take_all(pool, &list);
         pthread_mutex_unlock(&pool->lock);
-        idle_return(pool, &list);
+        leased_free_all(pool, &list);
         space_close(&pool->space);
 }
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/pool.h"
+#include "client/pool_state.h"
 
 enum shared_kind {
         SHARED_OWN,      /* allocated here; counted as an allocation */

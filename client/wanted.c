@@ -3,8 +3,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
+#include "client/bind.h"
 #include "client/refusal.h"
 #include "client/registration.h"
+#include "client/uplink.h"
 #include "gpumem.h"
 
 /* A block is as large as it may be, and its lease has a word, or the daemon is not what it should be. */
@@ -27,7 +29,8 @@ static _Atomic uint64_t *word_of(const struct connection *connection, uint32_t s
 }
 
 static int ask_on(struct pool *pool, const struct connection *connection,
-                  const struct wanted *wanted, struct leased *leased, int *ret_fd)
+                  const struct wanted *wanted, struct leased *leased, uint64_t *ret_n_bytes,
+                  int *ret_fd)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
@@ -39,7 +42,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         request.lease.n_least_units = (uint32_t)(wanted->n_least_bytes / ARENA_GRANULE);
         request.lease.properties = wanted->properties;
         request.lease.wait_ms = wanted->wait_ms;
-        if (registration_context(pool))
+        if (registration_context(&pool->memory))
                 request.lease.flags = PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))
@@ -59,8 +62,8 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         leased->block.lease = reply.leased.lease;
         leased->block.word = word_of(connection, reply.leased.slot, wanted);
         leased->number = reply.leased.block;
-        leased_shrink(pool, leased, reply.leased.n_bytes);
         leased->connection = connection->serial;
+        *ret_n_bytes = reply.leased.n_bytes;
         *ret_fd = fdset_steal(&fds, 0);
         return 0;
 }
@@ -72,7 +75,8 @@ static uint32_t ms_until(uint64_t deadline_ms)
         return at_ms < deadline_ms ? (uint32_t)(deadline_ms - at_ms) : 0;
 }
 
-int wanted_ask(struct pool *pool, const struct wanted *wanted, struct leased *leased, int *ret_fd)
+int wanted_ask(struct pool *pool, const struct wanted *wanted, struct leased *leased,
+               uint64_t *ret_n_bytes, int *ret_fd)
 {
         struct wanted now = *wanted;
         uint64_t deadline_ms = wanted->wait_ms ? clock_now_ms() + wanted->wait_ms : 0;
@@ -87,7 +91,7 @@ int wanted_ask(struct pool *pool, const struct wanted *wanted, struct leased *le
                 r = uplink_acquire(pool->uplink, &connection);
                 if (r)
                         return r;
-                r = ask_on(pool, connection, &now, leased, ret_fd);
+                r = ask_on(pool, connection, &now, leased, ret_n_bytes, ret_fd);
                 repeats = uplink_may_repeat(connection, r);
                 uplink_release(pool->uplink, connection, r);
         }

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "client/blocks.h"
+#include "client/pool_state.h"
 
 struct wanted {
         uint64_t n_bytes;
@@ -14,5 +14,7 @@ struct wanted {
 };
 
 /* Has such a block leased, on the connection that there is; its fd is the caller's. A daemon that is lost
- * before it has answered is asked once more when it is back, as far as there is time left. */
-int wanted_ask(struct pool *pool, const struct wanted *wanted, struct leased *leased, int *ret_fd);
+ * before it has answered is asked once more when it is back, as far as there is time left. *ret_n_bytes: as large as the
+ * block is; the caller gives up the addresses beyond it. */
+int wanted_ask(struct pool *pool, const struct wanted *wanted, struct leased *leased,
+               uint64_t *ret_n_bytes, int *ret_fd);

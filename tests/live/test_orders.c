@@ -196,7 +196,7 @@ static void unmap_what_is_idle(void)
                 if (pool->space.arena)
                         idle_take_all(pool, &list);
                 pthread_mutex_unlock(&pool->lock);
-                idle_return(pool, &list);
+                leased_free_all(pool, &list);
         }
 }
 

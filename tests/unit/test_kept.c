@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/blocks.h"
+#include "client/kept.h"
 #include "client/service.h"
 #include "tests/suite.h"
 
