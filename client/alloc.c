@@ -79,7 +79,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         if (!r)
                 r = stream_look(&client->cuda, request->stream, &ret_asked->mark);
         else if (r == GPUMEM_E_UNSUPPORTED)
-                r = captures_place(client, request, ret_asked, &ordinal);
+                r = captures_place(&client->captures, request, ret_asked, &ordinal);
         if (r)
                 return r;
         if (!request->flags && !ret_asked->key.capture)
@@ -105,7 +105,7 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
         if (!r)
                 return stream_look(&client->cuda, request->stream, &ret_asked->mark);
         if (r == GPUMEM_E_UNSUPPORTED)
-                return captures_place(client, request, ret_asked, &ordinal);
+                return captures_place(&client->captures, request, ret_asked, &ordinal);
         return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
 }
 
@@ -253,12 +253,8 @@ static int alloc_before_parked(struct gpumem_client *client, const struct gpumem
                 return r;
         now.wait_ms = 0;
         r = alloc(client, &now, ret_pointer);
-        if (r) {
-                (void)parked_wait(client);
-                client_unpark(client, true);
-                captures_wait(client);
-                captures_look(client);
-        }
+        if (r)
+                client_wait_for_freed(client);
         return r;
 }
 
@@ -271,9 +267,9 @@ static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *
         int r;
 
         if (request->stream)
-                parked_look(client, request->stream);
+                client_free_captured(client, request->stream);
         client_unpark(client, false);
-        captures_look(client);
+        captures_look(&client->captures);
         r = alloc_before_parked(client, request, ret_pointer);
         if (!r)
                 return 0;
@@ -327,7 +323,7 @@ static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_
         if (r)
                 r = alloc_patiently(client, &ours, ret_pointer);
         if (!r && debug_is_on(&client->debug))
-                debug_alloc(client, &asked, n_more_bytes, *ret_pointer);
+                debug_alloc(&client->debug, &asked, n_more_bytes, *ret_pointer);
         if (!r && record_is_on())
                 record_alloc(client, client_cuda(client), &asked, *ret_pointer);
         return conclude(client, r, &asked);

@@ -4,8 +4,10 @@
 
 #include "base/err.h"
 #include "base/table.h"
-#include "client/client.h"
+#include "client/heaps.h"
+#include "client/parked.h"
 #include "client/refusal.h"
+#include "client/service.h"
 
 struct captured {
         uint64_t number;
@@ -16,9 +18,9 @@ struct captured {
         UT_hash_handle hh;
 };
 
-void captures_init(struct captures *captures)
+void captures_init(struct captures *captures, const struct captures_env *env)
 {
-        *captures = (struct captures){.all = NULL};
+        *captures = (struct captures){.env = *env};
         graph_pools_init(&captures->pools);
         pthread_mutex_init(&captures->lock, NULL);
 }
@@ -80,10 +82,9 @@ static int add(struct captures *captures, uint64_t number, int wake_fd,
 
 /* The graph says when it is gone. The service thread takes the lock too, so it is begun without: who
  * calls has the lock, and has woken it. */
-static int know(struct gpumem_client *client, const struct capture *capture, int wake_fd,
+static int know(struct captures *captures, const struct capture *capture, int wake_fd,
                 struct captured **ret_captured)
 {
-        struct captures *captures = &client->captures;
         struct captured *captured = NULL;
         int r = 0;
 
@@ -92,12 +93,12 @@ static int know(struct gpumem_client *client, const struct capture *capture, int
                 r = add(captures, capture->number, wake_fd, &captured);
                 if (r)
                         return r;
-                r = tie_bind(captured->tie, &client->cuda, capture);
+                r = tie_bind(captured->tie, captures->env.cuda, capture);
                 if (r) {
                         drop(captures, captured);
                         return r;
                 }
-                captured->pool = graph_pools_of(&captures->pools, &client->cuda, capture);
+                captured->pool = graph_pools_of(&captures->pools, captures->env.cuda, capture);
                 if (captured->pool)
                         captured->pool->n_captures++;
         }
@@ -105,26 +106,28 @@ static int know(struct gpumem_client *client, const struct capture *capture, int
         return 0;
 }
 
-static int wake_fd_of(struct gpumem_client *client)
+static int wake_fd_of(const struct captures *captures)
 {
-        return service_wake(&client->service) ? client->service.wake_fd : -1;
+        struct service *service = captures->env.service;
+
+        return service_wake(service) ? service->wake_fd : -1;
 }
 
-static int tie_of(struct gpumem_client *client, const struct capture *capture, struct tie **ret_tie)
+static int tie_of(struct captures *captures, const struct capture *capture, struct tie **ret_tie)
 {
-        int wake_fd = wake_fd_of(client);
+        int wake_fd = wake_fd_of(captures);
         struct captured *captured;
         int r;
 
-        pthread_mutex_lock(&client->captures.lock);
-        r = know(client, capture, wake_fd, &captured);
+        pthread_mutex_lock(&captures->lock);
+        r = know(captures, capture, wake_fd, &captured);
         if (!r)
                 *ret_tie = tie_ref(captured->tie);
-        pthread_mutex_unlock(&client->captures.lock);
+        pthread_mutex_unlock(&captures->lock);
         return r;
 }
 
-int captures_park(struct gpumem_client *client, const void *pointer, void *stream)
+int captures_park(struct captures *captures, const void *pointer, void *stream)
 {
         struct capture capture;
         struct stream_mark mark;
@@ -132,12 +135,12 @@ int captures_park(struct gpumem_client *client, const void *pointer, void *strea
         struct tie *tie;
         int ordinal, r;
 
-        r = capture_identify(&client->cuda, stream, &key, &ordinal);
+        r = capture_identify(captures->env.cuda, stream, &key, &ordinal);
         if (!r)
-                r = capture_look(&client->cuda, stream, &mark, &capture);
+                r = capture_look(captures->env.cuda, stream, &mark, &capture);
         if (!r)
-                r = tie_of(client, &capture, &tie);
-        return r ? r : parked_add(&client->parked, pointer, stream, &key, tie);
+                r = tie_of(captures, &capture, &tie);
+        return r ? r : parked_add(captures->env.parked, pointer, stream, &key, tie);
 }
 
 /* Which of the pool's heaps is the stream's in this capture. */
@@ -162,22 +165,22 @@ static int share(struct captured *captured, void *stream, struct stream_key *key
 }
 
 /* Pinned memory is no pool's: a graph reads what the CPU wrote when it was captured. */
-static int find_heap(struct gpumem_client *client, const struct capture *capture,
+static int find_heap(struct captures *captures, const struct capture *capture,
                      const struct gpumem_request *request, struct stream_key *key)
 {
-        int wake_fd = wake_fd_of(client);
+        int wake_fd = wake_fd_of(captures);
         struct captured *captured;
         int r;
 
-        pthread_mutex_lock(&client->captures.lock);
-        r = know(client, capture, wake_fd, &captured);
+        pthread_mutex_lock(&captures->lock);
+        r = know(captures, capture, wake_fd, &captured);
         if (!r && captured->pool && request->kind == GPUMEM_DEVICE)
                 r = share(captured, request->stream, key);
-        pthread_mutex_unlock(&client->captures.lock);
+        pthread_mutex_unlock(&captures->lock);
         return r;
 }
 
-int captures_place(struct gpumem_client *client, const struct gpumem_request *request,
+int captures_place(struct captures *captures, const struct gpumem_request *request,
                    struct pool_request *ret_asked, int *ret_ordinal)
 {
         struct capture capture;
@@ -192,11 +195,11 @@ int captures_place(struct gpumem_client *client, const struct gpumem_request *re
                              "it there");
                 return GPUMEM_E_UNSUPPORTED;
         }
-        r = capture_identify(&client->cuda, request->stream, &key, &ordinal);
+        r = capture_identify(captures->env.cuda, request->stream, &key, &ordinal);
         if (!r)
-                r = capture_look(&client->cuda, request->stream, &mark, &capture);
+                r = capture_look(captures->env.cuda, request->stream, &mark, &capture);
         if (!r)
-                r = find_heap(client, &capture, request, &key);
+                r = find_heap(captures, &capture, request, &key);
         if (r)
                 return r;
         ret_asked->key = key;
@@ -223,9 +226,8 @@ void captures_divert(struct captures *captures, const struct pool_request *asked
 }
 
 /* Each is tried once; another call's are its own. */
-void captures_wait(struct gpumem_client *client)
+void captures_wait(struct captures *captures)
 {
-        struct captures *captures = &client->captures;
         struct graph_stream *left;
         int r;
 
@@ -235,7 +237,7 @@ void captures_wait(struct gpumem_client *client)
                 pthread_mutex_unlock(&captures->lock);
                 if (!left)
                         return;
-                r = stream_synchronize_context(&client->cuda, left->context);
+                r = stream_synchronize_context(captures->env.cuda, left->context);
                 pthread_mutex_lock(&captures->lock);
                 graph_pools_settle(&captures->pools, left, r);
                 pthread_mutex_unlock(&captures->lock);
@@ -274,33 +276,31 @@ static bool end_in_pool(struct pool *pool, uint64_t number)
 }
 
 /* True: a heap of it is there still. */
-static bool end_heaps(struct gpumem_client *client, uint64_t number)
+static bool end_heaps(const struct captures *captures, uint64_t number)
 {
         bool left = false;
 
-        for (uint32_t i = 0; i < client->n_pools; i++)
-                left = end_in_pool(&client->pools[i], number) || left;
+        for (uint32_t i = 0; i < *captures->env.n_pools; i++)
+                left = end_in_pool(&captures->env.pools[i], number) || left;
         return left;
 }
 
 /* What has no capture and no stream any more, but for what lives there. */
-static void look_at_pools(struct gpumem_client *client)
+static void look_at_pools(struct captures *captures)
 {
-        struct captures *captures = &client->captures;
         struct graph_pool *pool, *next;
 
         HASH_ITER(hh, captures->pools.all, pool, next)
         {
-                if (graph_pool_is_over(pool) && !end_heaps(client, pool->number)) {
+                if (graph_pool_is_over(pool) && !end_heaps(captures, pool->number)) {
                         graph_pools_drop(&captures->pools, pool);
                         atomic_fetch_sub(&captures->n, 1);
                 }
         }
 }
 
-void captures_look(struct gpumem_client *client)
+void captures_look(struct captures *captures)
 {
-        struct captures *captures = &client->captures;
         struct captured *captured, *next;
 
         if (captures_are_none(captures))
@@ -311,9 +311,9 @@ void captures_look(struct gpumem_client *client)
                 if (!tie_is_gone(captured->tie))
                         continue;
                 leave_pool(captured);
-                if (!end_heaps(client, captured->number))
+                if (!end_heaps(captures, captured->number))
                         drop(captures, captured);
         }
-        look_at_pools(client);
+        look_at_pools(captures);
         pthread_mutex_unlock(&captures->lock);
 }

@@ -21,10 +21,22 @@
 #include "gpumem.h"
 
 struct captured;
-struct gpumem_client;
+struct parked;
+struct pool;
 struct pool_request;
+struct service;
+
+/* What the captures of a client are about; it outlives them. */
+struct captures_env {
+        const struct cuda *cuda; /* loaded before a stream is met that captures */
+        struct service *service;
+        struct parked *parked;
+        struct pool *pools;
+        const _Atomic uint32_t *n_pools;
+};
 
 struct captures {
+        struct captures_env env;
         pthread_mutex_t lock; /* taken before the pools' */
         struct captured *all; /* by number */
         struct bell *bell;    /* once there was one */
@@ -38,13 +50,13 @@ static inline bool captures_are_none(const struct captures *captures)
         return atomic_load_explicit(&captures->n, memory_order_relaxed) == 0;
 }
 
-void captures_init(struct captures *captures);
+void captures_init(struct captures *captures, const struct captures_env *env);
 
 /* Graphs may be there still. */
 void captures_deinit(struct captures *captures);
 
 /* Who asks, where the stream captures: from now on the capture is known. As stream_identify. */
-int captures_place(struct gpumem_client *client, const struct gpumem_request *request,
+int captures_place(struct captures *captures, const struct gpumem_request *request,
                    struct pool_request *ret_asked, int *ret_ordinal);
 
 /* Who asks, where the stream captures nothing: a graph pool that is open there, instead of the stream. */
@@ -52,7 +64,7 @@ void captures_divert(struct captures *captures, const struct pool_request *asked
                      struct stream_key *key);
 
 /* The free of an allocation that is not the capture's and the stream's: parked. */
-int captures_park(struct gpumem_client *client, const void *pointer, void *stream);
+int captures_park(struct captures *captures, const void *pointer, void *stream);
 
 /* A graph pool is kept because the work of a stream could not be waited for when it was closed there. */
 static inline bool captures_are_all_settled(const struct captures *captures)
@@ -61,7 +73,7 @@ static inline bool captures_are_all_settled(const struct captures *captures)
 }
 
 /* Waits for that work once more, with all of its context's. */
-void captures_wait(struct gpumem_client *client);
+void captures_wait(struct captures *captures);
 
 /* Ends heaps whose graphs are gone, as far as nothing is allocated there. */
-void captures_look(struct gpumem_client *client);
+void captures_look(struct captures *captures);

@@ -87,6 +87,12 @@ void client_forget_recent(struct gpumem_client *client, const struct stream_mark
  * they have. */
 void client_unpark(struct gpumem_client *client, bool wait);
 
+/* Frees what was freed in captures of `stream`, which is alive, that are over. */
+void client_free_captured(struct gpumem_client *client, void *stream);
+
+/* Waits for the work of all that was freed and is not free yet, also in captures whose graphs are gone. */
+void client_wait_for_freed(struct gpumem_client *client);
+
 /* Does what a capture held up, now that it may have ended: marks of streams.h and uses.h. */
 void client_catch_up(struct gpumem_client *client);
 
@@ -101,13 +107,6 @@ static inline void client_settle(struct gpumem_client *client)
 
 /* It was freed, and its free is not over. */
 bool client_has_parked(struct gpumem_client *client, const void *pointer);
-
-/* Frees an allocation of a heap: after all that is in the stream now, which is another one than the
- * memory's own; or once all of its work is over but in streams that were recorded. 0 too if it is none any
- * more: a program may have freed it twice at once. */
-int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
-                        const struct stream_key *key);
-int client_free_over(struct gpumem_client *client, const void *pointer);
 
 /* gpumem_free and gpumem_free_sync of a pointer that is in no heap. GPUMEM_E_NOT_OURS,
  * GPUMEM_E_ATTACHED, or as these. */

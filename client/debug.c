@@ -9,10 +9,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/table.h"
-#include "client/client.h"
+#include "client/pool.h"
 #include "client/refusal.h"
 #include "client/switches.h"
+#include "client/uses.h"
 #include "driver/bytes.h"
+#include "driver/capture.h"
 #include "driver/event.h"
 
 #define VARIABLE "GPUMEM_DEBUG"
@@ -42,8 +44,9 @@ static void free_record(const struct cuda *cuda, struct debugged *debugged)
 }
 
 /* The program knows of no work that would use its memory. */
-void debug_deinit(struct debug *debug, const struct cuda *cuda)
+void debug_deinit(struct debug *debug)
 {
+        const struct cuda *cuda = debug->env.cuda;
         struct debugged *debugged, *next;
 
         HASH_ITER(hh, debug->all, debugged, next)
@@ -105,6 +108,11 @@ int debug_read_setting(struct debug *debug)
         return 0;
 }
 
+void debug_open(struct debug *debug, const struct debug_env *env)
+{
+        debug->env = *env;
+}
+
 /* What a person has asked for and does not get is told, once a process. */
 static void complain(int r, const char *what)
 {
@@ -114,13 +122,12 @@ static void complain(int r, const char *what)
                 log_warning(VARIABLE ": %s: %s; this is told once", what, gpumem_strerror(r));
 }
 
-static struct stream_heap *heap_of(struct gpumem_client *client, const void *pointer)
+static struct stream_heap *heap_of(const struct debug *debug, const void *pointer)
 {
         struct stream_heap *heap = NULL;
-        struct pool *pool;
 
-        for (uint32_t i = 0; !heap && (pool = client_pool(client, i)); i++)
-                heap = pool_heap_of(pool, pointer);
+        for (uint32_t i = 0; !heap && i < *debug->env.n_pools; i++)
+                heap = pool_heap_of(&debug->env.pools[i], pointer);
         return heap;
 }
 
@@ -145,9 +152,8 @@ static struct debugged *take(struct debug *debug, const void *pointer)
 }
 
 /* Without memory for it the allocation is one that the table does not have. */
-static void put(struct gpumem_client *client, struct debugged *take_debugged)
+static void put(struct debug *debug, struct debugged *take_debugged)
 {
-        struct debug *debug = &client->debug;
         bool is_there;
 
         pthread_mutex_lock(&debug->lock);
@@ -156,19 +162,18 @@ static void put(struct gpumem_client *client, struct debugged *take_debugged)
         pthread_mutex_unlock(&debug->lock);
         if (is_there)
                 return;
-        if (client_cuda(client))
-                (void)event_wait(client_cuda(client), &take_debugged->filled);
-        free_record(client_cuda(client), take_debugged);
+        if (debug->env.cuda)
+                (void)event_wait(debug->env.cuda, &take_debugged->filled);
+        free_record(debug->env.cuda, take_debugged);
         complain(-ENOMEM, "an allocation is not checked");
 }
 
 /* Device memory in the stream's order, pinned memory at once. */
-static int fill(struct gpumem_client *client, enum gpumem_kind kind, void *at, unsigned char byte,
+static int fill(const struct debug *debug, enum gpumem_kind kind, void *at, unsigned char byte,
                 uint64_t n_bytes, void *stream)
 {
         if (kind == GPUMEM_DEVICE)
-                return bytes_fill(client_cuda(client), stream, (uint64_t)(uintptr_t)at, byte,
-                                  n_bytes);
+                return bytes_fill(debug->env.cuda, stream, (uint64_t)(uintptr_t)at, byte, n_bytes);
         memset(at, byte, n_bytes);
         return 0;
 }
@@ -181,31 +186,31 @@ uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_reque
 }
 
 /* Its block is new, so no stream orders the fill; and other processes may write there once the call is over. */
-static int fill_shareable(struct gpumem_client *client, const struct gpumem_request *asked,
+static int fill_shareable(const struct debug *debug, const struct gpumem_request *asked,
                           void *pointer)
 {
-        const struct cuda *cuda = client_cuda(client);
+        const struct cuda *cuda = debug->env.cuda;
         struct stream_key key;
         void *stream;
         int ordinal, r, r_end;
 
         if (asked->kind == GPUMEM_PINNED)
-                return fill(client, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, NULL);
+                return fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, NULL);
         r = stream_identify(cuda, asked->stream, &key, &ordinal);
         if (!r)
                 r = bytes_begin_stream(cuda, key.context, &stream);
         if (r)
                 return r;
-        r = fill(client, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, stream);
+        r = fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, stream);
         r_end = bytes_end_stream(cuda, stream);
         return r ? r : r_end;
 }
 
 /* A free in another stream must know when this is over; without an event it is over now. */
-static int note_filled(struct gpumem_client *client, const struct gpumem_request *asked,
+static int note_filled(const struct debug *debug, const struct gpumem_request *asked,
                        struct debugged *debugged)
 {
-        const struct cuda *cuda = client_cuda(client);
+        const struct cuda *cuda = debug->env.cuda;
         int ordinal, r;
 
         if (asked->kind == GPUMEM_PINNED)
@@ -216,37 +221,37 @@ static int note_filled(struct gpumem_client *client, const struct gpumem_request
         return r ? stream_synchronize(cuda, asked->stream) : 0;
 }
 
-static void fill_and_guard(struct gpumem_client *client, const struct gpumem_request *asked,
+static void fill_and_guard(const struct debug *debug, const struct gpumem_request *asked,
                            uint64_t n_more_bytes, struct debugged *debugged)
 {
         char *pointer = debugged->pointer;
         int r = 0;
 
-        if (client->debug.checks & DEBUG_FILL)
-                r = fill(client, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes,
+        if (debug->checks & DEBUG_FILL)
+                r = fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes,
                          asked->stream);
         if (!r && n_more_bytes)
-                r = fill(client, asked->kind, pointer + asked->n_bytes, DEBUG_GUARD_BYTE,
+                r = fill(debug, asked->kind, pointer + asked->n_bytes, DEBUG_GUARD_BYTE,
                          DEBUG_GUARD_BYTES, asked->stream);
         debugged->is_guarded = !r && n_more_bytes;
         if (!r)
-                r = note_filled(client, asked, debugged);
+                r = note_filled(debug, asked, debugged);
         if (r)
                 complain(r, "an allocation is not filled or not guarded");
 }
 
-void debug_alloc(struct gpumem_client *client, const struct gpumem_request *asked,
-                 uint64_t n_more_bytes, void *pointer)
+void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64_t n_more_bytes,
+                 void *pointer)
 {
         CLEANUP(capture_spare_end)
-        struct capture_spared spared = client_spare_captures(client);
-        const struct stream_heap *heap = heap_of(client, pointer);
+        struct capture_spared spared = capture_spare(debug->env.cuda);
+        const struct stream_heap *heap = heap_of(debug, pointer);
         struct debugged *debugged;
         int r = 0;
 
         if (asked->flags & GPUMEM_SHAREABLE) {
-                if (client->debug.checks & DEBUG_FILL)
-                        r = fill_shareable(client, asked, pointer);
+                if (debug->checks & DEBUG_FILL)
+                        r = fill_shareable(debug, asked, pointer);
                 if (r)
                         complain(r, "an allocation is not filled");
                 return;
@@ -261,8 +266,8 @@ void debug_alloc(struct gpumem_client *client, const struct gpumem_request *aske
                                       .kind = asked->kind,
                                       .is_graphs = heap && pool_is_captured(heap)};
         if (!debugged->is_graphs)
-                fill_and_guard(client, asked, n_more_bytes, debugged);
-        put(client, debugged);
+                fill_and_guard(debug, asked, n_more_bytes, debugged);
+        put(debug, debugged);
 }
 
 static COLD _Noreturn void tell_damage(const struct debugged *debugged, const char *freed,
@@ -278,7 +283,7 @@ static COLD _Noreturn void tell_damage(const struct debugged *debugged, const ch
         abort();
 }
 
-static int check_guard(struct gpumem_client *client, const struct debugged *debugged,
+static int check_guard(const struct debug *debug, const struct debugged *debugged,
                        const char *freed, void *stream)
 {
         const char *guard = (const char *)debugged->pointer + debugged->n_bytes;
@@ -287,7 +292,7 @@ static int check_guard(struct gpumem_client *client, const struct debugged *debu
         int r = 0;
 
         if (debugged->kind == GPUMEM_DEVICE)
-                r = bytes_read(client_cuda(client), stream, (uint64_t)(uintptr_t)guard, bytes,
+                r = bytes_read(debug->env.cuda, stream, (uint64_t)(uintptr_t)guard, bytes,
                                sizeof(bytes));
         else
                 memcpy(bytes, guard, sizeof(bytes));
@@ -305,28 +310,27 @@ static int check_guard(struct gpumem_client *client, const struct debugged *debu
 }
 
 /* Work in other streams may use the memory beyond its free: then its bytes stay. */
-static bool may_fill_at_free(struct gpumem_client *client, const void *pointer)
+static bool may_fill_at_free(const struct debug *debug, const void *pointer)
 {
-        return !streams_forgive(&client->streams) && !uses_has_recorded(&client->uses, pointer);
+        return !streams_forgive(debug->env.streams) && !uses_has_recorded(debug->env.uses, pointer);
 }
 
-static int check_and_fill(struct gpumem_client *client, const struct debugged *debugged,
+static int check_and_fill(const struct debug *debug, const struct debugged *debugged,
                           const char *freed, void *stream)
 {
-        int r = debugged->is_guarded ? check_guard(client, debugged, freed, stream) : 0;
+        int r = debugged->is_guarded ? check_guard(debug, debugged, freed, stream) : 0;
 
-        if (r || !(client->debug.checks & DEBUG_FILL) ||
-            !may_fill_at_free(client, debugged->pointer))
+        if (r || !(debug->checks & DEBUG_FILL) || !may_fill_at_free(debug, debugged->pointer))
                 return r;
-        return fill(client, debugged->kind, debugged->pointer, DEBUG_FREED, debugged->n_bytes,
+        return fill(debug, debugged->kind, debugged->pointer, DEBUG_FREED, debugged->n_bytes,
                     stream);
 }
 
 /* Before the CPU looks: as the free itself waits. */
-static int wait_for_pinned(struct gpumem_client *client, const struct stream_heap *heap,
+static int wait_for_pinned(const struct debug *debug, const struct stream_heap *heap,
                            const struct stream_key *order, void *stream)
 {
-        const struct cuda *cuda = client_cuda(client);
+        const struct cuda *cuda = debug->env.cuda;
         struct stream_key key;
         int ordinal, r;
 
@@ -343,19 +347,19 @@ static int wait_for_pinned(struct gpumem_client *client, const struct stream_hea
 }
 
 /* All work is over by now. Device memory is reached by a stream of its own context. */
-static int check_and_fill_apart(struct gpumem_client *client, const struct debugged *debugged,
+static int check_and_fill_apart(const struct debug *debug, const struct debugged *debugged,
                                 const char *freed, uint64_t context)
 {
-        const struct cuda *cuda = client_cuda(client);
+        const struct cuda *cuda = debug->env.cuda;
         void *stream = NULL;
         int r, r_end;
 
         if (debugged->kind == GPUMEM_PINNED)
-                return check_and_fill(client, debugged, freed, NULL);
+                return check_and_fill(debug, debugged, freed, NULL);
         r = bytes_begin_stream(cuda, context, &stream);
         if (r)
                 return r;
-        r = check_and_fill(client, debugged, freed, stream);
+        r = check_and_fill(debug, debugged, freed, stream);
         r_end = bytes_end_stream(cuda, stream);
         return r ? r : r_end;
 }
@@ -367,26 +371,26 @@ static bool is_same(const struct stream_key *one, const struct stream_key *other
 
 /* What was written at the allocation is over by the end of the free, which waits for no stream but its own.
  * A stream of another context may not reach the memory. */
-static int check_and_fill_device(struct gpumem_client *client, const struct debugged *debugged,
+static int check_and_fill_device(const struct debug *debug, const struct debugged *debugged,
                                  const char *freed, uint64_t context, void *stream)
 {
-        const struct cuda *cuda = client_cuda(client);
+        const struct cuda *cuda = debug->env.cuda;
         struct stream_key key;
         int ordinal, r = stream_identify(cuda, stream, &key, &ordinal), r_filled;
 
         r_filled = r || !is_same(&key, &debugged->key) ||
-                                   !may_fill_at_free(client, debugged->pointer)
+                                   !may_fill_at_free(debug, debugged->pointer)
                            ? event_wait(cuda, &debugged->filled)
                            : 0;
         if (r || r_filled)
                 return r ? r : r_filled;
         if (key.context == context)
-                return check_and_fill(client, debugged, freed, stream);
+                return check_and_fill(debug, debugged, freed, stream);
         r = stream_synchronize(cuda, stream);
-        return r ? r : check_and_fill_apart(client, debugged, freed, context);
+        return r ? r : check_and_fill_apart(debug, debugged, freed, context);
 }
 
-static int before_free(struct gpumem_client *client, const struct debugged *debugged,
+static int before_free(const struct debug *debug, const struct debugged *debugged,
                        const struct stream_heap *heap, void *stream)
 {
         struct stream_key order = pool_order_of(heap, debugged->pointer);
@@ -395,62 +399,62 @@ static int before_free(struct gpumem_client *client, const struct debugged *debu
 
         (void)snprintf(freed, sizeof(freed), "in stream %p", stream);
         if (debugged->kind == GPUMEM_DEVICE)
-                return check_and_fill_device(client, debugged, freed, order.context, stream);
-        r = wait_for_pinned(client, heap, &order, stream);
-        return r ? r : check_and_fill(client, debugged, freed, NULL);
+                return check_and_fill_device(debug, debugged, freed, order.context, stream);
+        r = wait_for_pinned(debug, heap, &order, stream);
+        return r ? r : check_and_fill(debug, debugged, freed, NULL);
 }
 
-static int before_free_sync(struct gpumem_client *client, const struct debugged *debugged,
+static int before_free_sync(const struct debug *debug, const struct debugged *debugged,
                             const struct stream_heap *heap)
 {
         struct stream_key order = pool_order_of(heap, debugged->pointer);
         int r = 0;
 
-        if (client_cuda(client))
-                r = stream_synchronize_contexts(client_cuda(client), order.context);
-        return r ? r : check_and_fill_apart(client, debugged, "by gpumem_free_sync", order.context);
+        if (debug->env.cuda)
+                r = stream_synchronize_contexts(debug->env.cuda, order.context);
+        return r ? r : check_and_fill_apart(debug, debugged, "by gpumem_free_sync", order.context);
 }
 
-struct debugged *debug_begin_free(struct gpumem_client *client, const void *pointer,
-                                  enum debug_order order, void *stream)
+struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum debug_order order,
+                                  void *stream)
 {
         CLEANUP(capture_spare_end)
-        struct capture_spared spared = client_spare_captures(client);
-        struct debugged *debugged = take(&client->debug, pointer);
-        const struct stream_heap *heap = debugged ? heap_of(client, pointer) : NULL;
+        struct capture_spared spared = capture_spare(debug->env.cuda);
+        struct debugged *debugged = take(debug, pointer);
+        const struct stream_heap *heap = debugged ? heap_of(debug, pointer) : NULL;
         int r;
 
         if (!heap || debugged->is_graphs)
                 return debugged;
         if (order == DEBUG_IN_STREAM)
-                r = before_free(client, debugged, heap, stream);
+                r = before_free(debug, debugged, heap, stream);
         else
-                r = before_free_sync(client, debugged, heap);
+                r = before_free_sync(debug, debugged, heap);
         /* Outcomes are the free's concern too: the stream captures, or there is no context. */
         if (r < 0)
                 complain(r, "freed memory is neither checked nor filled");
         return debugged;
 }
 
-void debug_end_free(struct gpumem_client *client, struct debugged *take_debugged, int r)
+void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r)
 {
         if (!take_debugged)
                 return;
         if (r)
-                put(client, take_debugged);
+                put(debug, take_debugged);
         else
-                free_record(client_cuda(client), take_debugged);
+                free_record(debug->env.cuda, take_debugged);
 }
 
-void debug_describe(struct gpumem_client *client, struct gpumem_info *info)
+void debug_describe(struct debug *debug, struct gpumem_info *info)
 {
         const struct debugged *debugged;
 
-        if (!debug_is_on(&client->debug))
+        if (!debug_is_on(debug))
                 return;
-        pthread_mutex_lock(&client->debug.lock);
-        debugged = find(&client->debug, info->base);
+        pthread_mutex_lock(&debug->lock);
+        debugged = find(debug, info->base);
         if (debugged)
                 info->n_requested_bytes = debugged->n_bytes;
-        pthread_mutex_unlock(&client->debug.lock);
+        pthread_mutex_unlock(&debug->lock);
 }

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,8 +32,21 @@
 enum debug_check { DEBUG_FILL = 1, DEBUG_GUARD = 2 };
 
 struct debugged; /* a live allocation */
+struct pool;
+struct streams;
+struct uses;
+
+/* What the allocations of a client are made of; it outlives the table. */
+struct debug_env {
+        const struct cuda *cuda; /* NULL: no driver */
+        struct pool *pools;
+        const _Atomic uint32_t *n_pools;
+        const struct streams *streams;
+        struct uses *uses;
+};
 
 struct debug {
+        struct debug_env env;
         unsigned checks; /* of enum debug_check; set before other threads have the client */
         pthread_mutex_t lock;
         struct debugged *all; /* by pointer */
@@ -40,11 +54,14 @@ struct debug {
 
 void debug_init(struct debug *debug);
 
-/* Before the memory is unmapped. `cuda` may be NULL. */
-void debug_deinit(struct debug *debug, const struct cuda *cuda);
+/* Before the memory is unmapped. */
+void debug_deinit(struct debug *debug);
 
 /* GPUMEM_E_BAD_DEBUG. */
 int debug_read_setting(struct debug *debug);
+
+/* Before the first allocation. */
+void debug_open(struct debug *debug, const struct debug_env *env);
 
 static inline bool debug_is_on(const struct debug *debug)
 {
@@ -56,15 +73,15 @@ uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_reque
 
 /* The allocation has succeeded, with `n_more_bytes` beyond those that were asked for. What cannot be filled or
  * guarded is not, and stderr says so once. */
-void debug_alloc(struct gpumem_client *client, const struct gpumem_request *asked,
-                 uint64_t n_more_bytes, void *pointer);
+void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64_t n_more_bytes,
+                 void *pointer);
 
 /* Before a free: in `stream`, or after all work, as gpumem_free_sync. NULL: the table does not have it. The
  * result goes to debug_end_free, with what came of the free. */
 enum debug_order { DEBUG_IN_STREAM, DEBUG_AFTER_ALL };
-struct debugged *debug_begin_free(struct gpumem_client *client, const void *pointer,
-                                  enum debug_order order, void *stream);
-void debug_end_free(struct gpumem_client *client, struct debugged *take_debugged, int r);
+struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum debug_order order,
+                                  void *stream);
+void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r);
 
 /* The size that the program asked for, of the allocation that `info` is about. */
-void debug_describe(struct gpumem_client *client, struct gpumem_info *info);
+void debug_describe(struct debug *debug, struct gpumem_info *info);

@@ -162,7 +162,9 @@ static int wait_for_context(struct gpumem_client *client, uint64_t context)
         return stream_synchronize_context(&client->cuda, context);
 }
 
-int client_free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
+/* Frees an allocation of a heap, after all that is in the stream now, which is another one than the memory's own. 0 too
+ * if it is none any more: a program may have freed it twice at once. */
+static int free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
                         const struct stream_key *key)
 {
         struct stream_heap *heap;
@@ -177,12 +179,53 @@ int client_free_ordered(struct gpumem_client *client, const void *pointer, void 
         return r ? r : free_or_park(client, heap, &how, NULL);
 }
 
-int client_free_over(struct gpumem_client *client, const void *pointer)
+/* The same, once all of its work is over but in streams that were recorded. */
+static int free_over(struct gpumem_client *client, const void *pointer)
 {
         int r = uses_wait(&client->uses, &client->cuda, pointer);
         struct stream_heap *heap = heap_of(client, pointer);
 
         return r || !heap ? r : free_in(heap, pointer, NULL);
+}
+
+/* By its handle: the driver does not tell the id of a stream that captures. */
+void client_free_captured(struct gpumem_client *client, void *stream)
+{
+        struct parked_free *parked;
+        struct stream_key key, by_handle;
+        bool more = true;
+        int ordinal;
+
+        if (parked_are_none(&client->parked) ||
+            stream_identify(&client->cuda, stream, &key, &ordinal))
+                return;
+        by_handle = key;
+        by_handle.id = (uint64_t)(uintptr_t)stream;
+        while (more && (parked = parked_take_of(&client->parked, &by_handle)))
+                more = parked_end(&client->parked, parked,
+                                  free_ordered(client, parked->pointer, stream, &key));
+}
+
+static void wait_for_gone(struct gpumem_client *client)
+{
+        struct parked_free *parked;
+        bool more = true;
+
+        while (more && (parked = parked_take_gone(&client->parked))) {
+                int r = stream_synchronize_context(&client->cuda, parked->order.context);
+
+                if (!r)
+                        r = free_over(client, parked->pointer);
+                more = parked_end(&client->parked, parked, r);
+        }
+}
+
+void client_wait_for_freed(struct gpumem_client *client)
+{
+        wait_for_gone(client);
+        client_unpark(client, true);
+        captures_wait(&client->captures);
+        captures_look(&client->captures);
 }
 
 /* The order of a stream that captures cannot be known now. */
@@ -193,7 +236,7 @@ static int park(struct gpumem_client *client, const struct stream_heap *heap, co
         struct capture_spared spared = client_spare_captures(client);
         int r = pool_find(heap->pool, pointer);
 
-        return r ? r : captures_park(client, pointer, stream);
+        return r ? r : captures_park(&client->captures, pointer, stream);
 }
 
 static void unpark(struct gpumem_client *client, void *stream)
@@ -201,7 +244,7 @@ static void unpark(struct gpumem_client *client, void *stream)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
 
-        parked_look(client, stream);
+        client_free_captured(client, stream);
 }
 
 /* What a graph reads of pinned memory the CPU has written, and the next owner's CPU waits for no graph: only
@@ -303,11 +346,11 @@ static COLD int free_watched(struct gpumem_client *client, void *pointer, void *
         int r;
 
         if (debug_is_on(&client->debug))
-                debugged = debug_begin_free(client, pointer, DEBUG_IN_STREAM, stream);
+                debugged = debug_begin_free(&client->debug, pointer, DEBUG_IN_STREAM, stream);
         r = free_hit(client, pointer, stream);
         if (r == GPUMEM_E_REFUSED)
                 r = free_miss(client, pointer, stream);
-        debug_end_free(client, debugged, r);
+        debug_end_free(&client->debug, debugged, r);
         if (record_is_on() && !r)
                 record_free(pointer);
         client_settle(client);
@@ -365,9 +408,9 @@ static COLD int free_sync_watched(struct gpumem_client *client, void *pointer)
         int r;
 
         if (debug_is_on(&client->debug))
-                debugged = debug_begin_free(client, pointer, DEBUG_AFTER_ALL, NULL);
+                debugged = debug_begin_free(&client->debug, pointer, DEBUG_AFTER_ALL, NULL);
         r = free_sync(client, pointer);
-        debug_end_free(client, debugged, r);
+        debug_end_free(&client->debug, debugged, r);
         if (record_is_on() && !r)
                 record_free(pointer);
         return r;
@@ -432,10 +475,7 @@ static uint64_t flush(struct gpumem_client *client)
         struct capture_spared spared = client_spare_captures(client);
         uint64_t n_bytes = 0;
 
-        (void)parked_wait(client);
-        client_unpark(client, true);
-        captures_wait(client);
-        captures_look(client);
+        client_wait_for_freed(client);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 n_bytes += idle_flush(&client->pools[i]);
         return n_bytes;

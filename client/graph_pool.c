@@ -155,7 +155,7 @@ static int close_in_stream(struct gpumem_client *client, uint64_t id, void *stre
         pthread_mutex_lock(&captures->lock);
         graph_pools_settle(&captures->pools, entry, r);
         pthread_mutex_unlock(&captures->lock);
-        captures_look(client);
+        captures_look(captures);
         return r;
 }
 

@@ -3,16 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/table.h"
-#include "client/client.h"
-
-struct parked_free {
-        const void *pointer;
-        void *stream;
-        struct stream_key order;
-        struct tie *tie;
-        UT_hash_handle hh;
-};
+#include "client/tie.h"
 
 void parked_init(struct parked *parked)
 {
@@ -90,7 +81,6 @@ bool parked_has(struct parked *parked, const void *pointer)
         return found;
 }
 
-/* What is asked for; nobody else comes by it then. */
 static struct parked_free *take(struct parked *parked,
                                 bool (*is_it)(const struct parked_free *record,
                                               const struct stream_key *key),
@@ -112,62 +102,36 @@ static struct parked_free *take(struct parked *parked,
         return found;
 }
 
-/* What cannot be freed waits for another time. */
-static bool end(struct parked *parked, struct parked_free *record, int r)
+static bool is_of_stream(const struct parked_free *record, const struct stream_key *order)
+{
+        return record->order.context == order->context && record->order.id == order->id;
+}
+
+struct parked_free *parked_take_of(struct parked *parked, const struct stream_key *order)
+{
+        return take(parked, is_of_stream, order);
+}
+
+static bool is_gone(const struct parked_free *record, const struct stream_key *order)
+{
+        (void)order;
+        return tie_is_gone(record->tie);
+}
+
+struct parked_free *parked_take_gone(struct parked *parked)
+{
+        return parked_are_none(parked) ? NULL : take(parked, is_gone, NULL);
+}
+
+bool parked_end(struct parked *parked, struct parked_free *take_free, int r)
 {
         if (r) {
                 pthread_mutex_lock(&parked->lock);
-                r = put(parked, record);
+                r = put(parked, take_free);
                 pthread_mutex_unlock(&parked->lock);
                 if (!r)
                         return false;
         }
-        free_record(record);
+        free_record(take_free);
         return true;
-}
-
-static bool is_of_stream(const struct parked_free *record, const struct stream_key *key)
-{
-        return record->order.context == key->context && record->order.id == key->id;
-}
-
-/* By its handle: the driver does not tell the id of a stream that captures. */
-void parked_look(struct gpumem_client *client, void *stream)
-{
-        struct parked_free *record;
-        struct stream_key key, by_handle;
-        bool more = true;
-        int ordinal;
-
-        if (parked_are_none(&client->parked) ||
-            stream_identify(&client->cuda, stream, &key, &ordinal))
-                return;
-        by_handle = key;
-        by_handle.id = (uint64_t)(uintptr_t)stream;
-        while (more && (record = take(&client->parked, is_of_stream, &by_handle)))
-                more = end(&client->parked, record,
-                           client_free_ordered(client, record->pointer, stream, &key));
-}
-
-static bool is_over(const struct parked_free *record, const struct stream_key *key)
-{
-        (void)key;
-        return tie_is_gone(record->tie);
-}
-
-bool parked_wait(struct gpumem_client *client)
-{
-        struct parked_free *record;
-        bool more = true, any = false;
-
-        while (more && !parked_are_none(&client->parked) &&
-               (record = take(&client->parked, is_over, NULL))) {
-                int r = stream_synchronize_context(&client->cuda, record->order.context);
-
-                if (!r)
-                        r = client_free_over(client, record->pointer);
-                more = end(&client->parked, record, r);
-                any = any || more;
-        }
-        return any;
 }

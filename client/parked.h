@@ -10,11 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/table.h"
 #include "driver/capture.h"
 
-struct gpumem_client;
-struct parked_free;
 struct tie;
+
+struct parked_free {
+        const void *pointer;
+        void *stream;
+        struct stream_key order;
+        struct tie *tie;
+        UT_hash_handle hh;
+};
 
 struct parked {
         pthread_mutex_t lock;
@@ -37,9 +44,10 @@ int parked_add(struct parked *parked, const void *pointer, void *stream,
 
 bool parked_has(struct parked *parked, const void *pointer);
 
-/* Frees what was freed in captures of `stream`, which is alive, that are over. */
-void parked_look(struct gpumem_client *client, void *stream);
+/* Takes out a free that was made in captures of the stream with that order, or one whose capture's graphs are gone.
+ * The caller frees the allocation, then calls parked_end. NULL: there is none. */
+struct parked_free *parked_take_of(struct parked *parked, const struct stream_key *order);
+struct parked_free *parked_take_gone(struct parked *parked);
 
-/* Frees what was freed in captures whose graphs are gone, after all work of its context. Says whether
- * anything was. */
-bool parked_wait(struct gpumem_client *client);
+/* `r` is what came of the free. False: it has failed, and is parked again. */
+bool parked_end(struct parked *parked, struct parked_free *take_free, int r);

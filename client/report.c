@@ -34,7 +34,7 @@ int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gp
         if (!r && client_has_parked(client, info.base))
                 r = GPUMEM_E_NOT_OURS;
         if (!r)
-                debug_describe(client, &info);
+                debug_describe(&client->debug, &info);
         if (!r)
                 memcpy(ret_info, &info, info.struct_size);
         return r;

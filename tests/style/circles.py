@@ -20,7 +20,7 @@ import tap
 
 # Room: the modules in its largest circle, by calls, and by calls and includes. No row: no circle.
 CEILINGS = {
-    'client': (6, 6),
+    'client': (2, 3),
     'daemon': (0, 5),
     'daemon/policy': (10, 27),
     'daemon/server': (31, 38),
