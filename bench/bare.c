@@ -8,7 +8,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "bench/commands.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "gpumem.h"
 #include "proto/board.h"
 

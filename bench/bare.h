@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "client/link.h"
+#include "client/connection/link.h"
 
 struct options;
 

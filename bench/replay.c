@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "bench/replay_inside.h"
-#include "client/elastic.h"
+#include "client/pool/elastic.h"
 #include "gpumem.h"
 
 #define ARENA_START (UINT64_C(1) << 44)

@@ -1,6 +1,6 @@
 /* A trace through the library's own heaps, placement and budget, with a clock of its own and leases
  * that cost nothing but are counted: what the library would hold, hit and lease if a program made
- * these calls. The steps of a miss follow client/miss.c and client/idle.c, without their locks;
+ * these calls. The steps of a miss follow client/pool/miss.c and client/pool/idle.c, without their locks;
  * tests/live/test_replay.c runs both beside each other. One block is leased at the size that was asked
  * for: what a daemon has cached may be up to an eighth larger.
  *
@@ -11,7 +11,7 @@
 #include "base/size.h"
 #include "bench/node.h"
 #include "bench/trace.h"
-#include "client/space.h"
+#include "client/reserve/space.h"
 
 /* An allocation or a free each 10 us: what a program does that launches kernels one by one. */
 #define REPLAY_US_PER_LINE 10

@@ -3,8 +3,8 @@
 
 #include "base/err.h"
 #include "bench/replay.h"
-#include "client/marks.h"
-#include "client/looks.h"
+#include "client/streams/marks.h"
+#include "client/reserve/looks.h"
 
 struct fence {
         uint64_t epoch;

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "client/question.h"
+#include "client/connection/question.h"
 
 static int ask(struct link *link, const struct question *question, void **ret_rows,
                uint32_t *ret_n_rows)

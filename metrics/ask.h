@@ -2,7 +2,7 @@
  * been silent for too long. */
 #pragma once
 
-#include "client/link.h"
+#include "client/connection/link.h"
 #include "metrics/metrics.h"
 
 /* The pools and their figures, and who is connected; tenants' rows if with_tenants. Takes what is of the

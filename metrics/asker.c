@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "client/refusal.h"
+#include "client/runtime/refusal.h"
 #include "metrics/ask.h"
 
 enum state {

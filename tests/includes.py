@@ -38,6 +38,8 @@ LAYERS = {
 # Layer: its rooms, which are folders in it, lowest first. A room may include itself and the rooms below.
 # The layer's own files stand above all of its rooms, and may include each.
 ROOMS = {
+    'client': ('runtime', 'heap', 'reserve', 'streams', 'connection', 'mapping', 'blocks', 'pool',
+               'capture', 'watch', 'api'),
     'driver/emulator': ['machine', 'nvml', 'context', 'stream', 'memory'],
     'daemon/backing': ['worker', 'pinned', 'device'],
     'ctl': ['core', 'output', 'query', 'top', 'commands'],
@@ -47,8 +49,7 @@ DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
 SEES_DRIVER = ('driver/', 'tests/', 'bench/')
 
 # Code that is a function of its arguments: nothing here that could ask the world.
-PURE = re.compile(r'daemon/policy/|client/(arena|budget|heap|heap_blocks|holes|holes_index|'
-                  r'looks|placement|shelf|space|space_shelf|starts|stretch)\.|'
+PURE = re.compile(r'daemon/policy/|client/(heap|reserve)/|'
                   r'metrics/(figures|lines|listen|metrics|pool_sample|tenants|visit)\.')
 IMPURE_HEADER = re.compile(
     r'(dlfcn|fcntl|poll|pthread|spawn|threads|time|unistd|uv|sys/(epoll|eventfd|file|ioctl|mman|'

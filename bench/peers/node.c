@@ -10,7 +10,7 @@
 #include "bench/peers/compare.h"
 #include "bench/replayed.h"
 #include "bench/trace.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "gpumem.h"
 #include "proto/address.h"
 

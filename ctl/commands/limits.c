@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/question.h"
+#include "client/connection/question.h"
 #include "ctl/commands/limit_change.h"
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"

@@ -5,7 +5,7 @@
 #include <getopt.h>
 #include <stdint.h>
 
-#include "client/link.h"
+#include "client/connection/link.h"
 
 enum exit_status {
         STATUS_OK = 0,

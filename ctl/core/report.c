@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "client/refusal.h"
+#include "client/runtime/refusal.h"
 #include "gpumem.h"
 
 int report_failure(const char *what, int result)

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/err.h"
-#include "client/question.h"
+#include "client/connection/question.h"
 #include "ctl/query/listing.h"
 
 /* A daemon has 64, and some that came meanwhile; one that says more is not believed. */

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/link.h"
+#include "client/connection/link.h"
 #include "proto/listing.h"
 
 struct event_rows {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/question.h"
+#include "client/connection/question.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
 #include "ctl/output/table.h"

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "client/link.h"
+#include "client/connection/link.h"
 #include "ctl/core/command.h"
 
 /* In the same order. */

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "client/refusal.h"
+#include "client/runtime/refusal.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
 #include "ctl/output/parse.h"

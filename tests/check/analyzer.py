@@ -30,7 +30,7 @@ def findings(lines):
 
 
 def source_of(name, job):
-    """client/libclient.a.p/free.c.o is made of client/free.c."""
+    """client/libclient.a.p/free.c.o is made of client/api/free.c."""
     if name != 'cc1':
         return name.removeprefix('../')
     return re.sub(r'[^/]+\.p/', '', job).removesuffix('.o')

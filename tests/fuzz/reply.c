@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "base/memfd.h"
-#include "client/connection.h"
-#include "client/rows.h"
+#include "client/connection/connection.h"
+#include "client/connection/rows.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "proto/listing.h"

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "gpumem.h"
 #include "proto/address.h"
 #include "tests/live/asleep.h"

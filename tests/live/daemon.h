@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "client/link.h"
+#include "client/connection/link.h"
 
 struct daemon {
         char place[128];

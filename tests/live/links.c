@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fdset.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
 

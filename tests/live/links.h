@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "client/link.h"
+#include "client/connection/link.h"
 
 /* ret_welcome may be NULL; the fds that came with it are let go. */
 struct link *open_link(const char *program, struct message_welcome *ret_welcome);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 
 static enum message_kind reply_to(enum message_kind kind)
 {

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "client/link.h"
+#include "client/connection/link.h"
 #include "proto/listing.h"
 
 /* Rows, and the figures of every pool at the same moment. */

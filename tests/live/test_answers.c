@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "gpumem.h"
 #include "proto/listing.h"
 #include "tests/live/daemon.h"

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "tests/live/daemon.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "client/link.h"
+#include "client/connection/link.h"
 #include "gpumem.h"
 #include "proto/wire.h"
 #include "tests/live/daemon.h"

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/memory.h"
+#include "client/mapping/memory.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/debug.h"
+#include "client/watch/debug.h"
 #include "tests/live/capture_world.h"
 #include "tests/live/daemon.h"
 #include "tests/suite.h"

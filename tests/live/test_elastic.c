@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/size.h"
-#include "client/looks.h"
+#include "client/reserve/looks.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"

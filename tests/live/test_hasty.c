@@ -13,7 +13,7 @@
 #include "base/fdset.h"
 #include "base/size.h"
 #include "gpumem.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "tests/live/daemon.h"
 #include "tests/live/frames_world.h"
 #include "tests/live/links.h"

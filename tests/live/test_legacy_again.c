@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "client/kept.h"
+#include "client/blocks/kept.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/holder.h"
 #include "tests/live/legacy_world.h"

@@ -10,8 +10,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/client.h"
-#include "client/idle.h"
+#include "client/api/client.h"
+#include "client/pool/idle.h"
 #include "driver/cuda.h"
 #include "gpumem.h"
 #include "tests/live/capturer.h"

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "gpumem.h"
 #include "tests/live/daemon.h"
 #include "tests/live/huge.h"

@@ -15,7 +15,7 @@
 #include "base/size.h"
 #include "bench/pairs.h"
 #include "bench/replay.h"
-#include "client/link.h"
+#include "client/connection/link.h"
 #include "driver/cuda.h"
 #include "driver/event.h"
 #include "gpumem.h"

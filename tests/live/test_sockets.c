@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "client/link.h"
+#include "client/connection/link.h"
 #include "gpumem.h"
 #include "tests/live/daemon.h"
 #include "tests/live/frames_world.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/rows.h"
+#include "client/connection/rows.h"
 #include "tests/live/daemon.h"
 #include "tests/live/links.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/space.h"
+#include "client/reserve/space.h"
 #include "proto/board.h"
 #include "tests/random.h"
 

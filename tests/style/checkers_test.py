@@ -34,12 +34,12 @@ LEGAL_TREE = {
     'daemon/backing/worker/worker.h': '#include "driver/cuda.h"\n#include <pthread.h>\n',
     'daemon/server/server.h': '#include "daemon/policy/bins.h"\n#include "daemon/backing/worker/worker.h"\n',
     'daemon/main.c': '#include "daemon/server/server.h"\n#include "driver/cuda.h"\n',
-    'client/heap.h': '#include "base/err.h"\n',
-    'client/link.c': '#include "client/heap.h"\n#include "driver/cuda.h"\n#include <unistd.h>\n',
-    'ctl/main.c': '#include "client/heap.h"\n#include "proto/wire.h"\n',
-    'tests/unit/heap.c': '#include "client/heap.h"\n#include "daemon/policy/bins.h"\n'
+    'client/heap/heap.h': '#include "base/err.h"\n',
+    'client/connection/link.c': '#include "client/heap/heap.h"\n#include "driver/cuda.h"\n#include <unistd.h>\n',
+    'ctl/main.c': '#include "client/heap/heap.h"\n#include "proto/wire.h"\n',
+    'tests/unit/heap.c': '#include "client/heap/heap.h"\n#include "daemon/policy/bins.h"\n'
                          '#include <cuda.h>\n',
-    'bench/hot.c': '#include <cuda.h>\n#include "client/heap.h"\n',
+    'bench/hot.c': '#include <cuda.h>\n#include "client/heap/heap.h"\n',
     # Of no concern: what the build made.
     'build/base/generated.h': '#include "daemon/main.c"\n',
     '.gitignore': '/build/\n',
@@ -62,18 +62,18 @@ FORBIDDEN = [
     ('daemon/backing/worker/worker.h', '"daemon/policy/bins.h"', ARROW),
     ('daemon/backing/worker/worker.h', '"daemon/server/server.h"', ARROW),
     ('daemon/server/server.h', '"daemon/main.c"', ARROW),
-    ('daemon/main.c', '"client/heap.h"', ARROW),
-    ('client/link.c', '"daemon/policy/bins.h"', ARROW),
+    ('daemon/main.c', '"client/heap/heap.h"', ARROW),
+    ('client/connection/link.c', '"daemon/policy/bins.h"', ARROW),
     ('ctl/main.c', '"driver/cuda.h"', ARROW),
     ('ctl/main.c', '"daemon/server/server.h"', ARROW),
     ('daemon/backing/worker/worker.h', '<cuda.h>', DRIVER),
-    ('client/link.c', '<nvml.h>', DRIVER),
+    ('client/connection/link.c', '<nvml.h>', DRIVER),
     ('ctl/main.c', '<cuda_runtime.h>', DRIVER),
     ('daemon/policy/bins.h', '<dlfcn.h>', PURE),
     ('daemon/policy/bins.h', '<time.h>', PURE),
     ('daemon/policy/bins.h', '"base/clock.h"', PURE),
-    ('client/heap.h', '<sys/socket.h>', PURE),
-    ('client/heap.h', '"driver/cuda.h"', PURE),
+    ('client/heap/heap.h', '<sys/socket.h>', PURE),
+    ('client/heap/heap.h', '"driver/cuda.h"', PURE),
 ]
 
 

@@ -20,7 +20,9 @@ import tap
 
 # Room: the modules in its largest circle, by calls, and by calls and includes. No row: no circle.
 CEILINGS = {
-    'client': (2, 3),
+    'client/connection': (0, 2),
+    'client/heap': (2, 3),
+    'client/reserve': (2, 2),
     'daemon': (0, 5),
     'daemon/policy': (10, 27),
     'daemon/server': (31, 38),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/size.h"
-#include "client/heap.h"
+#include "client/heap/heap.h"
 
 #define WORLD_START      (UINT64_C(1) << 44)
 #define WORLD_BLOCKS_MAX 256

@@ -1,7 +1,7 @@
 /* Runs of units for tests of holes. */
 #pragma once
 
-#include "client/holes.h"
+#include "client/heap/holes.h"
 
 static const struct run_edges run_alone = {0, 0};
 

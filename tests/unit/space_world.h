@@ -2,7 +2,7 @@
  * thread. */
 #pragma once
 
-#include "client/space.h"
+#include "client/reserve/space.h"
 #include "proto/board.h"
 #include "tests/unit/heap_world.h"
 

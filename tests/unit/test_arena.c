@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/arena.h"
+#include "client/heap/arena.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/budget.h"
+#include "client/reserve/budget.h"
 #include "tests/suite.h"
 
 #define HALF BUDGET_HALF_LIFE_US

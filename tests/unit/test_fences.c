@@ -1,9 +1,9 @@
 /* Events of a heap's stream, with a driver that does what the test says. */
-#include "client/fences.h"
+#include "client/streams/fences.h"
 
 #include <string.h>
 
-#include "client/heap.h"
+#include "client/heap/heap.h"
 #include "driver/cuda.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/space.h"
+#include "client/reserve/space.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
 #include "tests/unit/heap_world.h"

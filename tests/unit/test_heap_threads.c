@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/lanes.h"
-#include "client/space.h"
+#include "client/blocks/lanes.h"
+#include "client/reserve/space.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "tests/random.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/kept.h"
-#include "client/service.h"
+#include "client/blocks/kept.h"
+#include "client/runtime/service.h"
 #include "tests/suite.h"
 
 #define START      (UINT64_C(1) << 44)

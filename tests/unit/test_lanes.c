@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/lanes.h"
+#include "client/blocks/lanes.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 

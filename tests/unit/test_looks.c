@@ -1,5 +1,5 @@
 /* When the frees of a heap are to look. */
-#include "client/looks.h"
+#include "client/reserve/looks.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"
 

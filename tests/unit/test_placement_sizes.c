@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/placement.h"
+#include "client/reserve/placement.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"

@@ -1,5 +1,5 @@
 /* What becomes of records: ids, streams and their files, and frees that come late. */
-#include "client/record_lines.h"
+#include "client/watch/record_lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

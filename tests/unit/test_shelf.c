@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/shelf.h"
+#include "client/reserve/shelf.h"
 #include "proto/board.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"

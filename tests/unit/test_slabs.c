@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/heap_small.h"
+#include "client/heap/heap_small.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"

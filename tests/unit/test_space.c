@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/space.h"
+#include "client/reserve/space.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"
 

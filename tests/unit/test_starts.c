@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/starts.h"
+#include "client/heap/starts.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
 /* Rounds of registered streams, with a driver that does what the test says. */
-#include "client/streams.h"
+#include "client/streams/streams.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "client/heap.h"
+#include "client/heap/heap.h"
 
 #define START      (UINT64_C(1) << 44)
 #define N_GRANULES 256

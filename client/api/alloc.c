@@ -1,0 +1,346 @@
+/* gpumem_alloc: streams are told apart, and what must be waited for is waited for. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "client/api/client.h"
+#include "client/connection/patience.h"
+#include "client/watch/record.h"
+#include "client/runtime/refusal.h"
+#include "client/pool/shared.h"
+
+/* Names what was asked for, and what is there. */
+static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+{
+        const char *what = kind == GPUMEM_DEVICE ? "CUDA device" : "NUMA node", *mark = "for";
+        char text[GPUMEM_TEXT_BYTES];
+        const struct pool *pool;
+        int n = snprintf(text, sizeof(text), "gpumemd has no pool for %s %d; it has pools", what,
+                         place);
+
+        for (uint32_t i = 0; (pool = client_pool(client, i)) && n < (int)sizeof(text); i++) {
+                if (pool->memory.kind != kind || pool->binding.absent || pool_place(pool) < 0)
+                        continue;
+                n += snprintf(text + n, sizeof(text) - (size_t)n, " %s %d", mark, pool_place(pool));
+                mark = "and";
+        }
+        if (*mark == 'f')
+                (void)snprintf(text, sizeof(text), "gpumemd has no pool for any %s here", what);
+        refusal_hear(GPUMEM_E_NO_POOL, text);
+        return GPUMEM_E_NO_POOL;
+}
+
+static int refuse_stream(int ordinal, int32_t place)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "the stream is of CUDA device %d, and place is %d; allowed are %d and "
+                       "GPUMEM_NEAREST (%d)",
+                       ordinal, place, ordinal, GPUMEM_NEAREST);
+        refusal_hear(GPUMEM_E_WRONG_STREAM, text);
+        return GPUMEM_E_WRONG_STREAM;
+}
+
+static int refuse_kind(enum gpumem_kind kind)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "kind is %d; allowed are GPUMEM_DEVICE (%d) and GPUMEM_PINNED (%d)",
+                       (int)kind, GPUMEM_DEVICE, GPUMEM_PINNED);
+        refusal_hear(GPUMEM_E_BAD_REQUEST, text);
+        return GPUMEM_E_BAD_REQUEST;
+}
+
+static int check_request(const struct gpumem_request *request)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        if (request->n_bytes == 0) {
+                refusal_hear(GPUMEM_E_BAD_REQUEST, "n_bytes is 0; allowed is 1 byte or more");
+                return GPUMEM_E_BAD_REQUEST;
+        }
+        if (!(request->flags & ~GPUMEM_SHAREABLE))
+                return 0;
+        (void)snprintf(text, sizeof(text), "flags are 0x%x; allowed are 0 and GPUMEM_SHAREABLE (1)",
+                       (unsigned)request->flags);
+        refusal_hear(GPUMEM_E_UNSUPPORTED, text);
+        return GPUMEM_E_UNSUPPORTED;
+}
+
+static int place_device(struct gpumem_client *client, const struct gpumem_request *request,
+                        struct pool_request *ret_asked, int32_t *ret_place)
+{
+        int ordinal, r;
+
+        if (!client->has_cuda)
+                return GPUMEM_E_NO_DRIVER;
+        r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
+        if (!r)
+                r = stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        else if (r == GPUMEM_E_UNSUPPORTED)
+                r = captures_place(&client->captures, request, ret_asked, &ordinal);
+        if (r)
+                return r;
+        if (!request->flags && !ret_asked->key.capture)
+                captures_divert(&client->captures, ret_asked, &ret_asked->key);
+        if (request->place != GPUMEM_NEAREST && request->place != ordinal)
+                return client_pool_at(client, GPUMEM_DEVICE, request->place)
+                               ? refuse_stream(ordinal, request->place)
+                               : refuse_place(client, GPUMEM_DEVICE, request->place);
+        *ret_place = ordinal;
+        return 0;
+}
+
+/* Pinned memory is ordered by streams where there are any, and is a graph's where one captures. */
+static int place_pinned(struct gpumem_client *client, const struct gpumem_request *request,
+                        struct pool_request *ret_asked)
+{
+        int ordinal, r = GPUMEM_E_NO_CONTEXT;
+
+        if (client->has_cuda)
+                r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
+        else if (request->stream)
+                return GPUMEM_E_NO_DRIVER;
+        if (!r)
+                return stream_look(&client->cuda, request->stream, &ret_asked->mark);
+        if (r == GPUMEM_E_UNSUPPORTED)
+                return captures_place(&client->captures, request, ret_asked, &ordinal);
+        return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
+}
+
+static _Atomic(struct stream_heap *) *recent(struct gpumem_client *client,
+                                             const struct stream_mark *mark)
+{
+        return &client->recent[(mark->id ^ mark->scope >> 8) % RECENT_HEAPS];
+}
+
+void client_forget_recent(struct gpumem_client *client, const struct stream_mark *mark)
+{
+        atomic_store(recent(client, mark), NULL);
+}
+
+static int alloc_from(struct gpumem_client *client, struct pool *pool,
+                      const struct pool_request *asked, const struct gpumem_request *request,
+                      void **ret_pointer)
+{
+        struct stream_heap *heap;
+        int r = pool_check_size(pool, request->n_bytes);
+
+        if (r)
+                return r;
+        if (request->flags & GPUMEM_SHAREABLE)
+                return shared_alloc(pool, &asked->key, request->n_bytes, request->wait_ms,
+                                    ret_pointer);
+        heap = pool_find_heap(pool, asked);
+        r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
+        if (r == GPUMEM_E_REFUSED)
+                r = pool_alloc(pool, asked, &heap, ret_pointer);
+        if (!r && request->kind == GPUMEM_DEVICE)
+                atomic_store_explicit(recent(client, &asked->mark), heap, memory_order_release);
+        return r;
+}
+
+static int alloc(struct gpumem_client *client, const struct gpumem_request *request,
+                 void **ret_pointer)
+{
+        struct pool_request asked = {.stream = request->stream,
+                                     .n_bytes = request->n_bytes,
+                                     .wait_ms = request->wait_ms};
+        int32_t place = request->place;
+        struct pool *pool, *again;
+        int r = check_request(request);
+
+        if (r)
+                return r;
+        if (request->kind == GPUMEM_DEVICE)
+                r = place_device(client, request, &asked, &place);
+        else if (request->kind == GPUMEM_PINNED)
+                r = place_pinned(client, request, &asked);
+        else
+                r = refuse_kind(request->kind);
+        if (r)
+                return r;
+        pool = client_pool_at(client, request->kind, place);
+        if (!pool)
+                uplink_renew(&client->uplink);
+        else
+                r = alloc_from(client, pool, &asked, request, ret_pointer);
+        if (pool && r != GPUMEM_E_NO_POOL)
+                return r;
+        /* The next daemon may have been met by now, and have there what the last one had not. */
+        again = client_pool_at(client, request->kind, place);
+        return again == pool ? refuse_place(client, request->kind, place)
+                             : alloc_from(client, again, &asked, request, ret_pointer);
+}
+
+/* Of a default stream the marks of two contexts may be the same. */
+static int look(struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
+{
+        struct capture capture;
+        int r = stream_look(&client->cuda, stream, ret_mark);
+
+        if (r == GPUMEM_E_UNSUPPORTED && stream_is_created(stream))
+                r = capture_look(&client->cuda, stream, ret_mark, &capture);
+        return r;
+}
+
+/* Most requests end here: a hole of the stream's own heap holds them. Whatever else comes of it, the
+ * longer way finds out anew. */
+static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
+                                   const struct gpumem_request *request, void **ret_pointer)
+{
+        struct stream_heap *heap;
+        struct stream_mark mark;
+        int r;
+
+        if (request->kind != GPUMEM_DEVICE || request->flags || !client->has_cuda)
+                return GPUMEM_E_REFUSED;
+        r = look(client, request->stream, &mark);
+        if (r)
+                return r;
+        heap = atomic_load_explicit(recent(client, &mark), memory_order_acquire);
+        if (!heap ||
+            (request->place != GPUMEM_NEAREST && request->place != heap->pool->memory.ordinal))
+                return GPUMEM_E_REFUSED;
+        return pool_hit(heap, &mark, request->n_bytes, ret_pointer);
+}
+
+/* `request` is as far as it could be read. */
+static int refuse_struct(struct gpumem_client *client, const struct gpumem_request *request, int r)
+{
+        const struct gpumem_request none = {.kind = 0};
+        char text[GPUMEM_TEXT_BYTES];
+
+        if (r == -E2BIG)
+                (void)snprintf(text, sizeof(text),
+                               "struct_size is %zu, and what is beyond %zu bytes is not 0: this "
+                               "library does not know those fields",
+                               request->struct_size, sizeof(none));
+        else
+                (void)snprintf(text, sizeof(text),
+                               "struct_size is %zu; it must be sizeof(struct gpumem_request), here "
+                               "%zu",
+                               request->struct_size, sizeof(none));
+        refusal_hear(r, text);
+        refusal_keep(client->number, r, &none);
+        return r;
+}
+
+static void note_refusal(struct gpumem_client *client, int code,
+                         const struct gpumem_request *request)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_REFUSED,
+                                     .result = code,
+                                     .memory = request->kind,
+                                     .place = request->place,
+                                     .n_bytes = request->n_bytes};
+
+        (void)snprintf(event.text, sizeof(event.text), "%s", refusal_text());
+        events_note(&client->events, &event);
+}
+
+/* What is parked is freed, and what is kept for work that nobody has waited for is looked at, rather than
+ * that others are waited for. */
+static int alloc_before_parked(struct gpumem_client *client, const struct gpumem_request *request,
+                               void **ret_pointer)
+{
+        struct gpumem_request now = *request;
+        int r = GPUMEM_E_REFUSED;
+
+        if (parked_are_none(&client->parked) && uses_are_none_parked(&client->uses) &&
+            captures_are_all_settled(&client->captures))
+                return r;
+        now.wait_ms = 0;
+        r = alloc(client, &now, ret_pointer);
+        if (r)
+                client_wait_for_freed(client);
+        return r;
+}
+
+static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *request,
+                           void **ret_pointer)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct patience patience = patience_begin(request->wait_ms);
+        int r;
+
+        if (request->stream)
+                client_free_captured(client, request->stream);
+        client_unpark(client, false);
+        captures_look(&client->captures);
+        r = alloc_before_parked(client, request, ret_pointer);
+        if (!r)
+                return 0;
+        do
+                r = alloc(client, request, ret_pointer);
+        while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
+        return r;
+}
+
+/* Tells what came of a request. */
+static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
+{
+        if (r)
+                refusal_keep(client->number, r, asked);
+        if (refusal_is_one(r))
+                note_refusal(client, r, asked);
+        client_settle(client);
+        return r;
+}
+
+static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
+                               void **ret_pointer)
+{
+        struct gpumem_request ours;
+        int r;
+
+        r = take_struct(request, request->struct_size, &ours, sizeof(ours));
+        if (r)
+                return refuse_struct(client, request, r);
+        refusal_forget_heard();
+        r = alloc_patiently(client, &ours, ret_pointer);
+        return conclude(client, r, &ours);
+}
+
+/* While calls are recorded or debugged. */
+static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_request *request,
+                              void **ret_pointer)
+{
+        struct gpumem_request asked, ours;
+        uint64_t n_more_bytes;
+        int r;
+
+        r = take_struct(request, request->struct_size, &asked, sizeof(asked));
+        if (r)
+                return refuse_struct(client, request, r);
+        refusal_forget_heard();
+        ours = asked;
+        n_more_bytes = debug_n_more_bytes(&client->debug, &asked);
+        ours.n_bytes += n_more_bytes;
+        r = alloc_hit(client, &ours, ret_pointer);
+        if (r)
+                r = alloc_patiently(client, &ours, ret_pointer);
+        if (!r && debug_is_on(&client->debug))
+                debug_alloc(&client->debug, &asked, n_more_bytes, *ret_pointer);
+        if (!r && record_is_on())
+                record_alloc(client, client_cuda(client), &asked, *ret_pointer);
+        return conclude(client, r, &asked);
+}
+
+FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
+                      void **ret_pointer)
+{
+        int r;
+
+        r = fork_guard_check(&client->fork_guard);
+        if (r)
+                return r;
+        if (switches_any())
+                return alloc_watched(client, request, ret_pointer);
+        if (request->struct_size != sizeof(*request) || alloc_hit(client, request, ret_pointer))
+                return alloc_miss(client, request, ret_pointer);
+        client_settle(client);
+        return 0;
+}

@@ -1,0 +1,97 @@
+/* The public function that lets a device reach another one's memory. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "client/blocks/blocks.h"
+#include "client/api/client.h"
+#include "client/runtime/refusal.h"
+#include "driver/context.h"
+#include "driver/device.h"
+#include "driver/vmm.h"
+
+static int refuse_place(int ordinal, const char *why)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text), "CUDA device %d: %s", ordinal, why);
+        refusal_hear(GPUMEM_E_NO_POOL, text);
+        return GPUMEM_E_NO_POOL;
+}
+
+static int find_device(const struct cuda *cuda, int32_t place, int *ret_ordinal)
+{
+        int count, r;
+
+        if (place == GPUMEM_NEAREST)
+                return context_device(cuda, ret_ordinal);
+        r = device_count(cuda, &count);
+        if (r)
+                return r;
+        if (place < 0 || place >= count || place >= VMM_DEVICES_MAX)
+                return refuse_place(place, "this process has no such device");
+        *ret_ordinal = place;
+        return 0;
+}
+
+static int refuse(const char *why, int ordinal, int peer)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text), "device %d cannot reach memory of device %d: %s", peer,
+                       ordinal, why);
+        refusal_hear(GPUMEM_E_UNSUPPORTED, text);
+        return GPUMEM_E_UNSUPPORTED;
+}
+
+static int check_reach(const struct cuda *cuda, const struct pool *pool, int peer)
+{
+        int ordinal = pool->memory.ordinal;
+        bool reaches;
+        int r;
+
+        if (memory_is_opened(&pool->memory))
+                return refuse("gpumemd serves it as CUDA IPC handles (ipc \"legacy\")", ordinal,
+                              peer);
+        r = device_reaches(cuda, peer, ordinal, &reaches);
+        if (!r && !reaches)
+                r = refuse("they are no peers, the driver says (cuDeviceCanAccessPeer)", ordinal,
+                           peer);
+        return r;
+}
+
+static int enable(struct gpumem_client *client, int32_t place, int32_t peer_place)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        const struct cuda *cuda = client_cuda(client);
+        struct pool *pool = NULL;
+        int ordinal = -1, peer = -1, r;
+
+        if (!cuda)
+                return GPUMEM_E_NO_DRIVER;
+        r = find_device(cuda, place, &ordinal);
+        if (!r)
+                r = find_device(cuda, peer_place, &peer);
+        if (!r)
+                pool = client_pool_at(client, GPUMEM_DEVICE, ordinal);
+        if (!r && !pool)
+                r = refuse_place(ordinal, "gpumemd has no pool for it");
+        if (r || peer == ordinal)
+                return r;
+        r = check_reach(cuda, pool, peer);
+        return r ? r : leased_allow_peer(pool, peer);
+}
+
+int gpumem_enable_peer(struct gpumem_client *client, int32_t place, int32_t peer)
+{
+        struct gpumem_request refused = {.kind = GPUMEM_DEVICE, .place = place};
+        int r = client_check(client);
+
+        if (r)
+                return r;
+        refusal_forget_heard();
+        r = enable(client, place, peer);
+        if (r)
+                refusal_keep(client_number(client), r, &refused);
+        return r;
+}

@@ -1,0 +1,184 @@
+/* gpumem_graph_pool_begin and gpumem_graph_pool_end. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/api/client.h"
+
+/* What a default stream is depends on who asks, and captures none but the per-thread one. */
+static int look(const struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
+{
+        int r = client_check(client);
+
+        if (!r && !client->has_cuda)
+                r = GPUMEM_E_NO_DRIVER;
+        if (!r && !stream_is_created(stream))
+                r = GPUMEM_E_UNSUPPORTED;
+        if (r)
+                return r;
+        r = stream_look(&client->cuda, stream, ret_mark);
+        return r == GPUMEM_E_UNSUPPORTED ? GPUMEM_E_CAPTURES : r;
+}
+
+/* Of blocks that a pool had left when it was over, nobody knows from now on when a graph uses them. */
+static void set_busy(struct gpumem_client *client, uint64_t number)
+{
+        struct stream_heap *heap, *next;
+
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                struct pool *pool = &client->pools[i];
+
+                pthread_mutex_lock(&pool->lock);
+                HASH_ITER(hh, pool->heaps, heap, next)
+                {
+                        if (heap->key.capture != number)
+                                continue;
+                        lock_take(&heap_in(heap)->lock);
+                        heap_in(heap)->n_done_epochs = heap_in(heap)->n_settled_epochs = 0;
+                        lock_drop(&heap_in(heap)->lock);
+                }
+                pthread_mutex_unlock(&pool->lock);
+        }
+}
+
+/* The caller has the lock. The entry is consumed if it works. */
+static int open_in(struct gpumem_client *client, uint64_t id, struct graph_stream *stream,
+                   uint64_t *ret_id)
+{
+        struct captures *captures = &client->captures;
+        uint32_t n_before = HASH_COUNT(captures->pools.all);
+        struct graph_pool *pool;
+        int r;
+
+        if (graph_pools_find(&captures->pools, stream->stream))
+                return GPUMEM_E_GRAPH_POOL_OPEN;
+        r = graph_pools_get(&captures->pools, id, &pool);
+        if (r)
+                return r;
+        atomic_fetch_add(&captures->n, HASH_COUNT(captures->pools.all) - n_before);
+        if (graph_pool_is_over(pool))
+                set_busy(client, pool->number);
+        graph_pools_open(&captures->pools, pool, stream);
+        atomic_fetch_add(&captures->n_open, 1);
+        if (ret_id)
+                *ret_id = pool->id;
+        return 0;
+}
+
+static int open_in_stream(struct gpumem_client *client, uint64_t id, void *stream,
+                          const struct stream_mark *mark, uint64_t *ret_id)
+{
+        struct graph_stream *entry;
+        struct stream_key key;
+        int ordinal, r;
+
+        r = stream_identify(&client->cuda, stream, &key, &ordinal);
+        if (r)
+                return r;
+        entry = calloc(1, sizeof(*entry));
+        if (!entry)
+                return -ENOMEM;
+        entry->stream = stream;
+        entry->mark = *mark;
+        entry->context = key.context;
+        pthread_mutex_lock(&client->captures.lock);
+        r = open_in(client, id, entry, ret_id);
+        pthread_mutex_unlock(&client->captures.lock);
+        if (r)
+                free(entry);
+        else
+                client_forget_recent(client, mark);
+        return r;
+}
+
+int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id, void *stream,
+                            uint64_t *ret_id)
+{
+        struct stream_mark mark;
+        int r = look(client, stream, &mark);
+
+        if (!r && !id && !ret_id)
+                r = GPUMEM_E_BAD_REQUEST;
+        return r ? r : open_in_stream(client, id, stream, &mark, ret_id);
+}
+
+/* The caller has the lock. The pool stays open until the stream's work is over. */
+static int take(struct captures *captures, uint64_t id, const void *stream,
+                struct graph_stream **ret_entry)
+{
+        struct graph_stream *entry = graph_pools_find(&captures->pools, stream);
+
+        if (!entry || entry->pool->id != id)
+                return GPUMEM_E_NO_GRAPH_POOL;
+        LIST_REMOVE(entry, link);
+        atomic_fetch_sub(&captures->n_open, 1);
+        *ret_entry = entry;
+        return 0;
+}
+
+/* The stream frees in its own order nothing of the pool any more. */
+static void take_leave(struct gpumem_client *client, const struct graph_stream *entry)
+{
+        struct stream_heap *heap, *next;
+
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                struct pool *pool = &client->pools[i];
+
+                pthread_mutex_lock(&pool->lock);
+                HASH_ITER(hh, pool->heaps, heap, next)
+                {
+                        if (heap->key.capture != entry->pool->number ||
+                            !pool_has_mark(heap, &entry->mark))
+                                continue;
+                        lock_take(&heap_in(heap)->lock);
+                        pool_set_mark(heap, &stream_mark_none);
+                        lock_drop(&heap_in(heap)->lock);
+                }
+                pthread_mutex_unlock(&pool->lock);
+        }
+        client_forget_recent(client, &entry->mark);
+}
+
+static int close_in_stream(struct gpumem_client *client, uint64_t id, void *stream)
+{
+        struct captures *captures = &client->captures;
+        struct graph_stream *entry;
+        int r;
+
+        pthread_mutex_lock(&captures->lock);
+        r = take(captures, id, stream, &entry);
+        pthread_mutex_unlock(&captures->lock);
+        if (r)
+                return r;
+        take_leave(client, entry);
+        if (entry->is_used)
+                r = streams_wait(&client->streams, entry->context, &stream);
+        pthread_mutex_lock(&captures->lock);
+        graph_pools_settle(&captures->pools, entry, r);
+        pthread_mutex_unlock(&captures->lock);
+        captures_look(captures);
+        return r;
+}
+
+static int end(struct gpumem_client *client, uint64_t id, void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        int r = close_in_stream(client, id, stream);
+
+        /* Of what it leaves something may be idle. */
+        if (r != GPUMEM_E_NO_GRAPH_POOL && !service_wake(&client->service))
+                client_look(client);
+        return r;
+}
+
+int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, void *stream)
+{
+        struct stream_mark mark;
+        int r = look(client, stream, &mark);
+
+        if (r)
+                return r;
+        r = end(client, id, stream);
+        events_tell(&client->events);
+        return r;
+}

@@ -1,0 +1,286 @@
+/* How a client begins and ends, and what it does about its daemon and in its service thread in between. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "client/runtime/cache.h"
+#include "client/api/client.h"
+#include "client/pool/elastic.h"
+#include "client/pool/idle.h"
+#include "client/blocks/limit.h"
+#include "client/pool/pool_binding.h"
+#include "client/watch/record.h"
+#include "client/runtime/refusal.h"
+
+/* A machine without a driver is served too: pinned memory is shared memory there. */
+static void load_driver(struct gpumem_client *client, const char *library)
+{
+        char reason[CUDA_REASON_MAX];
+
+        client->has_cuda = cuda_load(library, &client->cuda, reason) == 0;
+        if (!client->has_cuda)
+                log_debug("pinned memory only: %s", reason);
+}
+
+static struct pool_set pool_set(struct gpumem_client *client)
+{
+        return (struct pool_set){.pools = client->pools,
+                                 .n_pools = &client->n_pools,
+                                 .cuda = client->has_cuda ? &client->cuda : NULL,
+                                 .uplink = &client->uplink,
+                                 .service = &client->service,
+                                 .streams = &client->streams,
+                                 .fraction = client->fraction,
+                                 .n_cache_bytes = client->n_cache_bytes};
+}
+
+static uint64_t leave(void *owner)
+{
+        struct pool_set set = pool_set(owner);
+
+        return pool_binding_leave(&set);
+}
+
+static int meet(void *owner, struct connection *connection)
+{
+        struct gpumem_client *client = owner;
+        struct pool_set set = pool_set(client);
+
+        return pool_binding_meet(&set, connection);
+}
+
+static void declare(void *owner)
+{
+        struct gpumem_client *client = owner;
+        struct pool_set set = pool_set(client);
+
+        pool_binding_declare(&set);
+        service_nudge(&client->service);
+}
+
+/* For as long as the thread lives. */
+static void begin_thread(void *owner)
+{
+        (void)client_spare_captures(owner);
+}
+
+/* The earlier of two looks; -1 is none. */
+static int earlier_ms(int a_ms, int b_ms)
+{
+        if (a_ms < 0 || b_ms < 0)
+                return a_ms < 0 ? b_ms : a_ms;
+        return a_ms < b_ms ? a_ms : b_ms;
+}
+
+static int look_at_pools(void *owner)
+{
+        struct gpumem_client *client = owner;
+        enum elastic_haste haste = atomic_exchange(&client->in_haste, false) ? ELASTIC_AT_ONCE
+                                                                             : ELASTIC_IN_TIME;
+        int again_ms;
+
+        client_unpark(client, false);
+        captures_look(&client->captures);
+        again_ms = uses_are_none_parked(&client->uses) ? -1 : SERVICE_SOON_MS;
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                struct pool *pool = &client->pools[i];
+
+                if (elastic_is_on(pool))
+                        again_ms = earlier_ms(again_ms, elastic_look(pool, haste));
+        }
+        return again_ms;
+}
+
+void client_look(struct gpumem_client *client)
+{
+        (void)look_at_pools(client);
+}
+
+static int listen_to_daemon(void *owner, void **ret_held)
+{
+        struct gpumem_client *client = owner;
+        struct connection *connection = uplink_present(&client->uplink);
+
+        *ret_held = connection;
+        return connection ? link_socket(connection->link) : -1;
+}
+
+static void stop_listening(void *held)
+{
+        connection_unref(held);
+}
+
+static bool read_news(void *held)
+{
+        const struct connection *connection = held;
+
+        return link_read_news(connection->link);
+}
+
+static const struct service_owner service_owner = {begin_thread, look_at_pools, listen_to_daemon,
+                                                   stop_listening, read_news};
+
+/* Known by the number that the daemon has for the pool, which another daemon may change. */
+static void note_loss(struct gpumem_client *client, const struct message_notice *notice)
+{
+        struct gpumem_event event = {.kind = notice->what == PROTO_NOTICE_LOST
+                                                     ? GPUMEM_EVENT_DEVICE_LOST
+                                                     : GPUMEM_EVENT_DEVICE_BACK};
+
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                const struct pool *pool = &client->pools[i];
+
+                if (__atomic_load_n(&pool->row.id, __ATOMIC_RELAXED) != notice->lease)
+                        continue;
+                event.memory = pool->memory.kind;
+                event.place = pool_place(pool);
+                events_note(&client->events, &event);
+        }
+}
+
+static void take_notice(void *owner, const struct message_notice *notice)
+{
+        struct gpumem_client *client = owner;
+        uint32_t what = notice->what;
+
+        if (what == PROTO_NOTICE_LOST || what == PROTO_NOTICE_BACK)
+                note_loss(client, notice);
+        if (what == PROTO_NOTICE_MARK)
+                atomic_store(&client->in_haste, true);
+        for (uint32_t i = 0; what == PROTO_NOTICE_UNMAP && i < client->n_pools; i++)
+                atomic_store(&client->pools[i].kept.is_called_in, true);
+        service_nudge(&client->service);
+}
+
+static const struct uplink_owner uplink_owner = {leave, meet, declare, take_notice};
+
+/* Refusals of threads are known by it. */
+static int draw_number(uint64_t *ret_number)
+{
+        if (getrandom(ret_number, sizeof(*ret_number), 0) < 0)
+                return err_errno();
+        *ret_number |= 1; /* none of them is REFUSAL_NO_CLIENT */
+        return 0;
+}
+
+static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
+{
+        const char *program = options->program ? options->program : program_invocation_short_name;
+        int r, setting = service_init(&client->service, &service_owner, client);
+        int fence = streams_init(&client->streams, &client->after_call);
+
+        uses_init(&client->uses, &client->after_call);
+        client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
+        captures_init(&client->captures, &(struct captures_env){.cuda = &client->cuda,
+                                                                .service = &client->service,
+                                                                .parked = &client->parked,
+                                                                .pools = client->pools,
+                                                                .n_pools = &client->n_pools});
+        parked_init(&client->parked);
+        debug_init(&client->debug);
+        r = client->pools ? setting : -ENOMEM;
+        if (!r)
+                r = fence;
+        if (!r)
+                r = draw_number(&client->number);
+        if (!r)
+                r = limit_read_fraction(&client->fraction);
+        if (!r)
+                r = cache_read_size(&client->n_cache_bytes);
+        if (!r)
+                r = debug_read_setting(&client->debug);
+        if (!r)
+                r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
+                                &uplink_owner, client);
+        if (r)
+                return r;
+        r = fork_guard_init(&client->fork_guard);
+        if (r)
+                return r;
+        load_driver(client, options->cuda_library);
+        debug_open(&client->debug, &(struct debug_env){.cuda = client_cuda(client),
+                                                       .pools = client->pools,
+                                                       .n_pools = &client->n_pools,
+                                                       .streams = &client->streams,
+                                                       .uses = &client->uses});
+        r = streams_open(&client->streams, client_cuda(client));
+        return r ? r : meet(client, client->uplink.connection);
+}
+
+int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)
+{
+        struct gpumem_options ours = {.struct_size = sizeof(ours)};
+        struct gpumem_client *client;
+        int r;
+
+        if (options) {
+                r = take_struct(options, options->struct_size, &ours, sizeof(ours));
+                if (r)
+                        return r;
+        }
+        client = calloc(1, sizeof(*client));
+        if (!client)
+                return -ENOMEM;
+        events_init(&client->events, &client->after_call);
+        r = open_client(client, &ours);
+        if (r) {
+                refusal_keep_of_connect(r);
+                gpumem_disconnect(client);
+                return r;
+        }
+        record_start();
+        *ret_client = client;
+        return 0;
+}
+
+/* Frees are ordered in streams: work that is enqueued there may use what was freed, until it is over. */
+static void wait_for_freed(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        if (client->n_pools)
+                client_unpark(client, true);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                (void)idle_flush(&client->pools[i]);
+}
+
+static void end_pools(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        uses_deinit(&client->uses, &client->cuda);
+        debug_deinit(&client->debug);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                pool_deinit(&client->pools[i]);
+        parked_deinit(&client->parked);
+        captures_deinit(&client->captures);
+        streams_deinit(&client->streams);
+}
+
+/* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
+void gpumem_disconnect(struct gpumem_client *client)
+{
+        if (!client || events_in_callback())
+                return;
+        if (client->fork_guard.here && fork_guard_check(&client->fork_guard)) {
+                free(client->pools);
+                free(client);
+                return;
+        }
+        wait_for_freed(client);
+        service_deinit(&client->service);
+        uplink_be_deaf(&client->uplink);
+        if (record_is_on())
+                record_disconnect(client);
+        end_pools(client);
+        fork_guard_deinit(&client->fork_guard);
+        uplink_deinit(&client->uplink);
+        /* Notices come until the connection is gone. */
+        free(client->pools);
+        events_deinit(&client->events);
+        free(client);
+}

@@ -1,0 +1,276 @@
+/* The public functions about sharing. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/api/client.h"
+#include "client/runtime/refusal.h"
+#include "client/pool/shared.h"
+#include "driver/stream.h"
+
+#define UID_NONE UINT32_MAX
+
+static int find(struct gpumem_client *client, const void *pointer, struct pool **ret_pool,
+                struct shared_info *ret_info)
+{
+        struct pool *pool;
+
+        for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
+                if (shared_find(pool, pointer, ret_info) == 0) {
+                        *ret_pool = pool;
+                        return 0;
+                }
+        }
+        return GPUMEM_E_NOT_OURS;
+}
+
+/* In a heap, so an allocation like any other. */
+static bool is_in_heap(struct gpumem_client *client, const void *pointer)
+{
+        struct pool *pool;
+
+        for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
+                if (pool_find(pool, pointer) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static int check_options(const struct gpumem_share_options *options)
+{
+        if (options->flags & ~GPUMEM_SHARE_GRANT)
+                return GPUMEM_E_UNSUPPORTED;
+        return options->flags && options->uid == UID_NONE ? GPUMEM_E_BAD_REQUEST : 0;
+}
+
+static int share(struct gpumem_client *client, const struct shared_info *info,
+                 const struct gpumem_share_options *options, struct gpumem_token *ret_token)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.share.lease = info->lease;
+        request.share.n_bytes = info->n_bytes;
+        if (options->flags & GPUMEM_SHARE_GRANT) {
+                request.share.flags = PROTO_SHARE_GRANT;
+                request.share.uid = options->uid;
+        }
+        r = uplink_call_on(client_uplink(client), info->connection, &request, MESSAGE_SHARE,
+                           MESSAGE_SHARED, &reply, &fds);
+        if (r)
+                return r;
+        memcpy(ret_token->bytes, &reply.shared.token_low, 8);
+        memcpy(ret_token->bytes + 8, &reply.shared.token_high, 8);
+        return 0;
+}
+
+int gpumem_share(struct gpumem_client *client, const void *pointer,
+                 const struct gpumem_share_options *options, struct gpumem_token *ret_token)
+{
+        struct gpumem_share_options ours = {.flags = 0};
+        struct shared_info info = {.n_bytes = 0};
+        struct pool *pool;
+        int r;
+
+        r = client_check(client);
+        if (!r && options)
+                r = take_struct(options, options->struct_size, &ours, sizeof(ours));
+        if (!r)
+                r = check_options(&ours);
+        if (!r)
+                r = find(client, pointer, &pool, &info);
+        if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
+                r = GPUMEM_E_NOT_SHAREABLE;
+        if (!r && info.kind != SHARED_OWN)
+                r = GPUMEM_E_NOT_SHAREABLE;
+        if (r)
+                return r;
+        r = share(client, &info, &ours, ret_token);
+        events_tell(client_events(client));
+        return r;
+}
+
+/* Device memory is waited for when it is detached, so there must be something to wait with. */
+static int context_for(struct gpumem_client *client, const struct pool *pool,
+                       struct stream_key *ret_key)
+{
+        int ordinal, r = GPUMEM_E_NO_CONTEXT;
+        bool is_device = pool->memory.kind == GPUMEM_DEVICE;
+        char text[GPUMEM_TEXT_BYTES];
+
+        if (client_cuda(client))
+                r = stream_identify(client_cuda(client), NULL, ret_key, &ordinal);
+        else if (is_device)
+                return GPUMEM_E_NO_DRIVER;
+        if (is_device && pool->memory.ordinal < 0) {
+                (void)snprintf(text, sizeof(text),
+                               "the memory is of %s, which this process does not see; is it in "
+                               "CUDA_VISIBLE_DEVICES?",
+                               pool->row.name);
+                refusal_hear(GPUMEM_E_NO_POOL, text);
+                return GPUMEM_E_NO_POOL;
+        }
+        if (r == GPUMEM_E_NO_CONTEXT && !is_device) {
+                *ret_key = (struct stream_key){.context = 0};
+                r = 0;
+        }
+        return r;
+}
+
+static void say_detached(struct gpumem_client *client, uint64_t connection, uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.detach.lease = lease;
+        frame.detach.flags = PROTO_RETURN_UNMAPPED;
+        uplink_send(client_uplink(client), connection, &frame, MESSAGE_DETACH);
+}
+
+/* On a connection that has been left since, nobody can be told of the lease, and it is none. */
+static int map(struct gpumem_client *client, uint64_t connection,
+               const struct message_attached *answer, int take_fd, void **ret_pointer)
+{
+        CLEANUP(closep)
+        int fd = take_fd;
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct pool *pool = client_pool_on(client, connection, answer->pool);
+        struct stream_key key;
+        bool is_stuck = false;
+        int r = -EPROTO;
+
+        if (pool && answer->n_bytes <= answer->n_block_bytes)
+                r = context_for(client, pool, &key);
+        if (!r)
+                r = shared_attach(pool, &key, connection, answer, steal_fd(&fd), &is_stuck,
+                                  ret_pointer);
+        if (r && !is_stuck)
+                say_detached(client, connection, answer->lease);
+        return r;
+}
+
+static int attach(struct gpumem_client *client, const struct gpumem_token *token,
+                  void **ret_pointer, uint64_t *ret_n_bytes)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply = FRAME_NULL;
+        uint64_t connection;
+        int r;
+
+        memcpy(&request.attach.token_low, token->bytes, 8);
+        memcpy(&request.attach.token_high, token->bytes + 8, 8);
+        r = uplink_call(client_uplink(client), &request, MESSAGE_ATTACH, MESSAGE_ATTACHED, &reply,
+                        &fds, &connection);
+        if (r)
+                refusal_hear_frame(r, &reply);
+        events_tell(client_events(client));
+        if (!r)
+                r = map(client, connection, &reply.attached, fdset_steal(&fds, 0), ret_pointer);
+        if (!r)
+                *ret_n_bytes = reply.attached.n_bytes;
+        return r;
+}
+
+int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
+                  void **ret_pointer, uint64_t *ret_n_bytes)
+{
+        int r = client_check(client);
+
+        if (r)
+                return r;
+        refusal_forget_heard();
+        r = attach(client, token, ret_pointer, ret_n_bytes);
+        if (r)
+                refusal_keep_of_attach(client_number(client), r);
+        return r;
+}
+
+/* Waits for the stream, then unmaps: other holders are not concerned. For memory of no context there
+ * need not be one now, and then there is no stream that it could be in use by. */
+static int end_in_order(struct gpumem_client *client, struct pool *pool,
+                        const struct shared_info *info, const void *pointer, void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct stream_key key;
+        int ordinal, r = GPUMEM_E_NO_CONTEXT;
+
+        if (client_cuda(client))
+                r = stream_identify(client_cuda(client), stream, &key, &ordinal);
+        if (!r)
+                r = streams_wait(&client->streams, key.context, &stream);
+        else if (r == GPUMEM_E_NO_CONTEXT && !info->key.context)
+                r = 0;
+        else if (r == GPUMEM_E_NO_CONTEXT && info->key.id == POOL_ANY_STREAM)
+                r = stream_synchronize_context(client_cuda(client), info->key.context);
+        return r ? r : shared_end(pool, pointer, info->lease);
+}
+
+int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream)
+{
+        struct shared_info info;
+        struct pool *pool;
+        int r;
+
+        if (!pointer)
+                return 0;
+        r = client_check(client);
+        if (!r)
+                r = find(client, pointer, &pool, &info);
+        if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
+                r = GPUMEM_E_NOT_ATTACHED;
+        if (!r && info.kind != SHARED_ATTACHED)
+                r = GPUMEM_E_NOT_ATTACHED;
+        return r ? r : end_in_order(client, pool, &info, pointer, stream);
+}
+
+int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *token)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        r = client_check(client);
+        if (r)
+                return r;
+        memcpy(&request.unshare.token_low, token->bytes, 8);
+        memcpy(&request.unshare.token_high, token->bytes + 8, 8);
+        r = uplink_call(client_uplink(client), &request, MESSAGE_UNSHARE, MESSAGE_UNSHARED, &reply,
+                        &fds, NULL);
+        events_tell(client_events(client));
+        return r;
+}
+
+static int find_own(struct gpumem_client *client, const void *pointer, struct pool **ret_pool,
+                    struct shared_info *ret_info)
+{
+        int r = find(client, pointer, ret_pool, ret_info);
+
+        if (!r && ret_info->kind != SHARED_OWN)
+                r = GPUMEM_E_ATTACHED;
+        return r;
+}
+
+int client_free_shared(struct gpumem_client *client, const void *pointer, void *stream)
+{
+        struct shared_info info;
+        struct pool *pool;
+        int r = find_own(client, pointer, &pool, &info);
+
+        return r ? r : end_in_order(client, pool, &info, pointer, stream);
+}
+
+int client_free_shared_sync(struct gpumem_client *client, const void *pointer)
+{
+        struct shared_info info;
+        struct pool *pool;
+        int r = find_own(client, pointer, &pool, &info);
+
+        if (!r && client_cuda(client))
+                r = stream_synchronize_contexts(client_cuda(client), info.key.context);
+        return r ? r : shared_end(pool, pointer, info.lease);
+}

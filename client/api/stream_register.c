@@ -1,0 +1,41 @@
+/* gpumem_stream_register and gpumem_stream_unregister. */
+#include "client/api/client.h"
+
+/* The per-thread default stream has one handle in all threads: no other thread could mark it. */
+static int identify(struct gpumem_client *client, void *stream, struct stream_key *ret_key)
+{
+        int ordinal, r = client_check(client);
+
+        if (!r && !client->has_cuda)
+                r = GPUMEM_E_NO_DRIVER;
+        if (!r && stream == CU_STREAM_PER_THREAD)
+                r = GPUMEM_E_UNSUPPORTED;
+        if (r)
+                return r;
+        r = stream_identify(&client->cuda, stream, ret_key, &ordinal);
+        return r == GPUMEM_E_UNSUPPORTED ? GPUMEM_E_CAPTURES : r;
+}
+
+int gpumem_stream_register(struct gpumem_client *client, void *stream)
+{
+        struct stream_key key;
+        int r = identify(client, stream, &key);
+
+        if (!r)
+                r = streams_register(&client->streams, stream, &key);
+        if (!r)
+                client_settle(client);
+        return r;
+}
+
+int gpumem_stream_unregister(struct gpumem_client *client, void *stream)
+{
+        struct stream_key key;
+        int r = identify(client, stream, &key);
+
+        if (!r)
+                r = streams_unregister(&client->streams, &key);
+        if (!r)
+                client_settle(client);
+        return r;
+}

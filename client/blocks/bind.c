@@ -1,0 +1,67 @@
+#include "client/blocks/bind.h"
+
+#include "client/connection/uplink.h"
+#include "gpumem.h"
+
+/* The number is read and sent in one step: whoever sends last says what is so then. */
+void bind_declare(struct pool *pool)
+{
+        struct frame frame = FRAME_NULL;
+        uint64_t connection;
+        bool absent;
+
+        pthread_mutex_lock(&pool->declare_lock);
+        pthread_mutex_lock(&pool->lock);
+        frame.held.pool = pool->row.id;
+        frame.held.n_bytes = pool->binding.n_held_bytes;
+        connection = pool->binding.connection;
+        absent = pool->binding.absent;
+        pthread_mutex_unlock(&pool->lock);
+        if (connection && !absent)
+                uplink_send(pool->uplink, connection, &frame, MESSAGE_HELD);
+        pthread_mutex_unlock(&pool->declare_lock);
+}
+
+int bind_find(struct pool *pool, uint64_t connection, uint32_t *ret_id)
+{
+        int r = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->binding.connection != connection)
+                r = GPUMEM_E_DISCONNECTED;
+        else if (pool->binding.absent)
+                r = GPUMEM_E_NO_POOL;
+        else
+                *ret_id = pool->row.id;
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
+int bind_lease(struct pool *pool, uint64_t connection, uint64_t n_bytes)
+{
+        int r = GPUMEM_E_DISCONNECTED;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->binding.connection == connection) {
+                pool->binding.n_leased_bytes += n_bytes;
+                r = 0;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
+bool bind_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes)
+{
+        bool is_leased;
+
+        pthread_mutex_lock(&pool->lock);
+        is_leased = pool->binding.connection == connection;
+        if (is_leased)
+                pool->binding.n_leased_bytes -= n_bytes;
+        else
+                pool->binding.n_held_bytes -= n_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        if (!is_leased && n_bytes)
+                bind_declare(pool);
+        return is_leased;
+}

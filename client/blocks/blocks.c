@@ -1,0 +1,567 @@
+#include "client/blocks/blocks.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "client/blocks/bind.h"
+#include "client/blocks/limit.h"
+#include "client/blocks/opened.h"
+#include "client/blocks/over.h"
+#include "client/mapping/registration.h"
+#include "client/blocks/wanted.h"
+#include "gpumem.h"
+
+/* Of what the pool has too few addresses for, more may be had later: within a span of as many as a heap can number,
+ * below for the most part, which is where mappings come, and above. */
+static int open_short(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
+{
+        uint64_t end = start + n_bytes + (HEAP_ARENA_MAX / 4 & ~(ARENA_GRANULE - 1));
+        struct arena *arena = NULL;
+        int r = arena_new_span(end > HEAP_ARENA_MAX ? end - HEAP_ARENA_MAX : ARENA_GRANULE,
+                               HEAP_ARENA_MAX, &arena);
+
+        if (!r)
+                r = arena_add(arena, start, n_bytes);
+        if (r) {
+                arena_free(arena);
+                return r;
+        }
+        *ret_arena = arena;
+        return 0;
+}
+
+/* So many addresses, and what says what stands there; neither without the other. */
+static int open_arena(const struct pool *pool, uint64_t n_bytes, uint64_t n_wanted_bytes,
+                      uint64_t *ret_start, struct arena **ret_arena)
+{
+        uint64_t start;
+        int r = memory_reserve(&pool->memory, n_bytes, &start);
+
+        if (r)
+                return r;
+        r = n_bytes == n_wanted_bytes ? arena_new(start, n_bytes, ret_arena)
+                                      : open_short(start, n_bytes, ret_arena);
+        if (r)
+                memory_unreserve(&pool->memory, start, n_bytes);
+        else
+                *ret_start = start;
+        return r;
+}
+
+static uint64_t wanted_bytes(const struct pool *pool)
+{
+        return opened_is_way(pool) ? HEAP_ARENA_MAX : space_arena_bytes(pool->row.n_capacity_bytes);
+}
+
+static uint64_t half(uint64_t n_bytes)
+{
+        return n_bytes / 2 & ~(ARENA_GRANULE - 1);
+}
+
+/* Fewer addresses where the system has fewer at present, such as by a limit of the process; see blocks_widen. */
+int blocks_open(struct pool *pool)
+{
+        uint64_t n_wanted_bytes = wanted_bytes(pool), n_bytes = n_wanted_bytes, start;
+        struct arena *arena = NULL;
+        int r;
+
+        if (pool->arena)
+                return 0;
+        if (!n_bytes)
+                return -EPROTO;
+        while ((r = open_arena(pool, n_bytes, n_wanted_bytes, &start, &arena)) != 0) {
+                n_bytes = half(n_bytes);
+                if (n_bytes < ARENA_GRANULE)
+                        return r;
+        }
+        pool->arena_start = start;
+        pool->n_arena_bytes = n_bytes;
+        space_open(&pool->space, arena, pool_runs(pool));
+        pool->arena = arena;
+        return 0;
+}
+
+/* What is reserved elsewhere is no use. */
+static bool add_addresses(struct pool *pool, uint64_t n_bytes)
+{
+        struct pool_addresses *more = reallocarray(pool->more, pool->n_more + 1, sizeof(*more));
+        uint64_t start;
+
+        if (!more)
+                return false;
+        pool->more = more;
+        if (memory_reserve(&pool->memory, n_bytes, &start))
+                return false;
+        if (arena_add(pool->arena, start, n_bytes)) {
+                memory_unreserve(&pool->memory, start, n_bytes);
+                return false;
+        }
+        more[pool->n_more++] = (struct pool_addresses){start, n_bytes};
+        pool->n_arena_bytes += n_bytes;
+        return true;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+bool blocks_widen(struct pool *pool, uint64_t n_bytes)
+{
+        uint64_t n_wanted_bytes = wanted_bytes(pool), n_least_bytes, n_more_bytes;
+
+        if (!pool->arena || opened_is_way(pool) || pool->n_arena_bytes >= n_wanted_bytes ||
+            size_round_up(n_bytes, ARENA_GRANULE, &n_least_bytes))
+                return false;
+        /* Where it stands beside another range there is a granule less of it at either end. */
+        n_least_bytes += 2 * ARENA_GRANULE;
+        n_more_bytes = larger(n_wanted_bytes - pool->n_arena_bytes, n_least_bytes);
+        while (!add_addresses(pool, n_more_bytes)) {
+                if (n_more_bytes == n_least_bytes)
+                        return false;
+                n_more_bytes = larger(half(n_more_bytes), n_least_bytes);
+        }
+        log_debug("%s: %llu bytes of addresses more", pool->row.name,
+                  (unsigned long long)n_more_bytes);
+        return true;
+}
+
+void blocks_close(struct pool *pool)
+{
+        if (!pool->arena)
+                return;
+        pool->arena = arena_free(pool->arena);
+        for (unsigned i = 0; i < pool->n_more; i++) {
+                memory_unreserve(&pool->memory, pool->more[i].start, pool->more[i].n_bytes);
+                pool->n_arena_bytes -= pool->more[i].n_bytes;
+        }
+        memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
+        free(pool->more);
+}
+
+/* A record may be looked at long after its block has gone: it is never freed while there is a pool. */
+static struct leased *take_record(struct pool *pool)
+{
+        struct leased *leased = LIST_FIRST(&pool->spare_leased);
+
+        if (leased) {
+                LIST_REMOVE(leased, link);
+                return leased;
+        }
+        leased = aligned_alloc(_Alignof(struct leased), sizeof(*leased));
+        if (leased)
+                *leased = (struct leased){.number = 0};
+        return leased;
+}
+
+static void keep_record(struct pool *pool, struct leased *leased)
+{
+        leased->block.lease = leased->number = leased->connection = 0;
+        leased->block.word = NULL;
+        leased->is_revoked = false;
+        leased->mapping = MAPPING_PLAIN;
+        leased->shared = NULL;
+        leased->is_attached = false;
+        leased->handle = 0;
+        leased->context = 0;
+        leased->n_opens = 0;
+        LIST_INSERT_HEAD(&pool->spare_leased, leased, link);
+}
+
+int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased)
+{
+        struct leased *leased;
+        bool is_placed = !opened_is_way(pool);
+        int r = blocks_open(pool);
+
+        if (!r && !start && is_placed) {
+                r = arena_choose(pool->arena, n_bytes, ARENA_CLOSE, &start);
+                if (r && blocks_widen(pool, n_bytes))
+                        r = arena_choose(pool->arena, n_bytes, ARENA_CLOSE, &start);
+        }
+        if (r)
+                return r;
+        leased = take_record(pool);
+        if (!leased)
+                return -ENOMEM;
+        leased->block.at = (struct arena_block){is_placed ? start : 0, n_bytes};
+        r = is_placed ? arena_put(pool->arena, &leased->block.at) : 0;
+        if (r) {
+                keep_record(pool, leased);
+                return r;
+        }
+        *ret_leased = leased;
+        return 0;
+}
+
+void leased_cancel(struct pool *pool, struct leased *leased)
+{
+        pthread_mutex_lock(&pool->lock);
+        if (leased_address(leased))
+                arena_take_out(pool->arena, &leased->block.at);
+        keep_record(pool, leased);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Room for a larger block was kept: the rest is given up. */
+static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
+{
+        if (leased_bytes(leased) == n_bytes)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        if (leased_address(leased))
+                arena_take_out(pool->arena, &leased->block.at);
+        leased->block.at.n_bytes = n_bytes;
+        /* There is room for as many blocks as before. */
+        if (leased_address(leased))
+                (void)arena_put(pool->arena, &leased->block.at);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* What is registered can be unregistered only where that was done. */
+static int find_context(struct pool *pool, struct leased *leased, struct memory_left *left)
+{
+        if (leased->mapping != MAPPING_REGISTERED || leased->context)
+                return 0;
+        leased->context = registration_context(&pool->memory);
+        if (leased->context)
+                return 0;
+        left->is_mapped = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
+                                       leased->mapping) != 0;
+        if (!left->is_mapped)
+                leased->mapping = MAPPING_PLAIN;
+        return -EIO;
+}
+
+static int map_opened(struct pool *pool, struct leased *leased, int fd)
+{
+        struct opened_way way = {.old = NULL};
+        int r = opened_map(pool, leased, fd, &way);
+
+        leased_free_all(pool, &way.list);
+        if (way.old) {
+                over_say(pool, way.old);
+                leased_cancel(pool, way.old);
+        }
+        return r;
+}
+
+static int map(struct pool *pool, struct leased *leased, int take_fd)
+{
+        CLEANUP(closep)
+        int fd = take_fd;
+        struct memory_left left = {.handle = 0};
+        int r;
+
+        if (opened_is_way(pool))
+                return map_opened(pool, leased, fd);
+        leased->context = registration_context(&pool->memory);
+        peers_hold(&pool->peers);
+        r = memory_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
+                       leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
+        if (!r)
+                r = find_context(pool, leased, &left);
+        leased->is_mapped = !r || left.is_mapped;
+        leased->handle = left.handle;
+        peers_let_go(&pool->peers);
+        if (!r && leased->mapping != MAPPING_REGISTERED)
+                leased->context = 0;
+        if (!r && !registration_is_settled(&pool->memory, leased->mapping))
+                leased->block.word = NULL;
+        return r;
+}
+
+static void stick(struct pool *pool, struct leased *leased)
+{
+        pthread_mutex_lock(&pool->lock);
+        LIST_INSERT_HEAD(&pool->stuck_leased, leased, link);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Of a block that could not be mapped. */
+static bool is_left(const struct leased *leased)
+{
+        return leased->is_mapped || leased->handle;
+}
+
+static int obtain(struct pool *pool, struct leased *leased, const struct wanted *wanted)
+{
+        uint64_t n_bytes;
+        int fd = -1, r;
+
+        r = opened_is_way(pool) ? opened_check(pool) : 0;
+        if (!r)
+                r = limit_take(pool, wanted->n_bytes);
+        if (r) {
+                leased_cancel(pool, leased);
+                return r;
+        }
+        r = wanted_ask(pool, wanted, leased, &n_bytes, &fd);
+        if (!r) {
+                shrink(pool, leased, n_bytes);
+                limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
+                r = map(pool, leased, fd);
+                if (r && is_left(leased)) {
+                        stick(pool, leased);
+                        return r;
+                }
+                if (r)
+                        over_say(pool, leased);
+        }
+        if (r) {
+                limit_give(pool, leased->block.lease ? leased_bytes(leased) : wanted->n_bytes);
+                leased_cancel(pool, leased);
+        }
+        return r;
+}
+
+int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                  uint64_t n_least_bytes, uint32_t wait_ms)
+{
+        struct wanted wanted = {n_bytes, n_least_bytes, leased_bytes(leased), 0, wait_ms};
+
+        return obtain(pool, leased, &wanted);
+}
+
+int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                            uint32_t wait_ms)
+{
+        struct wanted wanted = {n_bytes, n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE, wait_ms};
+
+        return obtain(pool, leased, &wanted);
+}
+
+static int reserve(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased)
+{
+        int r;
+
+        pthread_mutex_lock(&pool->lock);
+        r = n_bytes % ARENA_GRANULE ? -EPROTO : leased_reserve(pool, 0, n_bytes, ret_leased);
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
+int leased_attach(struct pool *pool, uint64_t connection, const struct message_attached *answer,
+                  int take_fd, bool *ret_is_stuck, struct leased **ret_leased)
+{
+        CLEANUP(closep)
+        int fd = take_fd;
+        struct leased *leased;
+        int r;
+
+        r = reserve(pool, answer->n_block_bytes, &leased);
+        if (r)
+                return r;
+        leased->block.lease = answer->lease;
+        leased->number = answer->block;
+        leased->connection = connection;
+        leased->is_attached = true;
+        r = bind_lease(pool, connection, over_bytes(leased));
+        if (!r) {
+                r = map(pool, leased, steal_fd(&fd));
+                if (r && is_left(leased)) {
+                        stick(pool, leased);
+                        *ret_is_stuck = true;
+                        return r;
+                }
+                if (r)
+                        (void)bind_unmapped(pool, connection, over_bytes(leased));
+        }
+        if (r) {
+                leased_cancel(pool, leased);
+                return r;
+        }
+        *ret_leased = leased;
+        return 0;
+}
+
+static void lose_words(struct heap *heap)
+{
+        lock_take(&heap->lock);
+        for (uint32_t i = 0; i < heap->n_blocks; i++)
+                heap->blocks[i]->word = NULL;
+        lock_drop(&heap->lock);
+}
+
+void blocks_lose_words(struct pool *pool)
+{
+        struct space_heap *heap;
+
+        if (!pool->space.arena)
+                return;
+        TAILQ_FOREACH (heap, &pool->space.heaps, in_space)
+                lose_words(&heap->heap);
+        lose_words(&pool->space.shelf.heap);
+}
+
+void leased_describe(const struct pool *pool, const struct leased *leased, struct gpumem_info *info)
+{
+        info->kind = pool->memory.kind;
+        info->place = pool_place(pool);
+        info->block_base = (void *)(uintptr_t)leased_address(leased);
+        info->n_block_bytes = leased_bytes(leased);
+        info->block = leased->number;
+        info->is_registered = leased->mapping == MAPPING_REGISTERED;
+        info->is_attached = leased->is_attached;
+        info->is_held = leased->connection != pool->binding.connection;
+}
+
+static int unmap(struct pool *pool, struct leased *leased)
+{
+        int r;
+
+        if (opened_is_way(pool))
+                return opened_unmap(pool, leased);
+        peers_hold(&pool->peers);
+        r = leased->is_mapped ? memory_unmap(&pool->memory, leased_address(leased),
+                                             leased_bytes(leased), leased->mapping)
+                              : 0;
+        leased->is_mapped = r != 0;
+        peers_let_go(&pool->peers);
+        if (!r && leased->handle)
+                r = memory_let_go(&pool->memory, leased->handle);
+        if (!r)
+                leased->handle = 0;
+        return r;
+}
+
+static int unregister(const struct pool *pool, struct leased *leased)
+{
+        int r;
+
+        if (leased->mapping != MAPPING_REGISTERED)
+                return 0;
+        r = registration_undo(&pool->memory, leased->context, leased_address(leased),
+                              leased_bytes(leased));
+        if (!r)
+                leased->mapping = MAPPING_PLAIN;
+        return r;
+}
+
+/* Returns whether it is gone. */
+static bool let_go(struct pool *pool, struct leased *leased)
+{
+        int r = unregister(pool, leased);
+
+        if (!r)
+                r = unmap(pool, leased);
+        if (r) {
+                log_debug("a block of %llu bytes could not be unmapped and stays leased: %d",
+                          (unsigned long long)leased_bytes(leased), r);
+                stick(pool, leased);
+                return false;
+        }
+        over_say(pool, leased);
+        /* What another process leased, or has by now, is within that one's limit. */
+        if (!leased->is_attached && !leased->is_revoked)
+                limit_give(pool, leased_bytes(leased));
+        leased_cancel(pool, leased);
+        return true;
+}
+
+/* The one that has been there for longest: it comes to every one in turn. */
+static struct leased *take_stuck(struct pool *pool)
+{
+        struct leased *leased, *last = NULL;
+
+        pthread_mutex_lock(&pool->lock);
+        LIST_FOREACH (leased, &pool->stuck_leased, link)
+                last = leased;
+        if (last)
+                LIST_REMOVE(last, link);
+        pthread_mutex_unlock(&pool->lock);
+        return last;
+}
+
+void leased_free(struct pool *pool, struct leased *leased)
+{
+        struct leased *stuck = let_go(pool, leased) ? take_stuck(pool) : NULL;
+
+        if (stuck)
+                (void)let_go(pool, stuck);
+}
+
+void leased_free_stuck(struct pool *pool)
+{
+        const struct leased *leased;
+        unsigned n = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        LIST_FOREACH (leased, &pool->stuck_leased, link)
+                n++;
+        pthread_mutex_unlock(&pool->lock);
+        for (; n; n--) {
+                struct leased *stuck = take_stuck(pool);
+
+                if (stuck)
+                        (void)let_go(pool, stuck);
+        }
+}
+
+void leased_free_all(struct pool *pool, struct leased_list *list)
+{
+        struct leased *leased;
+
+        while ((leased = LIST_FIRST(list))) {
+                LIST_REMOVE(leased, link);
+                leased_free(pool, leased);
+        }
+}
+
+static int make_registered(struct pool *pool, struct leased *leased)
+{
+        uint64_t context;
+        int r = registration_make(&pool->memory, leased_address(leased), leased_bytes(leased),
+                                  &context);
+
+        if (r)
+                return r;
+        pthread_mutex_lock(&pool->lock);
+        leased->mapping = MAPPING_REGISTERED;
+        leased->context = context;
+        pthread_mutex_unlock(&pool->lock);
+        return 0;
+}
+
+int leased_register(struct pool *pool, struct leased *leased)
+{
+        int r = 0;
+
+        if (pool->memory.kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        if (!pool->memory.cuda)
+                return GPUMEM_E_NO_DRIVER;
+        if (pool->memory.pinned == MEMORY_VMM)
+                return 0;
+        /* Two threads that register allocations of one block: the driver takes it once. */
+        pthread_mutex_lock(&pool->registering);
+        if (leased->mapping != MAPPING_REGISTERED)
+                r = make_registered(pool, leased);
+        pthread_mutex_unlock(&pool->registering);
+        return r;
+}
+
+/* The first block that is mapped from an address on; n_bytes 0: there is none. Addresses that are chosen for
+ * blocks change meanwhile, but those of blocks that are mapped do not. */
+static struct arena_block next_mapped(void *owner, uint64_t address)
+{
+        struct arena_block found = {.n_bytes = 0};
+        const struct leased *leased = NULL;
+        struct pool *pool = owner;
+
+        pthread_mutex_lock(&pool->lock);
+        while (pool->arena && (leased = leased_of(arena_next(pool->arena, address))) &&
+               !leased->is_mapped)
+                address = leased_address(leased) + leased_bytes(leased);
+        if (leased)
+                found = leased->block.at;
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+int leased_allow_peer(struct pool *pool, int ordinal)
+{
+        return peers_allow(&pool->peers, pool->memory.cuda, ordinal, next_mapped, pool);
+}

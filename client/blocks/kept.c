@@ -1,0 +1,209 @@
+#include "client/blocks/kept.h"
+
+#include "base/clock.h"
+#include "client/runtime/events.h"
+#include "client/runtime/service.h"
+#include "client/reserve/stretch.h"
+#include "client/connection/uplink.h"
+
+void kept_init(struct kept *kept)
+{
+        LIST_INIT(&kept->blocks);
+        atomic_init(&kept->is_called_in, false);
+}
+
+static bool is_bounded(const struct leased *leased)
+{
+        return leased->mapping == MAPPING_PLAIN;
+}
+
+bool kept_add(struct pool *pool, struct leased *leased, uint64_t now_us)
+{
+        if (is_bounded(leased) &&
+            (leased->connection != pool->binding.connection || !service_is_running(pool->service)))
+                return false;
+        leased->kept_at_us = now_us;
+        LIST_INSERT_HEAD(&pool->kept.blocks, leased, link);
+        service_nudge(pool->service);
+        return true;
+}
+
+static void take_out(struct leased *leased)
+{
+        LIST_REMOVE(leased, link);
+        leased->kept_at_us = 0;
+}
+
+/* Those that were kept last are counted first: the oldest are beyond the bounds. */
+void kept_take_out(struct pool *pool, enum kept_drop which, uint64_t now_us,
+                   struct leased_list *list)
+{
+        struct leased *leased, *next;
+        uint64_t n_bytes = 0;
+        unsigned n_blocks = 0;
+
+        for (leased = LIST_FIRST(&pool->kept.blocks); leased; leased = next) {
+                bool excess;
+
+                next = LIST_NEXT(leased, link);
+                if (!is_bounded(leased) && which != KEPT_DROP_ALL)
+                        continue;
+                n_bytes += leased_bytes(leased);
+                excess = ++n_blocks > KEPT_BLOCKS_MAX ||
+                         n_bytes > pool->row.n_capacity_bytes / KEPT_PART ||
+                         now_us - leased->kept_at_us >= KEPT_US ||
+                         leased->connection != pool->binding.connection;
+                if (which == KEPT_DROP_EXCESS && !excess)
+                        continue;
+                take_out(leased);
+                LIST_INSERT_HEAD(list, leased, link);
+        }
+}
+
+uint64_t kept_next_us(const struct pool *pool)
+{
+        const struct leased *leased;
+        uint64_t at_us = UINT64_MAX;
+
+        LIST_FOREACH (leased, &pool->kept.blocks, link) {
+                if (is_bounded(leased))
+                        at_us = leased->kept_at_us + KEPT_US;
+        }
+        return at_us;
+}
+
+bool kept_has_any(const struct pool *pool)
+{
+        return !LIST_EMPTY(&pool->kept.blocks);
+}
+
+/* The kept block there, of a lease that may come again; or NULL. */
+static const struct leased *kept_at(const struct pool *pool, uint64_t address)
+{
+        const struct leased *leased = leased_of(arena_find(pool->space.arena, address));
+
+        return leased && leased->kept_at_us && leased->connection == pool->binding.connection
+                       ? leased
+                       : NULL;
+}
+
+/* From this block upwards; where runs are kept apart, the block alone. */
+static struct stretch stretch_from(const struct pool *pool, const struct heap *heap,
+                                   const struct leased *first)
+{
+        uint64_t start = leased_address(first), end = start + leased_bytes(first);
+        const struct leased *leased;
+
+        while (heap->runs == HEAP_JOINED && (leased = kept_at(pool, end)))
+                end += leased_bytes(leased);
+        return stretch_of(heap, start, end);
+}
+
+static bool find_stretch(const struct pool *pool, struct heap *heap, uint64_t n_bytes,
+                         struct stretch *ret_stretch)
+{
+        struct stretch best = {.start = 0};
+        const struct leased *leased;
+
+        lock_take(&heap->lock);
+        LIST_FOREACH (leased, &pool->kept.blocks, link) {
+                struct stretch stretch;
+
+                if (leased->connection != pool->binding.connection ||
+                    (heap->runs == HEAP_JOINED && kept_at(pool, leased_address(leased) - 1)))
+                        continue;
+                stretch = stretch_from(pool, heap, leased);
+                if (stretch_bytes(&stretch) >= n_bytes &&
+                    (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
+                        best = stretch;
+        }
+        lock_drop(&heap->lock);
+        *ret_stretch = best;
+        return best.start != 0;
+}
+
+static bool cut(const struct pool *pool, struct stretch rest, uint64_t n_bytes,
+                struct placement *placement)
+{
+        const struct heap_block *block;
+
+        *placement = (struct placement){.start = rest.start, .end = rest.end};
+        while ((block = stretch_next(&rest, pool->space.arena, n_bytes))) {
+                if (placement->n_parts == PLACEMENT_PARTS)
+                        return false;
+                placement->parts[placement->n_parts++] = block->at;
+                placement->n_bytes += block->at.n_bytes;
+        }
+        return placement->n_parts > 0;
+}
+
+/* What is made new is cut to size: what is had again may be larger by a part, or by a common block. */
+static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct placement *placement)
+{
+        uint64_t n_common = budget_block_bytes(&pool->space.budget);
+        uint64_t n_spare = n_bytes / 8 > n_common ? n_bytes / 8 : n_common;
+
+        return placement->n_bytes < n_bytes + n_spare + HEAP_BLOCK_UNIT;
+}
+
+bool kept_plan(const struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+               struct placement *ret_placement)
+{
+        struct stretch stretch;
+
+        return find_stretch(pool, &heap->heap, n_bytes, &stretch) &&
+               cut(pool, stretch, n_bytes, ret_placement) && is_good(pool, n_bytes, ret_placement);
+}
+
+struct leased *kept_take(struct pool *pool, uint64_t number, uint64_t connection)
+{
+        struct leased *leased;
+
+        LIST_FOREACH (leased, &pool->kept.blocks, link) {
+                if (leased->number == number && leased->connection == connection) {
+                        take_out(leased);
+                        return leased;
+                }
+        }
+        return NULL;
+}
+
+static void note_revoked(struct pool *pool, uint64_t n_bytes)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_REVOKED,
+                                     .memory = pool->memory.kind,
+                                     .place = pool_place(pool),
+                                     .n_bytes = n_bytes};
+
+        if (n_bytes)
+                events_note(pool->uplink->events, &event);
+}
+
+/* A NOTICE may be about what is swept here. */
+void kept_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list)
+{
+        bool is_called_in = atomic_exchange(&pool->kept.is_called_in, false);
+        uint64_t now_us = clock_now_us();
+        struct heap_block *block;
+        uint64_t n_bytes = 0;
+
+        if (!pool->space.arena)
+                return;
+        shelf_sweep(&pool->space.shelf);
+        while ((block = shelf_next_revoked(&pool->space.shelf))) {
+                struct leased *leased = CONTAINER_OF(block, struct leased, block);
+
+                pool->space.n_reserved_bytes -= block->at.n_bytes;
+                pool_discount_block(pool, block->at.n_bytes);
+                pool->limit.n_leased_bytes -= block->at.n_bytes;
+                leased->is_revoked = true;
+                /* One without a word was lost with its connection: that is told otherwise. */
+                n_bytes += block->word ? block->at.n_bytes : 0;
+                if (!kept_add(pool, leased, now_us))
+                        LIST_INSERT_HEAD(list, leased, link);
+        }
+        note_revoked(pool, n_bytes);
+        if (is_called_in && drop == KEPT_DROP_EXCESS)
+                drop = KEPT_DROP_FREELY;
+        kept_take_out(pool, drop, now_us, list);
+}

@@ -1,0 +1,59 @@
+#include "client/blocks/pool_state.h"
+
+#include "base/clock.h"
+#include "client/heap/heap.h"
+
+int32_t pool_place(const struct pool *pool)
+{
+        return pool->memory.kind == GPUMEM_DEVICE ? pool->memory.ordinal : (int32_t)pool->row.place;
+}
+
+enum heap_runs pool_runs(const struct pool *pool)
+{
+        return pool->memory.kind == GPUMEM_DEVICE && !memory_is_opened(&pool->memory) ? HEAP_JOINED
+                                                                                      : HEAP_SPLIT;
+}
+
+void pool_count_block(struct pool *pool, uint64_t n_bytes)
+{
+        pool->n_blocks++;
+        pool->n_reserved_bytes += n_bytes;
+        if (pool->n_reserved_bytes > pool->n_reserved_peak_bytes)
+                pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
+}
+
+void pool_discount_block(struct pool *pool, uint64_t n_bytes)
+{
+        pool->n_blocks--;
+        pool->n_reserved_bytes -= n_bytes;
+}
+
+void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        pool_count_block(pool, n_block_bytes);
+        lanes_count(&pool->lanes, lanes_own(&pool->lanes), LANE_MISS, n_requested_bytes,
+                    heap_round_up(n_requested_bytes));
+}
+
+void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
+{
+        pool_discount_block(pool, n_block_bytes);
+        lanes_discount(lanes_own(&pool->lanes), n_requested_bytes,
+                       heap_round_up(n_requested_bytes));
+}
+
+uint64_t pool_now_us(const struct pool *pool)
+{
+        return clock_now_us() - pool->n_away_us;
+}
+
+void pool_stop_clock(struct pool *pool, uint64_t since_us)
+{
+        uint64_t us = clock_now_us() - since_us, us_most;
+
+        pthread_mutex_lock(&pool->lock);
+        /* Several threads at once were away for longer than the time that passed. */
+        us_most = pool_now_us(pool) - pool->space.budget.faded_at_us;
+        pool->n_away_us += us < us_most ? us : us_most;
+        pthread_mutex_unlock(&pool->lock);
+}

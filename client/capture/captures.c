@@ -1,0 +1,319 @@
+#include "client/capture/captures.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/table.h"
+#include "client/pool/heaps.h"
+#include "client/capture/parked.h"
+#include "client/runtime/refusal.h"
+#include "client/runtime/service.h"
+
+struct captured {
+        uint64_t number;
+        struct tie *tie;
+        struct graph_pool *pool; /* NULL: its heaps are its own */
+        void **streams;          /* those of the pool's heaps in turn */
+        uint32_t n_streams;
+        UT_hash_handle hh;
+};
+
+void captures_init(struct captures *captures, const struct captures_env *env)
+{
+        *captures = (struct captures){.env = *env};
+        graph_pools_init(&captures->pools);
+        pthread_mutex_init(&captures->lock, NULL);
+}
+
+static void leave_pool(struct captured *captured)
+{
+        if (captured->pool)
+                captured->pool->n_captures--;
+        captured->pool = NULL;
+}
+
+static void drop(struct captures *captures, struct captured *captured)
+{
+        HASH_DEL(captures->all, captured);
+        atomic_fetch_sub(&captures->n, 1);
+        leave_pool(captured);
+        (void)tie_unref(captured->tie);
+        free(captured->streams);
+        free(captured);
+}
+
+void captures_deinit(struct captures *captures)
+{
+        struct captured *captured, *next;
+
+        HASH_ITER(hh, captures->all, captured, next)
+        {
+                drop(captures, captured);
+        }
+        graph_pools_deinit(&captures->pools);
+        captures->bell = bell_unref(captures->bell);
+        pthread_mutex_destroy(&captures->lock);
+}
+
+/* The caller has the lock. */
+static int add(struct captures *captures, uint64_t number, int wake_fd,
+               struct captured **ret_captured)
+{
+        struct captured *captured;
+
+        if (!captures->bell)
+                captures->bell = bell_new(wake_fd);
+        captured = captures->bell ? calloc(1, sizeof(*captured)) : NULL;
+        if (!captured)
+                return -ENOMEM;
+        captured->number = number;
+        captured->tie = tie_new(captures->bell);
+        if (captured->tie)
+                HASH_ADD(hh, captures->all, number, sizeof(captured->number), captured);
+        if (!captured->tie || !captured->hh.tbl) {
+                (void)tie_unref(captured->tie);
+                free(captured);
+                return -ENOMEM;
+        }
+        atomic_fetch_add(&captures->n, 1);
+        *ret_captured = captured;
+        return 0;
+}
+
+/* The graph says when it is gone. The service thread takes the lock too, so it is begun without: who
+ * calls has the lock, and has woken it. */
+static int know(struct captures *captures, const struct capture *capture, int wake_fd,
+                struct captured **ret_captured)
+{
+        struct captured *captured = NULL;
+        int r = 0;
+
+        HASH_FIND(hh, captures->all, &capture->number, sizeof(capture->number), captured);
+        if (!captured) {
+                r = add(captures, capture->number, wake_fd, &captured);
+                if (r)
+                        return r;
+                r = tie_bind(captured->tie, captures->env.cuda, capture);
+                if (r) {
+                        drop(captures, captured);
+                        return r;
+                }
+                captured->pool = graph_pools_of(&captures->pools, captures->env.cuda, capture);
+                if (captured->pool)
+                        captured->pool->n_captures++;
+        }
+        *ret_captured = captured;
+        return 0;
+}
+
+static int wake_fd_of(const struct captures *captures)
+{
+        struct service *service = captures->env.service;
+
+        return service_wake(service) ? service->wake_fd : -1;
+}
+
+static int tie_of(struct captures *captures, const struct capture *capture, struct tie **ret_tie)
+{
+        int wake_fd = wake_fd_of(captures);
+        struct captured *captured;
+        int r;
+
+        pthread_mutex_lock(&captures->lock);
+        r = know(captures, capture, wake_fd, &captured);
+        if (!r)
+                *ret_tie = tie_ref(captured->tie);
+        pthread_mutex_unlock(&captures->lock);
+        return r;
+}
+
+int captures_park(struct captures *captures, const void *pointer, void *stream)
+{
+        struct capture capture;
+        struct stream_mark mark;
+        struct stream_key key;
+        struct tie *tie;
+        int ordinal, r;
+
+        r = capture_identify(captures->env.cuda, stream, &key, &ordinal);
+        if (!r)
+                r = capture_look(captures->env.cuda, stream, &mark, &capture);
+        if (!r)
+                r = tie_of(captures, &capture, &tie);
+        return r ? r : parked_add(captures->env.parked, pointer, stream, &key, tie);
+}
+
+/* Which of the pool's heaps is the stream's in this capture. */
+static int share(struct captured *captured, void *stream, struct stream_key *key)
+{
+        uint32_t branch = 0;
+
+        while (branch < captured->n_streams && captured->streams[branch] != stream)
+                branch++;
+        if (branch == captured->n_streams) {
+                void **streams = reallocarray(captured->streams, branch + 1, sizeof(*streams));
+
+                if (!streams)
+                        return -ENOMEM;
+                streams[branch] = stream;
+                captured->streams = streams;
+                captured->n_streams++;
+        }
+        key->id = branch;
+        key->capture = captured->pool->number;
+        return 0;
+}
+
+/* Pinned memory is no pool's: a graph reads what the CPU wrote when it was captured. */
+static int find_heap(struct captures *captures, const struct capture *capture,
+                     const struct gpumem_request *request, struct stream_key *key)
+{
+        int wake_fd = wake_fd_of(captures);
+        struct captured *captured;
+        int r;
+
+        pthread_mutex_lock(&captures->lock);
+        r = know(captures, capture, wake_fd, &captured);
+        if (!r && captured->pool && request->kind == GPUMEM_DEVICE)
+                r = share(captured, request->stream, key);
+        pthread_mutex_unlock(&captures->lock);
+        return r;
+}
+
+int captures_place(struct captures *captures, const struct gpumem_request *request,
+                   struct pool_request *ret_asked, int *ret_ordinal)
+{
+        struct capture capture;
+        struct stream_mark mark;
+        struct stream_key key;
+        int ordinal, r;
+
+        if (request->flags) {
+                refusal_hear(GPUMEM_E_UNSUPPORTED,
+                             "shareable memory in a stream that captures: other processes hold it "
+                             "that know no graph; allocate it before the capture begins, and use "
+                             "it there");
+                return GPUMEM_E_UNSUPPORTED;
+        }
+        r = capture_identify(captures->env.cuda, request->stream, &key, &ordinal);
+        if (!r)
+                r = capture_look(captures->env.cuda, request->stream, &mark, &capture);
+        if (!r)
+                r = find_heap(captures, &capture, request, &key);
+        if (r)
+                return r;
+        ret_asked->key = key;
+        ret_asked->mark = mark;
+        *ret_ordinal = ordinal;
+        return 0;
+}
+
+void captures_divert(struct captures *captures, const struct pool_request *asked,
+                     struct stream_key *key)
+{
+        struct graph_stream *open;
+
+        if (!atomic_load(&captures->n_open))
+                return;
+        pthread_mutex_lock(&captures->lock);
+        open = graph_pools_find(&captures->pools, asked->stream);
+        if (open) {
+                open->is_used = true;
+                key->id = open->branch;
+                key->capture = open->pool->number;
+        }
+        pthread_mutex_unlock(&captures->lock);
+}
+
+/* Each is tried once; another call's are its own. */
+void captures_wait(struct captures *captures)
+{
+        struct graph_stream *left;
+        int r;
+
+        for (uint32_t n = atomic_load(&captures->pools.n_left); n; n--) {
+                pthread_mutex_lock(&captures->lock);
+                left = graph_pools_take_left(&captures->pools);
+                pthread_mutex_unlock(&captures->lock);
+                if (!left)
+                        return;
+                r = stream_synchronize_context(captures->env.cuda, left->context);
+                pthread_mutex_lock(&captures->lock);
+                graph_pools_settle(&captures->pools, left, r);
+                pthread_mutex_unlock(&captures->lock);
+        }
+}
+
+/* Nobody frees there in the order of a stream any more. */
+static void set_idle(struct stream_heap *heap)
+{
+        lock_take(&heap_in(heap)->lock);
+        pool_set_mark(heap, &stream_mark_none);
+        heap_in(heap)->n_done_epochs = UINT64_MAX;
+        lock_drop(&heap_in(heap)->lock);
+}
+
+/* From now on blocks leave the heaps as any idle ones do; heaps without blocks end. True: there are
+ * others. */
+static bool end_in_pool(struct pool *pool, uint64_t number)
+{
+        struct stream_heap *heap, *next;
+        bool left = false;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (heap->key.capture != number)
+                        continue;
+                set_idle(heap);
+                if (heap_in(heap)->n_blocks)
+                        left = true;
+                else
+                        pool_retire_heap(pool, heap);
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return left;
+}
+
+/* True: a heap of it is there still. */
+static bool end_heaps(const struct captures *captures, uint64_t number)
+{
+        bool left = false;
+
+        for (uint32_t i = 0; i < *captures->env.n_pools; i++)
+                left = end_in_pool(&captures->env.pools[i], number) || left;
+        return left;
+}
+
+/* What has no capture and no stream any more, but for what lives there. */
+static void look_at_pools(struct captures *captures)
+{
+        struct graph_pool *pool, *next;
+
+        HASH_ITER(hh, captures->pools.all, pool, next)
+        {
+                if (graph_pool_is_over(pool) && !end_heaps(captures, pool->number)) {
+                        graph_pools_drop(&captures->pools, pool);
+                        atomic_fetch_sub(&captures->n, 1);
+                }
+        }
+}
+
+void captures_look(struct captures *captures)
+{
+        struct captured *captured, *next;
+
+        if (captures_are_none(captures))
+                return;
+        pthread_mutex_lock(&captures->lock);
+        HASH_ITER(hh, captures->all, captured, next)
+        {
+                if (!tie_is_gone(captured->tie))
+                        continue;
+                leave_pool(captured);
+                if (!end_heaps(captures, captured->number))
+                        drop(captures, captured);
+        }
+        look_at_pools(captures);
+        pthread_mutex_unlock(&captures->lock);
+}

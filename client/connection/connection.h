@@ -1,0 +1,33 @@
+/* One connection to a daemon, with what WELCOME brought: the daemon's incarnation, the board, the
+ * pools as that daemon numbers them.
+ *
+ * Counted: who is in a call, or writes to the board, holds a reference; the last one says BYE. All
+ * fields stay as they are. Any thread. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/connection/link.h"
+
+struct connection {
+        atomic_uint n_refs;
+        struct link *link;
+        uint64_t serial; /* counts the connections of one client, from 1 */
+        uint64_t incarnation;
+        void *board;
+        size_t n_board_bytes;
+        uint32_t n_slots;      /* lease words there */
+        struct pool_row *rows; /* row i has id i */
+        uint32_t n_rows;
+};
+
+/* Errors as link_open; -EPROTO when what came does not fit together. */
+int connection_new(const char *socket_path, const struct link_hello *hello, uint64_t serial,
+                   struct connection **ret_connection);
+
+struct connection *connection_ref(struct connection *connection);
+
+/* NULL is legal; returns NULL. */
+struct connection *connection_unref(struct connection *connection);

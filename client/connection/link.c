@@ -1,0 +1,421 @@
+#include "base/clock.h"
+#include "client/connection/link_inside.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "client/connection/door.h"
+#include "client/runtime/refusal.h"
+#include "gpumem.h"
+#include "proto/wire.h"
+
+/* Frames that are taken at a time where none is waited for. */
+#define DRAIN_MAX 1024
+
+#define CHATTER_STEP_MS 1000
+
+/* Somebody who waits for an answer. Lives on that caller's stack. */
+struct waiter {
+        LIST_ENTRY(waiter) link;
+        uint32_t serial;
+        enum message_kind reply_kind;
+        bool answered;
+        int result;
+        struct frame *reply;
+        struct fdset *fds;
+};
+
+static void answer(struct waiter *waiter, int result)
+{
+        waiter->result = result;
+        waiter->answered = true;
+        LIST_REMOVE(waiter, link);
+}
+
+static void end_link(struct link *link)
+{
+        struct waiter *waiter;
+
+        link->dead = true;
+        (void)shutdown(link->socket.fd, SHUT_RDWR);
+        while ((waiter = LIST_FIRST(&link->waiters)))
+                answer(waiter, GPUMEM_E_DISCONNECTED);
+}
+
+static struct waiter *find_waiter(struct link *link, uint32_t serial)
+{
+        struct waiter *waiter;
+
+        LIST_FOREACH (waiter, &link->waiters, link) {
+                if (waiter->serial == serial)
+                        return waiter;
+        }
+        return NULL;
+}
+
+/* A LEASE may have either of two. */
+static bool is_reply(const struct waiter *waiter, const struct frame *frame)
+{
+        return frame->kind == waiter->reply_kind ||
+               (frame->kind == MESSAGE_KNOWN && waiter->reply_kind == MESSAGE_LEASED);
+}
+
+static bool is_refusal(const struct frame *frame, int *ret_code, const char **ret_text)
+{
+        if (frame->kind == MESSAGE_ERROR) {
+                *ret_code = (int)frame->error.code;
+                *ret_text = frame->error.text;
+        } else if (frame->kind == MESSAGE_REFUSED) {
+                *ret_code = (int)frame->refused.code;
+                *ret_text = frame->refused.text;
+        } else {
+                return false;
+        }
+        return true;
+}
+
+/* An answer to nobody is an ERROR for something sent by link_send, or a reply whose waiter was told
+ * of the end: nothing hangs on it. */
+static void take_answer(struct link *link, const struct frame *frame, struct fdset *fds)
+{
+        struct waiter *waiter = find_waiter(link, frame->serial);
+        const char *text = NULL;
+        int code = 0;
+        bool refused = is_refusal(frame, &code, &text);
+
+        if (refused)
+                log_debug("daemon: %s: %s", gpumem_strerror(code), text);
+        if (!waiter)
+                return;
+        if (refused) {
+                *waiter->reply = *frame;
+                (void)snprintf(link->refusal, sizeof(link->refusal), "%s", text);
+                answer(waiter, code);
+        } else if (is_reply(waiter, frame)) {
+                *waiter->reply = *frame;
+                *waiter->fds = *fds;
+                *fds = (struct fdset)FDSET_NULL;
+                answer(waiter, 0);
+        } else {
+                answer(waiter, -EPROTO);
+        }
+}
+
+static void take_frame(struct link *link, int r, const struct frame *frame, struct fdset *fds)
+{
+        if (r == GPUMEM_E_UNKNOWN_KIND)
+                return;
+        if (!r && frame->kind == MESSAGE_ERROR && frame->serial == 0) {
+                link->last_code = (int)frame->error.code;
+                (void)snprintf(link->last_words, sizeof(link->last_words), "%s", frame->error.text);
+        }
+        if (r || (frame->kind == MESSAGE_ERROR && frame->serial == 0))
+                end_link(link);
+        else if (frame->kind != MESSAGE_NOTICE)
+                take_answer(link, frame, fds);
+        else if (link->notice)
+                link->notice(link->owner, &frame->notice);
+}
+
+/* 0 is not a request's: an ERROR of serial 0 is about the connection. The caller has the lock. */
+static uint32_t draw_serial(struct link *link)
+{
+        if (++link->last_serial == 0)
+                link->last_serial = 1;
+        return link->last_serial;
+}
+
+static bool has_news(const struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN};
+
+        return poll(&poll_fd, 1, 0) > 0;
+}
+
+/* -EAGAIN: nothing came for half of the time that the daemon has to say something. */
+static int receive(struct link *link, struct frame *frame, struct fdset *fds)
+{
+        struct proto_reason reason = {"the connection failed", NULL};
+        uint64_t since_ms = clock_now_ms();
+        int r;
+
+        do
+                r = wire_receive(link->socket.fd, FROM_DAEMON, frame, fds, &reason);
+        while (r == -EINTR && clock_now_ms() - since_ms < link->answer_ms / 2);
+        if (r == GPUMEM_E_BAD_FRAME)
+                log_debug("the daemon sent a malformed frame: %s", reason.what);
+        return r == -EINTR ? -EAGAIN : r;
+}
+
+static int transmit(struct link *link, const struct frame *frame);
+
+/* A request may wait for memory as long as it likes, but a daemon that is there answers what needs no
+ * waiting. The caller has the lock, which is given up meanwhile. */
+static void ask_whether_there(struct link *link)
+{
+        struct frame frame = FRAME_NULL;
+
+        link->is_asked = true;
+        proto_seal(&frame, MESSAGE_POOLS, draw_serial(link), 0);
+        pthread_mutex_unlock(&link->lock);
+        (void)transmit(link, &frame);
+        pthread_mutex_lock(&link->lock);
+}
+
+/* This process may have stood still itself: what has come by now is no silence. */
+static void note_silence(struct link *link)
+{
+        if (has_news(link) || link->dead)
+                return;
+        if (!link->is_asked) {
+                ask_whether_there(link);
+                return;
+        }
+        link->is_silent = true;
+        end_link(link);
+        pthread_cond_broadcast(&link->news);
+}
+
+/* Reads one frame for whom it may concern; false: none came. The lock is given up meanwhile. */
+static bool read_for_all(struct link *link)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+        int r;
+
+        link->reading = true;
+        pthread_mutex_unlock(&link->lock);
+        r = receive(link, &frame, &fds);
+        pthread_mutex_lock(&link->lock);
+        link->reading = false;
+        if (r != -EAGAIN) {
+                if (r || frame.kind != MESSAGE_NOTICE) {
+                        link->is_asked = false;
+                        link->n_heard++;
+                }
+                take_frame(link, r, &frame, &fds);
+        }
+        pthread_cond_broadcast(&link->news);
+        return r != -EAGAIN;
+}
+
+/* What a dead link cannot answer is not asked: the daemon would lease a block to nobody. */
+static int enlist(struct link *link, struct waiter *waiter)
+{
+        bool dead;
+
+        pthread_mutex_lock(&link->lock);
+        waiter->serial = draw_serial(link);
+        dead = link->dead;
+        if (!dead)
+                LIST_INSERT_HEAD(&link->waiters, waiter, link);
+        pthread_mutex_unlock(&link->lock);
+        return dead ? GPUMEM_E_DISCONNECTED : 0;
+}
+
+/* A daemon may say this and that all the time and answer nothing: how long one waiter has heard that. */
+struct chatter {
+        uint64_t n_heard; /* answers */
+        uint64_t last_ms;
+        uint64_t n_ms;
+        bool asked;
+};
+
+/* What this process stood still itself is little of that time. The caller has the lock, which may be given
+ * up meanwhile. */
+static void note_chatter(struct link *link, struct chatter *chatter)
+{
+        uint64_t ms = clock_now_ms(), n_ms = ms - chatter->last_ms;
+
+        chatter->last_ms = ms;
+        if (chatter->n_heard != link->n_heard) {
+                *chatter = (struct chatter){.n_heard = link->n_heard, .last_ms = ms};
+                return;
+        }
+        chatter->n_ms += n_ms < CHATTER_STEP_MS ? n_ms : CHATTER_STEP_MS;
+        if (chatter->n_ms < link->answer_ms / 2 || link->dead)
+                return;
+        if (!chatter->asked) {
+                chatter->asked = true;
+                chatter->n_ms = 0;
+                if (!link->is_asked)
+                        ask_whether_there(link);
+                return;
+        }
+        link->is_silent = true;
+        end_link(link);
+        pthread_cond_broadcast(&link->news);
+}
+
+static int await(struct link *link, struct waiter *waiter)
+{
+        struct chatter chatter = {.last_ms = clock_now_ms()};
+
+        pthread_mutex_lock(&link->lock);
+        chatter.n_heard = link->n_heard;
+        while (!waiter->answered) {
+                if (link->reading)
+                        pthread_cond_wait(&link->news, &link->lock);
+                else if (!read_for_all(link))
+                        note_silence(link);
+                if (!waiter->answered)
+                        note_chatter(link, &chatter);
+        }
+        pthread_mutex_unlock(&link->lock);
+        return waiter->result;
+}
+
+/* Takes what has come and waits for nothing, unless somebody reads anyway; not for ever, though more
+ * comes for ever. */
+static void drain(struct link *link)
+{
+        pthread_mutex_lock(&link->lock);
+        for (unsigned n = 0; n < DRAIN_MAX && !link->reading && !link->dead && has_news(link); n++)
+                (void)read_for_all(link);
+        pthread_mutex_unlock(&link->lock);
+}
+
+void link_be_deaf(struct link *link)
+{
+        pthread_mutex_lock(&link->lock);
+        link->notice = NULL;
+        pthread_mutex_unlock(&link->lock);
+}
+
+bool link_read_news(struct link *link)
+{
+        bool can;
+
+        drain(link);
+        pthread_mutex_lock(&link->lock);
+        can = !link->reading && !link->dead;
+        pthread_mutex_unlock(&link->lock);
+        return can;
+}
+
+/* Every waiter may be answered by the reader already, so there is one place only that takes them off
+ * the list. */
+static void give_up(struct link *link, bool is_silent)
+{
+        pthread_mutex_lock(&link->lock);
+        link->is_silent = link->is_silent || (is_silent && !link->dead);
+        end_link(link);
+        pthread_cond_broadcast(&link->news);
+        pthread_mutex_unlock(&link->lock);
+}
+
+/* The daemon reads nothing from a client that does not listen: whoever waits to speak, listens. */
+static void await_room(struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN | POLLOUT};
+
+        if (poll(&poll_fd, 1, (int)(link->answer_ms / 2)) > 0 && poll_fd.revents & POLLIN)
+                drain(link);
+}
+
+/* A frame that could not be sent ends the link. */
+static int transmit(struct link *link, const struct frame *frame)
+{
+        uint64_t since_ms = 0;
+        int r;
+
+        pthread_mutex_lock(&link->send_lock);
+        while ((r = wire_send_now(link->socket.fd, frame)) == -EAGAIN) {
+                if (!since_ms)
+                        since_ms = clock_now_ms();
+                else if (clock_now_ms() - since_ms >= link->answer_ms)
+                        break;
+                await_room(link);
+        }
+        pthread_mutex_unlock(&link->send_lock);
+        /* Whoever has hung up may have said why. */
+        if (r && r != -EAGAIN)
+                drain(link);
+        if (r)
+                give_up(link, r == -EAGAIN);
+        return r == -EAGAIN ? GPUMEM_E_DISCONNECTED : r;
+}
+
+/* Why there is no answer, for the caller's own ears. */
+static void hear_of_end(struct link *link)
+{
+        char name[DOOR_NAME_MAX], text[GPUMEM_TEXT_BYTES];
+
+        (void)door_name(link->socket.fd, name);
+        pthread_mutex_lock(&link->lock);
+        if (link->is_silent)
+                (void)snprintf(
+                        text, sizeof(text),
+                        "%s has not answered for %.3g s: is it stopped, or hung? What programs "
+                        "hold outlives its restart",
+                        name, link->answer_ms / 1000.0);
+        else
+                (void)snprintf(text, sizeof(text), "%s has ended the connection%s%.200s", name,
+                               *link->last_words ? ": " : "", link->last_words);
+        pthread_mutex_unlock(&link->lock);
+        refusal_hear(GPUMEM_E_DISCONNECTED, text);
+}
+
+int link_call(struct link *link, struct frame *request, enum message_kind kind,
+              enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds)
+{
+        struct waiter waiter = {.reply_kind = reply_kind, .reply = ret_reply, .fds = ret_fds};
+
+        int r = enlist(link, &waiter);
+
+        if (!r) {
+                proto_seal(request, kind, waiter.serial, 0);
+                (void)transmit(link, request);
+                r = await(link, &waiter);
+        }
+        if (r == GPUMEM_E_DISCONNECTED)
+                hear_of_end(link);
+        return r;
+}
+
+int link_send(struct link *link, struct frame *frame, enum message_kind kind)
+{
+        uint32_t serial;
+
+        /* Of one who only frees, nobody else would take the errors off the socket. */
+        drain(link);
+        pthread_mutex_lock(&link->lock);
+        serial = draw_serial(link);
+        pthread_mutex_unlock(&link->lock);
+        proto_seal(frame, kind, serial, 0);
+        return transmit(link, frame);
+}
+
+void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX])
+{
+        pthread_mutex_lock(&link->lock);
+        memcpy(text, link->refusal, sizeof(link->refusal));
+        pthread_mutex_unlock(&link->lock);
+}
+
+bool link_is_silent(struct link *link)
+{
+        bool is_silent;
+
+        pthread_mutex_lock(&link->lock);
+        is_silent = link->is_silent;
+        pthread_mutex_unlock(&link->lock);
+        return is_silent;
+}
+
+int link_socket(const struct link *link)
+{
+        return link->socket.fd;
+}
+
+bool link_is_over(const struct link *link)
+{
+        struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLRDHUP};
+
+        return poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}

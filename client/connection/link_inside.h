@@ -1,0 +1,32 @@
+/* What a link is made of: for link.c and link_open.c only. */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "client/runtime/fork.h"
+#include "client/connection/link.h"
+
+struct waiter;
+
+struct link {
+        struct fork_socket socket;
+        pthread_mutex_t send_lock; /* one frame at a time; taken before `lock` */
+        pthread_mutex_t lock;      /* guards what follows */
+        pthread_cond_t news;       /* an answer came, or the reader's place is free */
+        LIST_HEAD(, waiter) waiters;
+        uint32_t last_serial;
+        void (*notice)(void *owner, const struct message_notice *notice);
+        void *owner;
+        char refusal[LINK_REFUSAL_MAX];
+        char last_words[LINK_REFUSAL_MAX]; /* why the daemon ended it, if it said so */
+        int last_code;                     /* of these words; 0: it said nothing */
+        uint32_t answer_ms;
+        bool reading;     /* one of the waiters is in wire_receive */
+        bool is_asked;    /* whether anybody is there; nothing but NOTICEs has come since */
+        uint64_t n_heard; /* frames but NOTICEs */
+        bool is_silent;   /* the end was that nobody answered */
+        bool dead;
+};

@@ -1,0 +1,22 @@
+/* How long an allocation goes on without a daemon: as long as its caller was ready to wait for memory.
+ *
+ * One who was ready to wait tries again and again to reach the next daemon, and sleeps in between,
+ * holding nothing: threads that do not wait are told at once that there is none. Belongs to one call. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/connection/uplink.h"
+
+struct patience {
+        uint64_t deadline_ms; /* 0: no waiting */
+        uint32_t pause_ms;
+};
+
+struct patience patience_begin(uint32_t wait_ms);
+
+/* After a try that had this result: is there to be another? It may then wait for what is left of the
+ * time. Returns after a pause, or when somebody has connected anew. */
+bool patience_goes_on(struct patience *patience, struct uplink *uplink, int result,
+                      uint32_t *wait_ms);

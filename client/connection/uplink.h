@@ -1,0 +1,86 @@
+/* The way to the daemon, over its incarnations: the present connection, or the next one.
+ *
+ * A connection that failed once is lost for good. Whoever needs one then makes the next; of several
+ * threads one does so, and the others wait for it and share its result. The last connection stays
+ * until the next has taken its place, since its board is written to until then. Any thread. */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/connection/connection.h"
+#include "client/runtime/events.h"
+
+/* What the owner does about a change. Called by the one thread that connects, without locks. */
+struct uplink_owner {
+        /* No lease of the last connection counts as one any more; the bytes that are still mapped. */
+        uint64_t (*leave)(void *owner);
+        /* Another daemon, or the same one anew: its pools, its board. On failure it is not used. */
+        int (*meet)(void *owner, struct connection *connection);
+        /* The connection that was met is the present one: says what is held. */
+        void (*declare)(void *owner);
+        /* The daemon has news, one of PROTO_NOTICE_*. Under locks: nothing that waits. */
+        void (*notice)(void *owner, const struct message_notice *notice);
+};
+
+struct uplink {
+        char *socket_path; /* NULL: where proto/address.h says */
+        char *program;
+        struct events *events;
+        const struct uplink_owner *calls;
+        void *owner;
+        pthread_mutex_t lock; /* guards what follows */
+        pthread_cond_t news;  /* an attempt is over, or there is a connection */
+        struct connection *connection;
+        bool lost;
+        bool connecting;
+        uint64_t n_attempts;
+        int last_result;
+        char last_text[GPUMEM_TEXT_BYTES]; /* of that */
+};
+
+/* Makes the first connection; the owner meets it by itself. Errors as connection_new. */
+int uplink_init(struct uplink *uplink, const char *socket_path, const char *program,
+                struct events *events, const struct uplink_owner *calls, void *owner);
+
+/* Legal also for one that is zero, or whose init failed. */
+/* The owner is about to go: it is told of no NOTICE any more. No other thread is in a call. */
+void uplink_be_deaf(struct uplink *uplink);
+void uplink_deinit(struct uplink *uplink);
+
+/* A reference to the present connection, made if the last one is lost. */
+int uplink_acquire(struct uplink *uplink, struct connection **ret_connection);
+
+/* Until there is a connection again, but no longer than this; tries nothing itself. */
+void uplink_pause(struct uplink *uplink, uint32_t ms);
+
+/* Connects anew if the daemon has gone unnoticed: for one who misses what the next may have. */
+void uplink_renew(struct uplink *uplink);
+
+/* A reference to the present connection, unless it is lost; NULL then. */
+struct connection *uplink_present(struct uplink *uplink);
+
+/* Gives it back after a call on it that had this result. */
+void uplink_release(struct uplink *uplink, struct connection *take_connection, int result);
+
+/* Is a request that had this result on the connection to be made once more, over the next? Not if the
+ * daemon was silent: nobody waits twice in one call. */
+bool uplink_may_repeat(const struct connection *connection, int result);
+
+/* link_call on the present connection, whose serial ret_serial is (it may be NULL). If it turns out
+ * to be lost the request is made once more, over the next: for requests that name no pool and no
+ * lease. */
+int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind kind,
+                enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
+                uint64_t *ret_serial);
+
+/* link_call on the connection of this serial, for requests that name a lease.
+ * GPUMEM_E_OUTLIVED when there is another by now. */
+int uplink_call_on(struct uplink *uplink, uint64_t serial, struct frame *request,
+                   enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
+                   struct fdset *ret_fds);
+
+/* link_send, if the connection of this serial is the present one; else nobody is there to hear it. */
+void uplink_send(struct uplink *uplink, uint64_t serial, struct frame *frame,
+                 enum message_kind kind);

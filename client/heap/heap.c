@@ -1,0 +1,273 @@
+#include "client/heap/heap.h"
+
+/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+#undef NDEBUG
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/heap/heap_blocks.h"
+#include "client/heap/heap_small.h"
+#include "gpumem.h"
+
+static_assert(offsetof(struct heap, lock) == 0, "heap_init passes it over");
+
+void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs)
+{
+        /* Not the lock, which others may look at. */
+        memset((char *)heap + sizeof(heap->lock), 0, sizeof(*heap) - sizeof(heap->lock));
+        holes_init(&heap->holes);
+        heap->arena = arena;
+        heap->base = arena_start(arena);
+        heap->runs = runs;
+        heap->epoch = heap->n_done_epochs = 1;
+}
+
+void heap_deinit(struct heap *heap)
+{
+        while (heap_abandon_block(heap))
+                ;
+        free(heap->blocks);
+        heap->blocks = NULL;
+        heap->n_block_room = 0;
+        slabs_deinit(&heap->slabs);
+        starts_deinit(&heap->starts);
+        holes_deinit(&heap->holes);
+}
+
+static void count_allocated(struct heap *heap, uint64_t n_more_bytes)
+{
+        uint64_t n_bytes = atomic_load_explicit(&heap->n_allocated_bytes, memory_order_relaxed);
+
+        atomic_store_explicit(&heap->n_allocated_bytes, n_bytes + n_more_bytes,
+                              memory_order_relaxed);
+}
+
+/* The first unit of a new piece. As heap_alloc. */
+static ALWAYS_INLINE int cut(struct heap *heap, uint32_t n_units, uint32_t n_slack,
+                             uint32_t *ret_unit)
+{
+        uint32_t hole = holes_find(&heap->holes, n_units), taken;
+        struct piece *piece;
+        int r;
+
+        if (!hole)
+                return GPUMEM_E_REFUSED;
+        r = holes_reserve(&heap->holes, 1);
+        if (!r)
+                r = starts_reserve(&heap->starts);
+        if (r)
+                return r;
+        taken = holes_take(&heap->holes, hole, n_units);
+        piece = holes_at(&heap->holes, taken);
+        piece->n_slack = n_slack;
+        starts_add(&heap->starts, piece->start, taken);
+        *ret_unit = piece->start;
+        return 0;
+}
+
+/* Where nothing speaks for a slab, or there is no room for one, a small one is a piece as others are. */
+static NOINLINE int cut_small(struct heap *heap, uint32_t n_units, uint32_t n_slack,
+                              uint32_t *ret_unit)
+{
+        int r;
+
+        if (heap->slabs.n_live[n_units] >= SLAB_FROM && heap_add_slab(heap, n_units)) {
+                *ret_unit = slabs_take(&heap->slabs, n_units, n_slack);
+                return 0;
+        }
+        r = cut(heap, n_units, n_slack, ret_unit);
+        if (!r)
+                heap->slabs.n_live[n_units]++;
+        return r;
+}
+
+static ALWAYS_INLINE int find_room(struct heap *heap, uint32_t n_units, uint32_t n_slack,
+                                   uint32_t *ret_unit)
+{
+        if (n_units > SLAB_UNITS_MAX)
+                return cut(heap, n_units, n_slack, ret_unit);
+        if (!slabs_have(&heap->slabs, n_units))
+                return cut_small(heap, n_units, n_slack, ret_unit);
+        *ret_unit = slabs_take(&heap->slabs, n_units, n_slack);
+        return 0;
+}
+
+int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
+{
+        uint32_t n_units, unit;
+        int r;
+
+        if (n_bytes == 0)
+                return GPUMEM_E_BAD_REQUEST;
+        if (n_bytes > (UINT32_MAX - HEAP_BLOCK_UNIT / HEAP_UNIT) * HEAP_UNIT)
+                return GPUMEM_E_TOO_LARGE;
+        n_units = (uint32_t)((n_bytes + HEAP_UNIT - 1) / HEAP_UNIT);
+        r = find_room(heap, n_units, (uint32_t)(-n_bytes % HEAP_UNIT), &unit);
+        if (r)
+                return r;
+        heap->n_requested_bytes += n_bytes;
+        count_allocated(heap, n_units * HEAP_UNIT);
+        *ret_address = heap_address_of(heap, unit);
+        return 0;
+}
+
+/* Most allocations lie in one block. Of the others the records are found side by side, so that a processor need
+ * not wait for one to fetch the next. */
+static ALWAYS_INLINE void date(const struct heap *heap, const struct heap_block *first,
+                               uint64_t address, uint64_t n_bytes)
+{
+        struct heap_block *const *block = &heap->blocks[first->place];
+
+        (*block)->epoch = heap->epoch;
+        while (heap_block_end(*block) < address + n_bytes)
+                (*++block)->epoch = heap->epoch;
+}
+
+/* Ends the entry of the allocation that starts there; its piece, or 0: there is none. */
+static ALWAYS_INLINE uint32_t find_given(struct heap *heap, uint64_t address,
+                                         struct heap_freed *ret_freed)
+{
+        uint32_t index = starts_remove(&heap->starts, heap_unit_of(heap, address));
+        const struct piece *piece = holes_at(&heap->holes, index);
+
+        if (!index)
+                return 0;
+        if (piece->n_units <= SLAB_UNITS_MAX)
+                heap->slabs.n_live[piece->n_units]--;
+        ret_freed->n_allocated_bytes = piece->n_units * HEAP_UNIT;
+        ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - piece->n_slack;
+        return index;
+}
+
+/* In a slab; false: no allocation starts there. */
+static ALWAYS_INLINE bool give_place(struct heap *heap, uint32_t slab, uint64_t address,
+                                     struct heap_freed *ret_freed)
+{
+        uint32_t n_slack;
+
+        if (!slabs_give(&heap->slabs, slab, heap_unit_of(heap, address), &n_slack))
+                return false;
+        ret_freed->n_allocated_bytes = slabs_at(&heap->slabs, slab)->n_units * HEAP_UNIT;
+        ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - n_slack;
+        ret_freed->n_hole_bytes = 0;
+        return true;
+}
+
+static uint64_t hole_bytes(const struct heap *heap, uint32_t hole)
+{
+        return holes_at(&heap->holes, hole)->n_units * HEAP_UNIT;
+}
+
+static ALWAYS_INLINE void count_freed(struct heap *heap, const struct heap_freed *freed)
+{
+        count_allocated(heap, -freed->n_allocated_bytes);
+        heap->n_requested_bytes -= freed->n_requested_bytes;
+}
+
+static ALWAYS_INLINE void note_use(struct heap *heap, const struct heap_block *block,
+                                   uint64_t address, const struct heap_freed *freed)
+{
+        date(heap, block, address, freed->n_allocated_bytes);
+        heap->n_freed_bytes += freed->n_allocated_bytes;
+}
+
+/* Blocks are dated before the hole is made: nothing in that waits for the records of blocks, which come
+ * from memory meanwhile. */
+static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
+                             struct heap_freed *ret_freed)
+{
+        const struct heap_block *block = heap_block_at(heap->arena, address);
+        struct heap_freed freed;
+        uint32_t slab, index = 0;
+
+        if (!block || block->heap != heap || address % HEAP_UNIT)
+                return GPUMEM_E_NOT_OURS;
+        slab = heap_slab_at(heap, block, address);
+        if (slab ? !give_place(heap, slab, address, &freed)
+                 : !(index = find_given(heap, address, &freed)))
+                return GPUMEM_E_NOT_OURS;
+        if (!is_idle)
+                note_use(heap, block, address, &freed);
+        if (index)
+                freed.n_hole_bytes = hole_bytes(heap, holes_give(&heap->holes, index));
+        else if (slab_is_empty(slabs_at(&heap->slabs, slab)))
+                freed.n_hole_bytes = hole_bytes(heap, heap_end_slab(heap, slab));
+        count_freed(heap, &freed);
+        *ret_freed = freed;
+        return 0;
+}
+
+int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+{
+        return end(heap, address, false, ret_freed);
+}
+
+int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
+{
+        return end(heap, address, true, ret_freed);
+}
+
+uint64_t heap_new_epoch(struct heap *heap)
+{
+        heap->n_freed_bytes = 0;
+        return heap->epoch++;
+}
+
+/* The piece at an address of that block. */
+static uint32_t piece_at(const struct heap *heap, const struct heap_block *block, uint64_t address)
+{
+        uint32_t unit = heap_unit_of(heap, address);
+        uint32_t index = heap_first_edge(heap, block);
+        const struct piece *piece = holes_at(&heap->holes, index);
+
+        while (!piece->n_units || unit - piece->start >= piece->n_units) {
+                index = piece->after;
+                piece = holes_at(&heap->holes, index);
+        }
+        return index;
+}
+
+static struct heap_allocation describe(const struct heap *heap, uint32_t start, uint32_t n_units,
+                                       uint32_t n_slack)
+{
+        return (struct heap_allocation){.start = heap_address_of(heap, start),
+                                        .n_requested_bytes = n_units * HEAP_UNIT - n_slack,
+                                        .n_allocated_bytes = n_units * HEAP_UNIT};
+}
+
+static int find_place(const struct heap *heap, uint32_t index, uint64_t address,
+                      struct heap_allocation *ret_allocation)
+{
+        const struct slab *slab = slabs_at(&heap->slabs, index);
+        unsigned place = slab_place_of(slab, heap_unit_of(heap, address));
+
+        if (slab_is_free(slab, place))
+                return GPUMEM_E_NOT_OURS;
+        *ret_allocation = describe(heap, slab_unit_of(slab, place), slab->n_units,
+                                   slabs_slack(&heap->slabs, index, place));
+        return 0;
+}
+
+int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation)
+{
+        const struct heap_block *block = heap_block_at(heap->arena, address);
+        const struct piece *piece;
+        uint32_t slab, index = 0;
+
+        if (!block || block->heap != heap)
+                return GPUMEM_E_NOT_OURS;
+        slab = heap_slab_at(heap, block, address);
+        if (slab)
+                return find_place(heap, slab, address, ret_allocation);
+        if (address % HEAP_UNIT == 0)
+                index = starts_find(&heap->starts, heap_unit_of(heap, address));
+        if (!index)
+                index = piece_at(heap, block, address);
+        piece = holes_at(&heap->holes, index);
+        if (piece->state != PIECE_TAKEN)
+                return GPUMEM_E_NOT_OURS;
+        *ret_allocation = describe(heap, piece->start, piece->n_units, piece->n_slack);
+        return 0;
+}

@@ -1,0 +1,245 @@
+#include "client/heap/heap_blocks.h"
+
+/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+#undef NDEBUG
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/heap/heap_small.h"
+
+/* What one call may need. */
+#define N_PIECES 4
+
+/* Where a block of that start is, or would be. */
+static uint32_t place_of(const struct heap *heap, uint64_t start)
+{
+        uint32_t low = 0, high = heap->n_blocks;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (heap->blocks[middle]->at.start < start)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+struct heap_block *heap_own_block(const struct heap *heap, uint64_t address)
+{
+        struct heap_block *block = heap_block_at(heap->arena, address);
+
+        assert(block && block->heap == heap);
+        return block;
+}
+
+/* The records from that place on are told theirs. */
+static void number(const struct heap *heap, uint32_t place)
+{
+        for (; place < heap->n_blocks; place++)
+                heap->blocks[place]->place = place;
+}
+
+static int make_room(struct heap *heap)
+{
+        uint32_t n_room = heap->n_block_room ? heap->n_block_room * 2 : 16;
+        struct heap_block **blocks;
+
+        if (heap->n_blocks < heap->n_block_room)
+                return 0;
+        blocks = realloc(heap->blocks, n_room * sizeof(struct heap_block *));
+        if (!blocks)
+                return -ENOMEM;
+        heap->blocks = blocks;
+        heap->n_block_room = n_room;
+        return 0;
+}
+
+int heap_reserve(struct heap *heap)
+{
+        int r = make_room(heap);
+
+        return r ? r : holes_reserve(&heap->holes, N_PIECES);
+}
+
+/* The blocks that a block of this heap at that place touches, NULL where there is none. */
+struct neighbours {
+        struct heap_block *below, *above;
+};
+
+static struct neighbours neighbours_of(const struct heap *heap, uint32_t place, uint64_t start,
+                                       uint64_t end)
+{
+        struct neighbours found = {NULL, NULL};
+
+        if (heap->runs == HEAP_SPLIT)
+                return found;
+        if (place > 0 && heap_block_end(heap->blocks[place - 1]) == start)
+                found.below = heap->blocks[place - 1];
+        for (; place < heap->n_blocks && heap->blocks[place]->at.start <= start; place++)
+                ;
+        if (place < heap->n_blocks && heap->blocks[place]->at.start == end)
+                found.above = heap->blocks[place];
+        return found;
+}
+
+int heap_add_block(struct heap *heap, struct heap_block *block)
+{
+        uint32_t place = place_of(heap, block->at.start);
+        struct neighbours next;
+        struct run_edges touching = {0, 0};
+        int r;
+
+        r = heap_reserve(heap);
+        if (r)
+                return r;
+        next = neighbours_of(heap, place, block->at.start, heap_block_end(block));
+        if (next.below)
+                touching.before = next.below->edges.after;
+        if (next.above)
+                touching.after = next.above->edges.before;
+        block->edges = holes_add(&heap->holes, heap_unit_of(heap, block->at.start),
+                                 (uint32_t)(block->at.n_bytes / HEAP_UNIT), touching);
+        if (next.below)
+                next.below->edges.after = 0;
+        if (next.above)
+                next.above->edges.before = 0;
+        memmove(&heap->blocks[place + 1], &heap->blocks[place],
+                (heap->n_blocks - place) * sizeof(struct heap_block *));
+        heap->blocks[place] = block;
+        heap->n_blocks++;
+        number(heap, place);
+        heap->n_reserved_bytes += block->at.n_bytes;
+        block->n_earlier = heap->n_adds++;
+        block->heap = heap;
+        block->epoch = 0;
+        return 0;
+}
+
+uint32_t heap_first_edge(const struct heap *heap, const struct heap_block *block)
+{
+        uint32_t place = block->place;
+
+        while (!heap->blocks[place]->edges.before)
+                place--;
+        return heap->blocks[place]->edges.before;
+}
+
+/* Of the holes that are large enough there are few. */
+uint32_t heap_block_hole(const struct heap *heap, const struct heap_block *block)
+{
+        uint32_t unit = heap_unit_of(heap, block->at.start);
+        uint32_t n_units = (uint32_t)(block->at.n_bytes / HEAP_UNIT), hole = 0;
+
+        while ((hole = holes_next_large(&heap->holes, n_units, hole))) {
+                const struct piece *piece = holes_at(&heap->holes, hole);
+
+                if (piece->start <= unit && unit + n_units <= piece->start + piece->n_units)
+                        break;
+        }
+        return hole;
+}
+
+bool heap_covers(const struct heap *heap, const struct piece *hole, const struct heap_block *block)
+{
+        uint64_t start = heap_address_of(heap, hole->start);
+
+        return block->at.start >= start &&
+               block->at.start + block->at.n_bytes <= start + hole->n_units * HEAP_UNIT;
+}
+
+struct heap_block *heap_first_covered(const struct heap *heap, const struct piece *hole)
+{
+        uint64_t start = heap_address_of(heap, hole->start);
+        uint64_t end = start + hole->n_units * HEAP_UNIT;
+        struct heap_block *block;
+
+        block = heap_own_block(heap, start);
+        while (!heap_covers(heap, hole, block)) {
+                uint64_t next = block->at.start + block->at.n_bytes;
+
+                if (next >= end)
+                        return NULL;
+                block = heap_own_block(heap, next);
+        }
+        return block;
+}
+
+struct heap_block *heap_next_covered(const struct heap *heap, const struct piece *hole,
+                                     const struct heap_block *block)
+{
+        uint64_t end = heap_block_end(block);
+        struct heap_block *next = NULL;
+
+        if (end < heap_address_of(heap, hole->start + hole->n_units))
+                next = heap_own_block(heap, end);
+        return next && heap_covers(heap, hole, next) ? next : NULL;
+}
+
+static void let_go(struct heap_block *block)
+{
+        heap_drop_cells(block);
+        block->heap = NULL;
+        block->edges = (struct run_edges){0, 0};
+}
+
+int heap_remove_block(struct heap *heap, struct heap_block *block)
+{
+        uint32_t place = block->place, hole = heap_block_hole(heap, block);
+        struct neighbours next;
+        struct run_edges made;
+        int r;
+
+        assert(hole && heap->blocks[place] == block);
+        r = holes_reserve(&heap->holes, N_PIECES);
+        if (r)
+                return r;
+        next = neighbours_of(heap, place, block->at.start, heap_block_end(block));
+        made = holes_remove(&heap->holes, hole, heap_unit_of(heap, block->at.start),
+                            (uint32_t)(block->at.n_bytes / HEAP_UNIT));
+        if (next.below)
+                next.below->edges.after = made.after;
+        if (next.above)
+                next.above->edges.before = made.before;
+        heap->n_blocks--;
+        memmove(&heap->blocks[place], &heap->blocks[place + 1],
+                (heap->n_blocks - place) * sizeof(struct heap_block *));
+        number(heap, place);
+        heap->n_reserved_bytes -= block->at.n_bytes;
+        let_go(block);
+        return 0;
+}
+
+struct heap_block *heap_abandon_block(struct heap *heap)
+{
+        struct heap_block *block;
+
+        if (!heap->n_blocks)
+                return NULL;
+        block = heap->blocks[--heap->n_blocks];
+        let_go(block);
+        return block;
+}
+
+/* One block after another: a run begins where the block before does not touch, and its edges are
+ * where the blocks at its ends say. */
+void heap_check_block(const struct heap *heap, uint32_t place)
+{
+        const struct heap_block *block = heap->blocks[place];
+        struct neighbours next = neighbours_of(heap, place, block->at.start, heap_block_end(block));
+
+        assert(block->heap == heap && block->place == place && block->n_earlier < heap->n_adds);
+        assert(arena_find(heap->arena, block->at.start) == &block->at);
+        assert(place == 0 || heap_block_end(heap->blocks[place - 1]) <= block->at.start);
+        assert(!block->edges.before == (next.below != NULL));
+        assert(!block->edges.after == (next.above != NULL));
+        if (block->edges.before)
+                assert(holes_at(&heap->holes, block->edges.before)->start ==
+                       heap_unit_of(heap, block->at.start));
+        if (block->edges.after)
+                assert(holes_at(&heap->holes, block->edges.after)->start ==
+                       heap_unit_of(heap, heap_block_end(block)));
+}

@@ -1,0 +1,98 @@
+#include "client/heap/heap_small.h"
+
+/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+#undef NDEBUG
+#include <assert.h>
+#include <stdlib.h>
+
+#include "client/heap/heap_blocks.h"
+
+/* A slab, and what is cut off before it. */
+#define N_PIECES 2
+
+static_assert(HEAP_BLOCK_UNIT % HEAP_CELL_BYTES == 0, "cells begin where blocks do");
+
+static int make_block_cells(struct heap_block *block)
+{
+        if (!block->cells)
+                block->cells = calloc(block->at.n_bytes / HEAP_CELL_BYTES, sizeof(*block->cells));
+        return block->cells ? 0 : -ENOMEM;
+}
+
+/* All blocks from the address on get cells. */
+static int make_cells(const struct heap *heap, uint64_t address, uint64_t end)
+{
+        uint32_t place = heap_own_block(heap, address)->place;
+        int r = 0;
+
+        for (; place < heap->n_blocks && heap->blocks[place]->at.start < end && !r; place++)
+                r = make_block_cells(heap->blocks[place]);
+        return r;
+}
+
+static void set_cells(const struct heap *heap, const struct slab *slab, uint32_t value)
+{
+        uint64_t address = heap_address_of(heap, slab->start);
+        uint64_t end = address + slab_n_units(slab) * HEAP_UNIT;
+
+        for (; address < end; address += HEAP_CELL_BYTES) {
+                const struct heap_block *block = heap_own_block(heap, address);
+
+                block->cells[(address - block->at.start) / HEAP_CELL_BYTES] = (uint16_t)value;
+        }
+}
+
+void heap_drop_cells(struct heap_block *block)
+{
+        free(block->cells);
+        block->cells = NULL;
+}
+
+static uint32_t round_up(uint32_t unit)
+{
+        return (unit + HEAP_CELL_UNITS - 1) & ~(HEAP_CELL_UNITS - 1);
+}
+
+/* The largest that a hole holds, up to the wish. Where memory is short this is asked for each small allocation, so no
+ * list is walked. */
+static uint32_t find_hole(const struct heap *heap, uint32_t n_units, unsigned *n_places)
+{
+        for (; *n_places >= SLAB_PLACES_MIN; *n_places /= 2) {
+                uint32_t hole = holes_find_first(&heap->holes,
+                                                 *n_places * n_units + HEAP_CELL_UNITS - 1);
+
+                if (hole)
+                        return hole;
+        }
+        return 0;
+}
+
+bool heap_add_slab(struct heap *heap, uint32_t n_units)
+{
+        unsigned n_places = slabs_wish(&heap->slabs, n_units);
+        uint32_t hole = find_hole(heap, n_units, &n_places), n_before, start, before = 0, piece,
+                 index;
+        uint64_t address;
+
+        if (!hole || slabs_reserve(&heap->slabs) || holes_reserve(&heap->holes, N_PIECES))
+                return false;
+        start = round_up(holes_at(&heap->holes, hole)->start);
+        address = heap_address_of(heap, start);
+        if (make_cells(heap, address, address + (uint64_t)n_places * n_units * HEAP_UNIT))
+                return false;
+        n_before = start - holes_at(&heap->holes, hole)->start;
+        if (n_before)
+                before = holes_take(&heap->holes, hole, n_before);
+        piece = holes_take(&heap->holes, hole, n_places * n_units);
+        if (before)
+                (void)holes_give(&heap->holes, before);
+        index = slabs_add(&heap->slabs, piece, start, n_units, n_places);
+        set_cells(heap, slabs_at(&heap->slabs, index), index);
+        return true;
+}
+
+uint32_t heap_end_slab(struct heap *heap, uint32_t index)
+{
+        set_cells(heap, slabs_at(&heap->slabs, index), 0);
+        return holes_give(&heap->holes, slabs_remove(&heap->slabs, index));
+}

@@ -1,0 +1,151 @@
+#include "client/heap/starts.h"
+
+/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+#undef NDEBUG
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/pages.h"
+
+#define FIRST_BITS 8
+#define MAX_BITS   31
+
+/* 2 MiB. */
+#define LARGE_BITS 18
+
+/* Fibonacci hashing: neighbours in memory fall far apart, and the table's order is the product's. */
+static uint32_t product(uint32_t unit)
+{
+        return unit * UINT32_C(0x9e3779b1);
+}
+
+static uint32_t place_of(const struct starts *starts, uint32_t unit)
+{
+        return product(unit) >> (32 - starts->n_bits);
+}
+
+/* A table that a processor's own caches hold has room to spare for look-ups that end at once; in a
+ * larger one fewer lines to fetch are worth more. */
+static uint32_t n_entries_max(unsigned n_bits)
+{
+        assert(n_bits >= FIRST_BITS);
+        return (n_bits < LARGE_BITS ? UINT32_C(1) : UINT32_C(3)) << (n_bits - 2);
+}
+
+/* An entry never wraps around to the front: behind the last place there is room for as long a chain
+ * as there can be. */
+static size_t n_places(unsigned n_bits)
+{
+        return ((size_t)1 << n_bits) + n_entries_max(n_bits) + 1;
+}
+
+void starts_deinit(struct starts *starts)
+{
+        free(starts->entries);
+        *starts = (struct starts){.entries = NULL};
+}
+
+/* The entries are in order already, so each goes behind the last one. */
+static void copy(struct starts *to, const struct starts *from)
+{
+        size_t next = 0;
+
+        for (size_t i = 0; i < n_places(from->n_bits); i++) {
+                size_t place;
+
+                if (!from->entries[i].piece)
+                        continue;
+                place = place_of(to, from->entries[i].unit);
+                if (place < next)
+                        place = next;
+                to->entries[place] = from->entries[i];
+                next = place + 1;
+        }
+        to->n_entries = from->n_entries;
+}
+
+int starts_grow(struct starts *starts)
+{
+        struct starts larger = {.n_bits = starts->n_bits ? starts->n_bits + 1 : FIRST_BITS};
+
+        if (larger.n_bits > MAX_BITS)
+                return -ENOMEM;
+        larger.n_entries_max = n_entries_max(larger.n_bits);
+        larger.entries = calloc(n_places(larger.n_bits), sizeof(*larger.entries));
+        if (!larger.entries)
+                return -ENOMEM;
+        pages_wish_large(larger.entries, n_places(larger.n_bits) * sizeof(*larger.entries));
+        if (starts->n_bits)
+                copy(&larger, starts);
+        free(starts->entries);
+        *starts = larger;
+        return 0;
+}
+
+/* An entry and those that follow it go one place on. */
+static NOINLINE void push_on(struct start *entry)
+{
+        struct start moved = *entry;
+
+        while (moved.piece) {
+                struct start next = *++entry;
+
+                *entry = moved;
+                moved = next;
+        }
+}
+
+/* Among equal places in the order of the product, so that the whole table is sorted by it. */
+void starts_add(struct starts *starts, uint32_t unit, uint32_t piece)
+{
+        struct start *entry = &starts->entries[place_of(starts, unit)];
+
+        assert(piece);
+        while (entry->piece && product(entry->unit) < product(unit))
+                entry++;
+        if (entry->piece)
+                push_on(entry);
+        *entry = (struct start){unit, piece};
+        starts->n_entries++;
+}
+
+static struct start *find(const struct starts *starts, uint32_t unit)
+{
+        struct start *entry;
+
+        if (!starts->n_bits)
+                return NULL;
+        for (entry = &starts->entries[place_of(starts, unit)]; entry->piece; entry++) {
+                if (entry->unit == unit)
+                        return entry;
+        }
+        return NULL;
+}
+
+uint32_t starts_find(const struct starts *starts, uint32_t unit)
+{
+        const struct start *entry = find(starts, unit);
+
+        return entry ? entry->piece : 0;
+}
+
+uint32_t starts_remove(struct starts *starts, uint32_t unit)
+{
+        struct start *entry = find(starts, unit);
+        uint32_t piece;
+
+        if (!entry)
+                return 0;
+        piece = entry->piece;
+        /* Those behind it move up, as far as they do not stand where they belong. */
+        for (; entry[1].piece &&
+               place_of(starts, entry[1].unit) < (uint32_t)(entry + 1 - starts->entries);
+             entry++)
+                entry[0] = entry[1];
+        entry->piece = 0;
+        starts->n_entries--;
+        return piece;
+}

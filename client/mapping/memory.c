@@ -1,0 +1,226 @@
+#include "client/mapping/memory.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/memfd.h"
+#include "client/runtime/refusal.h"
+#include "gpumem.h"
+#include "driver/host.h"
+#include "driver/vmm.h"
+
+#define WINDOW_ABOVE 4
+
+static void *pointer_to(uint64_t address)
+{
+        return (void *)(uintptr_t)address;
+}
+
+/* More than asked for, then cut to the alignment: mmap knows pages only. */
+static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
+{
+        uint64_t n_wide = n_bytes + MEMORY_ALIGNMENT;
+        uint64_t start, aligned, n_before;
+        void *bytes = mmap(NULL, n_wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                           0);
+
+        if (bytes == MAP_FAILED)
+                return err_errno();
+        start = (uint64_t)(uintptr_t)bytes;
+        aligned = (start + MEMORY_ALIGNMENT - 1) & ~(MEMORY_ALIGNMENT - 1);
+        n_before = aligned - start;
+        if (n_before)
+                (void)munmap(bytes, n_before);
+        (void)munmap(pointer_to(aligned + n_bytes), MEMORY_ALIGNMENT - n_before);
+        *ret_address = aligned;
+        return 0;
+}
+
+/* Where the driver opens memory it does so among the process's own mappings, downwards from the first
+ * ones for the most part: a window of a part above and the rest below. */
+static int find_window(uint64_t n_bytes, uint64_t *ret_address)
+{
+        uint64_t end, n_above = n_bytes / WINDOW_ABOVE;
+        void *bytes = mmap(NULL, MEMORY_ALIGNMENT, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (bytes == MAP_FAILED)
+                return err_errno();
+        (void)munmap(bytes, MEMORY_ALIGNMENT);
+        end = ((uint64_t)(uintptr_t)bytes + n_above) & ~(MEMORY_ALIGNMENT - 1);
+        *ret_address = end > n_bytes ? end - n_bytes : MEMORY_ALIGNMENT;
+        return 0;
+}
+
+/* Blocks that are the driver's: imported, and mapped at addresses that it has reserved. */
+static bool is_drivers(const struct memory *memory)
+{
+        return memory->kind == GPUMEM_DEVICE || memory->pinned == MEMORY_VMM;
+}
+
+int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
+{
+        if (memory_is_opened(memory))
+                return find_window(n_bytes, ret_address);
+        if (!is_drivers(memory))
+                return reserve_host(n_bytes, ret_address);
+        if (!memory->cuda) {
+                refusal_hear(
+                        GPUMEM_E_UNSUPPORTED,
+                        "pinned memory of this daemon is made by the CUDA driver, and there is "
+                        "none here; gpumemd --pinned-backing memfd serves programs without "
+                        "CUDA");
+                return GPUMEM_E_UNSUPPORTED;
+        }
+        return vmm_reserve(memory->cuda, n_bytes, ret_address);
+}
+
+void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes)
+{
+        if (memory_is_opened(memory))
+                return;
+        if (is_drivers(memory))
+                (void)vmm_unreserve(memory->cuda, address, n_bytes);
+        else
+                (void)munmap(pointer_to(address), n_bytes);
+}
+
+static int map_device(const struct memory *memory, uint64_t peers, uint64_t address,
+                      uint64_t n_bytes, uint64_t handle)
+{
+        int r = vmm_map(memory->cuda, memory->ordinal, address, n_bytes, handle);
+
+        if (r || !peers)
+                return r;
+        r = vmm_allow(memory->cuda, peers, address, n_bytes);
+        if (r && vmm_unmap(memory->cuda, address, n_bytes))
+                return -ENOTRECOVERABLE;
+        return r;
+}
+
+/* A driver's fd is a device's, the emulated driver's a file; what else a daemon may send is not given to
+ * the driver, which might do something with it. */
+static int check_drivers(int fd)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return err_errno();
+        return S_ISCHR(st.st_mode) || S_ISREG(st.st_mode) ? 0 : -EPROTO;
+}
+
+/* The mapping keeps the memory: neither fd nor handle is needed any more. */
+static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t address,
+                       uint64_t n_bytes, int fd, struct memory_left *left)
+{
+        uint64_t handle;
+        int r;
+
+        r = check_drivers(fd);
+        if (!r)
+                r = vmm_import(memory->cuda, fd, &handle);
+        if (r)
+                return r;
+        if (memory->kind == GPUMEM_DEVICE)
+                r = map_device(memory, peers, address, n_bytes, handle);
+        else
+                r = vmm_map_host(memory->cuda, memory->node, address, n_bytes, handle);
+        if (vmm_release(memory->cuda, handle))
+                left->handle = handle;
+        if (r == -ENOTRECOVERABLE) {
+                left->is_mapped = true;
+                return -EIO;
+        }
+        /* The driver's own mapping need not be a child's; where it is, the child is to lose it. */
+        if (!r && memory->kind == GPUMEM_PINNED &&
+            madvise(pointer_to(address), n_bytes, MADV_DONTFORK))
+                log_debug("a block of pinned memory stays visible to forked children");
+        return r;
+}
+
+/* Back to addresses with nothing behind them, which nobody else can come to. */
+static int unmap_host(uint64_t address, uint64_t n_bytes)
+{
+        void *bytes = mmap(pointer_to(address), n_bytes, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+        return bytes == MAP_FAILED ? err_errno() : 0;
+}
+
+static int register_host(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                         enum mapping *ret_mapping)
+{
+        int r = GPUMEM_E_NO_CONTEXT;
+
+        if (memory->cuda)
+                r = host_context_check(memory->cuda);
+        if (r == GPUMEM_E_NO_CONTEXT) {
+                *ret_mapping = MAPPING_PLAIN;
+                return 0;
+        }
+        if (!r)
+                r = host_register(memory->cuda, pointer_to(address), n_bytes);
+        if (!r)
+                *ret_mapping = MAPPING_REGISTERED;
+        return r;
+}
+
+/* A forked child must not reach blocks that are leased to its parent. */
+static int map_host(const struct memory *memory, uint64_t address, uint64_t n_bytes, int fd,
+                    enum mapping *ret_mapping)
+{
+        void *bytes;
+        int r;
+
+        r = memfd_check(fd, n_bytes);
+        if (r)
+                return r;
+        bytes = mmap(pointer_to(address), n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                     fd, 0);
+        if (bytes == MAP_FAILED)
+                return err_errno();
+        r = madvise(bytes, n_bytes, MADV_DONTFORK) < 0 ? err_errno() : 0;
+        if (!r)
+                r = register_host(memory, address, n_bytes, ret_mapping);
+        if (r)
+                (void)unmap_host(address, n_bytes);
+        return r;
+}
+
+int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
+               int take_fd, enum mapping *ret_mapping, struct memory_left *left)
+{
+        CLEANUP(closep)
+        int fd = take_fd;
+        int r;
+
+        if (!is_drivers(memory))
+                return map_host(memory, address, n_bytes, fd, ret_mapping);
+        r = map_drivers(memory, peers, address, n_bytes, fd, left);
+        if (!r)
+                *ret_mapping = MAPPING_PLAIN;
+        return r;
+}
+
+int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                 enum mapping mapping)
+{
+        int r;
+
+        if (is_drivers(memory))
+                return vmm_unmap(memory->cuda, address, n_bytes);
+        if (mapping == MAPPING_REGISTERED) {
+                r = host_unregister(memory->cuda, pointer_to(address), n_bytes);
+                if (r)
+                        return r;
+        }
+        return unmap_host(address, n_bytes);
+}
+
+int memory_let_go(const struct memory *memory, uint64_t handle)
+{
+        return vmm_release(memory->cuda, handle);
+}

@@ -1,0 +1,28 @@
+/* Making pinned memory known to the driver, apart from mapping it: later, for what was allocated
+ * without a context; and undoing it in the context that it was done in, whichever is current. Any
+ * thread; no lock is held. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/mapping/memory.h"
+
+/* Registers pinned memory that is mapped there, in the current context. GPUMEM_E_NO_CONTEXT, or a fault of the
+ * driver, which leaves nothing registered. */
+int registration_make(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                      uint64_t *ret_context);
+
+/* The context in which memory_map would register now, or 0. */
+uint64_t registration_context(const struct memory *memory);
+
+/* Blocks are registered where there is a context, and stay so until the application says. */
+bool registration_lasts(const struct memory *memory);
+
+/* Whoever gets the block has it as registered as it can be. One that is not stays with those who asked for
+ * no more. */
+bool registration_is_settled(const struct memory *memory, enum mapping mapping);
+
+/* Before what was registered in that context is unmapped. After a failure it must not be. */
+int registration_undo(const struct memory *memory, uint64_t context, uint64_t address,
+                      uint64_t n_bytes);

@@ -1,0 +1,157 @@
+#include "client/pool/elastic.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "client/pool/idle.h"
+#include "client/blocks/opened.h"
+#include "client/runtime/service.h"
+
+static_assert(SPACE_LOOK_US == SERVICE_SOON_MS * 1000, "with a thread or without");
+
+bool elastic_is_on(const struct pool *pool)
+{
+        return pool->space.budget.n_empty_max == UINT64_MAX;
+}
+
+static bool is_due(struct stream_heap *heap)
+{
+        bool due;
+
+        lock_take(&heap_in(heap)->lock);
+        due = looks_are_due(&heap->looks, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        return due;
+}
+
+/* The caller has the lock. */
+static bool record(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        struct pool *pool = heap->pool;
+
+        if (!idle_is_still(heap, generation))
+                return false;
+        (void)space_excess(&pool->space, 0, pool_now_us(pool));
+        if (!is_due(heap))
+                return false;
+        if (own_stream && idle_is_fenced(heap))
+                fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
+                              *own_stream);
+        lock_take(&heap_in(heap)->lock);
+        looks_raise(&heap->looks, &pool->space, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        return true;
+}
+
+/* The next free tries again, if there is one. It is waited for where much was let go of and there may be
+ * none: nobody else can make the record. Such falls count, and are few from one look to the next. */
+static bool take_lock(struct stream_heap *heap)
+{
+        struct pool *pool = heap->pool;
+        bool fell;
+
+        if (pthread_mutex_trylock(&pool->lock) == 0)
+                return true;
+        lock_take(&heap_in(heap)->lock);
+        fell = looks_fell(&heap->looks, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        if (fell)
+                pthread_mutex_lock(&pool->lock);
+        return fell;
+}
+
+void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        struct pool *pool = heap->pool;
+        bool recorded, is_seen_to;
+
+        if (!take_lock(heap))
+                return;
+        recorded = record(heap, generation, own_stream);
+        pthread_mutex_unlock(&pool->lock);
+        is_seen_to = recorded ? service_wake(pool->service) : service_is_allowed(pool->service);
+        /* What was recorded before may be over by now, and nobody else sees to that. */
+        if (!is_seen_to)
+                (void)elastic_look(pool, ELASTIC_WHEN_DUE);
+}
+
+/* The caller has the lock. */
+static void lower_thresholds(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                lock_take(&heap_in(heap)->lock);
+                looks_lower(&heap->looks);
+                lock_drop(&heap_in(heap)->lock);
+        }
+}
+
+/* The caller has the lock. */
+static bool is_pending(const struct pool *pool)
+{
+        const struct stream_heap *heap;
+        bool pending = false;
+
+        for (heap = pool->heaps; heap; heap = heap->hh.next)
+                pending = pending || fences_wait_for(&heap->fences);
+        return pending;
+}
+
+/* The caller has the lock. */
+static int ms_until_next(const struct pool *pool)
+{
+        uint64_t at_us = kept_next_us(pool), now_us = clock_now_us();
+
+        if (at_us == UINT64_MAX)
+                return -1;
+        return at_us > now_us ? (int)((at_us - now_us) / 1000) + SERVICE_SOON_MS + 1
+                              : SERVICE_SOON_MS;
+}
+
+/* What a thread waits for may be what was freed last: there may be no later free to look. The caller has the
+ * lock. */
+static bool is_time(struct pool *pool, enum elastic_haste haste)
+{
+        return haste != ELASTIC_WHEN_DUE || pool->n_waiting ||
+               space_begin_look(&pool->space, clock_now_us());
+}
+
+/* The caller has the lock. */
+static int look(struct pool *pool, enum elastic_haste haste, struct leased_list *list)
+{
+        bool more;
+
+        idle_poll(pool);
+        if (haste == ELASTIC_AT_ONCE)
+                (void)space_settle(&pool->space);
+        more = space_shelve(&pool->space);
+        more = space_settle(&pool->space) || more || is_pending(pool);
+        lower_thresholds(pool);
+        /* Where what others want is not unmapped for them, one that waits must not wait for itself. */
+        if (opened_is_way(pool) && pool->n_waiting)
+                idle_take_all(pool, list);
+        else
+                kept_take_revoked(pool, KEPT_DROP_EXCESS, list);
+        return more ? SERVICE_SOON_MS : ms_until_next(pool);
+}
+
+int elastic_look(struct pool *pool, enum elastic_haste haste)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        uint64_t since_us;
+        int again_ms;
+
+        pthread_mutex_lock(&pool->lock);
+        if (!is_time(pool, haste)) {
+                pthread_mutex_unlock(&pool->lock);
+                return SERVICE_SOON_MS;
+        }
+        again_ms = look(pool, haste, &list);
+        pthread_mutex_unlock(&pool->lock);
+        since_us = clock_now_us();
+        leased_free_all(pool, &list);
+        pool_stop_clock(pool, since_us);
+        return again_ms;
+}

@@ -1,0 +1,27 @@
+/* What a process does not use is at once another's: blocks that are empty, and whose work is over, are
+ * put on the shelf, where the daemon may revoke their leases. The process does not unmap them, and has
+ * them back at a miss without a message.
+ *
+ * A free that finds a threshold passed records how far its stream has come, and wakes the service
+ * thread; that looks every few milliseconds until nothing is left to become idle. A block goes to the
+ * shelf at the second look that finds it idle: what a loop empties and fills again stays in its heap.
+ * Not for pools with a cache size of their own, whose empty blocks are given back instead. Any thread,
+ * without locks. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "client/blocks/pool_state.h"
+
+/* Are the pool's empty blocks put on the shelf? */
+bool elastic_is_on(const struct pool *pool);
+
+/* Records the heap's frees in its stream, which is alive, if it is at hand (else NULL), and sees to it
+ * that the pool is looked at soon. The heap was freed to just now, when it was of that generation. */
+void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
+
+/* Looks at the pool: shelves what has been idle since the last look, or all that is idle at once, and
+ * unmaps what was revoked and is not to be kept. In how many ms to look again, as service.h has it. Those who
+ * free where there is no thread look only if it is time. */
+enum elastic_haste { ELASTIC_IN_TIME, ELASTIC_AT_ONCE, ELASTIC_WHEN_DUE };
+int elastic_look(struct pool *pool, enum elastic_haste haste);

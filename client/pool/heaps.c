@@ -1,0 +1,185 @@
+#include "client/pool/heaps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/pool/elastic.h"
+
+/* With more heaps than that, those that have no blocks are kept for other streams. */
+#define HEAPS_MANY 32
+
+/* Nobody counts without one of these. */
+static void lock_heaps(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                lock_take(&heap_in(heap)->lock);
+        }
+}
+
+static void unlock_heaps(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                lock_drop(&heap_in(heap)->lock);
+        }
+}
+
+void pool_move_board(struct pool *pool, struct board_pool *board)
+{
+        lock_heaps(pool);
+        lanes_move(&pool->lanes, board);
+        unlock_heaps(pool);
+}
+
+/* The record may be looked at by who comes from a stream that it was of. */
+static void end_heap(struct pool *pool, struct stream_heap *heap)
+{
+        lanes_leave(heap->lane);
+        lock_take(&heap_in(heap)->lock);
+        heap->live = false;
+        space_remove(&pool->space, &heap->in_space);
+        lock_drop(&heap_in(heap)->lock);
+        fences_deinit(&heap->fences, pool->memory.cuda);
+        heap->hh.next = pool->spare_heaps;
+        pool->spare_heaps = heap;
+}
+
+void pool_retire_heap(struct pool *pool, struct stream_heap *heap)
+{
+        HASH_DEL(pool->heaps, heap);
+        end_heap(pool, heap);
+}
+
+/* Those of streams that have gone, most likely. */
+static void retire_blockless(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (!heap_in(heap)->n_blocks)
+                        pool_retire_heap(pool, heap);
+        }
+}
+
+static struct stream_heap *new_record(struct pool *pool)
+{
+        struct stream_heap *heap = pool->spare_heaps;
+
+        if (heap) {
+                pool->spare_heaps = heap->hh.next;
+                return heap;
+        }
+        heap = aligned_alloc(_Alignof(struct stream_heap), sizeof(*heap));
+        if (!heap)
+                return NULL;
+        memset(heap, 0, sizeof(*heap));
+        heap->pool = pool;
+        return heap;
+}
+
+/* Pinned memory is freed after its work, and so is what was made without a context. */
+static bool is_waited_for(const struct pool *pool, const struct stream_key *key)
+{
+        return pool->memory.kind == GPUMEM_PINNED || !key->context;
+}
+
+/* Who reads it without the lock sees the one or the other, or none: never half of each. */
+void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark)
+{
+        atomic_store(&heap->mark.scope, stream_mark_none.scope);
+        atomic_store(&heap->mark.id, mark->id);
+        atomic_store(&heap->mark.scope, mark->scope);
+}
+
+/* A heap that captures share is their streams' in turn. */
+static void hand_over(struct stream_heap *heap, const struct stream_mark *mark)
+{
+        if (pool_has_mark(heap, mark))
+                return;
+        lock_take(&heap_in(heap)->lock);
+        pool_set_mark(heap, mark);
+        lock_drop(&heap_in(heap)->lock);
+}
+
+static void begin_heap(struct pool *pool, const struct pool_request *request,
+                       struct stream_heap *heap)
+{
+        heap->key = request->key;
+        pool_set_mark(heap, &request->mark);
+        looks_init(&heap->looks);
+        if (elastic_is_on(pool))
+                looks_lower(&heap->looks);
+        if (pool->heaps)
+                looks_meet(&heap->looks);
+        heap->n_flush_epochs = 0;
+        fences_init(&heap->fences);
+        space_add(&pool->space, &heap->in_space, pool_runs(pool));
+        if (is_waited_for(pool, &request->key))
+                heap_in(heap)->n_done_epochs = UINT64_MAX;
+        /* Not even of new blocks does anybody know when a graph uses them. */
+        if (pool_is_captured(heap))
+                heap_in(heap)->n_done_epochs = 0;
+        heap->generation++;
+        heap->live = true;
+}
+
+/* The heaps that there are already share lanes with the new one, and have somebody who may want their
+ * blocks. */
+static void meet_heaps(struct pool *pool, struct stream_heap *heap)
+{
+        struct stream_heap *other, *next;
+
+        lock_heaps(pool);
+        heap->lane = lanes_join(&pool->lanes);
+        HASH_ITER(hh, pool->heaps, other, next)
+        {
+                looks_meet(&other->looks);
+                looks_want(&other->looks);
+        }
+        unlock_heaps(pool);
+}
+
+int pool_heap(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap)
+{
+        struct stream_heap *heap;
+
+        HASH_FIND(hh, pool->heaps, &request->key, sizeof(request->key), heap);
+        if (!heap) {
+                if (HASH_COUNT(pool->heaps) >= HEAPS_MANY)
+                        retire_blockless(pool);
+                heap = new_record(pool);
+                if (!heap)
+                        return -ENOMEM;
+                meet_heaps(pool, heap);
+                lock_take(&heap_in(heap)->lock);
+                begin_heap(pool, request, heap);
+                lock_drop(&heap_in(heap)->lock);
+                HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
+                if (!heap->hh.tbl) {
+                        end_heap(pool, heap);
+                        return -ENOMEM;
+                }
+        }
+        hand_over(heap, &request->mark);
+        *ret_heap = heap;
+        return 0;
+}
+
+struct stream_heap *pool_find_heap(struct pool *pool, const struct pool_request *request)
+{
+        struct stream_heap *heap;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_FIND(hh, pool->heaps, &request->key, sizeof(request->key), heap);
+        if (heap)
+                hand_over(heap, &request->mark);
+        pthread_mutex_unlock(&pool->lock);
+        return heap;
+}

@@ -1,0 +1,279 @@
+#include "client/pool/idle.h"
+
+#include "base/clock.h"
+#include "client/blocks/kept.h"
+#include "client/reserve/shelf.h"
+#include "gpumem.h"
+
+/* Of a driver that fails to wait. */
+#define N_WAITS 3
+
+void idle_poll(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        streams_poll(pool->streams);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                fences_poll(&heap->fences, heap_in(heap), pool->streams, heap->key.context);
+        }
+}
+
+bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
+{
+        struct heap_block *block = space_take_idle(&pool->space, start, end);
+
+        if (!block)
+                return false;
+        space_forget(&pool->space, block->at.n_bytes);
+        pool_discount_block(pool, block->at.n_bytes);
+        LIST_INSERT_HEAD(list, CONTAINER_OF(block, struct leased, block), link);
+        return true;
+}
+
+/* Nothing goes back by itself that would make kernels wait. */
+static bool returns_by_itself(const struct pool *pool)
+{
+        if (pool->space.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
+                return true;
+        return pool->memory.kind == GPUMEM_DEVICE ? !memory_is_opened(&pool->memory)
+                                                  : pool->memory.pinned == MEMORY_VMM;
+}
+
+void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
+                    struct leased_list *list)
+{
+        while (returns_by_itself(pool) &&
+               space_excess(&pool->space, n_more_bytes, pool_now_us(pool)) &&
+               idle_take_one(pool, start, end, list))
+                ;
+}
+
+void idle_take_all(struct pool *pool, struct leased_list *list)
+{
+        while (idle_take_one(pool, 0, 0, list))
+                ;
+        kept_take_revoked(pool, KEPT_DROP_ALL, list);
+}
+
+/* Its frees are ordered with work that may not be over. */
+bool idle_is_fenced(const struct stream_heap *heap)
+{
+        return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context &&
+               !pool_is_captured(heap);
+}
+
+/* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
+ * is. */
+bool idle_is_still(struct stream_heap *heap, uint64_t generation)
+{
+        bool same;
+
+        lock_take(&heap_in(heap)->lock);
+        same = heap->live && heap->generation == generation;
+        lock_drop(&heap_in(heap)->lock);
+        return same;
+}
+
+/* Ends the epoch; the number of those that are over when the work up to now is. */
+static uint64_t end_epoch(struct stream_heap *heap)
+{
+        uint64_t n_epochs;
+
+        lock_take(&heap_in(heap)->lock);
+        n_epochs = heap_new_epoch(heap_in(heap)) + 1;
+        lock_drop(&heap_in(heap)->lock);
+        return n_epochs;
+}
+
+/* What ended without having been waited for is the next event's. */
+static void open_epoch(struct stream_heap *heap)
+{
+        lock_take(&heap_in(heap)->lock);
+        heap_in(heap)->n_freed_bytes++;
+        lock_drop(&heap_in(heap)->lock);
+}
+
+/* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped
+ * meanwhile. */
+static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        struct pool *pool = heap->pool;
+        uint64_t context = heap->key.context, n_epochs = end_epoch(heap);
+        int r = 0;
+
+        if (idle_is_fenced(heap)) {
+                pthread_mutex_unlock(&pool->lock);
+                r = streams_wait(pool->streams, context, own_stream);
+                pthread_mutex_lock(&pool->lock);
+        }
+        if (!idle_is_still(heap, generation))
+                return;
+        if (!r) {
+                fences_pass(&heap->fences, heap_in(heap), n_epochs);
+                return;
+        }
+        open_epoch(heap);
+}
+
+/* Other streams want this one's blocks, or could use them. */
+static bool is_asked(struct stream_heap *heap)
+{
+        bool asked;
+
+        lock_take(&heap_in(heap)->lock);
+        asked = looks_ask(&heap->looks, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        return asked;
+}
+
+static bool is_last(struct stream_heap *heap)
+{
+        bool last;
+
+        lock_take(&heap_in(heap)->lock);
+        last = looks_is_last(&heap->looks, heap_in(heap));
+        lock_drop(&heap_in(heap)->lock);
+        return last;
+}
+
+static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
+{
+        lock_take(&heap_in(heap)->lock);
+        looks_done(&heap->looks, &heap->pool->space, heap_in(heap), n_excess_bytes);
+        lock_drop(&heap_in(heap)->lock);
+}
+
+/* The caller has the lock. */
+static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
+                 struct leased_list *list)
+{
+        struct pool *pool = heap->pool;
+        uint64_t n_excess = space_excess(&pool->space, 0, pool_now_us(pool));
+
+        if (!idle_is_still(heap, generation))
+                return;
+        if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
+                wait_for_stream(heap, generation, own_stream);
+        if (!idle_is_still(heap, generation))
+                return;
+        if (own_stream && idle_is_fenced(heap) && (n_excess || is_asked(heap)))
+                fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
+                              *own_stream);
+        idle_poll(pool);
+        if (n_excess)
+                idle_make_room(pool, 0, 0, 0, list);
+        look_again_later(heap, space_excess(&pool->space, 0, pool_now_us(pool)));
+}
+
+void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        struct pool *pool = heap->pool;
+        uint64_t since_us;
+
+        if (!returns_by_itself(pool))
+                return;
+        /* Who only looks from time to time need not wait for another one who looks. */
+        if (pool->space.budget.n_empty_max != UINT64_MAX || is_last(heap))
+                pthread_mutex_lock(&pool->lock);
+        else if (pthread_mutex_trylock(&pool->lock))
+                return;
+        look(heap, generation, own_stream, &list);
+        pthread_mutex_unlock(&pool->lock);
+        since_us = clock_now_us();
+        leased_free_all(pool, &list);
+        pool_stop_clock(pool, since_us);
+}
+
+/* Whoever ends unmaps what nobody has waited for: a driver that fails once is asked again. */
+static int synchronize(const struct pool *pool, uint64_t context)
+{
+        int r = -EIO;
+
+        for (unsigned i = 0; r && i < N_WAITS; i++)
+                r = stream_synchronize_context(pool->memory.cuda, context);
+        return r;
+}
+
+/* One context at a time: epochs end, their work is waited for, and they are over. */
+static void wait_for_context(struct pool *pool, uint64_t context)
+{
+        struct stream_heap *heap, *next;
+        uint32_t n_heaps = 0;
+        int r = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (heap->key.context != context || pool_is_captured(heap))
+                        continue;
+                heap->n_flush_epochs = end_epoch(heap);
+                n_heaps++;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        if (n_heaps)
+                r = synchronize(pool, context);
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (heap->key.context != context || pool_is_captured(heap))
+                        continue;
+                if (r)
+                        open_epoch(heap);
+                else
+                        fences_pass(&heap->fences, heap_in(heap), heap->n_flush_epochs);
+        }
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Contexts whose heaps have something that is not known to be over; 0: no more above `above`. */
+static uint64_t next_context(struct pool *pool, uint64_t above)
+{
+        struct stream_heap *heap, *next;
+        uint64_t found = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (heap->key.context > above && (!found || heap->key.context < found))
+                        found = heap->key.context;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+uint64_t idle_flush(struct pool *pool)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        uint64_t context = 0, n_bytes;
+
+        pthread_mutex_lock(&pool->flushing);
+        while (pool->memory.kind == GPUMEM_DEVICE && (context = next_context(pool, context)))
+                wait_for_context(pool, context);
+        pthread_mutex_lock(&pool->lock);
+        n_bytes = pool->n_reserved_bytes;
+        idle_take_all(pool, &list);
+        n_bytes -= pool->n_reserved_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->flushing);
+        leased_free_all(pool, &list);
+        leased_free_stuck(pool);
+        return n_bytes;
+}
+
+static bool has_empty(struct pool *pool)
+{
+        bool found;
+
+        pthread_mutex_lock(&pool->lock);
+        found = space_has_empty(&pool->space) || kept_has_any(pool);
+        pthread_mutex_unlock(&pool->lock);
+        return found;
+}
+
+void idle_give_up(struct pool *pool)
+{
+        if (has_empty(pool))
+                (void)idle_flush(pool);
+}

@@ -1,0 +1,392 @@
+/* What happens when no hole of a stream's heap holds a request: idle blocks of other streams, then
+ * blocks from the daemon. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "client/blocks/blocks.h"
+#include "client/runtime/events.h"
+#include "client/pool/idle.h"
+#include "client/pool/pool.h"
+#include "client/runtime/refusal.h"
+#include "client/runtime/service.h"
+#include "client/connection/uplink.h"
+#include "gpumem.h"
+
+#define WAIT_STEP_NS 50000
+
+/* The present stream's frees are fenced, so that its blocks can move; it is alive now. */
+static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
+{
+        if (idle_is_fenced(heap))
+                fences_record(&heap->fences, heap_in(heap), pool->streams, request->key.context,
+                              request->stream);
+        idle_poll(pool);
+}
+
+/* A block that was made without a context is not registered: an allocation made with one is to be. */
+static bool may_adopt(const struct pool *pool, const struct pool_request *request)
+{
+        const struct stream_heap *heap;
+
+        for (heap = pool->heaps; heap && request->key.context; heap = heap->hh.next) {
+                if (!heap->key.context)
+                        return false;
+        }
+        return true;
+}
+
+/* Others are to look how far their streams have come: what they free is wanted here. */
+static void want(struct pool *pool, const struct stream_heap *heap)
+{
+        struct stream_heap *other, *next;
+
+        HASH_ITER(hh, pool->heaps, other, next)
+        {
+                if (other == heap)
+                        continue;
+                lock_take(&heap_in(other)->lock);
+                looks_want(&other->looks);
+                lock_drop(&heap_in(other)->lock);
+        }
+}
+
+/* What is on the shelf will do, or idle blocks of other streams. */
+static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
+{
+        uint64_t n_bytes = heap_round_up(request->n_bytes);
+
+        if (space_unshelve(&pool->space, &heap->in_space, n_bytes))
+                return true;
+        return pool->space.n_heaps > 1 && may_adopt(pool, request) &&
+               space_adopt(&pool->space, &heap->in_space, n_bytes);
+}
+
+static bool anything_pending(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+        bool found = false;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                found = found || fences_wait_for(&heap->fences);
+        }
+        return found;
+}
+
+/* Makes room within the budget; where that is passed by far, waits a while for work to end. The
+ * caller has the lock, which is dropped meanwhile. */
+static void make_room(struct pool *pool, const struct placement *placement,
+                      struct leased_list *list)
+{
+        uint64_t since_us = clock_now_us(), until_us = since_us + SPACE_WAIT_US;
+        bool waited = false;
+
+        idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
+        while (space_is_hard(&pool->space, placement->n_bytes) && anything_pending(pool) &&
+               clock_now_us() < until_us) {
+                waited = true;
+                pthread_mutex_unlock(&pool->lock);
+                (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
+                                      &(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
+                pthread_mutex_lock(&pool->lock);
+                idle_poll(pool);
+                idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
+        }
+        if (waited)
+                budget_wait(&pool->space.budget, clock_now_us() - since_us);
+}
+
+/* The blocks of a placement while they are being leased. */
+struct parts {
+        bool are_known; /* mapped already */
+        unsigned n;
+        unsigned n_mapped;
+        struct leased *leased[PLACEMENT_PARTS];
+        uint64_t n_bytes[PLACEMENT_PARTS];
+};
+
+/* The caller has the lock. */
+static int reserve(struct pool *pool, const struct placement *placement, struct parts *parts)
+{
+        int r = 0;
+
+        parts->n = parts->n_mapped = 0;
+        for (unsigned i = 0; i < placement->n_parts && !r; i++) {
+                parts->n_bytes[i] = placement->parts[i].n_bytes;
+                r = leased_reserve(pool, placement->parts[i].start,
+                                   space_most_bytes(&pool->space, placement, i), &parts->leased[i]);
+                if (!r)
+                        parts->n++;
+        }
+        return r;
+}
+
+/* Those that were leased serve nobody by themselves; nobody has used them. */
+static void give_up(struct pool *pool, struct parts *parts)
+{
+        for (unsigned i = 0; i < parts->n_mapped; i++)
+                leased_free(pool, parts->leased[i]);
+        for (unsigned i = parts->n_mapped; i < parts->n; i++)
+                leased_cancel(pool, parts->leased[i]);
+        parts->n = parts->n_mapped = 0;
+}
+
+/* Those above a part that came smaller would not touch it. */
+static void cancel_rest(struct pool *pool, struct parts *parts)
+{
+        while (parts->n > parts->n_mapped)
+                leased_cancel(pool, parts->leased[--parts->n]);
+}
+
+/* One that fails has given itself up. */
+static int obtain(struct pool *pool, struct parts *parts, enum space_parts kind, uint32_t wait_ms)
+{
+        int r = 0;
+
+        while (parts->n_mapped < parts->n && !r) {
+                unsigned i = parts->n_mapped;
+                uint64_t n_bytes = parts->n_bytes[i];
+
+                r = leased_obtain(pool, parts->leased[i], n_bytes, space_least_bytes(n_bytes, kind),
+                                  wait_ms);
+                if (!r) {
+                        parts->n_mapped++;
+                        if (leased_bytes(parts->leased[i]) < n_bytes)
+                                cancel_rest(pool, parts);
+                        continue;
+                }
+                memmove(&parts->leased[i], &parts->leased[i + 1],
+                        (parts->n - i - 1) * sizeof(parts->leased[0]));
+                parts->n--;
+        }
+        if (r)
+                give_up(pool, parts);
+        return r;
+}
+
+/* Those of a plan that the daemon has to give again, up to the first that it has not. What is kept beside
+ * them would stand in the way of the rest. A daemon that says nothing is asked nothing else. */
+static int obtain_known(struct pool *pool, const struct placement *placement, struct parts *parts)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        int r = 0;
+
+        for (unsigned i = 0; i < placement->n_parts && !r; i++) {
+                r = leased_obtain_known(pool, placement->parts[i].n_bytes, &parts->leased[i]);
+                if (!r)
+                        parts->n = ++parts->n_mapped;
+        }
+        if (r == GPUMEM_E_DISCONNECTED) {
+                give_up(pool, parts);
+                return r;
+        }
+        if (!r || !parts->n)
+                return 0;
+        pthread_mutex_lock(&pool->lock);
+        kept_take_out(pool, KEPT_DROP_FREELY, clock_now_us(), &list);
+        pthread_mutex_unlock(&pool->lock);
+        leased_free_all(pool, &list);
+        return 0;
+}
+
+/* Blocks and allocation in one step: nobody else can have them. The caller has the lock. */
+static int install(struct pool *pool, struct stream_heap *heap, struct parts *parts,
+                   uint64_t n_bytes, void **ret_pointer)
+{
+        unsigned n = 0;
+        int r = 0;
+
+        lock_take(&heap_in(heap)->lock);
+        while (n < parts->n && !r) {
+                /* The board of a connection that has been left is going. */
+                if (parts->leased[n]->connection != pool->binding.connection)
+                        parts->leased[n]->block.word = NULL;
+                r = heap_add_block(heap_in(heap), &parts->leased[n]->block);
+                if (!r) {
+                        n++;
+                        space_count(&pool->space, leased_bytes(parts->leased[n - 1]));
+                        pool_count_block(pool, leased_bytes(parts->leased[n - 1]));
+                }
+        }
+        if (!r)
+                r = pool_cut(heap, n_bytes, LANE_MISS, ret_pointer);
+        lock_drop(&heap_in(heap)->lock);
+        /* Those that are in the heap are of use there. */
+        memmove(&parts->leased[0], &parts->leased[n], (parts->n - n) * sizeof(parts->leased[0]));
+        parts->n -= n;
+        parts->n_mapped -= n;
+        return r;
+}
+
+/* The first try asks for what this process maps already. The caller has the lock. */
+static int plan(struct pool *pool, const struct pool_request *request, unsigned try,
+                struct stream_heap **ret_heap, struct placement *placement, struct parts *parts,
+                struct leased_list *list)
+{
+        uint64_t n_bytes = heap_round_up(request->n_bytes);
+        struct stream_heap *heap;
+        int r;
+
+        r = pool_heap(pool, request, &heap);
+        if (r)
+                return r;
+        *ret_heap = heap;
+        fence(pool, request, heap);
+        want(pool, heap);
+        if (adopt(pool, request, heap))
+                return 0;
+        (void)space_excess(&pool->space, n_bytes, pool_now_us(pool));
+        parts->are_known = try == 0 && kept_plan(pool, &heap->in_space, n_bytes, placement);
+        if (!parts->are_known)
+                r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
+        if (r == -ENOMEM && blocks_widen(pool, n_bytes))
+                r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
+        if (!r && !parts->are_known)
+                r = reserve(pool, placement, parts);
+        if (!r)
+                make_room(pool, placement, list);
+        return r;
+}
+
+static bool is_refusal(int r)
+{
+        return r == GPUMEM_E_REFUSED || r == GPUMEM_E_LIMIT || r == GPUMEM_E_TOO_LARGE ||
+               r == GPUMEM_E_DEVICE_FULL || r == GPUMEM_E_STALLED;
+}
+
+/* What was got for the request has gone to another one. */
+static int or_again(int r)
+{
+        return r == GPUMEM_E_REFUSED ? -EAGAIN : r;
+}
+
+/* Where runs are kept apart nothing is put together of smaller ones. */
+static enum space_parts parts_of_try(const struct pool *pool, unsigned try)
+{
+        return pool_runs(pool) == HEAP_SPLIT ? SPACE_WHOLE_PARTS : space_parts_of_try(try);
+}
+
+/* Without waiting for others. -EAGAIN: another thread was faster. */
+static int attempt(struct pool *pool, const struct pool_request *request, unsigned try,
+                   struct stream_heap **ret_heap, void **ret_pointer)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        struct parts parts = {.n = 0};
+        struct placement placement;
+        int r;
+
+        pthread_mutex_lock(&pool->lock);
+        kept_take_revoked(pool, KEPT_DROP_EXCESS, &list);
+        r = blocks_open(pool);
+        if (!r)
+                r = plan(pool, request, try, ret_heap, &placement, &parts, &list);
+        pthread_mutex_unlock(&pool->lock);
+        leased_free_all(pool, &list);
+        if (!r && !parts.n && !parts.are_known)
+                r = or_again(pool_hit(*ret_heap, &request->mark, request->n_bytes, ret_pointer));
+        if (r || (!parts.n && !parts.are_known)) {
+                give_up(pool, &parts);
+                return r;
+        }
+        if (parts.are_known)
+                r = obtain_known(pool, &placement, &parts);
+        else
+                r = obtain(pool, &parts, parts_of_try(pool, try), 0);
+        if (r)
+                return r;
+        if (!parts.n)
+                return -EAGAIN;
+        pthread_mutex_lock(&pool->lock);
+        r = pool_heap(pool, request, ret_heap);
+        if (!r)
+                r = install(pool, *ret_heap, &parts, request->n_bytes, ret_pointer);
+        pthread_mutex_unlock(&pool->lock);
+        give_up(pool, &parts);
+        return or_again(r);
+}
+
+/* One block of exactly what is needed, which may be waited for: parts that were leased one by one and
+ * waited for would be what others wait for in turn. */
+static int attempt_whole(struct pool *pool, const struct pool_request *request,
+                         struct stream_heap **ret_heap, void **ret_pointer)
+{
+        struct parts parts = {.n = 0};
+        uint64_t n_block_bytes;
+        int r;
+
+        if (size_round_up(request->n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
+                return GPUMEM_E_TOO_LARGE;
+        pthread_mutex_lock(&pool->lock);
+        r = leased_reserve(pool, 0, n_block_bytes, &parts.leased[0]);
+        if (!r)
+                pool->n_waiting++;
+        pthread_mutex_unlock(&pool->lock);
+        if (r)
+                return r;
+        service_nudge(pool->service);
+        parts.n = 1;
+        parts.n_bytes[0] = n_block_bytes;
+        r = obtain(pool, &parts, SPACE_WHOLE_PARTS, request->wait_ms);
+        pthread_mutex_lock(&pool->lock);
+        pool->n_waiting--;
+        if (!r)
+                r = pool_heap(pool, request, ret_heap);
+        if (!r)
+                r = install(pool, *ret_heap, &parts, request->n_bytes, ret_pointer);
+        pthread_mutex_unlock(&pool->lock);
+        give_up(pool, &parts);
+        return r;
+}
+
+static void note_pressure(struct pool *pool, uint64_t n_bytes)
+{
+        struct gpumem_event event = {.kind = GPUMEM_EVENT_PRESSURE,
+                                     .memory = pool->memory.kind,
+                                     .place = pool_place(pool),
+                                     .n_bytes = n_bytes};
+
+        events_note(pool->uplink->events, &event);
+}
+
+int pool_check_size(const struct pool *pool, uint64_t n_bytes)
+{
+        char asked[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX], text[160];
+
+        if (n_bytes <= pool->row.n_capacity_bytes)
+                return 0;
+        (void)snprintf(text, sizeof(text), "%s asked for; all of %s is %s",
+                       size_format(n_bytes, asked), pool->row.name,
+                       size_format(pool->row.n_capacity_bytes, there));
+        refusal_hear(GPUMEM_E_TOO_LARGE, text);
+        return GPUMEM_E_TOO_LARGE;
+}
+
+static int alloc(struct pool *pool, const struct pool_request *request,
+                 struct stream_heap **ret_heap, void **ret_pointer)
+{
+        int r = -EAGAIN;
+
+        for (unsigned i = 0; r == -EAGAIN && i < SPACE_TRIES; i++)
+                r = attempt(pool, request, i, ret_heap, ret_pointer);
+        if (r != -EAGAIN && !is_refusal(r))
+                return r;
+        /* What this process holds and does not use is given up before anybody waits or fails. */
+        note_pressure(pool, request->n_bytes);
+        idle_give_up(pool);
+        r = attempt_whole(pool, request, ret_heap, ret_pointer);
+        return r == -EAGAIN ? -ENOMEM : r;
+}
+
+int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
+               void **ret_pointer)
+{
+        uint64_t since_us = clock_now_us();
+        int r;
+
+        r = alloc(pool, request, ret_heap, ret_pointer);
+        pool_stop_clock(pool, since_us);
+        return r;
+}

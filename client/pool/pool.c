@@ -1,0 +1,253 @@
+#include "client/pool/pool.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/blocks/blocks.h"
+#include "client/pool/idle.h"
+#include "client/pool/shared.h"
+#include "gpumem.h"
+
+void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
+               struct uplink *uplink, struct service *service, struct streams *streams,
+               uint64_t n_cache_bytes)
+{
+        *pool = (struct pool){.row = *row,
+                              .memory = *memory,
+                              .uplink = uplink,
+                              .service = service,
+                              .streams = streams,
+                              .limit = OWN_LIMIT_NULL};
+        peers_init(&pool->peers);
+        lanes_init(&pool->lanes);
+        space_init(&pool->space);
+        pool->space.budget.n_empty_max = n_cache_bytes;
+        kept_init(&pool->kept);
+        LIST_INIT(&pool->spare_leased);
+        LIST_INIT(&pool->stuck_leased);
+        LIST_INIT(&pool->shareds);
+        pthread_mutex_init(&pool->declare_lock, NULL);
+        pthread_mutex_init(&pool->lock, NULL);
+        pthread_mutex_init(&pool->flushing, NULL);
+        pthread_mutex_init(&pool->registering, NULL);
+}
+
+static struct stream_heap *stream_heap_of(struct heap *heap)
+{
+        return CONTAINER_OF(heap, struct stream_heap, in_space.heap);
+}
+
+static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
+                             void **ret_pointer)
+{
+        uint64_t address;
+        int r = heap_alloc(heap_in(heap), n_bytes, &address);
+
+        if (r)
+                return r;
+        lanes_count(&heap->pool->lanes, heap->lane, event, n_bytes, heap_round_up(n_bytes));
+        *ret_pointer = (void *)(uintptr_t)address;
+        return 0;
+}
+
+int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer)
+{
+        return cut(heap, n_bytes, event, ret_pointer);
+}
+
+int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t n_bytes,
+             void **ret_pointer)
+{
+        int r = GPUMEM_E_REFUSED;
+
+        lock_take(&heap_in(heap)->lock);
+        if (heap->live && pool_has_mark(heap, mark))
+                r = cut(heap, n_bytes, LANE_HIT, ret_pointer);
+        lock_drop(&heap_in(heap)->lock);
+        return r;
+}
+
+struct heap_block *pool_block_of(const struct pool *pool, const void *pointer)
+{
+        const struct arena *arena = pool->arena;
+
+        return arena ? heap_block_at(arena, (uint64_t)(uintptr_t)pointer) : NULL;
+}
+
+struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct heap_block *block)
+{
+        struct heap *heap = block->heap;
+
+        /* On the shelf nothing is allocated. */
+        return heap && heap != &pool->space.shelf.heap ? stream_heap_of(heap) : NULL;
+}
+
+struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer)
+{
+        const struct heap_block *block = pool_block_of(pool, pointer);
+
+        return block ? pool_heap_of_block(pool, block) : NULL;
+}
+
+struct stream_key pool_order_of(const struct stream_heap *heap, const void *pointer)
+{
+        const struct leased *leased;
+
+        if (heap->key.context)
+                return heap->key;
+        leased = leased_of(arena_find(heap->pool->arena, (uint64_t)(uintptr_t)pointer));
+        if (!leased || !leased->context)
+                return heap->key;
+        return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
+}
+
+static inline int take_back(struct stream_heap *heap, uint64_t address, enum pool_use use,
+                            struct heap_freed *ret_freed)
+{
+        return use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, ret_freed)
+                                    : heap_free(heap_in(heap), address, ret_freed);
+}
+
+/* Where empty blocks have a bound of their own each hole that may be one is looked at. */
+static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
+{
+        bool is_counted = looks_count_free(&heap->looks, heap_in(heap));
+
+        return is_counted || (freed->n_hole_bytes >= HEAP_BLOCK_UNIT &&
+                              heap->pool->space.budget.n_empty_max != UINT64_MAX);
+}
+
+int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
+{
+        uint64_t address = (uint64_t)(uintptr_t)pointer;
+        struct heap_freed freed;
+        int r;
+
+        lock_take(&heap_in(heap)->lock);
+        r = heap->live ? take_back(heap, address, use, &freed) : GPUMEM_E_NOT_OURS;
+        if (!r) {
+                lanes_discount(heap->lane, freed.n_requested_bytes, freed.n_allocated_bytes);
+                looks_note_free(&heap->looks, heap_in(heap), freed.n_allocated_bytes,
+                                use == POOL_USE_OVER ? LOOKS_FREE_OVER : LOOKS_FREE_ORDERED);
+                if (__builtin_expect(is_time_to_look(heap, &freed), false))
+                        r = POOL_LOOK;
+        }
+        lock_drop(&heap_in(heap)->lock);
+        return r;
+}
+
+static int find_allocation(struct pool *pool, const void *pointer,
+                           struct heap_allocation *ret_allocation)
+{
+        struct stream_heap *heap = pool_heap_of(pool, pointer);
+        int r = GPUMEM_E_NOT_OURS;
+
+        if (!heap)
+                return r;
+        lock_take(&heap_in(heap)->lock);
+        if (heap->live)
+                r = heap_find(heap_in(heap), (uint64_t)(uintptr_t)pointer, ret_allocation);
+        lock_drop(&heap_in(heap)->lock);
+        return r;
+}
+
+int pool_find(struct pool *pool, const void *pointer)
+{
+        struct heap_allocation allocation;
+        int r = find_allocation(pool, pointer, &allocation);
+
+        return !r && allocation.start != (uint64_t)(uintptr_t)pointer ? GPUMEM_E_NOT_OURS : r;
+}
+
+int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+{
+        struct heap_allocation allocation;
+        int r;
+
+        pthread_mutex_lock(&pool->lock);
+        r = find_allocation(pool, pointer, &allocation);
+        if (!r) {
+                leased_describe(pool,
+                                leased_of(arena_find(pool->arena, (uint64_t)(uintptr_t)pointer)),
+                                ret_info);
+                ret_info->base = (void *)(uintptr_t)allocation.start;
+                ret_info->n_requested_bytes = allocation.n_requested_bytes;
+                ret_info->n_allocated_bytes = allocation.n_allocated_bytes;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
+void pool_reset_peaks(struct pool *pool)
+{
+        pthread_mutex_lock(&pool->lock);
+        lanes_reset_peaks(&pool->lanes);
+        pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Takes a heap's blocks away from it, allocations in them or not. */
+static void return_heap(struct pool *pool, struct stream_heap *heap)
+{
+        struct heap_block *block;
+
+        while ((block = heap_abandon_block(heap_in(heap))))
+                leased_free(pool, CONTAINER_OF(block, struct leased, block));
+        pool_retire_heap(pool, heap);
+}
+
+static void return_shelf(struct pool *pool)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+
+        if (!pool->space.arena)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        idle_take_all(pool, &list);
+        pthread_mutex_unlock(&pool->lock);
+        leased_free_all(pool, &list);
+        space_close(&pool->space);
+}
+
+static void free_leased(struct leased_list *list)
+{
+        struct leased *leased;
+
+        while ((leased = LIST_FIRST(list))) {
+                LIST_REMOVE(leased, link);
+                free(leased);
+        }
+}
+
+static void free_records(struct pool *pool)
+{
+        struct stream_heap *heap;
+
+        while ((heap = pool->spare_heaps)) {
+                pool->spare_heaps = heap->hh.next;
+                free(heap);
+        }
+        free_leased(&pool->spare_leased);
+        free_leased(&pool->stuck_leased);
+}
+
+void pool_deinit(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                return_heap(pool, heap);
+        }
+        shared_return_all(pool);
+        return_shelf(pool);
+        leased_free_stuck(pool);
+        blocks_close(pool);
+        free_records(pool);
+        lanes_deinit(&pool->lanes);
+        peers_deinit(&pool->peers);
+        pthread_mutex_destroy(&pool->registering);
+        pthread_mutex_destroy(&pool->flushing);
+        pthread_mutex_destroy(&pool->lock);
+        pthread_mutex_destroy(&pool->declare_lock);
+}

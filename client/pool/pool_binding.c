@@ -1,0 +1,144 @@
+#include "client/pool/pool_binding.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "client/blocks/bind.h"
+#include "client/blocks/blocks.h"
+#include "client/blocks/limit.h"
+#include "client/pool/pool.h"
+#include "driver/device.h"
+
+/* What this process makes of a pool: its device may have another number here, or not be seen. */
+static struct memory memory_of(const struct cuda *cuda, const struct pool_row *row)
+{
+        struct memory memory = {.kind = (enum gpumem_kind)row->kind,
+                                .cuda = cuda,
+                                .ordinal = -1,
+                                .pinned = row->properties & PROTO_POOL_VMM ? MEMORY_VMM
+                                                                           : MEMORY_MEMFD,
+                                .node = (int)row->place};
+        struct device device;
+
+        if (row->kind == GPUMEM_DEVICE && row->properties & PROTO_POOL_LEGACY)
+                memory.device = MEMORY_OPENED;
+        if (row->kind == GPUMEM_DEVICE && cuda && device_find(cuda, row->uuid, &device) == 0)
+                memory.ordinal = device.ordinal;
+        return memory;
+}
+
+static bool is_same(const struct pool_row *one, const struct pool_row *other)
+{
+        if (one->kind != other->kind || one->properties != other->properties)
+                return false;
+        return one->kind == GPUMEM_DEVICE ? memcmp(one->uuid, other->uuid, sizeof(one->uuid)) == 0
+                                          : one->place == other->place;
+}
+
+uint64_t pool_binding_leave(const struct pool_set *set)
+{
+        uint64_t n_bytes = 0;
+
+        for (uint32_t i = 0; i < *set->n_pools; i++) {
+                struct pool *pool = &set->pools[i];
+
+                pthread_mutex_lock(&pool->lock);
+                pool->binding.connection = 0;
+                blocks_lose_words(pool);
+                pool->binding.n_held_bytes += pool->binding.n_leased_bytes;
+                pool->binding.n_leased_bytes = 0;
+                n_bytes += pool->binding.n_held_bytes;
+                pthread_mutex_unlock(&pool->lock);
+        }
+        return n_bytes;
+}
+
+static void meet(struct pool *pool, const struct connection *connection, uint32_t id)
+{
+        pthread_mutex_lock(&pool->lock);
+        __atomic_store_n(&pool->row.id, id, __ATOMIC_RELAXED);
+        pool->binding.connection = connection->serial;
+        pool->binding.absent = false;
+        pool_move_board(pool, board_pool(connection->board, id));
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Its counters have no board: they are kept here. */
+static void miss(struct pool *pool, const struct connection *connection)
+{
+        pthread_mutex_lock(&pool->lock);
+        pool->binding.connection = connection->serial;
+        pool->binding.absent = true;
+        pool_move_board(pool, NULL);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* The pool's number on the connection, or n_rows. */
+static uint32_t find_row(const struct connection *connection, const struct pool *pool)
+{
+        uint32_t id = 0;
+
+        while (id < connection->n_rows && !is_same(&connection->rows[id], &pool->row))
+                id++;
+        return id;
+}
+
+static bool is_known(const struct pool_set *set, uint32_t n_pools, const struct pool_row *row)
+{
+        for (uint32_t i = 0; i < n_pools; i++) {
+                if (is_same(&set->pools[i].row, row))
+                        return true;
+        }
+        return false;
+}
+
+/* A pool is seen by others when it is whole. */
+static int add(const struct pool_set *set, const struct connection *connection, uint32_t id)
+{
+        const struct pool_row *row = &connection->rows[id];
+        struct memory memory = memory_of(set->cuda, row);
+        uint32_t n_pools = *set->n_pools;
+
+        if (n_pools == PROTO_POOLS_MAX)
+                return -E2BIG;
+        pool_init(&set->pools[n_pools], row, &memory, set->uplink, set->service, set->streams,
+                  set->n_cache_bytes);
+        if (row->kind == GPUMEM_DEVICE)
+                limit_set(&set->pools[n_pools],
+                          limit_of_fraction(set->fraction, row->n_capacity_bytes));
+        meet(&set->pools[n_pools], connection, id);
+        *set->n_pools = n_pools + 1;
+        return 0;
+}
+
+int pool_binding_meet(const struct pool_set *set, const struct connection *connection)
+{
+        uint32_t n_known = *set->n_pools;
+        int r = 0;
+
+        for (uint32_t i = 0; i < n_known; i++) {
+                uint32_t id = find_row(connection, &set->pools[i]);
+
+                if (id < connection->n_rows)
+                        meet(&set->pools[i], connection, id);
+                else
+                        miss(&set->pools[i], connection);
+        }
+        for (uint32_t id = 0; id < connection->n_rows && !r; id++) {
+                /* Nobody asks for blocks that this version does not know how to map. */
+                if (connection->rows[id].properties & ~PROTO_POOL_PROPERTIES)
+                        continue;
+                if (!is_known(set, n_known, &connection->rows[id]))
+                        r = add(set, connection, id);
+        }
+        /* Nobody may write to the board of a connection that is given up. */
+        for (uint32_t i = 0; r && i < *set->n_pools; i++)
+                miss(&set->pools[i], connection);
+        return r;
+}
+
+void pool_binding_declare(const struct pool_set *set)
+{
+        for (uint32_t i = 0; i < *set->n_pools; i++)
+                bind_declare(&set->pools[i]);
+}

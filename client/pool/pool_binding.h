@@ -1,0 +1,33 @@
+/* A client's pools, matched with those of the daemon that it is connected to: devices by UUID,
+ * pinned memory by NUMA node, since the next daemon may number them otherwise, have fewer, or more.
+ *
+ * A pool that the present daemon does not have is absent: what it holds is served on, and nothing is
+ * added. Any thread; only one at a time leaves and meets. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "client/connection/connection.h"
+#include "client/blocks/pool_state.h"
+#include "driver/cuda.h"
+
+struct pool_set {
+        struct pool *pools; /* room for PROTO_POOLS_MAX; those that were seen stay */
+        _Atomic uint32_t *n_pools;
+        const struct cuda *cuda; /* NULL: no driver */
+        struct uplink *uplink;
+        struct service *service;
+        struct streams *streams;
+        double fraction;        /* of each device's memory: the client's own limit at first */
+        uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
+};
+
+/* No lease counts as one any more; the bytes that are still mapped. */
+uint64_t pool_binding_leave(const struct pool_set *set);
+
+/* Matches the pools with the connection's; -E2BIG when too many were seen over time. */
+int pool_binding_meet(const struct pool_set *set, const struct connection *connection);
+
+/* Tells the daemon what is held in each pool. */
+void pool_binding_declare(const struct pool_set *set);

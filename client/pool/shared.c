@@ -1,0 +1,184 @@
+#include "client/pool/shared.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "client/blocks/blocks.h"
+#include "client/heap/heap.h"
+#include "gpumem.h"
+
+struct shared {
+        struct shared_info info;
+        struct leased *leased;
+        LIST_ENTRY(shared) link;
+};
+
+/* Takes `shared` over: from now on it is found by its pointer. */
+static void *add(struct pool *pool, struct shared *take_shared, struct leased *leased)
+{
+        take_shared->leased = leased;
+        take_shared->info.lease = leased->block.lease;
+        take_shared->info.connection = leased->connection;
+        pthread_mutex_lock(&pool->lock);
+        leased->shared = take_shared;
+        LIST_INSERT_HEAD(&pool->shareds, take_shared, link);
+        if (take_shared->info.kind == SHARED_OWN)
+                pool_count_come(pool, take_shared->info.n_bytes, leased_bytes(leased));
+        pthread_mutex_unlock(&pool->lock);
+        return (void *)(uintptr_t)leased_address(leased);
+}
+
+/* From now on it is not found any more; the caller has the lock. */
+static struct leased *take_out(struct pool *pool, struct shared *shared)
+{
+        struct leased *leased = shared->leased;
+
+        if (shared->info.kind == SHARED_OWN)
+                pool_count_gone(pool, shared->info.n_bytes, leased_bytes(leased));
+        LIST_REMOVE(shared, link);
+        leased->shared = NULL;
+        free(shared);
+        return leased;
+}
+
+static int record_new(enum shared_kind kind, uint64_t n_bytes, const struct stream_key *key,
+                      struct shared **ret_shared)
+{
+        struct shared *shared = calloc(1, sizeof(*shared));
+
+        if (!shared)
+                return -ENOMEM;
+        shared->info = (struct shared_info){.kind = kind, .n_bytes = n_bytes, .key = *key};
+        *ret_shared = shared;
+        return 0;
+}
+
+int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
+                 uint32_t wait_ms, void **ret_pointer)
+{
+        CLEANUP(freep)
+        struct shared *shared = NULL;
+        struct leased *leased;
+        uint64_t n_block_bytes;
+        int r;
+
+        if (size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
+                return GPUMEM_E_TOO_LARGE;
+        r = record_new(SHARED_OWN, n_bytes, key, &shared);
+        if (r)
+                return r;
+        pthread_mutex_lock(&pool->lock);
+        r = leased_reserve(pool, 0, n_block_bytes, &leased);
+        pthread_mutex_unlock(&pool->lock);
+        if (!r)
+                r = leased_obtain_shareable(pool, leased, n_block_bytes, wait_ms);
+        if (r)
+                return r;
+        *ret_pointer = add(pool, steal_ptr(shared), leased);
+        return 0;
+}
+
+int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
+                  const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
+                  void **ret_pointer)
+{
+        CLEANUP(freep)
+        struct shared *shared = NULL;
+        struct leased *leased;
+        int r;
+
+        r = record_new(SHARED_ATTACHED, answer->n_bytes, key, &shared);
+        if (r) {
+                closep(&take_fd);
+                return r;
+        }
+        r = leased_attach(pool, connection, answer, take_fd, ret_is_stuck, &leased);
+        if (r)
+                return r;
+        *ret_pointer = add(pool, steal_ptr(shared), leased);
+        return 0;
+}
+
+/* What starts at the pointer, or NULL; the caller has the lock. */
+static struct shared *at(const struct pool *pool, const void *pointer)
+{
+        uint64_t address = (uint64_t)(uintptr_t)pointer;
+        const struct leased *leased = NULL;
+
+        if (pool->arena)
+                leased = leased_of(arena_find(pool->arena, address));
+        return leased && leased_address(leased) == address ? leased->shared : NULL;
+}
+
+/* What was made or attached without a context and registered later may be in any stream's hands. */
+static struct shared_info info_of(const struct shared *shared)
+{
+        struct shared_info info = shared->info;
+
+        if (!info.key.context && shared->leased->context)
+                info.key = (struct stream_key){.context = shared->leased->context,
+                                               .id = POOL_ANY_STREAM};
+        return info;
+}
+
+int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_info)
+{
+        const struct shared *shared;
+
+        pthread_mutex_lock(&pool->lock);
+        shared = at(pool, pointer);
+        if (shared)
+                *ret_info = info_of(shared);
+        pthread_mutex_unlock(&pool->lock);
+        return shared ? 0 : GPUMEM_E_NOT_OURS;
+}
+
+int shared_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+{
+        uint64_t address = (uint64_t)(uintptr_t)pointer;
+        const struct leased *leased = NULL;
+        int r = GPUMEM_E_NOT_OURS;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->arena)
+                leased = leased_of(arena_find(pool->arena, address));
+        if (leased && leased->shared &&
+            address - leased_address(leased) < leased->shared->info.n_bytes) {
+                leased_describe(pool, leased, ret_info);
+                ret_info->base = (void *)(uintptr_t)leased_address(leased);
+                ret_info->n_requested_bytes = leased->shared->info.n_bytes;
+                ret_info->n_allocated_bytes = leased_bytes(leased);
+                r = 0;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return r;
+}
+
+int shared_end(struct pool *pool, const void *pointer, uint64_t lease)
+{
+        struct leased *leased = NULL;
+        struct shared *shared;
+
+        pthread_mutex_lock(&pool->lock);
+        shared = at(pool, pointer);
+        if (shared && shared->info.lease == lease)
+                leased = take_out(pool, shared);
+        pthread_mutex_unlock(&pool->lock);
+        if (!leased)
+                return GPUMEM_E_NOT_OURS;
+        leased_free(pool, leased);
+        return 0;
+}
+
+void shared_return_all(struct pool *pool)
+{
+        while (!LIST_EMPTY(&pool->shareds)) {
+                struct leased *leased;
+
+                pthread_mutex_lock(&pool->lock);
+                leased = take_out(pool, LIST_FIRST(&pool->shareds));
+                pthread_mutex_unlock(&pool->lock);
+                leased_free(pool, leased);
+        }
+}

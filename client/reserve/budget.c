@@ -1,0 +1,100 @@
+#include "client/reserve/budget.h"
+
+#include <math.h>
+
+/* Above the peak: 1/32, so that a heap grows in steps; 1/12 when only waiting would help. */
+#define STEP_PART 32
+#define HARD_PART 12
+
+/* Of the peak, and of what is held against leasing and returning in turn. */
+#define BLOCK_PEAK_PART  1024
+#define BLOCK_SLACK_PART 16
+
+/* Against leasing and returning in turn. So many returns, faded, are one each 180 us; the programs whose
+ * traces are in bench/ come to half of it at most. */
+#define CHURN_MANY 400
+#define SLACK_PART 4
+
+/* A wait of that many us counts as a return: so programs that wait for an 18th of their time come to
+ * CHURN_MANY, and may hold a sixth of the peak more. FSDP on two H200s waited 7 ms of each step of 24. */
+#define WAIT_US         10
+#define WAIT_SLACK_PART 6
+
+static double part_left(uint64_t us, uint64_t half_life_us)
+{
+        return exp2(-(double)us / (double)half_life_us);
+}
+
+static uint64_t fade(uint64_t n_bytes, uint64_t us, uint64_t half_life_us)
+{
+        return (uint64_t)((double)n_bytes * part_left(us, half_life_us));
+}
+
+void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us)
+{
+        uint64_t us = now_us > budget->faded_at_us ? now_us - budget->faded_at_us : 0;
+
+        if (us) {
+                budget->faded_at_us = now_us;
+                budget->n_churn *= part_left(us, BUDGET_HALF_LIFE_US);
+                budget->n_slack_bytes = fade(budget->n_slack_bytes, us, BUDGET_SLACK_HALF_LIFE_US);
+        }
+        if (us && budget->n_peak_bytes > n_allocated_bytes)
+                budget->n_peak_bytes = n_allocated_bytes +
+                                       fade(budget->n_peak_bytes - n_allocated_bytes, us,
+                                            BUDGET_HALF_LIFE_US);
+        if (n_allocated_bytes > budget->n_peak_bytes)
+                budget->n_peak_bytes = n_allocated_bytes;
+}
+
+static void churn(struct budget *budget, double n_returns)
+{
+        budget->n_churn += n_returns;
+        if (budget->n_churn < CHURN_MANY)
+                return;
+        budget->n_churn = 0;
+        budget->n_slack_bytes += budget->n_peak_bytes / SLACK_PART;
+        if (budget->n_slack_bytes > budget->n_peak_bytes)
+                budget->n_slack_bytes = budget->n_peak_bytes;
+}
+
+void budget_return(struct budget *budget)
+{
+        churn(budget, 1);
+}
+
+/* What it may hold more for that is a part of the peak only. */
+void budget_wait(struct budget *budget, uint64_t us)
+{
+        uint64_t n_most_bytes = budget->n_peak_bytes / WAIT_SLACK_PART;
+        uint64_t n_before = budget->n_slack_bytes;
+
+        if (n_before >= n_most_bytes)
+                return;
+        churn(budget, (double)us / WAIT_US);
+        if (budget->n_slack_bytes > n_most_bytes)
+                budget->n_slack_bytes = n_most_bytes;
+}
+
+uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes)
+{
+        uint64_t n_bytes = budget->n_peak_bytes + budget->n_peak_bytes / STEP_PART +
+                           budget->n_slack_bytes;
+
+        if (budget->n_empty_max < n_bytes && n_bytes - budget->n_empty_max > n_allocated_bytes)
+                n_bytes = n_allocated_bytes + budget->n_empty_max;
+        return n_bytes;
+}
+
+uint64_t budget_hard_bytes(const struct budget *budget)
+{
+        return budget->n_peak_bytes + budget->n_peak_bytes / HARD_PART + budget->n_slack_bytes;
+}
+
+uint64_t budget_block_bytes(const struct budget *budget)
+{
+        uint64_t of_peak = budget->n_peak_bytes / BLOCK_PEAK_PART;
+        uint64_t of_slack = budget->n_slack_bytes / BLOCK_SLACK_PART;
+
+        return of_peak > of_slack ? of_peak : of_slack;
+}

@@ -1,0 +1,262 @@
+#include "client/reserve/placement.h"
+
+#include <errno.h>
+
+#include "gpumem.h"
+
+#define REQUEST_PART 8
+#define AHEAD_PART   128
+
+/* Smaller blocks than that are leased only where no more is missing. */
+#define BLOCK_LEAST (2 * HEAP_BLOCK_UNIT)
+
+/* A place with more gaps than that is not worth its leases; with fewer it can always be cut. */
+#define GAPS_MAX 16
+
+/* For memory in runs of one block each. */
+#define SPLIT_GROWTH 8
+#define SPLIT_MAX    (64 * MIB)
+
+/* A place for the request, with the bytes that are missing there. */
+struct place {
+        uint64_t start, end; /* of what will be one hole; covers the request */
+        uint64_t n_missing;
+        unsigned n_gaps;
+};
+
+static uint64_t round_up(uint64_t n_bytes)
+{
+        return (n_bytes + HEAP_BLOCK_UNIT - 1) & ~(HEAP_BLOCK_UNIT - 1);
+}
+
+/* Two sizes a doubling, rounded up: what one heap gives back another can use. */
+static uint64_t round_common(uint64_t n_bytes)
+{
+        uint64_t power = HEAP_BLOCK_UNIT;
+
+        while (power < n_bytes)
+                power *= 2;
+        return n_bytes <= power / 4 * 3 && power > HEAP_BLOCK_UNIT * 2 ? power / 4 * 3 : power;
+}
+
+static uint64_t end_of(const struct heap_block *block)
+{
+        return block->at.start + block->at.n_bytes;
+}
+
+static uint64_t hole_bytes(const struct heap *heap, uint32_t index)
+{
+        const struct piece *piece = holes_at(&heap->holes, index);
+
+        return piece->state == PIECE_HOLE ? piece->n_units * HEAP_UNIT : 0;
+}
+
+/* The hole that ends where the run of the block at that place ends. */
+static uint64_t hole_below_end(const struct heap *heap, uint32_t place)
+{
+        uint32_t edge = heap->blocks[place]->edges.after;
+
+        return hole_bytes(heap, holes_at(&heap->holes, edge)->before);
+}
+
+/* The hole with which the run that starts with that block begins. */
+static uint64_t hole_above_start(const struct heap *heap, uint32_t place)
+{
+        uint32_t edge = heap->blocks[place]->edges.before;
+
+        return hole_bytes(heap, holes_at(&heap->holes, edge)->after);
+}
+
+/* The last block of the run. */
+static uint32_t last_of_run(const struct heap *heap, uint32_t place)
+{
+        while (!heap->blocks[place]->edges.after)
+                place++;
+        return place;
+}
+
+/* Fewer bytes are better, and a lease costs as much as half a granule of them is worth. */
+static uint64_t cost_of(const struct place *place)
+{
+        return place->n_missing + place->n_gaps * (HEAP_BLOCK_UNIT / 2);
+}
+
+static void offer(struct place *best, const struct place *place)
+{
+        if (!best->n_missing || cost_of(place) < cost_of(best))
+                *best = *place;
+}
+
+/* Upwards from the hole at the end of a run, over what is missing and over runs that are empty, into
+ * the hole at the beginning of the next one if need be. */
+static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, struct place *best)
+{
+        uint64_t n_have = hole_below_end(heap, at), end = end_of(heap->blocks[at]);
+        struct place place = {.start = end - n_have};
+
+        for (;;) {
+                uint64_t n_room = arena_room_above(heap->arena, end);
+                uint64_t n_more, n_next, n_run;
+
+                /* Another thread has freed what is needed, since. */
+                if (n_have >= n_bytes)
+                        return;
+                n_more = round_up(n_bytes - n_have);
+                if (n_room && ++place.n_gaps > GAPS_MAX)
+                        return;
+                if (n_more <= n_room) {
+                        place.n_missing += n_more;
+                        place.end = end + n_more;
+                        offer(best, &place);
+                        return;
+                }
+                /* The gap is filled to the block behind it, which must be the heap's own. */
+                if (++at >= heap->n_blocks || heap->blocks[at]->at.start != end + n_room)
+                        return;
+                n_next = hole_above_start(heap, at);
+                place.n_missing += n_room;
+                n_have += n_room + n_next;
+                place.end = end + n_room + n_next;
+                if (n_have >= n_bytes) {
+                        offer(best, &place);
+                        return;
+                }
+                n_run = heap->blocks[at]->at.start;
+                at = last_of_run(heap, at);
+                end = end_of(heap->blocks[at]);
+                if (end - n_run != n_next)
+                        return;
+        }
+}
+
+/* Downwards from the hole at the beginning of a run. */
+static void try_below(const struct heap *heap, uint32_t at, uint64_t n_bytes, struct place *best)
+{
+        uint64_t start = heap->blocks[at]->at.start, n_have = hole_above_start(heap, at);
+        uint64_t n_more = round_up(n_bytes - n_have);
+        struct place place = {
+                .start = start - n_more, .end = start + n_have, .n_missing = n_more, .n_gaps = 1};
+
+        if (n_have < n_bytes && arena_room_below(heap->arena, start) >= n_more)
+                offer(best, &place);
+}
+
+static int choose(const struct heap *heap, uint64_t n_bytes, struct place *ret_place)
+{
+        struct place best = {.n_missing = 0};
+        uint64_t start;
+        int r;
+
+        for (uint32_t at = 0; heap->runs == HEAP_JOINED && at < heap->n_blocks; at++) {
+                if (heap->blocks[at]->edges.after)
+                        try_above(heap, at, n_bytes, &best);
+                if (heap->blocks[at]->edges.before)
+                        try_below(heap, at, n_bytes, &best);
+        }
+        if (!best.n_missing) {
+                r = arena_choose(heap->arena, round_up(n_bytes),
+                                 heap->runs == HEAP_JOINED ? ARENA_APART : ARENA_CLOSE, &start);
+                if (r)
+                        return r;
+                best = (struct place){.start = start,
+                                      .end = start + round_up(n_bytes),
+                                      .n_missing = round_up(n_bytes),
+                                      .n_gaps = 1};
+        }
+        *ret_place = best;
+        return 0;
+}
+
+/* The place ends where the arena is free: it may be longer than the request needs. One that is a run
+ * of its own stands close to what is above it, and begins where the arena is free. */
+static void extend(const struct heap *heap, struct place *place, uint64_t n_wanted,
+                   uint64_t n_spare_bytes)
+{
+        uint64_t n_more = n_wanted > place->n_missing ? n_wanted - place->n_missing : 0;
+        uint64_t n_room;
+
+        if (arena_find(heap->arena, place->end - 1))
+                return;
+        n_room = heap->runs == HEAP_SPLIT ? arena_room_below(heap->arena, place->start)
+                                          : arena_room_above(heap->arena, place->end);
+        if (n_more > n_spare_bytes)
+                n_more = n_spare_bytes;
+        if (n_more > n_room)
+                n_more = n_room;
+        n_more &= ~(HEAP_BLOCK_UNIT - 1);
+        if (heap->runs == HEAP_SPLIT)
+                place->start -= n_more;
+        else
+                place->end += n_more;
+        place->n_missing += n_more;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+/* Cuts the gaps of a place into blocks. When there are more than a placement holds, the blocks are
+ * too small, and are tried twice as large. */
+static int cut(const struct heap *heap, const struct place *place, uint64_t n_block_bytes,
+               struct placement *placement)
+{
+        uint64_t at = place->start & ~(HEAP_BLOCK_UNIT - 1);
+
+        placement->n_parts = 0;
+        placement->n_bytes = 0;
+        while (at < place->end) {
+                const struct arena_block *block = arena_find(heap->arena, at);
+                uint64_t n_gap;
+
+                if (block) {
+                        at = block->start + block->n_bytes;
+                        continue;
+                }
+                n_gap = arena_room_above(heap->arena, at);
+                if (n_gap > place->end - at)
+                        n_gap = round_up(place->end - at);
+                if (n_gap > n_block_bytes)
+                        n_gap = n_block_bytes;
+                if (placement->n_parts == PLACEMENT_PARTS)
+                        return -E2BIG;
+                placement->parts[placement->n_parts++] = (struct arena_block){at, n_gap};
+                placement->n_bytes += n_gap;
+                at += n_gap;
+        }
+        return 0;
+}
+
+/* Blocks as large as the gaps are few enough. */
+static void cut_well(const struct heap *heap, const struct place *place, uint64_t n_block_bytes,
+                     struct placement *placement)
+{
+        while (cut(heap, place, n_block_bytes, placement))
+                n_block_bytes *= 2;
+        placement->start = place->start;
+        placement->end = place->end;
+}
+
+int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
+                   struct placement *ret_placement)
+{
+        uint64_t n_wanted = terms->n_peak_bytes / AHEAD_PART, n_block_bytes;
+        struct place place;
+        int r;
+
+        if (n_bytes > UINT64_MAX / 2)
+                return GPUMEM_E_TOO_LARGE;
+        r = choose(heap, n_bytes, &place);
+        if (r)
+                return r;
+        n_block_bytes = round_common(larger(terms->n_block_bytes, n_bytes / REQUEST_PART));
+        if (heap->runs == HEAP_SPLIT) {
+                n_wanted = heap->n_reserved_bytes / SPLIT_GROWTH;
+                if (n_wanted > SPLIT_MAX)
+                        n_wanted = SPLIT_MAX;
+                n_block_bytes = UINT64_MAX / 4;
+        }
+        extend(heap, &place, n_wanted, terms->n_spare_bytes);
+        cut_well(heap, &place, larger(n_block_bytes, BLOCK_LEAST), ret_placement);
+        return 0;
+}

@@ -1,0 +1,161 @@
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "client/reserve/space.h"
+#include "client/reserve/stretch.h"
+
+/* How often the daemon may be faster with a block. */
+#define TRIES_MAX 64
+
+#define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
+
+static bool is_settled(const struct heap *heap, const struct heap_block *block)
+{
+        return block->epoch < heap->n_settled_epochs && block->n_earlier < heap->n_settled_adds &&
+               shelf_may_have(block);
+}
+
+/* The first settled block with a word, or NULL. The caller has the heap's lock. */
+static struct heap_block *find_settled(const struct heap *heap)
+{
+        uint32_t index = 0;
+
+        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
+                const struct piece *hole = holes_at(&heap->holes, index);
+                struct heap_block *block = heap_first_covered(heap, hole);
+
+                while (block && !is_settled(heap, block))
+                        block = heap_next_covered(heap, hole, block);
+                if (block)
+                        return block;
+        }
+        return NULL;
+}
+
+/* 1: there was one that the shelf cannot have, and that is not met again. */
+static int shelve_one(struct space *space, struct heap *heap)
+{
+        struct heap_block *block;
+        int r = -ENOENT;
+
+        lock_take(&heap->lock);
+        block = find_settled(heap);
+        if (block)
+                r = shelf_put(&space->shelf, block);
+        lock_drop(&heap->lock);
+        return r;
+}
+
+bool space_shelve(struct space *space)
+{
+        struct space_heap *heap;
+        bool shelved = false;
+
+        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+                int r;
+
+                while ((r = shelve_one(space, &heap->heap)) >= 0)
+                        shelved = shelved || r == 0;
+        }
+        return shelved;
+}
+
+static bool settle(struct heap *heap)
+{
+        bool more = heap->n_settled_epochs < heap->n_done_epochs ||
+                    heap->n_settled_adds < heap->n_adds;
+
+        heap->n_settled_epochs = heap->n_done_epochs;
+        heap->n_settled_adds = heap->n_adds;
+        return more;
+}
+
+bool space_settle(struct space *space)
+{
+        struct space_heap *heap;
+        bool more = false;
+
+        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+                lock_take(&heap->heap.lock);
+                more = settle(&heap->heap) || more;
+                lock_drop(&heap->heap.lock);
+        }
+        return more;
+}
+
+bool space_begin_look(struct space *space, uint64_t now_us)
+{
+        uint64_t n_allocated = space_allocated(space);
+
+        if (now_us < space->next_look_us && n_allocated >= space->n_looked_bytes / 2)
+                return false;
+        space->next_look_us = now_us + SPACE_LOOK_US;
+        space->n_looked_bytes = n_allocated;
+        return true;
+}
+
+/* The smallest one that holds n_bytes. */
+static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_bytes,
+                         struct stretch *ret_stretch)
+{
+        const struct heap *shelf = &space->shelf.heap;
+        struct stretch best = {.start = 0};
+        uint32_t hole = 0;
+
+        lock_take(&heap->lock);
+        while ((hole = holes_next_large(&shelf->holes, 1, hole))) {
+                const struct piece *piece = holes_at(&shelf->holes, hole);
+                struct stretch stretch = stretch_of(
+                        heap, heap_address_of(shelf, piece->start),
+                        heap_address_of(shelf, piece->start + piece->n_units));
+
+                if (stretch_bytes(&stretch) >= n_bytes &&
+                    (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
+                        best = stretch;
+        }
+        lock_drop(&heap->lock);
+        *ret_stretch = best;
+        return best.start != 0;
+}
+
+/* 1: the daemon was faster. */
+static int unshelve_one(struct space *space, struct heap *heap, struct heap_block *block)
+{
+        int r;
+
+        lock_take(&heap->lock);
+        r = heap_reserve(heap);
+        if (!r)
+                r = shelf_take(&space->shelf, block);
+        if (!r)
+                (void)heap_add_block(heap, block);
+        lock_drop(&heap->lock);
+        return r;
+}
+
+static int unshelve(struct space *space, struct heap *heap, struct stretch rest, uint64_t n_bytes)
+{
+        struct heap_block *block;
+        int r = 0;
+
+        while (!r && (block = stretch_next(&rest, space->arena, n_bytes)))
+                r = unshelve_one(space, heap, block);
+        return r;
+}
+
+/* Where the daemon was faster with one it may have been so with many: they are not tried one by one. */
+bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+{
+        struct stretch stretch;
+        int r = 1;
+
+        for (unsigned i = 0; r == 1 && i < TRIES_MAX; i++) {
+                if (!find_stretch(space, &heap->heap, n_bytes, &stretch))
+                        return false;
+                r = unshelve(space, &heap->heap, stretch, n_bytes);
+                if (r == 1)
+                        shelf_sweep(&space->shelf);
+        }
+        return r == 0;
+}

@@ -1,0 +1,57 @@
+#include "client/reserve/stretch.h"
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+static uint64_t hole_bytes(const struct heap *heap, uint32_t piece)
+{
+        const struct piece *hole = holes_at(&heap->holes, piece);
+
+        return hole->state == PIECE_HOLE ? hole->n_units * HEAP_UNIT : 0;
+}
+
+/* Of the heap's hole that ends, or begins, at the address. */
+static uint64_t bytes_below(const struct heap *heap, uint64_t address)
+{
+        const struct heap_block *block = heap_block_at(heap->arena, address - 1);
+
+        if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.after)
+                return 0;
+        return hole_bytes(heap, holes_at(&heap->holes, block->edges.after)->before);
+}
+
+static uint64_t bytes_above(const struct heap *heap, uint64_t address)
+{
+        const struct heap_block *block = heap_block_at(heap->arena, address);
+
+        if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.before)
+                return 0;
+        return hole_bytes(heap, holes_at(&heap->holes, block->edges.before)->after);
+}
+
+struct stretch stretch_of(const struct heap *heap, uint64_t start, uint64_t end)
+{
+        return (struct stretch){.start = start,
+                                .end = end,
+                                .n_below_bytes = bytes_below(heap, start),
+                                .n_above_bytes = bytes_above(heap, end)};
+}
+
+struct heap_block *stretch_next(struct stretch *stretch, const struct arena *arena,
+                                uint64_t n_bytes)
+{
+        bool is_from_above = stretch->n_above_bytes > stretch->n_below_bytes;
+        uint64_t n_own = is_from_above ? stretch->n_above_bytes : stretch->n_below_bytes;
+        struct heap_block *block;
+
+        if (stretch->start == stretch->end || n_own + stretch->n_taken_bytes >= n_bytes)
+                return NULL;
+        block = heap_block_at(arena, is_from_above ? stretch->end - 1 : stretch->start);
+        if (is_from_above)
+                stretch->end = block->at.start;
+        else
+                stretch->start += block->at.n_bytes;
+        stretch->n_taken_bytes += block->at.n_bytes;
+        return block;
+}

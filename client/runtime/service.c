@@ -1,0 +1,190 @@
+#include "client/runtime/service.h"
+
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "client/runtime/refusal.h"
+
+/* While another thread reads the socket. */
+#define READER_MS 1
+
+/* The process's services, for its end. */
+static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, service) services = LIST_HEAD_INITIALIZER(services);
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void swallow(int fd)
+{
+        uint64_t n;
+
+        while (read(fd, &n, sizeof(n)) < 0 && errno == EINTR)
+                ;
+}
+
+static void ring(const struct service *service)
+{
+        uint64_t one = 1;
+
+        while (write(service->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+                ;
+}
+
+/* Until it is woken, has something to read, or a look is due. */
+static void wait_for_news(struct service *service, int timeout_ms)
+{
+        struct pollfd fds[2] = {{.fd = service->wake_fd, .events = POLLIN}};
+        void *held = NULL;
+
+        fds[1].fd = service->calls->listen(service->owner, &held);
+        fds[1].events = POLLIN;
+        (void)poll(fds, 2, timeout_ms);
+        if (fds[0].revents)
+                swallow(service->wake_fd);
+        else if (fds[1].fd >= 0 && fds[1].revents && !service->calls->read(held))
+                (void)poll(fds, 1, READER_MS);
+        if (held)
+                service->calls->leave(held);
+}
+
+/* Before it sleeps it says so and looks once more: who has made work for it before that is seen by this
+ * look, who does so after it wakes the thread. */
+static int look(struct service *service)
+{
+        int again_ms = service->calls->look(service->owner);
+
+        if (again_ms == SERVICE_SOON_MS)
+                return again_ms;
+        atomic_store(&service->awake, false);
+        again_ms = service->calls->look(service->owner);
+        if (again_ms == SERVICE_SOON_MS)
+                atomic_store(&service->awake, true);
+        return again_ms;
+}
+
+static void *run(void *argument)
+{
+        struct service *service = argument;
+
+        service->calls->begin(service->owner);
+        while (!atomic_load(&service->ending)) {
+                int again_ms = look(service);
+
+                wait_for_news(service, again_ms);
+                atomic_store(&service->awake, true);
+        }
+        return NULL;
+}
+
+/* The thread takes no lock that is held here. The caller has services_lock. */
+static void join(struct service *service)
+{
+        LIST_REMOVE(service, link);
+        atomic_store(&service->ending, true);
+        ring(service);
+        (void)pthread_join(service->thread, NULL);
+        atomic_store(&service->running, false);
+}
+
+static void join_all(void)
+{
+        pthread_mutex_lock(&services_lock);
+        while (!LIST_EMPTY(&services))
+                join(LIST_FIRST(&services));
+        pthread_mutex_unlock(&services_lock);
+}
+
+static void before_fork(void)
+{
+        pthread_mutex_lock(&services_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+        pthread_mutex_unlock(&services_lock);
+}
+
+/* It has none of the threads. */
+static void after_fork_in_child(void)
+{
+        LIST_INIT(&services);
+        pthread_mutex_unlock(&services_lock);
+}
+
+/* Later than the driver's own end, which was registered when the driver was loaded: so before it. */
+static void prepare_end(void)
+{
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        (void)atexit(join_all);
+}
+
+/* The caller has services_lock. What fails once is not tried again. */
+static void begin(struct service *service)
+{
+        int r;
+
+        service->wake_fd = eventfd(0, EFD_CLOEXEC);
+        r = service->wake_fd < 0 ? err_errno() : 0;
+        atomic_store(&service->awake, true);
+        if (!r)
+                r = thread_start(run, service, &service->thread);
+        if (r) {
+                log_debug("no service thread: %s", strerror(-r));
+                closep(&service->wake_fd);
+                atomic_store(&service->allowed, false);
+                return;
+        }
+        LIST_INSERT_HEAD(&services, service, link);
+        atomic_store(&service->running, true);
+}
+
+int service_init(struct service *service, const struct service_owner *calls, void *owner)
+{
+        const char *text = secure_getenv("GPUMEM_SERVICE_THREAD");
+        bool is_denied = text && strcmp(text, "0") == 0;
+
+        *service = (struct service){
+                .calls = calls, .owner = owner, .wake_fd = -1, .allowed = !is_denied};
+        if (!text || !*text || is_denied || strcmp(text, "1") == 0)
+                return 0;
+        refusal_hear_of_setting(GPUMEM_E_BAD_SERVICE_THREAD, "GPUMEM_SERVICE_THREAD", text,
+                                "choice; allowed: 0, 1");
+        return GPUMEM_E_BAD_SERVICE_THREAD;
+}
+
+void service_deinit(struct service *service)
+{
+        if (!service->calls)
+                return;
+        pthread_mutex_lock(&services_lock);
+        if (service->running)
+                join(service);
+        pthread_mutex_unlock(&services_lock);
+        closep(&service->wake_fd);
+}
+
+bool service_wake(struct service *service)
+{
+        if (!atomic_load(&service->running)) {
+                (void)pthread_once(&exit_once, prepare_end);
+                pthread_mutex_lock(&services_lock);
+                if (!service->running && service_is_allowed(service) && !service->ending)
+                        begin(service);
+                pthread_mutex_unlock(&services_lock);
+        }
+        service_nudge(service);
+        return atomic_load(&service->running);
+}
+
+void service_nudge(struct service *service)
+{
+        if (atomic_load(&service->running) && !atomic_load(&service->awake))
+                ring(service);
+}

@@ -1,0 +1,83 @@
+#include "client/streams/fences.h"
+
+#include "client/heap/heap.h"
+
+void fences_init(struct fences *fences)
+{
+        marks_init(&fences->marks);
+}
+
+void fences_deinit(struct fences *fences, const struct cuda *cuda)
+{
+        marks_deinit(&fences->marks, cuda);
+}
+
+/* What was freed in the epoch that ends; 0: nothing, and it does not end. */
+static uint64_t end_epoch(struct heap *heap, uint64_t *ret_epoch)
+{
+        uint64_t n_bytes;
+
+        lock_take(&heap->lock);
+        n_bytes = heap->n_freed_bytes;
+        if (n_bytes)
+                *ret_epoch = heap_new_epoch(heap);
+        lock_drop(&heap->lock);
+        return n_bytes;
+}
+
+/* It ended without a mark: the next one is to be for its frees too. */
+static void take_back(struct heap *heap, uint64_t n_bytes)
+{
+        lock_take(&heap->lock);
+        heap->n_freed_bytes += n_bytes;
+        lock_drop(&heap->lock);
+}
+
+/* The epoch ends before the mark is recorded: what is freed meanwhile is the next one's. */
+void fences_record(struct fences *fences, struct heap *heap, struct streams *streams,
+                   uint64_t context, void *stream)
+{
+        struct mark_place place = {.context = context,
+                                   .stream = stream,
+                                   .is_context_wide = streams->way == FENCE_CONTEXT};
+        uint64_t n_bytes, epoch;
+
+        n_bytes = end_epoch(heap, &epoch);
+        if (!n_bytes)
+                return;
+        place.number = epoch;
+        place.round = streams_begin_round(streams, context);
+        if (marks_add(&fences->marks, streams->cuda, &place))
+                take_back(heap, n_bytes);
+}
+
+static void pass(struct heap *heap, uint64_t n_done_epochs)
+{
+        lock_take(&heap->lock);
+        if (n_done_epochs > heap->n_done_epochs)
+                heap->n_done_epochs = n_done_epochs;
+        lock_drop(&heap->lock);
+}
+
+void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs)
+{
+        marks_pass(&fences->marks, n_done_epochs - 1);
+        pass(heap, n_done_epochs);
+}
+
+void fences_poll(struct fences *fences, struct heap *heap, struct streams *streams,
+                 uint64_t context)
+{
+        uint64_t epoch;
+
+        if (!fences_wait_for(fences))
+                return;
+        epoch = marks_poll(&fences->marks, streams->cuda, streams_done_rounds(streams, context));
+        if (epoch)
+                pass(heap, epoch + 1);
+}
+
+bool fences_wait_for(const struct fences *fences)
+{
+        return marks_first(&fences->marks) != 0;
+}

@@ -1,0 +1,70 @@
+/* Frees that are not over: of allocations that other streams use too, as gpumem_record_use told, or that streams
+ * may use which are registered (streams.h). From the free on marks say whether all of them have come far enough.
+ * Until then the allocation is parked: it stays where it is. Any thread. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/streams/streams.h"
+
+struct use;
+
+struct uses {
+        pthread_mutex_t lock;      /* guards the tables */
+        struct use *recorded;      /* by pointer: allocations that live */
+        struct use *parked;        /* by pointer: those that were freed */
+        _Atomic uint32_t n_parked; /* read without the lock too, as is the next */
+        /* Streams of parked allocations that captured when they were to be marked. */
+        _Atomic uint32_t n_unmarked;
+        struct after_call *after_call;
+};
+
+static inline bool uses_are_none_parked(const struct uses *uses)
+{
+        return atomic_load_explicit(&uses->n_parked, memory_order_relaxed) == 0;
+}
+
+void uses_init(struct uses *uses, struct after_call *after_call);
+
+/* Forgets everything; `cuda` may be NULL when nothing was ever recorded. */
+void uses_deinit(struct uses *uses, const struct cuda *cuda);
+
+/* The allocation at `pointer` is used in that stream too. `n_uses` counts allocations of its block that are in
+ * either table: a free looks here only where there are any. -ENOMEM. */
+int uses_add(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses, void *stream,
+             const struct stream_key *key);
+
+/* It lives, and is used in another stream too. */
+bool uses_has_recorded(struct uses *uses, const void *pointer);
+
+/* It was freed, and its free is not over. */
+bool uses_has_parked(struct uses *uses, const void *pointer);
+
+/* How an allocation is freed. */
+struct use_end {
+        const void *pointer;
+        _Atomic uint32_t *n_uses;
+        uint64_t context; /* whose registered streams may use it; 0: none may */
+        uint64_t own_id;  /* of the stream, in that context */
+        void *const
+                *own_stream; /* it orders the free, and is alive; NULL: its work was waited for */
+};
+
+/* USES_NONE: nothing may use it but its own stream. USES_OVER: all work is over, that of the own stream too.
+ * USES_PARKED: it is freed when uses_next_over gives it. An error leaves it as it was. */
+enum uses_end { USES_NONE, USES_OVER, USES_PARKED };
+int uses_park(struct uses *uses, struct streams *streams, const struct use_end *end,
+              enum uses_end *ret_end);
+
+/* Waits until all streams that it is used in have done what is in them, and forgets them. */
+int uses_wait(struct uses *uses, const struct cuda *cuda, const void *pointer);
+
+/* Marks the streams that captured when that was to be done. By a call of the program's: streams live then. */
+void uses_mark(struct uses *uses, const struct cuda *cuda);
+
+/* A pointer that is parked no more, since everything is over; NULL: there is none. `wait`: for the work
+ * of one, if there is none. */
+const void *uses_next_over(struct uses *uses, struct streams *streams, bool wait);

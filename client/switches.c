@@ -1,3 +1,0 @@
-#include "client/switches.h"
-
-_Atomic unsigned switches;

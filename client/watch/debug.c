@@ -1,0 +1,460 @@
+#include "client/watch/debug.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "client/pool/pool.h"
+#include "client/runtime/refusal.h"
+#include "client/watch/switches.h"
+#include "client/streams/uses.h"
+#include "driver/bytes.h"
+#include "driver/capture.h"
+#include "driver/event.h"
+
+#define VARIABLE "GPUMEM_DEBUG"
+
+struct debugged {
+        void *pointer;
+        uint64_t n_bytes; /* as the program asked for them */
+        enum gpumem_kind kind;
+        bool is_graphs;
+        bool is_guarded;
+        struct stream_key key;    /* device memory: of the stream that it was allocated for */
+        struct work_event filled; /* what was written there at the allocation; none: nothing */
+        UT_hash_handle hh;
+};
+
+void debug_init(struct debug *debug)
+{
+        *debug = (struct debug){.checks = 0};
+        pthread_mutex_init(&debug->lock, NULL);
+}
+
+static void free_record(const struct cuda *cuda, struct debugged *debugged)
+{
+        if (cuda)
+                event_free(cuda, &debugged->filled);
+        free(debugged);
+}
+
+/* The program knows of no work that would use its memory. */
+void debug_deinit(struct debug *debug)
+{
+        const struct cuda *cuda = debug->env.cuda;
+        struct debugged *debugged, *next;
+
+        HASH_ITER(hh, debug->all, debugged, next)
+        {
+                HASH_DEL(debug->all, debugged);
+                if (cuda)
+                        (void)event_wait(cuda, &debugged->filled);
+                free_record(cuda, debugged);
+        }
+        pthread_mutex_destroy(&debug->lock);
+}
+
+static int parse_word(const char *word, size_t length, unsigned *checks)
+{
+        static const struct {
+                const char *word;
+                enum debug_check check;
+        } known[] = {{"fill", DEBUG_FILL}, {"guard", DEBUG_GUARD}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+                if (strlen(known[i].word) == length && memcmp(known[i].word, word, length) == 0) {
+                        *checks |= known[i].check;
+                        return 0;
+                }
+        }
+        return GPUMEM_E_BAD_DEBUG;
+}
+
+static int refuse(const char *value, const char *word, size_t length)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       VARIABLE ": \"%.100s\" has the unknown word \"%.*s\"; allowed: fill, guard, "
+                                "or both with a comma between them",
+                       value, length < 100 ? (int)length : 100, word);
+        log_debug("%s", text);
+        refusal_hear(GPUMEM_E_BAD_DEBUG, text);
+        return GPUMEM_E_BAD_DEBUG;
+}
+
+int debug_read_setting(struct debug *debug)
+{
+        const char *value = secure_getenv(VARIABLE), *word = value;
+        unsigned checks = 0;
+        size_t length;
+
+        if (!value || !*value)
+                return 0;
+        for (;; word += length + 1) {
+                length = strcspn(word, ",");
+                if (parse_word(word, length, &checks))
+                        return refuse(value, word, length);
+                if (!word[length])
+                        break;
+        }
+        debug->checks = checks;
+        switch_on(SWITCH_DEBUG);
+        return 0;
+}
+
+void debug_open(struct debug *debug, const struct debug_env *env)
+{
+        debug->env = *env;
+}
+
+/* What a person has asked for and does not get is told, once a process. */
+static void complain(int r, const char *what)
+{
+        static atomic_flag is_told = ATOMIC_FLAG_INIT;
+
+        if (!atomic_flag_test_and_set(&is_told))
+                log_warning(VARIABLE ": %s: %s; this is told once", what, gpumem_strerror(r));
+}
+
+static struct stream_heap *heap_of(const struct debug *debug, const void *pointer)
+{
+        struct stream_heap *heap = NULL;
+
+        for (uint32_t i = 0; !heap && i < *debug->env.n_pools; i++)
+                heap = pool_heap_of(&debug->env.pools[i], pointer);
+        return heap;
+}
+
+static struct debugged *find(struct debug *debug, const void *pointer)
+{
+        struct debugged *debugged;
+
+        HASH_FIND_PTR(debug->all, &pointer, debugged);
+        return debugged;
+}
+
+static struct debugged *take(struct debug *debug, const void *pointer)
+{
+        struct debugged *debugged;
+
+        pthread_mutex_lock(&debug->lock);
+        debugged = find(debug, pointer);
+        if (debugged)
+                HASH_DEL(debug->all, debugged);
+        pthread_mutex_unlock(&debug->lock);
+        return debugged;
+}
+
+/* Without memory for it the allocation is one that the table does not have. */
+static void put(struct debug *debug, struct debugged *take_debugged)
+{
+        bool is_there;
+
+        pthread_mutex_lock(&debug->lock);
+        HASH_ADD_PTR(debug->all, pointer, take_debugged);
+        is_there = take_debugged->hh.tbl != NULL;
+        pthread_mutex_unlock(&debug->lock);
+        if (is_there)
+                return;
+        if (debug->env.cuda)
+                (void)event_wait(debug->env.cuda, &take_debugged->filled);
+        free_record(debug->env.cuda, take_debugged);
+        complain(-ENOMEM, "an allocation is not checked");
+}
+
+/* Device memory in the stream's order, pinned memory at once. */
+static int fill(const struct debug *debug, enum gpumem_kind kind, void *at, unsigned char byte,
+                uint64_t n_bytes, void *stream)
+{
+        if (kind == GPUMEM_DEVICE)
+                return bytes_fill(debug->env.cuda, stream, (uint64_t)(uintptr_t)at, byte, n_bytes);
+        memset(at, byte, n_bytes);
+        return 0;
+}
+
+uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_request *asked)
+{
+        bool is_wrong = asked->n_bytes == 0 || asked->n_bytes > UINT64_MAX - DEBUG_GUARD_BYTES;
+
+        return debug->checks & DEBUG_GUARD && !asked->flags && !is_wrong ? DEBUG_GUARD_BYTES : 0;
+}
+
+/* Its block is new, so no stream orders the fill; and other processes may write there once the call is over. */
+static int fill_shareable(const struct debug *debug, const struct gpumem_request *asked,
+                          void *pointer)
+{
+        const struct cuda *cuda = debug->env.cuda;
+        struct stream_key key;
+        void *stream;
+        int ordinal, r, r_end;
+
+        if (asked->kind == GPUMEM_PINNED)
+                return fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, NULL);
+        r = stream_identify(cuda, asked->stream, &key, &ordinal);
+        if (!r)
+                r = bytes_begin_stream(cuda, key.context, &stream);
+        if (r)
+                return r;
+        r = fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, stream);
+        r_end = bytes_end_stream(cuda, stream);
+        return r ? r : r_end;
+}
+
+/* A free in another stream must know when this is over; without an event it is over now. */
+static int note_filled(const struct debug *debug, const struct gpumem_request *asked,
+                       struct debugged *debugged)
+{
+        const struct cuda *cuda = debug->env.cuda;
+        int ordinal, r;
+
+        if (asked->kind == GPUMEM_PINNED)
+                return 0;
+        r = stream_identify(cuda, asked->stream, &debugged->key, &ordinal);
+        if (!r)
+                r = event_record(cuda, debugged->key.context, asked->stream, &debugged->filled);
+        return r ? stream_synchronize(cuda, asked->stream) : 0;
+}
+
+static void fill_and_guard(const struct debug *debug, const struct gpumem_request *asked,
+                           uint64_t n_more_bytes, struct debugged *debugged)
+{
+        char *pointer = debugged->pointer;
+        int r = 0;
+
+        if (debug->checks & DEBUG_FILL)
+                r = fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes,
+                         asked->stream);
+        if (!r && n_more_bytes)
+                r = fill(debug, asked->kind, pointer + asked->n_bytes, DEBUG_GUARD_BYTE,
+                         DEBUG_GUARD_BYTES, asked->stream);
+        debugged->is_guarded = !r && n_more_bytes;
+        if (!r)
+                r = note_filled(debug, asked, debugged);
+        if (r)
+                complain(r, "an allocation is not filled or not guarded");
+}
+
+void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64_t n_more_bytes,
+                 void *pointer)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(debug->env.cuda);
+        const struct stream_heap *heap = heap_of(debug, pointer);
+        struct debugged *debugged;
+        int r = 0;
+
+        if (asked->flags & GPUMEM_SHAREABLE) {
+                if (debug->checks & DEBUG_FILL)
+                        r = fill_shareable(debug, asked, pointer);
+                if (r)
+                        complain(r, "an allocation is not filled");
+                return;
+        }
+        debugged = malloc(sizeof(*debugged));
+        if (!debugged) {
+                complain(-ENOMEM, "an allocation is not checked");
+                return;
+        }
+        *debugged = (struct debugged){.pointer = pointer,
+                                      .n_bytes = asked->n_bytes,
+                                      .kind = asked->kind,
+                                      .is_graphs = heap && pool_is_captured(heap)};
+        if (!debugged->is_graphs)
+                fill_and_guard(debug, asked, n_more_bytes, debugged);
+        put(debug, debugged);
+}
+
+static COLD _Noreturn void tell_damage(const struct debugged *debugged, const char *freed,
+                                       unsigned first, unsigned n)
+{
+        log_error(VARIABLE ": guard: the program has written behind the end of its allocation: %s "
+                           "memory at %p, of %" PRIu64 " bytes, freed %s. The first damaged byte "
+                           "is at offset %" PRIu64 "; %u of the %u guard bytes are damaged. "
+                           "Correct the copy, kernel or loop that writes there, or allocate more "
+                           "bytes. The library aborts the program now",
+                  debugged->kind == GPUMEM_DEVICE ? "device" : "pinned", debugged->pointer,
+                  debugged->n_bytes, freed, debugged->n_bytes + first, n, DEBUG_GUARD_BYTES);
+        abort();
+}
+
+static int check_guard(const struct debug *debug, const struct debugged *debugged,
+                       const char *freed, void *stream)
+{
+        const char *guard = (const char *)debugged->pointer + debugged->n_bytes;
+        unsigned first = DEBUG_GUARD_BYTES, n = 0;
+        unsigned char bytes[DEBUG_GUARD_BYTES];
+        int r = 0;
+
+        if (debugged->kind == GPUMEM_DEVICE)
+                r = bytes_read(debug->env.cuda, stream, (uint64_t)(uintptr_t)guard, bytes,
+                               sizeof(bytes));
+        else
+                memcpy(bytes, guard, sizeof(bytes));
+        if (r)
+                return r;
+        for (unsigned i = 0; i < sizeof(bytes); i++) {
+                if (bytes[i] == DEBUG_GUARD_BYTE)
+                        continue;
+                first = first < i ? first : i;
+                n++;
+        }
+        if (n)
+                tell_damage(debugged, freed, first, n);
+        return 0;
+}
+
+/* Work in other streams may use the memory beyond its free: then its bytes stay. */
+static bool may_fill_at_free(const struct debug *debug, const void *pointer)
+{
+        return !streams_forgive(debug->env.streams) && !uses_has_recorded(debug->env.uses, pointer);
+}
+
+static int check_and_fill(const struct debug *debug, const struct debugged *debugged,
+                          const char *freed, void *stream)
+{
+        int r = debugged->is_guarded ? check_guard(debug, debugged, freed, stream) : 0;
+
+        if (r || !(debug->checks & DEBUG_FILL) || !may_fill_at_free(debug, debugged->pointer))
+                return r;
+        return fill(debug, debugged->kind, debugged->pointer, DEBUG_FREED, debugged->n_bytes,
+                    stream);
+}
+
+/* Before the CPU looks: as the free itself waits. */
+static int wait_for_pinned(const struct debug *debug, const struct stream_heap *heap,
+                           const struct stream_key *order, void *stream)
+{
+        const struct cuda *cuda = debug->env.cuda;
+        struct stream_key key;
+        int ordinal, r;
+
+        if (!cuda || (!order->context && heap->pool->memory.pinned != MEMORY_VMM))
+                return 0;
+        r = stream_identify(cuda, stream, &key, &ordinal);
+        if (!r)
+                return stream_synchronize(cuda, stream);
+        if (r == GPUMEM_E_NO_CONTEXT && !order->context)
+                return 0;
+        if (r == GPUMEM_E_NO_CONTEXT && order->id == POOL_ANY_STREAM)
+                return stream_synchronize_context(cuda, order->context);
+        return r;
+}
+
+/* All work is over by now. Device memory is reached by a stream of its own context. */
+static int check_and_fill_apart(const struct debug *debug, const struct debugged *debugged,
+                                const char *freed, uint64_t context)
+{
+        const struct cuda *cuda = debug->env.cuda;
+        void *stream = NULL;
+        int r, r_end;
+
+        if (debugged->kind == GPUMEM_PINNED)
+                return check_and_fill(debug, debugged, freed, NULL);
+        r = bytes_begin_stream(cuda, context, &stream);
+        if (r)
+                return r;
+        r = check_and_fill(debug, debugged, freed, stream);
+        r_end = bytes_end_stream(cuda, stream);
+        return r ? r : r_end;
+}
+
+static bool is_same(const struct stream_key *one, const struct stream_key *other)
+{
+        return one->context == other->context && one->id == other->id;
+}
+
+/* What was written at the allocation is over by the end of the free, which waits for no stream but its own.
+ * A stream of another context may not reach the memory. */
+static int check_and_fill_device(const struct debug *debug, const struct debugged *debugged,
+                                 const char *freed, uint64_t context, void *stream)
+{
+        const struct cuda *cuda = debug->env.cuda;
+        struct stream_key key;
+        int ordinal, r = stream_identify(cuda, stream, &key, &ordinal), r_filled;
+
+        r_filled = r || !is_same(&key, &debugged->key) ||
+                                   !may_fill_at_free(debug, debugged->pointer)
+                           ? event_wait(cuda, &debugged->filled)
+                           : 0;
+        if (r || r_filled)
+                return r ? r : r_filled;
+        if (key.context == context)
+                return check_and_fill(debug, debugged, freed, stream);
+        r = stream_synchronize(cuda, stream);
+        return r ? r : check_and_fill_apart(debug, debugged, freed, context);
+}
+
+static int before_free(const struct debug *debug, const struct debugged *debugged,
+                       const struct stream_heap *heap, void *stream)
+{
+        struct stream_key order = pool_order_of(heap, debugged->pointer);
+        char freed[64];
+        int r;
+
+        (void)snprintf(freed, sizeof(freed), "in stream %p", stream);
+        if (debugged->kind == GPUMEM_DEVICE)
+                return check_and_fill_device(debug, debugged, freed, order.context, stream);
+        r = wait_for_pinned(debug, heap, &order, stream);
+        return r ? r : check_and_fill(debug, debugged, freed, NULL);
+}
+
+static int before_free_sync(const struct debug *debug, const struct debugged *debugged,
+                            const struct stream_heap *heap)
+{
+        struct stream_key order = pool_order_of(heap, debugged->pointer);
+        int r = 0;
+
+        if (debug->env.cuda)
+                r = stream_synchronize_contexts(debug->env.cuda, order.context);
+        return r ? r : check_and_fill_apart(debug, debugged, "by gpumem_free_sync", order.context);
+}
+
+struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum debug_order order,
+                                  void *stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(debug->env.cuda);
+        struct debugged *debugged = take(debug, pointer);
+        const struct stream_heap *heap = debugged ? heap_of(debug, pointer) : NULL;
+        int r;
+
+        if (!heap || debugged->is_graphs)
+                return debugged;
+        if (order == DEBUG_IN_STREAM)
+                r = before_free(debug, debugged, heap, stream);
+        else
+                r = before_free_sync(debug, debugged, heap);
+        /* Outcomes are the free's concern too: the stream captures, or there is no context. */
+        if (r < 0)
+                complain(r, "freed memory is neither checked nor filled");
+        return debugged;
+}
+
+void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r)
+{
+        if (!take_debugged)
+                return;
+        if (r)
+                put(debug, take_debugged);
+        else
+                free_record(debug->env.cuda, take_debugged);
+}
+
+void debug_describe(struct debug *debug, struct gpumem_info *info)
+{
+        const struct debugged *debugged;
+
+        if (!debug_is_on(debug))
+                return;
+        pthread_mutex_lock(&debug->lock);
+        debugged = find(debug, info->base);
+        if (debugged)
+                info->n_requested_bytes = debugged->n_bytes;
+        pthread_mutex_unlock(&debug->lock);
+}

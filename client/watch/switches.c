@@ -1,0 +1,3 @@
+#include "client/watch/switches.h"
+
+_Atomic unsigned switches;
