@@ -93,7 +93,7 @@ static int account_new(struct accounts *all, struct user *user, const char *real
 
 static struct account *find(struct user *user, const char *realm)
 {
-        char key[POLICY_REALM_MAX] = "";
+        char key[ACCOUNT_REALM_MAX] = "";
         struct account *account;
 
         memcpy(key, realm, strlen(realm));
@@ -123,7 +123,7 @@ int account_ref(struct accounts *all, uint32_t uid, const char *realm, uint64_t 
         struct user *user;
         int r;
 
-        assert(strlen(realm) < POLICY_REALM_MAX);
+        assert(strlen(realm) < ACCOUNT_REALM_MAX);
         sweep(all, now_ns);
         r = user_get(all, uid, &user);
         if (!r)

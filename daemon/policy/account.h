@@ -13,9 +13,9 @@
 #include "base/table.h"
 #include "daemon/policy/allowance.h"
 #include "daemon/policy/pace.h"
-#include "daemon/policy/policy.h"
 
-#define ACCOUNTS_A_USER 256
+#define ACCOUNTS_A_USER   256
+#define ACCOUNT_REALM_MAX 252 /* bytes of a realm's name, with the 0 at its end */
 
 /* Realms that no container has. */
 #define ACCOUNT_UNREADABLE "unreadable" /* begins so: which it is cannot be known */
@@ -38,7 +38,7 @@ struct user {
 struct account {
         struct accounts *all;
         struct user *user;
-        char realm[POLICY_REALM_MAX];
+        char realm[ACCOUNT_REALM_MAX];
         unsigned n_refs;
         struct allowance own;
         struct allowance *allowance; /* of which dues are taken: its own, or the user's */

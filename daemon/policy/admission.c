@@ -1,22 +1,21 @@
 #include "daemon/policy/admission.h"
 
+#include <errno.h>
+
 #include "base/size.h"
-#include "daemon/policy/block.h"
 #include "daemon/policy/choice.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/files.h"
 #include "daemon/policy/idle.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/line.h"
-#include "daemon/policy/outage.h"
 #include "daemon/policy/overdue.h"
 #include "daemon/policy/passing.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
 #include "daemon/policy/room.h"
-#include "daemon/policy/state.h"
-#include "daemon/policy/warm.h"
+#include "daemon/policy/tenant.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)
@@ -228,6 +227,11 @@ static bool is_within_limits(struct turn *turn, struct request *request)
         return false;
 }
 
+static int outage_outcome(const struct pool *pool)
+{
+        return pool->standing == STANDING_LOST ? -ENODEV : GPUMEM_E_STALLED;
+}
+
 /* The driver makes nothing now; of a lost device nothing is waited for. */
 static void wait_for_driver(const struct turn *turn, struct request *request)
 {
@@ -253,7 +257,7 @@ static bool serve_from_nobodys(struct turn *turn, struct request *request)
 
         if (turn->held || !passing_is_allowed(&turn->passing, request))
                 return false;
-        block = warm_take(request);
+        block = choice_take_nobodys(request);
         if (!block)
                 return false;
         passing_mean(&turn->passing);

@@ -25,10 +25,7 @@
 
 #include <stdint.h>
 
-#include "daemon/policy/policy.h"
-
-struct client;
-struct pool;
+#include "daemon/policy/types.h"
 
 void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns);
 

@@ -1,11 +1,6 @@
 #include "daemon/policy/attached.h"
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
-#include "daemon/policy/state.h"
 
 static bool is_shareable(const struct block *block)
 {

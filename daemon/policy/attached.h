@@ -7,8 +7,7 @@
 
 #include <stdbool.h>
 
-struct block;
-struct client;
+#include "daemon/policy/types.h"
 
 /* A lease on one block more than this it does not get. */
 #define LEASES_PER_BLOCK_MAX 1024

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/block.h"
-
 void bins_init(struct bins *bins)
 {
         for (unsigned side = 0; side < BIN_N_SIDES; side++)

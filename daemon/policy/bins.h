@@ -9,33 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "base/bitmap.h"
-#include "base/size.h"
-
-struct block;
-struct bins;
-
-enum bin_side { BIN_CACHED, BIN_LEASED, BIN_N_SIDES };
-
-struct bin {
-        struct bins *bins;
-        uint64_t n_bytes;
-        uint32_t properties;
-        uint32_t n_refs; /* blocks of this size and these properties */
-        /* The one cached last is first; the one leased, or seen in use, longest ago is first. */
-        TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
-        struct bin_blocks
-                charged; /* of the cached ones, in their order: those that a client pays for */
-        TAILQ_ENTRY(bin) class_link;
-};
-
-struct bins {
-        struct bitmap occupied[BIN_N_SIDES];
-        uint64_t n_charged; /* blocks in those lists of all bins */
-        TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
-};
+#include "daemon/policy/types.h"
 
 void bins_init(struct bins *bins);
 

@@ -6,15 +6,16 @@
 
 #include "base/err.h"
 #include "daemon/policy/attached.h"
-#include "daemon/policy/client.h"
+#include "daemon/policy/bins.h"
+#include "daemon/policy/charge.h"
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/order_queue.h"
 #include "daemon/policy/overdue.h"
 #include "daemon/policy/payer.h"
 #include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
 #include "daemon/policy/share.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/tenant.h"
 
 static const unsigned legal_next[BLOCK_N_STATES] = {
         [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_STOCKING),
@@ -25,11 +26,6 @@ static const unsigned legal_next[BLOCK_N_STATES] = {
         [BLOCK_RELEASING] = BIT(BLOCK_NONE) | BIT(BLOCK_LINGERING),
         [BLOCK_LINGERING] = BIT(BLOCK_NONE),
 };
-
-struct pool *block_its_pool(const struct block *block)
-{
-        return block->holding->pool;
-}
 
 bool block_is_mapped(const struct block *block)
 {

@@ -2,11 +2,7 @@
 
 #include <assert.h>
 
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
-#include "daemon/policy/state.h"
-#include "daemon/policy/tenant.h"
 
 bool charge_fits(const struct client *client, const struct pool *pool, uint64_t n_bytes)
 {

@@ -5,20 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct client;
-struct pool;
-
-enum charge_kind {
-        CHARGE_HELD, /* the client leases it, declares it, or had it before it was let go */
-        CHARGE_KEPT, /* it is in the cache, and the client keeps it mapped */
-};
-
-struct charge {
-        struct client *client; /* NULL: nobody is charged */
-        struct pool *pool;
-        uint64_t n_bytes;
-        enum charge_kind kind;
-};
+#include "daemon/policy/types.h"
 
 #define CHARGE_NULL          \
         {                    \

@@ -4,15 +4,11 @@
 #include <string.h>
 
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/free_all.h"
-#include "daemon/policy/lease.h"
+#include "daemon/policy/figures.h"
+#include "daemon/policy/order_queue.h"
 #include "daemon/policy/passing.h"
 #include "daemon/policy/payer.h"
 #include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
-#include "daemon/policy/warm.h"
 
 static uint64_t check_leases_of(const struct block *block)
 {
@@ -215,18 +211,6 @@ static void check_waiting(const struct pool *pool)
                 n += check_queue(holding);
         }
         assert(n == pool->n_waiting);
-}
-
-uint64_t check_declared(const struct pool *pool, const struct tenant *tenant)
-{
-        const struct client *client;
-        uint64_t n_bytes = 0;
-
-        LIST_FOREACH (client, &pool->policy->clients, link) {
-                if (!tenant || client->tenant == tenant)
-                        n_bytes += client->declared[pool->id].n_bytes;
-        }
-        return n_bytes;
 }
 
 static void check_pool(const struct pool *pool)

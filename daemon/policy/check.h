@@ -1,12 +1,12 @@
-/* The parts of policy_check(): each derives what it is named after from scratch and asserts it. */
+/* Derives every total and every link from scratch and asserts them, in parts. */
 #pragma once
 
 #include <stdint.h>
 
-struct block;
-struct policy;
-struct pool;
-struct tenant;
+#include "daemon/policy/types.h"
+
+/* All of them. */
+void policy_check(const struct policy *policy);
 
 /* Pools, their lists and totals, and each block's state against all that refers to it. */
 void check_pools(const struct policy *policy);

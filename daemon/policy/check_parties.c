@@ -1,17 +1,27 @@
 /* The part of policy_check() that looks at tenants and clients. */
-#include "daemon/policy/check.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "daemon/policy/block.h"
+#include "daemon/policy/check.h"
 #include "daemon/policy/client.h"
-#include "daemon/policy/free_all.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
+#include "daemon/policy/order_queue.h"
 #include "daemon/policy/quota.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/slots.h"
+#include "daemon/policy/tenant.h"
+
+uint64_t check_declared(const struct pool *pool, const struct tenant *tenant)
+{
+        const struct client *client;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (client, &pool->policy->clients, link) {
+                if (!tenant || client->tenant == tenant)
+                        n_bytes += client->declared[pool->id].n_bytes;
+        }
+        return n_bytes;
+}
 
 static uint64_t count_refs(const struct pool *pool, const struct bin *bin)
 {

@@ -1,13 +1,8 @@
 /* The part of policy_check() that looks at tokens. */
 #include <assert.h>
 
-#include "daemon/policy/block.h"
 #include "daemon/policy/check.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
 #include "daemon/policy/share.h"
-#include "daemon/policy/state.h"
 
 /* The busy leases of one party on a block. */
 struct count {

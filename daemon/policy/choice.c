@@ -1,10 +1,9 @@
 #include "daemon/policy/choice.h"
 
+#include "daemon/policy/bins.h"
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
+#include "daemon/policy/files.h"
 #include "daemon/policy/idle.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
 #include "daemon/policy/request.h"
 
@@ -188,4 +187,34 @@ struct block *choice_find_charged(const struct request *request, enum choice_who
                 block = idle_revoke_one(holding_of(request), request->client, &fits, IDLE_SMALLEST,
                                         looks);
         return block && !quota_bars_cached(request->client, block) ? block : NULL;
+}
+
+static struct block *find_nobodys(const struct request *request)
+{
+        const struct tenant *nobody = request->client->policy->nobody;
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct limit_hit hit;
+        const struct bins *bins;
+        struct bin *bin;
+
+        if (!nobody || !files_have_room(request->client->tenant))
+                return NULL;
+        bins = &nobody->holdings[request->pool->id].bins;
+        bin = bins_find(bins, BIN_CACHED, &fits);
+        /* A block may be larger than what was asked for. */
+        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
+                bin = NULL;
+        if (!bin)
+                bin = bins_find_last(bins, BIN_CACHED, &less);
+        return bin ? TAILQ_FIRST(&bin->sides[BIN_CACHED]) : NULL;
+}
+
+struct block *choice_take_nobodys(const struct request *request)
+{
+        struct block *block = find_nobodys(request);
+
+        if (!block ||
+            block_change_holding(block, &request->client->tenant->holdings[request->pool->id]))
+                return NULL;
+        return block;
 }

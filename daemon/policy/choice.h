@@ -1,9 +1,9 @@
 /* Which of the blocks that there are serves a request: a cached one, or one whose lease is idle. */
 #pragma once
 
-struct block;
+#include "daemon/policy/types.h"
+
 struct looks;
-struct request;
 
 /* A block in CACHED that the request is to be granted, or NULL. In this order: one that its client
  * maps already, if it said that this will do, and none else if it said so; one that is large enough, the smallest; a smaller one
@@ -17,3 +17,7 @@ struct block *choice_find(const struct request *request, struct looks *looks);
 enum choice_whose { CHOICE_OWN, CHOICE_TENANTS };
 struct block *choice_find_charged(const struct request *request, enum choice_whose whose,
                                   struct looks *looks);
+
+/* A block of nobody's that serves the request and passes no limit; it is cached for the request's tenant
+ * now. NULL: none. */
+struct block *choice_take_nobodys(const struct request *request);

@@ -5,11 +5,14 @@
 #include <stdlib.h>
 
 #include "daemon/policy/block.h"
+#include "daemon/policy/charge.h"
 #include "daemon/policy/free_all.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/order_queue.h"
 #include "daemon/policy/overdue.h"
-#include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/slots.h"
+#include "daemon/policy/tenant.h"
 #include "gpumem.h"
 
 static int set_up(struct client *client, const struct tenant_key *key, uint32_t n_slots)
@@ -115,11 +118,6 @@ struct client *client_free(struct client *client)
         tenant_unref(client->tenant);
         free(client);
         return NULL;
-}
-
-void client_set_held(struct client *client, uint64_t n_bytes)
-{
-        client->n_held_bytes = n_bytes;
 }
 
 int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes)

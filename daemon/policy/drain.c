@@ -3,9 +3,8 @@
 #include "daemon/policy/block.h"
 #include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
+#include "daemon/policy/policy.h"
 #include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
 #include "gpumem.h"
 
 #define NS_PER_S UINT64_C(1000000000)

@@ -1,10 +1,7 @@
-/* What the policy tells about its objects. */
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
+#include "daemon/policy/figures.h"
+
+#include "daemon/policy/files.h"
 #include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
-#include "daemon/policy/warm.h"
 #include "gpumem.h"
 
 static uint64_t see_idle(struct pool *pool)
@@ -84,6 +81,11 @@ uint64_t client_charged(const struct client *client, uint32_t pool)
         return pool < client->policy->n_pools ? client->charged[pool] : 0;
 }
 
+uint64_t client_late(const struct client *client, uint32_t pool)
+{
+        return pool < client->policy->n_pools ? client->late[pool] : 0;
+}
+
 void *client_owner(const struct client *client)
 {
         return client->owner;
@@ -129,6 +131,13 @@ void *block_backing(const struct block *block)
         return block->backing;
 }
 
+bool block_is_nobodys(const struct block *block)
+{
+        const struct policy *policy = block_its_pool(block)->policy;
+
+        return policy->nobody && block->holding->tenant == policy->nobody;
+}
+
 bool block_is_awaited(const struct block *block)
 {
         return block->state == BLOCK_CREATING ||
@@ -158,11 +167,6 @@ bool client_maps_anything(const struct client *client)
         return false;
 }
 
-const struct limit_table *policy_limits(const struct policy *policy)
-{
-        return policy->limits;
-}
-
 const struct usage *client_usage(const struct client *client)
 {
         return &client->usage;
@@ -181,4 +185,39 @@ const struct usage *client_kept(const struct client *client)
 const struct usage *client_tenant_kept(const struct client *client)
 {
         return &client->tenant->kept;
+}
+
+uint64_t policy_open_blocks(const struct policy *policy)
+{
+        return files_n_open(policy);
+}
+
+static void reset_holding(struct holding *holding)
+{
+        holding->reserved_peak = totals_reserved(&holding->totals);
+}
+
+static void reset_pool(struct pool *pool)
+{
+        struct tenant *tenant;
+
+        for (tenant = pool->policy->tenants; tenant; tenant = tenant->hh.next)
+                reset_holding(&tenant->holdings[pool->id]);
+        pool->reserved_peak = totals_reserved(&pool->totals);
+}
+
+int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,
+                       uint32_t pool)
+{
+        if (pool >= policy->n_pools && pool != POLICY_ALL_POOLS)
+                return GPUMEM_E_NO_POOL;
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                if (pool != POLICY_ALL_POOLS && pool != i)
+                        continue;
+                if (scope == SCOPE_NODE)
+                        reset_pool(policy->pools[i]);
+                else
+                        reset_holding(&client->tenant->holdings[i]);
+        }
+        return 0;
 }

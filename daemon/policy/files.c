@@ -1,12 +1,7 @@
 #include "daemon/policy/files.h"
 
-#include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
 #include "daemon/policy/room.h"
-#include "daemon/policy/state.h"
-#include "daemon/policy/tenant.h"
 
 /* A block is let go whole: one byte of it is enough to ask for. */
 #define ONE_BLOCK 1
@@ -15,7 +10,7 @@ struct count {
         uint64_t all, own;
 };
 
-uint64_t policy_open_blocks(const struct policy *policy)
+uint64_t files_n_open(const struct policy *policy)
 {
         uint64_t n = 0;
 
@@ -24,14 +19,9 @@ uint64_t policy_open_blocks(const struct policy *policy)
         return n;
 }
 
-void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks)
-{
-        policy->max_blocks = n_blocks;
-}
-
 static struct count n_open(const struct tenant *tenant)
 {
-        struct count n = {.all = policy_open_blocks(tenant->policy)};
+        struct count n = {.all = files_n_open(tenant->policy)};
 
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
                 n.own += tenant->holdings[i].totals.n_open;

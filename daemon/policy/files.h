@@ -5,14 +5,15 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
+
+#include "daemon/policy/types.h"
 
 #define FILES_SHARE 4
 
-struct policy;
-struct request;
-struct tenant;
 struct looks;
+
+/* Blocks for which a file is open, or will be. */
+uint64_t files_n_open(const struct policy *policy);
 
 bool files_have_room(const struct tenant *tenant);
 

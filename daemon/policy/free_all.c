@@ -4,10 +4,8 @@
 #include <stdlib.h>
 
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/order_queue.h"
 
 static void take_block(struct free_all *free_all, struct block *block)
 {

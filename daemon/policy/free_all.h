@@ -4,25 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "daemon/policy/order_queue.h"
-#include "daemon/policy/policy.h"
-
-struct block;
-struct client;
-
-struct free_all {
-        struct client *client;
-        uint32_t serial;
-        uint32_t pool;
-        uint64_t n_bytes; /* of all its blocks but those that stay in processes */
-        uint64_t n_blocks;
-        bool of_others; /* it may have blocks of other tenants than its own */
-        LIST_HEAD(free_all_blocks, block) unreleased;
-        struct order_node order; /* FREED */
-        LIST_ENTRY(free_all) client_link;
-};
+#include "daemon/policy/types.h"
 
 /* -ENOMEM: nothing was let go then. */
 int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "daemon/policy/policy.h"
+#include "daemon/policy/public_types.h"
 #include "proto/listing.h"
 
 #define HISTORY_ROWS 4096

@@ -14,7 +14,7 @@
 #include <sys/queue.h>
 
 #include "base/table.h"
-#include "daemon/policy/policy.h"
+#include "daemon/policy/public_types.h"
 
 struct history_row;
 struct lane_step;

@@ -1,13 +1,10 @@
 #include "daemon/policy/idle.h"
 
+#include "daemon/policy/bins.h"
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
 #include "daemon/policy/payer.h"
-#include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
 
 static struct lease *lease_of(const struct block *block)
 {

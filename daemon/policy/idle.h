@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/limit_table.h"
+#include "daemon/policy/types.h"
 
 #define IDLE_LOOKS_A_REQUEST 256
 #define IDLE_LOOKS_A_WALK    2048
@@ -18,12 +18,6 @@
 #define IDLE_ROB_NS UINT64_C(100000000)
 
 struct bin_range;
-struct block;
-struct client;
-struct holding;
-struct lease;
-struct pool;
-struct request;
 
 /* What another client of its tenant took from a client is not taken back for this one within this time,
  * while anything else may serve it: two that use their memory in turns do not pass one block to and fro,

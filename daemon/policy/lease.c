@@ -7,9 +7,8 @@
 #include "base/err.h"
 #include "daemon/policy/attached.h"
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/order_queue.h"
+#include "daemon/policy/slots.h"
 #include "proto/board.h"
 
 #define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)

@@ -8,42 +8,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "daemon/policy/order_queue.h"
-#include "daemon/policy/policy.h"
-#include "base/table.h"
-
-struct block;
-struct client;
-
-enum lease_state {
-        LEASE_ASKED,    /* for a request that is not granted yet; has no block */
-        LEASE_BUSY,     /* the client may use the block; its word may say that it does not */
-        LEASE_RETURNED, /* it may not, but perhaps still maps it; keeps the slot */
-        LEASE_N_STATES,
-};
-
-struct lease {
-        uint64_t id; /* 56 bits, never 0, never used twice */
-        uint32_t slot;
-        enum lease_state state;
-        struct client *client;
-        struct block *block;
-        struct order_node order; /* GRANT; in RETURNED: NOTICE */
-        uint32_t serial;         /* of the request that it answers */
-        bool attached;           /* by a token, to a block that another lease was granted */
-        bool known_will_do;      /* the client asked so */
-        bool keeps_mapped;       /* the client does not unmap it when asked to */
-        bool left_in_use; /* its client ended with it in use, and its process may use it still */
-        bool revoked;     /* it was taken from the client, not given back */
-        bool called_in;   /* the client was told to unmap it */
-        bool counts_for_client; /* see attached.h */
-        bool counts_for_tenant;
-        UT_hash_handle hh; /* in its client's table, by id */
-        TAILQ_ENTRY(lease) block_link;
-        LIST_ENTRY(lease) returned_link; /* in RETURNED only */
-};
+#include "daemon/policy/types.h"
 
 /* GPUMEM_E_TOO_MANY when the client has no slot left, -ENOMEM. */
 int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease);

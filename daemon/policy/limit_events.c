@@ -2,10 +2,9 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "daemon/policy/limit_table.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/pool.h"
 #include "daemon/policy/room.h"
-#include "daemon/policy/state.h"
 #include "gpumem.h"
 
 void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns)
@@ -13,6 +12,11 @@ void policy_set_limits(struct policy *policy, struct limit_table *take_table, ui
         limit_table_free(policy->limits);
         policy->limits = take_table;
         policy_expire(policy, now_ns);
+}
+
+const struct limit_table *policy_limits(const struct policy *policy)
+{
+        return policy->limits;
 }
 
 static int set(struct limit_table *table, enum limit_scope scope, uint32_t uid,
@@ -60,4 +64,9 @@ int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes
         room_trim(policy->pools[pool]);
         policy_expire(policy, now_ns);
         return 0;
+}
+
+void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks)
+{
+        policy->max_blocks = n_blocks;
 }

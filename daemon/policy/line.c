@@ -2,11 +2,6 @@
 
 #include <assert.h>
 
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/tenant.h"
-
 static struct holding *holding_of(const struct request *request)
 {
         return &request->client->tenant->holdings[request->pool->id];

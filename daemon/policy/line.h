@@ -10,16 +10,8 @@
 #pragma once
 
 #include <stdint.h>
-#include <sys/queue.h>
 
-struct holding;
-struct request;
-
-struct line {
-        TAILQ_HEAD(line_holdings, holding) holdings; /* that wait; sorted in a walk only */
-        uint64_t n_joined;                           /* requests, ever: dates them */
-        uint64_t reached; /* where a tenant stands at least that begins to wait */
-};
+#include "daemon/policy/types.h"
 
 void line_init(struct line *line);
 

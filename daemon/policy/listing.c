@@ -1,11 +1,7 @@
 #include "daemon/policy/listing.h"
 
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/figures.h"
 
 /* A block stands in the pool's totals under one of three; its count says which. */
 static enum block_listed listed_state(const struct block *block)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/policy.h"
+#include "daemon/policy/public_types.h"
 
 struct tenant;
 
@@ -67,6 +67,7 @@ uint64_t policy_charged_to_others(const struct policy *policy,
                                   const void *argument);
 
 const struct tenant *client_tenant(const struct client *client);
+const struct tenant_key *client_tenant_key(const struct client *client);
 
 /* Whether no client of the same tenant was asked for with this number before, which is another one for each
  * listing, and not 0. */

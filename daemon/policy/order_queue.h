@@ -8,17 +8,7 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
-#include "daemon/policy/policy.h"
-
-struct order_node {
-        enum order_kind kind;
-        struct order_queue *queue; /* NULL: not given, taken or withdrawn */
-        TAILQ_ENTRY(order_node) link;
-};
-
-struct order_queue {
-        TAILQ_HEAD(order_nodes, order_node) nodes;
-};
+#include "daemon/policy/types.h"
 
 static inline void order_queue_init(struct order_queue *queue)
 {

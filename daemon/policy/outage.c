@@ -1,12 +1,9 @@
 /* A pool whose driver does not answer, or has lost its device. */
 #include <errno.h>
 
-#include "daemon/policy/admission.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/lease.h"
-#include "daemon/policy/outage.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/policy.h"
 #include "gpumem.h"
 
 /* What was there is gone, whoever leases it: when the device comes back nobody is served it. */
@@ -61,9 +58,4 @@ int policy_set_stranded(struct policy *policy, uint32_t id, uint64_t n_bytes, ui
                 pool->reserved_peak = totals_reserved(&pool->totals);
         policy_expire(policy, now_ns);
         return 0;
-}
-
-int outage_outcome(const struct pool *pool)
-{
-        return pool->standing == STANDING_LOST ? -ENODEV : GPUMEM_E_STALLED;
 }

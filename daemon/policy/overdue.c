@@ -1,10 +1,6 @@
 #include "daemon/policy/overdue.h"
 
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
 
 void overdue_expect(struct block *block)
 {
@@ -76,9 +72,4 @@ void overdue_blame(struct block *block)
                 pool->late += block->bin->n_bytes;
                 tell(client, block);
         }
-}
-
-uint64_t client_late(const struct client *client, uint32_t pool)
-{
-        return pool < client->policy->n_pools ? client->late[pool] : 0;
 }

@@ -5,11 +5,9 @@
 
 #include <stdint.h>
 
-#define OVERDUE_NS UINT64_C(1000000000)
+#include "daemon/policy/types.h"
 
-struct block;
-struct client;
-struct pool;
+#define OVERDUE_NS UINT64_C(1000000000)
 
 /* It was let go just now, and is mapped; nobody maps it any more. */
 void overdue_expect(struct block *block);

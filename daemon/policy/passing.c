@@ -1,9 +1,5 @@
 #include "daemon/policy/passing.h"
 
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
-
 uint64_t passing_hold_end(const struct passing_hold *hold)
 {
         return hold->was ? hold->since_ns + PASSING_HOLD_NS : 0;

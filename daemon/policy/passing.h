@@ -15,24 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/policy/types.h"
+
 /* Times that a request may be passed. */
 #define PASSING_MAX 8
 
 #define PASSING_HOLD_NS  UINT64_C(1000000000)
 #define PASSING_ROUND_NS (10 * PASSING_HOLD_NS)
-
-struct request;
-
-/* When a tenant's requests for a pool began to hold up others, the last time. */
-struct passing_hold {
-        bool was;
-        uint64_t since_ns;
-        /* These in a walk, while it has not begun. */
-        bool is_listed;
-        struct passing_hold *next;
-        uint64_t n_least_bytes; /* that one of them waits for */
-        unsigned n_may;         /* as in struct passing */
-};
 
 /* When it ends, or has ended; 0: it never was. */
 uint64_t passing_hold_end(const struct passing_hold *hold);

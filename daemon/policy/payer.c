@@ -1,7 +1,6 @@
 #include "daemon/policy/payer.h"
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/lease.h"
+#include "daemon/policy/charge.h"
 
 static bool pays_in_cache(const struct lease *lease)
 {

@@ -6,12 +6,7 @@
  * account. From whom it was revoked is not charged while it is cached: it was not asked to unmap it. */
 #pragma once
 
-#include <stdbool.h>
-
-#include "daemon/policy/charge.h"
-
-struct block;
-struct client;
+#include "daemon/policy/types.h"
 
 /* The one that is charged if it is cached, or NULL. */
 struct client *payer_in_cache(const struct block *block);

@@ -10,9 +10,10 @@
 #include "daemon/policy/client.h"
 #include "daemon/policy/free_all.h"
 #include "daemon/policy/lease.h"
+#include "daemon/policy/limit_table.h"
+#include "daemon/policy/order_queue.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
 #include "gpumem.h"
 
 int policy_new(struct policy **ret_policy)
@@ -199,6 +200,11 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
         return 0;
 }
 
+void client_set_held(struct client *client, uint64_t n_bytes)
+{
+        client->n_held_bytes = n_bytes;
+}
+
 int policy_declare(struct policy *policy, struct client *client, uint32_t pool, uint64_t n_bytes,
                    uint64_t now_ns)
 {
@@ -288,6 +294,27 @@ void policy_released(struct policy *policy, struct block *block, uint64_t now_ns
         assert(pool->policy == policy);
         note_time(policy, now_ns);
         block_released(block);
+        admission_serve(pool, now_ns);
+}
+
+struct block *policy_leased_block(struct client *client, uint64_t lease_id)
+{
+        struct lease *lease = lease_find(client, lease_id);
+
+        if (!lease || (lease->block->state != BLOCK_LEASED && lease->block->state != BLOCK_CACHED))
+                return NULL;
+        return lease->block;
+}
+
+void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns)
+{
+        struct pool *pool = block_its_pool(block);
+
+        assert(pool->policy == policy);
+        block->spoiled = true;
+        if (block->state != BLOCK_CACHED)
+                return;
+        block_let_go(block);
         admission_serve(pool, now_ns);
 }
 

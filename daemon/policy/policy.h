@@ -11,87 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/limit_table.h"
-#include "daemon/policy/standing.h"
-
-#define POLICY_ALL_POOLS UINT32_MAX
-
-/* A property: the block may be mapped by several clients, so it is never cached. */
-#define POLICY_SHAREABLE (UINT32_C(1) << 0)
-
-struct policy;
-
-/* One connection's standing: its tenant, its leases, what it is charged. */
-struct client;
-
-/* One client's right to one block. */
-struct lease;
-
-/* One driver allocation or memfd. */
-struct block;
-
-enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
-
-struct policy_pool {
-        enum policy_kind kind;
-        uint64_t max_bytes; /* nothing is made that would take reserved beyond it */
-        uint64_t min_bytes; /* so much of its leases no tenant loses to others, idle as they are */
-        uint64_t
-                capacity_bytes; /* nobody can have more there, whichever daemon it was that gave it */
-};
-
-struct policy_ask {
-        uint32_t pool;
-        uint32_t serial;       /* names the request in orders and in cancel; unique in its client */
-        uint64_t n_bytes;      /* a multiple of 2 MiB */
-        uint64_t n_most_bytes; /* a cached block may be so large; 0, or more: 12.5 % larger */
-        uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
-        bool known_will_do;     /* a block that the client maps still goes before all others */
-        bool only_known;        /* and no other will do: nothing is made or waited for */
-        bool keeps_mapped;      /* nobody is asked to unmap it to make room: it would be in vain. So
-                                 * it is charged until it is unmapped, or somebody leases it */
-        uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
-        uint64_t deadline_ns;   /* now or earlier: do not wait for others */
-};
-
-/* What the server is to do next. */
-enum order_kind {
-        ORDER_NONE,
-        ORDER_CREATE,  /* make `block` on its pool's worker, then policy_created() */
-        ORDER_RELEASE, /* let go of `block`'s backing on the worker, then policy_released() */
-        ORDER_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
-        ORDER_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
-        ORDER_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
-        ORDER_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
-        ORDER_MARK,    /* ask `client` to mark idle now what it does not use */
-};
-
-struct order {
-        enum order_kind kind;
-        struct client *client; /* whose request it is, with `serial`; NULL in RELEASE */
-        uint32_t pool;         /* the block's; else as it was asked for, which may not exist */
-        uint32_t serial;
-        struct block *block;
-        struct lease *lease;
-        bool known; /* GRANT, where it will do: the client maps the block, for a lease that is over */
-        bool only_known; /* REFUSE: no other block would have done */
-        int outcome;
-        uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
-        uint64_t n_blocks;
-        bool of_others; /* FREED: not of the client's tenant only */
-        bool of_blocks; /* REFUSE with GPUMEM_E_TOO_MANY: not of requests that wait, but of blocks */
-        struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
-};
-
-/* Told of what nobody asked for and no order says: an idle lease was taken back from the client, or it is late
- * with so much, which it was asked to unmap. The policy is at work then: nothing of it may be called but what
- * reads a client. */
-struct policy_witness {
-        void (*revoked)(void *argument, const struct client *client, uint32_t pool,
-                        uint64_t n_bytes);
-        void (*late)(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes);
-        void *argument;
-};
+#include "daemon/policy/public_types.h"
 
 int policy_new(struct policy **ret_policy);
 
@@ -104,18 +24,9 @@ struct policy *policy_free(struct policy *policy);
 /* Pools are numbered 0, 1, ... in order of addition. -EBUSY once a client was added. */
 int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id);
 
-/* Who trusts whom: a tenant is a user in a realm, which is a container or what else users are told
- * apart by; "" for none. All bytes of it are compared. */
-#define POLICY_REALM_MAX 252
-struct tenant_key {
-        uint32_t uid;
-        char realm[POLICY_REALM_MAX];
-};
-
 /* For so many blocks at a time, in all pools together, the daemon has files; before that there is no such
  * limit. Of these a tenant may have a share (files.h), and who wants more is refused GPUMEM_E_TOO_MANY. */
 void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks);
-uint64_t policy_open_blocks(const struct policy *policy);
 
 /* A client with up to n_slots leases at a time. `words`: one a slot, as board.h says, which the
  * client may write at any time; they stay there until the client is freed. NULL: no lease of it is
@@ -163,7 +74,6 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 
 /* Gives blocks that are cached, or in idle leases, back to the driver: those of the client's tenant, or everybody's; of one
  * pool, or of POLICY_ALL_POOLS. Leads to ORDER_FREED when the last of them is released. */
-enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
@@ -183,21 +93,6 @@ struct block *policy_leased_block(struct client *client, uint64_t lease_id);
 /* Something is wrong with the block's bytes: nobody is served it any more. It is let go when its
  * lease ends, or now if it is cached. */
 void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns);
-
-/* What names a shared block to those who may attach it. The server draws the bits. */
-#define POLICY_TOKEN_BYTES 16
-struct policy_token {
-        uint8_t bytes[POLICY_TOKEN_BYTES];
-};
-
-#define POLICY_NO_UID UINT32_MAX
-
-struct policy_share {
-        struct policy_token token;
-        uint64_t n_bytes; /* of the allocation in the block, told to those who attach */
-        uint32_t
-                granted_uid; /* whose tenant may attach besides the block's own; or POLICY_NO_UID */
-};
 
 /* Lets others attach the block of a lease, until policy_unshare or until nobody leases it any more.
  * GPUMEM_E_NO_LEASE; GPUMEM_E_NOT_SHAREABLE for a block that was not asked for with
@@ -286,88 +181,3 @@ struct order policy_next_order(struct policy *policy);
 /* Orders ORDER_RELEASE for every block that nobody leases, now and from now on: for a daemon that
  * ends. */
 void policy_shut_down(struct policy *policy);
-
-void *client_owner(const struct client *client);
-const struct tenant_key *client_tenant_key(const struct client *client);
-uint64_t lease_id(const struct lease *lease);
-uint32_t lease_slot(const struct lease *lease);
-struct block *lease_block(const struct lease *lease); /* of a lease that was granted */
-uint64_t block_id(const struct block *block);
-uint32_t block_pool(const struct block *block);
-uint64_t block_bytes(const struct block *block);
-uint32_t block_properties(const struct block *block);
-void *block_backing(const struct block *block);
-/* Of a block that is being made: whether whoever asked for it still waits. If not, it may as well not
- * be made: policy_created() with -ECANCELED. */
-bool block_is_awaited(const struct block *block);
-
-/* Of a block that is let go: whether a process whose client has ended may use what is in it still. Who has given it
- * back, or was revoked it, does not, be it mapped there or not. */
-bool block_may_be_used(const struct block *block);
-
-/* One pool's figures, in bytes where not said otherwise. */
-struct pool_figures {
-        uint64_t max;
-        uint64_t leased;
-        uint64_t cached;
-        uint64_t lingering;
-        uint64_t overdue;  /* lingering, mapped, and not unmapped for a second: see overdue.h */
-        uint64_t late;     /* of that, what a client was told to unmap that could answer */
-        uint64_t reserved; /* leased + cached + lingering */
-        uint64_t reserved_peak;
-        uint64_t charged; /* to clients: leased, lingering that a client may still map, cached that
-                           * one keeps mapped, declared */
-        uint64_t declared;
-        uint64_t n_blocks;
-        uint64_t n_leases;  /* busy or idle; several of a shared block */
-        uint64_t n_waiting; /* requests */
-        uint64_t n_grants_from_cache;
-        uint64_t n_creates;
-        uint64_t n_releases;
-        uint64_t n_refusals;
-        uint64_t n_revocations;
-        uint64_t n_known_grants;
-        uint64_t n_notices;
-};
-
-/* GPUMEM_E_NO_POOL for an unknown pool. */
-int policy_pool_figures(const struct policy *policy, uint32_t pool,
-                        struct pool_figures *ret_figures);
-
-/* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
- * that sums agree. Returns how many there are. */
-uint64_t policy_see_idle(struct policy *policy);
-
-/* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often
- * at most, however many leases there are. */
-#define POLICY_SEEN_NS UINT64_C(10000000)
-void policy_see_idle_of(struct policy *policy, uint32_t pool, uint64_t now_ns);
-
-/* Bytes of the pool's leases that were idle then, and have not ended since. */
-uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
-
-/* What the client is charged in a pool, in bytes. */
-uint64_t client_charged(const struct client *client, uint32_t pool);
-
-/* Of that what lingers, and the client has not unmapped for a second though it was told to. */
-uint64_t client_late(const struct client *client, uint32_t pool);
-
-/* May a block be mapped by this client: one that it leases, has given back, was let go of, or is an
- * earlier daemon's? */
-bool client_maps_anything(const struct client *client);
-
-/* What the client, and what its tenant with it, is charged over all pools. */
-const struct usage *client_usage(const struct client *client);
-const struct usage *client_tenant_usage(const struct client *client);
-
-/* How much of that is cached, but kept mapped. */
-const struct usage *client_kept(const struct client *client);
-const struct usage *client_tenant_kept(const struct client *client);
-
-/* Peaks of what is reserved begin anew at what is: the client's tenant's; or everybody's, and the
- * pool's own. Of one pool, or of POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */
-int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,
-                       uint32_t pool);
-
-/* Derives every total and every link anew and asserts them. */
-void policy_check(const struct policy *policy);

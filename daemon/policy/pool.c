@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/warm.h"
+#include "daemon/policy/line.h"
 
 int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *settings,
              struct pool **ret_pool)

@@ -2,11 +2,7 @@
 
 #include <assert.h>
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/limit_table.h"
 
 static enum limit_kind bytes_kind(enum policy_kind kind)
 {

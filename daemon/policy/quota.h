@@ -8,13 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/limit_table.h"
-#include "daemon/policy/policy.h"
-
-struct block;
-struct client;
-struct pool;
-struct request;
+#include "daemon/policy/types.h"
 
 uint64_t usage_bytes(const struct usage *usage, enum policy_kind kind);
 

@@ -7,10 +7,9 @@
 #include "base/err.h"
 #include "daemon/policy/bins.h"
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
 #include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/line.h"
+#include "daemon/policy/order_queue.h"
 #include "gpumem.h"
 
 static const unsigned legal_next[REQUEST_N_STATES] = {

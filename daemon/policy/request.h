@@ -4,54 +4,9 @@
  * is being made: should that fail because the device is full, it still has its place. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "daemon/policy/bins.h"
-#include "daemon/policy/policy.h"
-#include "daemon/policy/refusal.h"
-
-struct block;
-struct client;
-struct lease;
-struct pool;
-
-enum request_state {
-        REQUEST_NEW,
-        REQUEST_WAITING,  /* for room */
-        REQUEST_CREATING, /* for its block to be made */
-        REQUEST_REFUSED,  /* for the server to take the refusal */
-        REQUEST_N_STATES,
-};
-
-struct request {
-        enum request_state state;
-        struct client *client;
-        struct pool *pool; /* NULL only before it waits */
-        uint64_t n_bytes;
-        uint64_t n_most_bytes;  /* of a cached block that serves it */
-        uint64_t n_least_bytes; /* of one that serves it if no other does */
-        bool known_will_do;
-        bool only_known;
-        bool keeps_mapped;
-        uint32_t properties;
-        uint64_t deadline_ns;
-        bool may_wait;    /* its deadline lay ahead when it was asked */
-        bool covered;     /* WAITING, but bytes that come for certain are meant for it */
-        bool device_full; /* the driver had no memory for it when it was tried last */
-        uint64_t n_backs; /* of the pool, when it was tried last */
-        struct lease *lease;
-        struct block *block; /* in CREATING only */
-        struct refusal refusal;
-        TAILQ_ENTRY(request) client_link;
-        TAILQ_ENTRY(request) line_link; /* in WAITING and CREATING only, as its number */
-        uint64_t number;                /* in the order of asking */
-        unsigned n_passed;              /* times that a later one got what it waits for; PASSING_MAX
-                                         * stands for more */
-        unsigned n_passed_before;       /* these two in a walk; see passing.h */
-        struct request *waits_next;
-};
+#include "daemon/policy/types.h"
 
 int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request);
 

@@ -6,8 +6,6 @@
 #include "daemon/policy/lease.h"
 #include "daemon/policy/pool.h"
 #include "daemon/policy/quota.h"
-#include "daemon/policy/state.h"
-#include "daemon/policy/tenant.h"
 
 /* A block that is about to be made, and charged. */
 struct newcomer {

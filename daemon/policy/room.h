@@ -9,11 +9,9 @@
 #include <stdint.h>
 
 #include "base/size.h"
+#include "daemon/policy/types.h"
 
-struct client;
-struct holding;
 struct looks;
-struct pool;
 
 /* Lets go of blocks until `n_bytes` are on their way back, or none is left: of those that nobody
  * maps, of those that somebody does, or of those that somebody maps who will not unmap them when asked.

@@ -3,10 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
 #include "gpumem.h"
 
 /* Every byte is looked at, whatever the others are. */

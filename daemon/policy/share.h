@@ -5,22 +5,10 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <sys/queue.h>
 
-#include "daemon/policy/policy.h"
-#include "base/table.h"
+#include "daemon/policy/types.h"
 
 #define SHARES_PER_BLOCK_MAX 64
-
-struct share {
-        struct policy_token token;
-        uint64_t n_bytes;
-        uint32_t granted_uid; /* or POLICY_NO_UID */
-        struct block *block;
-        UT_hash_handle hh;
-        LIST_ENTRY(share) block_link;
-};
 
 /* For a block in LEASED. GPUMEM_E_TOO_MANY, -EEXIST, -ENOMEM. */
 int share_new(struct block *block, const struct policy_share *terms);

@@ -2,11 +2,9 @@
 #include <assert.h>
 
 #include "daemon/policy/attached.h"
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/lease.h"
-#include "daemon/policy/pool.h"
+#include "daemon/policy/policy.h"
 #include "daemon/policy/share.h"
 #include "gpumem.h"
 

@@ -8,18 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/policy/public_types.h"
+
 #define STANDING_TRY_NS UINT64_C(1000000000)
 
 /* The longest that memory waits which the driver does not take back, until it is tried again; and what was
  * made before the device was lost, which the driver may never take back. */
 #define STANDING_RETRY_NS     (4 * STANDING_TRY_NS)
 #define STANDING_RETRY_OLD_NS (64 * STANDING_TRY_NS)
-
-enum standing_state {
-        STANDING_SERVES,
-        STANDING_STALLED, /* nothing that needs the driver: the cache is served */
-        STANDING_LOST,    /* nothing is served, and nothing that there was is served again */
-};
 
 struct standing {
         enum standing_state state;

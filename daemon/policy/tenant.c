@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/policy/bins.h"
 #include "daemon/policy/block.h"
 #include "daemon/policy/line.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
 
 static void holding_init(struct holding *holding, struct tenant *tenant, struct pool *pool)
 {

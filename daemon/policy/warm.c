@@ -4,12 +4,9 @@
 
 #include "base/size.h"
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
 #include "daemon/policy/files.h"
 #include "daemon/policy/pool.h"
-#include "daemon/policy/quota.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/tenant.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)
@@ -62,13 +59,6 @@ int policy_warm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t
                                     : GPUMEM_E_TOO_MANY;
         tenant_unref(tenant);
         return r;
-}
-
-bool block_is_nobodys(const struct block *block)
-{
-        const struct policy *policy = block_its_pool(block)->policy;
-
-        return policy->nobody && block->holding->tenant == policy->nobody;
 }
 
 int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
@@ -135,34 +125,4 @@ void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_
                 policy->now_ns = now_ns;
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 return_cached(policy->pools[i], n_looks, policy->now_ns);
-}
-
-static struct block *find(const struct request *request)
-{
-        const struct tenant *nobody = request->client->policy->nobody;
-        struct bin_range fits = request_fits(request), less = request_takes(request);
-        struct limit_hit hit;
-        const struct bins *bins;
-        struct bin *bin;
-
-        if (!nobody || !files_have_room(request->client->tenant))
-                return NULL;
-        bins = &nobody->holdings[request->pool->id].bins;
-        bin = bins_find(bins, BIN_CACHED, &fits);
-        /* A block may be larger than what was asked for. */
-        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
-                bin = NULL;
-        if (!bin)
-                bin = bins_find_last(bins, BIN_CACHED, &less);
-        return bin ? TAILQ_FIRST(&bin->sides[BIN_CACHED]) : NULL;
-}
-
-struct block *warm_take(const struct request *request)
-{
-        struct block *block = find(request);
-
-        if (!block ||
-            block_change_holding(block, &request->client->tenant->holdings[request->pool->id]))
-                return NULL;
-        return block;
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/policy.h"
+#include "daemon/policy/public_types.h"
 
 #define WARM_LEAST_BYTES (UINT64_C(4) << 20)
 #define WARM_N_SIZES     7 /* up to 256 MiB */
@@ -30,11 +30,7 @@ uint64_t warm_next(struct warm *warm, uint64_t n_left_bytes);
  * GPUMEM_E_TOO_MANY blocks; GPUMEM_E_STALLED; GPUMEM_E_NO_POOL; -ENOMEM. */
 int policy_warm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns);
 
-/* Whether the block was made ahead, and nobody has had it yet. */
-bool block_is_nobodys(const struct block *block);
-
 /* From now on. POLICY_KEEP_FOR_EVER: what is cached stays until somebody wants the room. GPUMEM_E_NO_POOL. */
-#define POLICY_KEEP_FOR_EVER UINT64_MAX
 int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
                          uint64_t return_after_ns);
 
@@ -44,9 +40,3 @@ bool policy_keeps_more(const struct policy *policy);
 /* Lets go of what is over and old enough, after so many looks at most in each pool; the next call goes on where
  * this one ends. What a client would keep mapped is left alone: it would not come back. */
 void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns);
-
-struct request;
-
-/* A block of nobody's that serves the request and passes no limit; it is cached for the request's tenant
- * now. NULL: none. */
-struct block *warm_take(const struct request *request);

@@ -13,6 +13,7 @@
 #include "daemon/policy/container.h"
 #include "daemon/policy/device_file.h"
 #include "daemon/policy/drain.h"
+#include "daemon/policy/figures.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
 #include "daemon/policy/warm.h"

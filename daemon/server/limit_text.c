@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/size.h"
+#include "daemon/policy/listing.h"
 #include "daemon/server/limit_requests.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/tenancy.h"

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "daemon/policy/limit_table.h"
+#include "daemon/policy/policy.h"
 
 /* As in SET_LIMITS. */
 struct limit_name {

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
-#include "daemon/policy/warm.h"
 #include "gpumem.h"
 
 #define NS_PER_S UINT64_C(1000000000)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/policy/limit_table.h"
+#include "daemon/policy/policy.h"
 #include "proto/proto.h"
 
 /* Smaller than one block a pool is of no use. */

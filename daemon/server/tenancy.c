@@ -25,7 +25,8 @@ static void say_alone(struct session *session)
                             strerror(-session->peer.container_fault));
 }
 
-static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX, "a container is a realm");
+static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX && ACCOUNT_REALM_MAX == POLICY_REALM_MAX,
+              "a container is a realm");
 
 /* Of processes whose container cannot be read the kernel tells the network namespace all the same: pods have
  * one each. */

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "daemon/config.h"
 #include "daemon/policy/drain.h"
-#include "daemon/policy/warm.h"
 #include "gpumem.h"
 #include "tests/fuzz/fuzz.h"
 

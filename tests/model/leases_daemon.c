@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/lease.h"
+#include "daemon/policy/types.h"
 #include "proto/board.h"
 #include "tests/model/leases_world.h"
 

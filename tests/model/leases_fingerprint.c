@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
 #include "daemon/policy/idle.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/passing.h"
+#include "daemon/policy/types.h"
 #include "tests/model/leases_world.h"
 
 #define N_NUMBERS 1024

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/state.h"
+#include "daemon/policy/types.h"
 #include "proto/board.h"
 
 struct world *world;

@@ -3,7 +3,6 @@
 
 #include "base/err.h"
 #include "daemon/policy/idle.h"
-#include "daemon/policy/warm.h"
 
 void deed_free_all(struct play *play)
 {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/warm.h"
 
 void model_init(struct model *model, enum model_kind kind)
 {

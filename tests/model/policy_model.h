@@ -13,6 +13,8 @@
 #include <sys/queue.h>
 
 #include "base/size.h"
+#include "daemon/policy/check.h"
+#include "daemon/policy/figures.h"
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 

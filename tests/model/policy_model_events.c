@@ -2,8 +2,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/block.h"
-#include "daemon/policy/warm.h"
 #include "tests/model/policy_model.h"
 
 void model_happened(struct model *model)

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "daemon/policy/passing.h"
-#include "daemon/policy/warm.h"
 
 struct model_client *model_client_of(const struct model *model, const struct order *order)
 {

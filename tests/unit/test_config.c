@@ -1,6 +1,5 @@
 /* Configuration files, good and bad: what is read, and every sentence about what is wrong. */
 #include "daemon/config.h"
-#include "daemon/policy/warm.h"
 
 #include <fcntl.h>
 #include <stdio.h>

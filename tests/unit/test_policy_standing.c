@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "daemon/policy/standing.h"
 #include "tests/unit/policy_world.h"
 
 #define SECOND UINT64_C(1000000000)
