@@ -5,7 +5,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/policy/history_lanes.h"
+#include "base/table.h"
+
+/* What lasts is the node's, too; it is not pushed out. */
+enum lane_kind { LANE_OF_USE, LANE_OF_TROUBLE, LANE_OF_NODE, LANE_OF_LASTING };
+
+/* All bytes of it are compared. */
+struct lane_key {
+        struct tenant_key tenant; /* zeroes where it is nobody's */
+        uint32_t kind;
+};
+static_assert(sizeof(struct lane_key) == sizeof(struct tenant_key) + sizeof(uint32_t),
+              "a key has no padding");
+
+/* Rows that push out each other. It has one at least, but while it is made. */
+struct history_lane {
+        struct lane_key key;
+        uint32_t n_rows;
+        uint64_t n_lost; /* events */
+        TAILQ_HEAD(lane_rows, history_row) rows;
+        struct lane_owner *owner;
+        LIST_ENTRY(history_lane) link; /* of the owner */
+        UT_hash_handle hh;
+};
+
+/* A user with the lanes of all its tenants, or the node. */
+struct lane_owner {
+        uint64_t id;     /* its uid, or OWNER_NODE */
+        uint32_t n_rows; /* but those that last */
+        LIST_HEAD(owner_lanes, history_lane) lanes;
+        UT_hash_handle hh;
+};
+
+#define OWNER_NODE UINT64_MAX
+
+/* That part of the rows is the node's when it needs it: with a user namespace's uids, or a container's, somebody may
+ * be as many users as there are rows. */
+#define NODE_PART 8
 
 /* Rows are there from the beginning, as many as there may be, but those that were never taken are not touched:
  * of them there is no memory in use. */
@@ -16,11 +52,165 @@ struct history {
         uint64_t end;
         TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
         struct history_rows unused;
-        struct lanes lanes;        /* none is empty */
-        struct history_lane *last; /* that was found, or NULL */
+        struct history_lane *lanes; /* table by key */
+        struct lane_owner *owners;  /* table by id */
+        struct history_lane *last;  /* of the last event, or NULL */
         uint64_t n_lost;
         uint64_t n_lost_of_gone; /* of lanes that there are no more */
 };
+
+int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history)
+{
+        struct history *history = calloc(1, sizeof(*history));
+
+        assert(n_rows && first_number);
+        if (!history)
+                return -ENOMEM;
+        history->all_rows = malloc(n_rows * sizeof(*history->all_rows));
+        if (!history->all_rows) {
+                free(history);
+                return -ENOMEM;
+        }
+        history->n_all = n_rows;
+        history->end = first_number;
+        TAILQ_INIT(&history->rows);
+        TAILQ_INIT(&history->unused);
+        *ret_history = history;
+        return 0;
+}
+
+static void end_lane(struct history *history, struct history_lane *lane)
+{
+        struct lane_owner *owner = lane->owner;
+
+        if (history->last == lane)
+                history->last = NULL;
+        history->n_lost_of_gone += lane->n_lost;
+        LIST_REMOVE(lane, link);
+        HASH_DEL(history->lanes, lane);
+        free(lane);
+        if (!LIST_EMPTY(&owner->lanes))
+                return;
+        HASH_DEL(history->owners, owner);
+        free(owner);
+}
+
+struct history *history_free(struct history *history)
+{
+        struct history_lane *lane, *next;
+
+        if (!history)
+                return NULL;
+        HASH_ITER(hh, history->lanes, lane, next)
+        end_lane(history, lane);
+        free(history->all_rows);
+        free(history);
+        return NULL;
+}
+
+static bool is_nobodys(const struct history_lane *lane)
+{
+        return lane->owner->id == OWNER_NODE;
+}
+
+static struct lane_key key_of(const struct tenant_key *tenant, enum lane_kind kind)
+{
+        struct lane_key key;
+
+        assert((tenant == NULL) == (kind == LANE_OF_NODE || kind == LANE_OF_LASTING));
+        memset(&key, 0, sizeof(key));
+        if (tenant)
+                key.tenant = *tenant;
+        key.kind = kind;
+        return key;
+}
+
+/* Grants come one after another: mostly it is the lane of the last event. */
+static struct history_lane *find_lane(const struct history *history,
+                                      const struct tenant_key *tenant, enum lane_kind kind)
+{
+        const struct lane_key key = key_of(tenant, kind);
+        struct history_lane *lane = history->last;
+
+        if (lane && memcmp(&lane->key, &key, sizeof(key)) == 0)
+                return lane;
+        HASH_FIND(hh, history->lanes, &key, sizeof(key), lane);
+        return lane;
+}
+
+/* One that there was not has no lane yet. */
+static struct lane_owner *get_owner(struct history *history, uint64_t id)
+{
+        struct lane_owner *owner;
+
+        HASH_FIND(hh, history->owners, &id, sizeof(id), owner);
+        if (owner)
+                return owner;
+        owner = calloc(1, sizeof(*owner));
+        if (!owner)
+                return NULL;
+        owner->id = id;
+        HASH_ADD(hh, history->owners, id, sizeof(owner->id), owner);
+        if (owner->hh.tbl)
+                return owner;
+        free(owner);
+        return NULL;
+}
+
+/* Without rows. NULL: there is no memory for it. */
+static struct history_lane *make_lane(struct history *history, const struct tenant_key *tenant,
+                                      enum lane_kind kind)
+{
+        struct lane_owner *owner = get_owner(history, tenant ? tenant->uid : OWNER_NODE);
+        struct history_lane *lane = calloc(1, sizeof(*lane));
+
+        if (owner && lane) {
+                lane->key = key_of(tenant, kind);
+                lane->owner = owner;
+                TAILQ_INIT(&lane->rows);
+                HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
+                if (lane->hh.tbl) {
+                        LIST_INSERT_HEAD(&owner->lanes, lane, link);
+                        return lane;
+                }
+        }
+        free(lane);
+        if (owner && LIST_EMPTY(&owner->lanes)) {
+                HASH_DEL(history->owners, owner);
+                free(owner);
+        }
+        return NULL;
+}
+
+/* Of its rows those that it may be asked for. */
+static uint32_t weight(const struct history *history, const struct lane_owner *owner)
+{
+        uint32_t n_kept = owner->id == OWNER_NODE ? history->n_all / NODE_PART : 0;
+
+        return owner->n_rows > n_kept ? owner->n_rows - n_kept : 0;
+}
+
+/* The longest lane of the owner that has most rows: a user that has many tenants, be it containers or connections,
+ * pushes out no other user's row, and of its own tenants none that has fewer rows than another. Of owners with as
+ * many rows the one that came last is asked, so that newcomers push out each other. All of them are looked at: even
+ * where each row is another user's that takes less time than the connection that caused the event. */
+static struct history_lane *find_longest(const struct history *history)
+{
+        struct lane_owner *owner, *most = history->owners;
+        struct history_lane *lane, *longest = NULL;
+
+        for (owner = history->owners; owner; owner = owner->hh.next) {
+                if (weight(history, owner) >= weight(history, most))
+                        most = owner;
+        }
+        LIST_FOREACH (lane, &most->lanes, link) {
+                if (lane->key.kind != LANE_OF_LASTING &&
+                    (!longest || lane->n_rows > longest->n_rows))
+                        longest = lane;
+        }
+        assert(longest && longest->n_rows);
+        return longest;
+}
 
 /* Memory that is not cleared is so for as long as the daemon lives: a row a pool, of half of the rows at most. */
 static bool is_lasting(const struct history *history, const struct history_event *event)
@@ -47,63 +237,17 @@ static enum lane_kind lane_of(const struct history *history, const struct histor
         return (enum lane_kind)kinds[event->what];
 }
 
-int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history)
+static void count_rows(struct history_lane *lane, int by)
 {
-        struct history *history = calloc(1, sizeof(*history));
-
-        assert(n_rows && first_number);
-        if (!history)
-                return -ENOMEM;
-        history->all_rows = malloc(n_rows * sizeof(*history->all_rows));
-        if (!history->all_rows || lanes_init(&history->lanes, n_rows)) {
-                history_free(history);
-                return -ENOMEM;
-        }
-        history->n_all = n_rows;
-        history->end = first_number;
-        TAILQ_INIT(&history->rows);
-        TAILQ_INIT(&history->unused);
-        *ret_history = history;
-        return 0;
+        lane->n_rows += (uint32_t)by;
+        if (lane->key.kind != LANE_OF_LASTING)
+                lane->owner->n_rows += (uint32_t)by;
 }
 
-struct history *history_free(struct history *history)
+/* `asker` stays, though it be empty. */
+static void lose_oldest(struct history *history, const struct history_lane *asker)
 {
-        if (!history)
-                return NULL;
-        lanes_deinit(&history->lanes);
-        free(history->all_rows);
-        free(history);
-        return NULL;
-}
-
-/* Grants come one after another: mostly it is the lane of the last event. */
-static bool is_last(const struct history *history, const struct tenant_key *tenant,
-                    enum lane_kind kind)
-{
-        const struct history_lane *last = history->last;
-
-        return last && last->key.kind == kind &&
-               (!tenant || memcmp(&last->key.tenant, tenant, sizeof(*tenant)) == 0);
-}
-
-static struct history_lane *find_lane(const struct history *history,
-                                      const struct tenant_key *tenant, enum lane_kind kind)
-{
-        return is_last(history, tenant, kind) ? history->last
-                                              : lanes_find(&history->lanes, tenant, kind);
-}
-
-static void end_lane(struct history *history, struct history_lane *lane)
-{
-        if (history->last == lane)
-                history->last = NULL;
-        history->n_lost_of_gone += lane->n_lost;
-        lanes_end(&history->lanes, lane);
-}
-
-static void lose_oldest(struct history *history, struct history_lane *lane)
-{
+        struct history_lane *lane = find_longest(history);
         struct history_row *row = TAILQ_FIRST(&lane->rows);
 
         lane->n_lost += row->times;
@@ -111,15 +255,7 @@ static void lose_oldest(struct history *history, struct history_lane *lane)
         TAILQ_REMOVE(&lane->rows, row, lane_link);
         TAILQ_REMOVE(&history->rows, row, link);
         TAILQ_INSERT_TAIL(&history->unused, row, link);
-        lanes_shrink(&history->lanes, lane);
-}
-
-/* `asker` stays, though it be empty. */
-static void make_room(struct history *history, const struct history_lane *asker)
-{
-        struct history_lane *lane = lanes_longest(&history->lanes);
-
-        lose_oldest(history, lane);
+        count_rows(lane, -1);
         if (!lane->n_rows && lane != asker)
                 end_lane(history, lane);
 }
@@ -131,7 +267,7 @@ static struct history_row *take_row(struct history *history, const struct histor
         if (TAILQ_EMPTY(&history->unused) && history->n_rows_begun < history->n_all)
                 return &history->all_rows[history->n_rows_begun++];
         if (TAILQ_EMPTY(&history->unused))
-                make_room(history, asker);
+                lose_oldest(history, asker);
         row = TAILQ_FIRST(&history->unused);
         TAILQ_REMOVE(&history->unused, row, link);
         return row;
@@ -174,7 +310,7 @@ static struct history_row *begin_row(struct history *history, struct history_lan
                                     .code = event->code,
                                     .reason = event->reason,
                                     .lane = lane};
-        lanes_grow(&history->lanes, lane);
+        count_rows(lane, 1);
         return row;
 }
 
@@ -230,7 +366,7 @@ void history_note(struct history *history, const struct tenant_key *key,
         if (event->number > history->end)
                 history->end = event->number;
         if (!lane)
-                lane = lanes_make(&history->lanes, key, kind);
+                lane = make_lane(history, key, kind);
         if (lane) {
                 note_in(history, lane, event, now_ns);
         } else {
@@ -260,7 +396,7 @@ const struct history_row *history_next(const struct history_row *row)
 
 const struct tenant_key *history_whose(const struct history_row *row)
 {
-        return lane_is_nobodys((enum lane_kind)row->lane->key.kind) ? NULL : &row->lane->key.tenant;
+        return is_nobodys(row->lane) ? NULL : &row->lane->key.tenant;
 }
 
 uint64_t history_end(const struct history *history)
@@ -284,24 +420,41 @@ uint64_t history_lost(const struct history *history, const struct tenant_key *ke
                lost_in(history, key, LANE_OF_USE) + lost_in(history, key, LANE_OF_TROUBLE);
 }
 
-static uint32_t check_lane(const struct history_lane *lane)
+static void check_lane(const struct history_lane *lane)
 {
         const struct history_row *row;
         uint64_t before = 0;
         uint32_t n = 0;
 
+        assert(is_nobodys(lane) ? !lane->key.tenant.uid : lane->owner->id == lane->key.tenant.uid);
         TAILQ_FOREACH (row, &lane->rows, lane_link) {
                 assert(row->lane == lane && row->number > before);
                 before = row->number;
                 n++;
         }
         assert(n && n == lane->n_rows);
+}
+
+/* Returns the rows of its lanes. */
+static uint32_t check_owner(const struct lane_owner *owner, uint64_t *n_lost)
+{
+        const struct history_lane *lane;
+        uint32_t n = 0, n_lasting = 0;
+
+        LIST_FOREACH (lane, &owner->lanes, link) {
+                assert(lane->owner == owner);
+                check_lane(lane);
+                n += lane->n_rows;
+                n_lasting += lane->key.kind == LANE_OF_LASTING ? lane->n_rows : 0;
+                *n_lost += lane->n_lost;
+        }
+        assert(n && n - n_lasting == owner->n_rows);
         return n;
 }
 
 void history_check(const struct history *history)
 {
-        const struct history_lane *lane;
+        const struct lane_owner *owner;
         const struct history_row *row;
         uint64_t before = 0, n_lost = history->n_lost_of_gone;
         uint32_t n = 0, n_in_lanes = 0, n_unused = 0;
@@ -314,12 +467,9 @@ void history_check(const struct history *history)
         }
         TAILQ_FOREACH (row, &history->unused, link)
                 n_unused++;
-        for (lane = history->lanes.lanes; lane; lane = lane->hh.next) {
-                n_in_lanes += check_lane(lane);
-                n_lost += lane->n_lost;
-        }
+        for (owner = history->owners; owner; owner = owner->hh.next)
+                n_in_lanes += check_owner(owner, &n_lost);
         assert(n == n_in_lanes && n + n_unused == history->n_rows_begun);
         assert(history->n_rows_begun <= history->n_all);
         assert(n_lost == history->n_lost);
-        lanes_check(&history->lanes);
 }

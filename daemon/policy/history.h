@@ -1,14 +1,14 @@
 /* What happened: a bounded memory of it, for people who ask later. Pure; one thread.
  *
- * There are so many rows, and no memory is asked for but at the beginning. Each stands in a lane: what is of use, and what is trouble, of
- * each tenant has one of its own, and what is everybody's has one. When all rows are taken the oldest of the
- * longest lane goes, of the user who has most: so a tenant that causes many events pushes out its own, and a user
- * that has many tenants its own user's, however many they are, and other users keep as much as it keeps at least,
- * and other tenants of its as much as the tenant. An eighth of the rows is the node's, however many users there are.
- * A fixed share for each would have to be tiny, as there may be many
- * tenants, or be taken from nobody. Besides, events of one client that are alike and come within a second are
- * one row. What has gone is counted. Only what lasts as long as the daemon does stays: that a device does not clear
- * memory, one row a pool. */
+ * There are so many rows, all asked for at the beginning. Each stands in a lane: a tenant has one lane for what it
+ * used and one for what went wrong, and the node has one. When all rows are taken, the user that has most rows loses
+ * the oldest one of its longest lane. So a tenant that causes many events pushes out its own, and a user with many
+ * tenants no other user's; grants push no refusal out. An eighth of the rows is the node's, however many users there
+ * are. A ring for each user would not do: on many nodes all containers run as one user, and a container has as many
+ * users as it likes.
+ *
+ * Events of one client that are alike and come within a second are one row. What has gone is counted. Only that a
+ * device does not clear memory is never forgotten: it has one row a pool. */
 #pragma once
 
 #include <stdbool.h>

@@ -281,6 +281,18 @@ START_TEST(no_number_of_users_pushes_the_node_s_out)
 }
 END_TEST
 
+START_TEST(newcomers_push_out_each_other)
+{
+        uint64_t n_times;
+
+        note(1, LISTED_EVENT_CONNECTED, 5);
+        for (uint32_t uid = 2; uid < 1000; uid++)
+                note(uid, LISTED_EVENT_CONNECTED, uid);
+        ck_assert_uint_eq(count_rows(1, &n_times), 1);
+        ck_assert_uint_eq(count_rows(999, &n_times), 1);
+}
+END_TEST
+
 START_TEST(grants_push_no_refusal_out)
 {
         uint64_t n_times;
@@ -335,7 +347,7 @@ START_TEST(long_texts_are_cut)
 }
 END_TEST
 
-/* The table of lanes takes some, and nothing else. */
+/* A lane takes some, and nothing else. */
 START_TEST(what_there_is_no_memory_for_is_counted)
 {
         uint64_t n_lost = 0;
@@ -435,6 +447,7 @@ int main(void)
         tcase_add_test(tests, many_tenants_of_a_user_push_out_its_own);
         tcase_add_test(tests, of_a_user_s_tenants_the_loud_one_pushes_out_its_own);
         tcase_add_test(tests, no_number_of_users_pushes_the_node_s_out);
+        tcase_add_test(tests, newcomers_push_out_each_other);
         tcase_add_test(tests, grants_push_no_refusal_out);
         tcase_add_test(tests, containers_of_a_user_are_apart);
         tcase_add_test(tests, what_is_lost_of_the_forgotten_is_counted);
