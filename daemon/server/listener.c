@@ -12,6 +12,7 @@
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
+#include "daemon/server/socket_close.h"
 #include "gpumem.h"
 #include "proto/address.h"
 
@@ -32,14 +33,6 @@ struct listener {
         int spare_fd; /* given up for a moment when the process has no fd left for a connection */
 };
 
-void listener_close_socket(struct server *server, int take_fd)
-{
-        if (server->closer)
-                fd_closer_take(server->closer, take_fd);
-        else
-                closep(&take_fd);
-}
-
 /* Without a spare the waiting connection would wake the loop for ever. */
 static void turn_away(struct door *door)
 {
@@ -51,7 +44,7 @@ static void turn_away(struct door *door)
         if (fd >= 0) {
                 session_turn_away(fd, GPUMEM_E_TOO_MANY,
                                   "the daemon has no file descriptor left for a connection");
-                listener_close_socket(listener->server, fd);
+                socket_close(listener->server, fd);
         }
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (server_may_complain(listener->server))
@@ -179,7 +172,7 @@ static void listener_free(struct listener *listener)
 {
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
                 if (listener->doors[way].fd >= 0)
-                        listener_close_socket(listener->server, listener->doors[way].fd);
+                        socket_close(listener->server, listener->doors[way].fd);
         }
         closep(&listener->spare_fd);
         closep(&listener->lock_fd);

@@ -11,8 +11,5 @@ struct server_options;
 int listener_new(struct server *server, const struct server_options *options,
                  struct listener **ret_listener);
 
-/* A client's socket, or one that clients connect to: see daemon/backing/worker/fd_closer.h. */
-void listener_close_socket(struct server *server, int take_fd);
-
 /* Takes the files away that it has made and ends with the loop's next turn. NULL is legal; returns NULL. */
 struct listener *listener_close(struct listener *listener);

@@ -11,8 +11,8 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/events.h"
-#include "daemon/server/listener.h"
 #include "daemon/server/paying.h"
+#include "daemon/server/socket_close.h"
 #include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
@@ -390,14 +390,14 @@ void session_accept(struct server *server, int take_fd, enum session_way way)
         r = peer_init(&peer, take_fd);
         if (r) {
                 turn_stranger_away(server, take_fd, r);
-                listener_close_socket(server, take_fd);
+                socket_close(server, take_fd);
                 return;
         }
         r = session_new(server, &peer, way, &session);
         if (r) {
                 session_turn_away(take_fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
                 peer_deinit(&peer);
-                listener_close_socket(server, take_fd);
+                socket_close(server, take_fd);
                 return;
         }
         start(session, take_fd);

@@ -5,8 +5,8 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/server/listener.h"
 #include "daemon/server/sending.h"
+#include "daemon/server/socket_close.h"
 #include "daemon/server/socket_file.h"
 #include "gpumem.h"
 
@@ -119,7 +119,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
 
         r = uv_poll_init(&server->loop, &transport->poll, take_fd);
         if (r) {
-                listener_close_socket(server, take_fd);
+                socket_close(server, take_fd);
                 return r;
         }
         transport->server = server;
@@ -170,7 +170,7 @@ static void on_closed(uv_handle_t *handle)
 {
         struct transport *transport = CONTAINER_OF((uv_poll_t *)handle, struct transport, poll);
 
-        listener_close_socket(transport->server, steal_fd(&transport->fd));
+        socket_close(transport->server, steal_fd(&transport->fd));
         transport->on_closed(transport);
 }
 
