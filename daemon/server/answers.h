@@ -22,7 +22,6 @@ struct answer {
         size_t n_bytes;
         uint64_t since_ns;
 };
-TAILQ_HEAD(answer_list, answer);
 
 struct server;
 struct session;

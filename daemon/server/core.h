@@ -17,7 +17,6 @@
 #include "daemon/policy/policy.h"
 #include "daemon/policy/standing.h"
 #include "daemon/policy/warm.h"
-#include "daemon/server/answers.h"
 #include "daemon/server/settings.h"
 #include "daemon/server/slow.h"
 #include "proto/proto.h"
@@ -30,6 +29,8 @@
 
 struct session;
 LIST_HEAD(session_list, session);
+struct answer;
+TAILQ_HEAD(answer_list, answer); /* see answers.h */
 struct user_rule;
 struct history;
 struct page_sweeper;

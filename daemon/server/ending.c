@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/server/events.h"
-#include "daemon/server/server.h"
+#include "daemon/server/server_options.h"
 #include "daemon/server/session.h"
 #include "gpumem.h"
 

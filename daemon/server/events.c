@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "daemon/server/answers.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/paying.h"
 #include "gpumem.h"

@@ -10,8 +10,8 @@
 #include "base/size.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/events.h"
+#include "daemon/server/limit_rows.h"
 #include "daemon/server/limit_text.h"
-#include "daemon/server/server.h"
 #include "daemon/server/settings.h"
 #include "gpumem.h"
 

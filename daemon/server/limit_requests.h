@@ -16,6 +16,3 @@ uint64_t limit_kept(const struct session *session, const struct limit_hit *hit);
 /* Requests LIMITS and SET_LIMITS. */
 void limits_take_list(struct session *session, const struct frame *frame);
 void limits_take_set(struct session *session, const struct frame *frame);
-
-/* limit_rows.c: a file (answers.h) with a row for each limit in force that the session may see. */
-int limit_rows_make(struct session *session, uint32_t *ret_n_rows, int *ret_fd);

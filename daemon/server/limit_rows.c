@@ -1,8 +1,9 @@
-/* Every limit in force, as rows for LIMITS_REPLY. */
+#include "daemon/server/limit_rows.h"
+
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/server/limit_requests.h"
+#include "daemon/server/answers.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/paying.h"
 

@@ -10,9 +10,10 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/backing/worker/fd_closer.h"
-#include "daemon/server/server.h"
+#include "daemon/server/server_options.h"
 #include "daemon/server/session.h"
 #include "daemon/server/socket_close.h"
+#include "daemon/server/socket_file.h"
 #include "gpumem.h"
 #include "proto/address.h"
 

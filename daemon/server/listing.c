@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "daemon/server/answers.h"
 #include "gpumem.h"
 
 #define FIRST_ROOM 64

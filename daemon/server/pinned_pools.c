@@ -6,7 +6,7 @@
 #include "base/size.h"
 #include "daemon/backing/pinned/nodes.h"
 #include "daemon/server/core.h"
-#include "daemon/server/server.h"
+#include "daemon/server/server_options.h"
 #include "driver/cuda.h"
 #include "gpumem.h"
 

@@ -13,7 +13,7 @@
 #include "daemon/server/devices.h"
 #include "daemon/server/core.h"
 #include "daemon/server/driver_files.h"
-#include "daemon/server/server.h"
+#include "daemon/server/server_options.h"
 #include "driver/device.h"
 #include "gpumem.h"
 

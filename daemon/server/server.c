@@ -11,6 +11,7 @@
 #include "daemon/backing/worker/abandoned_workers.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
+#include "daemon/server/answers.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/ending.h"
 #include "daemon/server/events.h"

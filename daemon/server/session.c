@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "daemon/server/answers.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/events.h"

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/server/answers.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/paying.h"

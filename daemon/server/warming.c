@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/server/server.h"
+#include "daemon/server/server_options.h"
 #include "gpumem.h"
 
 /* Between looks at what is cached, and looks at blocks of a pool in one of them. */
