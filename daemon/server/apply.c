@@ -8,59 +8,10 @@
 #include "daemon/server/core.h"
 #include "daemon/server/events.h"
 #include "daemon/server/limit_text.h"
+#include "daemon/server/pools.h"
 #include "daemon/server/server.h"
 #include "daemon/server/warming.h"
 #include "gpumem.h"
-
-int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes)
-{
-        char text[SIZE_TEXT_MAX];
-        int r;
-
-        server->pools[pool].row.n_max_bytes = max_bytes;
-        r = policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
-        if (r)
-                return err_fold(r);
-        log_info("pool %u: %s, at most %s", pool, server->pools[pool].row.name,
-                 size_format(max_bytes, text));
-        return pools_republish(server);
-}
-
-/* Where one tenant may keep all, nobody's idle memory is ever another tenant's. */
-void server_check_pool_min(const struct server *server, uint32_t id)
-{
-        const struct server_pool *pool = &server->pools[id];
-        uint64_t max_bytes = pool->row.n_max_bytes;
-        char min[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX];
-
-        if (pool->min_bytes >= max_bytes)
-                log_warning("%s: min_bytes %s are no less than the pool may hold, %s: no tenant "
-                            "will be "
-                            "served from another one's idle memory",
-                            pool->row.name, size_format(pool->min_bytes, min),
-                            size_format(max_bytes, max));
-}
-
-void server_set_pool_min(struct server *server, uint32_t id, uint64_t min_bytes)
-{
-        struct server_pool *pool = &server->pools[id];
-        char text[SIZE_TEXT_MAX];
-
-        if (min_bytes == pool->min_bytes)
-                return;
-        pool->min_bytes = min_bytes;
-        (void)policy_set_pool_min(server->policy, id, min_bytes, server_now_ns(server));
-        log_info("pool %u: %s, each tenant keeps %s of its leases", id, pool->row.name,
-                 size_format(min_bytes, text));
-}
-
-void server_set_pool_mins(struct server *server, const struct settings *settings)
-{
-        for (uint32_t i = 0; i < server->n_pools; i++) {
-                server_set_pool_min(server, i, settings_pool_min(settings, &server->pools[i].row));
-                server_check_pool_min(server, i);
-        }
-}
 
 static bool names_any(const struct server *server, const struct pool_rule *rule)
 {
@@ -127,9 +78,9 @@ int server_apply(struct server *server, struct settings *settings)
                 uint64_t max_bytes = settings_pool_max(settings, &server->pools[i].row);
 
                 if (max_bytes != server->pools[i].row.n_max_bytes)
-                        r = server_set_pool_max(server, i, max_bytes);
+                        r = pools_set_max(server, i, max_bytes);
         }
-        server_set_pool_mins(server, settings);
+        pools_set_mins(server, settings);
         warming_apply(server, settings);
         server_limit_users(server, &settings->each_user);
         server->ending.n_seconds = settings->n_drain_seconds;

@@ -178,40 +178,7 @@ void server_share_out(struct server *server);
 uint64_t server_max_blocks(void);
 void server_limit_users(struct server *server, const struct user_rule *rule);
 
-/* Adds a pool for each device and one of pinned memory. */
 struct server_options;
-int pools_make(struct server *server, const struct server_options *options);
-void pools_free(struct server *server);
-
-/* A pool in the policy, with its worker. Consumes `take_backing`; sets the row's id. */
-int pools_add(struct server *server, struct backing *take_backing, struct pool_row *row);
-
-/* Adds a pinned pool for each NUMA node of the list. */
-struct nodes;
-int pinned_pools_make(struct server *server, const struct server_options *options,
-                      const struct nodes *nodes);
-
-/* The daemon ends: what workers do for long, they give up. */
-void pools_cancel(struct server *server);
-
-/* Before a client's lease, or what it still maps of it, ends: a block that is not whole any more will
- * not be served again. */
-void server_look(struct server *server, struct client *client, uint64_t lease_id);
-
-/* Makes the rows that clients are told of anew; on failure the old ones stay. */
-int pools_republish(struct server *server);
-
-/* apply.c. The limit holds also when the rows could not be made anew: the result says so. */
-int server_set_pool_max(struct server *server, uint32_t pool, uint64_t max_bytes);
-
-/* What each tenant keeps there. */
-void server_set_pool_min(struct server *server, uint32_t pool, uint64_t min_bytes);
-
-/* A warning if that is all that the pool may hold, or more. */
-void server_check_pool_min(const struct server *server, uint32_t pool);
-
-/* Both, for every pool. */
-void server_set_pool_mins(struct server *server, const struct settings *settings);
 int server_open_hangup(struct server *server, const struct server_options *options);
 int server_open_alive(struct server *server, const struct server_options *options);
 

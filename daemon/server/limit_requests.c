@@ -12,6 +12,7 @@
 #include "daemon/server/events.h"
 #include "daemon/server/limit_rows.h"
 #include "daemon/server/limit_text.h"
+#include "daemon/server/pools.h"
 #include "daemon/server/settings.h"
 #include "gpumem.h"
 
@@ -172,9 +173,9 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         int r = 0;
 
         if (set->kind == PROTO_LIMIT_MIN_BYTES)
-                server_set_pool_min(server, set->holder, set->max);
+                pools_set_min(server, set->holder, set->max);
         else if (set->scope == PROTO_LIMIT_OF_POOL)
-                r = server_set_pool_max(server, set->holder, pool_max(server, set));
+                r = pools_set_max(server, set->holder, pool_max(server, set));
         else
                 r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,
                                      kind_of(set), set->max, server_now_ns(server));
@@ -197,7 +198,7 @@ static void check_pools(const struct server *server, const struct limit_draft *d
                         is_named = is_named || (draft->changes[i].scope == PROTO_LIMIT_OF_POOL &&
                                                 draft->changes[i].holder == pool);
                 if (is_named)
-                        server_check_pool_min(server, pool);
+                        pools_check_min(server, pool);
         }
 }
 

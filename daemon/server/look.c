@@ -2,9 +2,10 @@
 #include <inttypes.h>
 
 #include "base/log.h"
+#include "daemon/server/pools.h"
 #include "daemon/server/session.h"
 
-void server_look(struct server *server, struct client *client, uint64_t lease_id)
+void pools_look(struct server *server, struct client *client, uint64_t lease_id)
 {
         const struct session *session = client_owner(client);
         struct block *block = policy_leased_block(client, lease_id);

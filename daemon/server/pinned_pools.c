@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/backing/pinned/nodes.h"
-#include "daemon/server/core.h"
+#include "daemon/server/pools.h"
 #include "daemon/server/server_options.h"
 #include "driver/cuda.h"
 #include "gpumem.h"

@@ -1,4 +1,5 @@
-/* The pools of this machine: one a device, one of pinned memory. */
+#include "daemon/server/pools.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include "base/size.h"
 #include "daemon/backing/pinned/nodes.h"
 #include "daemon/server/devices.h"
-#include "daemon/server/core.h"
 #include "daemon/server/driver_files.h"
 #include "daemon/server/server_options.h"
 #include "driver/device.h"
@@ -114,6 +114,67 @@ static int publish(struct server *server)
                                   &server->pools_fd);
 }
 
+static int republish(struct server *server)
+{
+        CLEANUP(closep)
+        int before = steal_fd(&server->pools_fd);
+        int r = publish(server);
+
+        if (r)
+                server->pools_fd = steal_fd(&before);
+        return r;
+}
+
+int pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes)
+{
+        char text[SIZE_TEXT_MAX];
+        int r;
+
+        server->pools[pool].row.n_max_bytes = max_bytes;
+        r = policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
+        if (r)
+                return err_fold(r);
+        log_info("pool %u: %s, at most %s", pool, server->pools[pool].row.name,
+                 size_format(max_bytes, text));
+        return republish(server);
+}
+
+/* Where one tenant may keep all, nobody's idle memory is ever another tenant's. */
+void pools_check_min(const struct server *server, uint32_t id)
+{
+        const struct server_pool *pool = &server->pools[id];
+        uint64_t max_bytes = pool->row.n_max_bytes;
+        char min[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX];
+
+        if (pool->min_bytes >= max_bytes)
+                log_warning("%s: min_bytes %s are no less than the pool may hold, %s: no tenant "
+                            "will be "
+                            "served from another one's idle memory",
+                            pool->row.name, size_format(pool->min_bytes, min),
+                            size_format(max_bytes, max));
+}
+
+void pools_set_min(struct server *server, uint32_t id, uint64_t min_bytes)
+{
+        struct server_pool *pool = &server->pools[id];
+        char text[SIZE_TEXT_MAX];
+
+        if (min_bytes == pool->min_bytes)
+                return;
+        pool->min_bytes = min_bytes;
+        (void)policy_set_pool_min(server->policy, id, min_bytes, server_now_ns(server));
+        log_info("pool %u: %s, each tenant keeps %s of its leases", id, pool->row.name,
+                 size_format(min_bytes, text));
+}
+
+void pools_set_mins(struct server *server, const struct settings *settings)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                pools_set_min(server, i, settings_pool_min(settings, &server->pools[i].row));
+                pools_check_min(server, i);
+        }
+}
+
 int pools_make(struct server *server, const struct server_options *options)
 {
         struct nodes nodes;
@@ -139,19 +200,8 @@ int pools_make(struct server *server, const struct server_options *options)
         r = pinned_pools_make(server, options, &nodes);
         if (r)
                 return r;
-        server_set_pool_mins(server, options->settings);
+        pools_set_mins(server, options->settings);
         return publish(server);
-}
-
-int pools_republish(struct server *server)
-{
-        CLEANUP(closep)
-        int before = steal_fd(&server->pools_fd);
-        int r = publish(server);
-
-        if (r)
-                server->pools_fd = steal_fd(&before);
-        return r;
 }
 
 void pools_cancel(struct server *server)

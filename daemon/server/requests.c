@@ -1,4 +1,5 @@
 /* A handler tells the policy or answers at once. */
+#include "daemon/server/pools.h"
 #include "daemon/server/requests.h"
 
 #include <stdio.h>
@@ -180,7 +181,7 @@ static void take_return(struct session *session, const struct frame *frame)
                                                                                   : RETURN_MAPPED;
         int r;
 
-        server_look(session->server, session->client, frame->return_lease.lease);
+        pools_look(session->server, session->client, frame->return_lease.lease);
         r = policy_return(session->server->policy, session->client, frame->return_lease.lease, kind,
                           server_now_ns(session->server));
         if (r)
@@ -191,7 +192,7 @@ static void take_unmapped(struct session *session, const struct frame *frame)
 {
         int r;
 
-        server_look(session->server, session->client, frame->unmapped.lease);
+        pools_look(session->server, session->client, frame->unmapped.lease);
         r = policy_unmapped(session->server->policy, session->client, frame->unmapped.lease,
                             server_now_ns(session->server));
         if (r)

@@ -16,6 +16,7 @@
 #include "daemon/server/ending.h"
 #include "daemon/server/events.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/pools.h"
 #include "daemon/server/requests.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
