@@ -3,7 +3,6 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/size.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/core.h"
 #include "daemon/server/events.h"

@@ -165,9 +165,6 @@ void server_stop(struct server *server);
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);
 
-/* Work for a pool's worker; it comes back to server_take_done. */
-void server_submit(struct server *server, uint32_t pool, struct job *job);
-
 /* Tells the policy what became of a block that was to be made. */
 void server_created(struct server *server, struct backing_block *backing);
 

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/events.h"
+#include "daemon/server/jobs.h"
 #include "daemon/server/reclaim.h"
 #include "daemon/server/refusal_text.h"
 #include "daemon/server/session.h"
@@ -21,13 +22,6 @@
 
 /* Between looks for leases that became idle. */
 #define LOOK_MS 5
-
-void server_submit(struct server *server, uint32_t pool, struct job *job)
-{
-        server->pools[pool].n_jobs++;
-        worker_submit(server->pools[pool].worker, job);
-        standings_watch(server);
-}
 
 static void create(struct server *server, struct block *block)
 {
@@ -51,7 +45,7 @@ static void create(struct server *server, struct block *block)
         backing->life.n_losses = server->pools[block_pool(block)].driver.standing.n_losses;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
         LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
-        server_submit(server, block_pool(block), &backing->job);
+        jobs_submit(server, block_pool(block), &backing->job);
 }
 
 static void release(struct server *server, struct block *block)
@@ -60,7 +54,7 @@ static void release(struct server *server, struct block *block)
 
         backing->may_be_used = block_may_be_used(block);
         backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
-        server_submit(server, block_pool(block), &backing->job);
+        jobs_submit(server, block_pool(block), &backing->job);
 }
 
 static void note_grant(const struct order *order)

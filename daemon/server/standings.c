@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "daemon/server/events.h"
+#include "daemon/server/jobs.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
 #include "daemon/server/warming.h"
@@ -133,7 +134,7 @@ static void try_again(struct server *server, uint32_t id)
         block->n_bytes = BACKING_TRY_BYTES;
         block->fd = -1;
         block->job = (struct job){.kind = JOB_TRY, .block = block};
-        server_submit(server, id, &block->job);
+        jobs_submit(server, id, &block->job);
 }
 
 void standings_tried(struct server *server, uint32_t id, struct job *job)

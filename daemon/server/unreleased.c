@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "daemon/server/events.h"
+#include "daemon/server/jobs.h"
 #include "daemon/server/standings.h"
 
 static bool is_trial(const struct job *job)
@@ -84,7 +85,7 @@ static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
                 if (job->block->life.retry_ns > until_ns)
                         continue;
                 TAILQ_REMOVE(jobs, job, link);
-                server_submit(server, id, job);
+                jobs_submit(server, id, job);
         }
 }
 
