@@ -141,15 +141,6 @@ static void say_status(struct server *server, uint64_t now_ns)
         server->on_status(status);
 }
 
-void ending_say(const struct server *server, char *text, size_t n_text)
-{
-        (void)snprintf(text, n_text,
-                       "gpumemd is ending and leases nothing more; it waits %" PRIu64
-                       " s at most for what is held. What you hold stays valid. To do: try again "
-                       "when the next gpumemd is there",
-                       drain_seconds_left(&server->ending.drain, server_now_ns(server)));
-}
-
 /* Every way out leads through here. */
 static void go_on(struct server *server)
 {

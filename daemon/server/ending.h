@@ -10,6 +10,3 @@ int ending_open(struct server *server, const struct server_options *options);
 
 /* The server stops: there is nothing more to wait for. */
 void ending_close(struct server *server);
-
-/* For a refusal. */
-void ending_say(const struct server *server, char *text, size_t n_text);

@@ -11,7 +11,6 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
-#include "daemon/server/ending.h"
 #include "daemon/server/events.h"
 #include "daemon/server/limit_requests.h"
 #include "gpumem.h"
@@ -322,6 +321,17 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         return reason;
 }
 
+static enum proto_refused say_ending(struct text *text, const struct server *server)
+{
+        say(text,
+            "gpumemd is ending and leases nothing more; it waits %" PRIu64
+            " s at most for what is held. What you hold stays valid. To do: try again when the "
+            "next "
+            "gpumemd is there",
+            drain_seconds_left(&server->ending.drain, server_now_ns(server)));
+        return PROTO_REFUSED_OTHERWISE;
+}
+
 static enum proto_refused give_reason(struct server *server, const struct order *order,
                                       struct text *text)
 {
@@ -329,8 +339,7 @@ static enum proto_refused give_reason(struct server *server, const struct order 
                 return say_unknown(text);
         if (order->outcome != GPUMEM_E_SHUTTING_DOWN)
                 return explain(server, order, text);
-        ending_say(server, text->bytes, text->n_bytes);
-        return PROTO_REFUSED_OTHERWISE;
+        return say_ending(text, server);
 }
 
 void refuse_lease(struct server *server, const struct order *order)
