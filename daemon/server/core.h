@@ -117,6 +117,7 @@ struct server {
                 uv_signal_t sigterm;
                 uv_signal_t sigint;
                 uint64_t said_ns; /* when progress was told last */
+                void (*on_over)(struct server *server);
         } ending;
         struct {
                 uv_work_t request;
@@ -158,9 +159,6 @@ struct server {
  * The queues are served, and the deadline timer is set, once in a turn of the loop, before it waits. */
 void server_settle(struct server *server);
 int server_open_turns(struct server *server);
-
-/* Nobody is served any more. Leases stay valid in the clients' hands: only the daemon's own fds go. */
-void server_stop(struct server *server);
 
 /* Takes back what the workers have done and tells the policy. */
 void server_take_done(struct server *server);

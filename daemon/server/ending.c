@@ -149,7 +149,7 @@ static void go_on(struct server *server)
         drain_see(&server->ending.drain, policy_held_bytes(server->policy), now_ns);
         if (server->ending.drain.state == DRAIN_OVER) {
                 say_holders(server);
-                server_stop(server);
+                server->ending.on_over(server);
         } else {
                 say_status(server, now_ns);
         }
@@ -198,13 +198,15 @@ static void on_signal(uv_signal_t *signal, int number)
                 go_on(server);
 }
 
-int ending_open(struct server *server, const struct server_options *options)
+int ending_open(struct server *server, const struct server_options *options,
+                void (*on_over)(struct server *server))
 {
         int r;
 
         server->on_stop = options->on_stop;
         server->on_status = options->on_status;
         server->ending.n_seconds = options->settings->n_drain_seconds;
+        server->ending.on_over = on_over;
         r = uv_timer_init(&server->loop, &server->ending.timer);
         if (!r)
                 r = uv_signal_init(&server->loop, &server->ending.sigterm);

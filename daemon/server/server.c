@@ -41,7 +41,8 @@ static void tell_everybody(struct server *server)
         }
 }
 
-void server_stop(struct server *server)
+/* Nobody is served any more. Leases stay valid in the clients' hands: only the daemon's own fds go. */
+static void stop(struct server *server)
 {
         struct session *session, *next;
 
@@ -128,7 +129,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = open_handles(server);
         if (!r)
-                r = ending_open(server, options);
+                r = ending_open(server, options, stop);
         if (!r)
                 r = server_open_hangup(server, options);
         if (!r)
