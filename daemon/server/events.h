@@ -1,5 +1,4 @@
-/* What the daemon remembers of what happened (daemon/policy/history.h): where it is noted, and EVENTS, which
- * reads it. On the loop. */
+/* What the daemon remembers of what happened (daemon/policy/history.h): here it is noted. On the loop. */
 #pragma once
 
 #include "daemon/policy/history.h"
@@ -28,6 +27,3 @@ void events_note_node(struct server *server, enum listed_event what, uint32_t po
 
 /* The client is no more, or only its memory is. */
 void events_note_left(const struct session *session, enum listed_event what, const char *text);
-
-/* Handler of requests.c. */
-void events_take(struct session *session, const struct frame *frame);

@@ -13,6 +13,9 @@ void listing_take_clients(struct session *session, const struct frame *frame);
 void listing_take_blocks(struct session *session, const struct frame *frame);
 void listing_take_tenants(struct session *session, const struct frame *frame);
 
+/* list_events.c: EVENTS, without the pools' figures. */
+void listing_take_events(struct session *session, const struct frame *frame);
+
 /* An array of rows that grows. It owns its memory; `failed` tells that some was missing. */
 struct row_buffer {
         char *rows;

@@ -322,7 +322,7 @@ static void (*const takers[])(struct session *session, const struct frame *frame
         [MESSAGE_CLIENTS] = listing_take_clients,
         [MESSAGE_BLOCKS] = listing_take_blocks,
         [MESSAGE_TENANTS] = listing_take_tenants,
-        [MESSAGE_EVENTS] = events_take,
+        [MESSAGE_EVENTS] = listing_take_events,
         [MESSAGE_FREE_ALL_BLOCKS] = take_free_all,
         [MESSAGE_RESET_PEAKS] = take_reset_peaks,
         [MESSAGE_RECLAIM] = reclaim_take,
