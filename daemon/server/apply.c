@@ -1,14 +1,15 @@
-/* Settings that come into force while the daemon runs, and the signal that asks for them. */
+#include "daemon/server/apply.h"
+
 #include <signal.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "daemon/server/audit.h"
-#include "daemon/server/core.h"
 #include "daemon/server/events.h"
 #include "daemon/server/limit_text.h"
 #include "daemon/server/pools.h"
 #include "daemon/server/server.h"
+#include "daemon/server/user.h"
 #include "daemon/server/warming.h"
 #include "gpumem.h"
 
@@ -21,7 +22,7 @@ static bool names_any(const struct server *server, const struct pool_rule *rule)
         return false;
 }
 
-void server_check_rules(const struct server *server, const struct settings *settings)
+void apply_check_rules(const struct server *server, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_rules; i++) {
                 if (!names_any(server, &settings->rules[i]))
@@ -70,7 +71,7 @@ int server_apply(struct server *server, struct settings *settings)
 {
         int r = 0;
 
-        server_check_rules(server, settings);
+        apply_check_rules(server, settings);
         check_backings(server, settings);
         check_ipc(server, settings);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
@@ -81,7 +82,7 @@ int server_apply(struct server *server, struct settings *settings)
         }
         pools_set_mins(server, settings);
         warming_apply(server, settings);
-        server_limit_users(server, &settings->each_user);
+        user_limit_each(server, &settings->each_user);
         server->ending.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;
         audit_signal("SIGHUP", "the configuration was read again");
@@ -102,7 +103,7 @@ static void on_hangup(uv_signal_t *signal, int number)
                 server->on_hangup(server, server->hangup_argument);
 }
 
-int server_open_hangup(struct server *server, const struct server_options *options)
+int apply_open_hangup(struct server *server, const struct server_options *options)
 {
         int r;
 
@@ -120,7 +121,7 @@ static void on_alive(uv_timer_t *timer)
         CONTAINER_OF(timer, struct server, alive)->on_alive();
 }
 
-int server_open_alive(struct server *server, const struct server_options *options)
+int apply_open_alive(struct server *server, const struct server_options *options)
 {
         int r;
 

@@ -31,7 +31,6 @@ struct session;
 LIST_HEAD(session_list, session);
 struct answer;
 TAILQ_HEAD(answer_list, answer); /* see answers.h */
-struct user_rule;
 struct history;
 struct page_sweeper;
 struct fd_closer;
@@ -165,24 +164,6 @@ void server_take_done(struct server *server);
 
 /* Tells the policy what became of a block that was to be made. */
 void server_created(struct server *server, struct backing_block *backing);
-
-/* user.c: what all sessions together may have, and what those of each tenant and user. */
-void server_share_out(struct server *server);
-
-/* For so many blocks there are files. */
-uint64_t server_max_blocks(void);
-void server_limit_users(struct server *server, const struct user_rule *rule);
-
-struct server_options;
-int server_open_hangup(struct server *server, const struct server_options *options);
-int server_open_alive(struct server *server, const struct server_options *options);
-
-/* Says in the log which rules have no effect on this machine. */
-void server_check_rules(const struct server *server, const struct settings *settings);
-
-/* A file with a row of figures for each pool; of idle leases as policy_see_idle saw them. The session pays
- * for it. */
-int stats_make(struct session *session, int *ret_fd);
 
 static inline uint64_t server_now_ns(const struct server *server)
 {

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/server/answers.h"
+#include "daemon/server/stats.h"
 #include "gpumem.h"
 
 #define FIRST_ROOM 64

@@ -13,6 +13,7 @@
 #include "daemon/server/devices.h"
 #include "daemon/server/events.h"
 #include "daemon/server/limit_requests.h"
+#include "daemon/server/user.h"
 #include "gpumem.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -242,7 +243,7 @@ static bool say_blocks(struct text *text, const struct server *server, const str
             ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE (ulimit "
             "-n) "
             "of gpumemd",
-            policy_open_blocks(server->policy), server_max_blocks());
+            policy_open_blocks(server->policy), user_max_blocks());
         return true;
 }
 

@@ -19,6 +19,7 @@
 #include "daemon/server/paying.h"
 #include "daemon/server/reclaim.h"
 #include "daemon/server/share.h"
+#include "daemon/server/stats.h"
 #include "daemon/server/tenancy.h"
 #include "gpumem.h"
 #include "proto/board.h"

@@ -12,6 +12,7 @@
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
 #include "daemon/server/answers.h"
+#include "daemon/server/apply.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/ending.h"
 #include "daemon/server/events.h"
@@ -20,6 +21,7 @@
 #include "daemon/server/requests.h"
 #include "daemon/server/session.h"
 #include "daemon/server/unreleased.h"
+#include "daemon/server/user.h"
 #include "daemon/server/warming.h"
 
 static void on_worker_wake(uv_async_t *async)
@@ -125,15 +127,15 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 events_note_node(server, LISTED_EVENT_STARTED, PROTO_ALL_POOLS, "gpumemd started");
         if (!r)
-                policy_set_max_blocks(server->policy, server_max_blocks());
+                policy_set_max_blocks(server->policy, user_max_blocks());
         if (!r)
                 r = open_handles(server);
         if (!r)
                 r = ending_open(server, options, stop);
         if (!r)
-                r = server_open_hangup(server, options);
+                r = apply_open_hangup(server, options);
         if (!r)
-                r = server_open_alive(server, options);
+                r = apply_open_alive(server, options);
         if (!r)
                 r = pools_make(server, options);
         if (!r)
@@ -141,7 +143,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = devices_open(server, options->nvml_library, options->canary_library);
         if (!r) {
-                server_check_rules(server, options->settings);
+                apply_check_rules(server, options->settings);
                 server->limits_revision = 1;
                 policy_set_limits(server->policy, steal_ptr(options->settings->limits),
                                   server_now_ns(server));
@@ -161,8 +163,8 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
         server->take_frame = session_take_frame;
-        server_share_out(server);
-        server_limit_users(server, &options->settings->each_user);
+        user_share_out(server);
+        user_limit_each(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);
         if (r) {
                 free(server);

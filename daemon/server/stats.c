@@ -1,4 +1,5 @@
-/* Figures for STATS_REPLY: the policy's own, and what clients report on their boards. */
+#include "daemon/server/stats.h"
+
 #include <stdlib.h>
 
 #include "base/err.h"

@@ -1,8 +1,8 @@
-/* What all users have together, and what each has of it (daemon/policy/account.h). */
+#include "daemon/server/user.h"
+
 #include <sys/resource.h>
 
 #include "base/size.h"
-#include "daemon/server/core.h"
 
 /* A socket and a pidfd. */
 #define SESSION_N_FDS 2
@@ -25,7 +25,7 @@ static unsigned max_fds(void)
 /* Half of the fds are for sessions, a quarter for answers that wait, most of the rest for blocks: so
  * there is always one for what the daemon itself opens. What is in flight the kernel counts beside them,
  * up to the same number. */
-void server_share_out(struct server *server)
+void user_share_out(struct server *server)
 {
         struct allowances *all = &server->accounts.allowances;
 
@@ -39,12 +39,12 @@ void server_share_out(struct server *server)
         all->max_user[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }
 
-uint64_t server_max_blocks(void)
+uint64_t user_max_blocks(void)
 {
         return (uint64_t)max_fds() * 3 / 16;
 }
 
-void server_limit_users(struct server *server, const struct user_rule *rule)
+void user_limit_each(struct server *server, const struct user_rule *rule)
 {
         struct accounts *accounts = &server->accounts;
 
