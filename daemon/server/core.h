@@ -60,9 +60,10 @@ struct server_pool {
         struct {
                 struct watch *watch; /* NULL in pinned pools */
                 struct nvml_report report;
-                struct job_queue held; /* creates that failed, see devices.h */
-                uint64_t n_asked;      /* what they wait for */
-                bool is_late;          /* NVML has not answered in time */
+                struct job_queue held;     /* creates that failed, see devices.h */
+                uint64_t n_asked;          /* what they wait for */
+                struct job_queue answered; /* those that wait for nothing more */
+                bool is_late;              /* NVML has not answered in time */
                 bool said_mig;
                 bool is_dirty;  /* memory keeps its bytes: one tenant only is served */
                 bool has_owner; /* there: the first that came */
@@ -157,13 +158,6 @@ struct server {
 /* Carries out what the policy has ordered. To be called after everything that was told to the policy.
  * The queues are served, and the deadline timer is set, once in a turn of the loop, before it waits. */
 void server_settle(struct server *server);
-int server_open_turns(struct server *server);
-
-/* Takes back what the workers have done and tells the policy. */
-void server_take_done(struct server *server);
-
-/* Tells the policy what became of a block that was to be made. */
-void server_created(struct server *server, struct backing_block *backing);
 
 static inline uint64_t server_now_ns(const struct server *server)
 {

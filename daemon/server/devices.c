@@ -30,14 +30,18 @@ bool devices_is_barred(const struct server_pool *pool)
         return nvml_health_is_error(pool->device.report.health);
 }
 
-static void release_held(struct server *server, struct server_pool *pool)
+static void release_held(struct server_pool *pool)
 {
-        struct job *job;
+        TAILQ_CONCAT(&pool->device.answered, &pool->device.held, link);
+}
 
-        while ((job = TAILQ_FIRST(&pool->device.held))) {
-                TAILQ_REMOVE(&pool->device.held, job, link);
-                server_created(server, job->block);
-        }
+struct job *devices_take_answered(struct server_pool *pool)
+{
+        struct job *job = TAILQ_FIRST(&pool->device.answered);
+
+        if (job)
+                TAILQ_REMOVE(&pool->device.answered, job, link);
+        return job;
 }
 
 /* Of what it was before only that is told which changes what the daemon does. */
@@ -122,7 +126,7 @@ static void on_report(uv_async_t *async)
                 if (report.n_answered < pool->device.n_asked)
                         continue;
                 pool->device.is_late = false;
-                release_held(server, pool);
+                release_held(pool);
         }
         server_settle(server);
 }
@@ -133,7 +137,7 @@ static void release_all_held(struct server *server)
                 if (TAILQ_EMPTY(&server->pools[i].device.held))
                         continue;
                 server->pools[i].device.is_late = true;
-                release_held(server, &server->pools[i]);
+                release_held(&server->pools[i]);
         }
         server_settle(server);
 }

@@ -20,9 +20,11 @@ int devices_open(struct server *server, const char *library, const char *canary_
 void devices_stop(struct server *server);
 void devices_free(struct server *server);
 
-/* Keeps a create that failed for server_created() in orders.c, which is called soon; false: it is not
- * kept. */
+/* Keeps a create that failed for devices_take_answered(), soon; false: it is not kept. */
 bool devices_hold(struct server *server, uint32_t pool, struct job *job);
+
+/* One that is held no more, the first to come first; NULL: there is none. */
+struct job *devices_take_answered(struct server_pool *pool);
 
 /* No new blocks are made there. */
 bool devices_is_barred(const struct server_pool *pool);

@@ -1,4 +1,5 @@
-/* Carries out what the policy has ordered, and brings back what the workers have done. */
+#include "daemon/server/orders.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,33 +227,6 @@ void server_settle(struct server *server)
         server->settling = false;
 }
 
-static void on_turn(uv_prepare_t *turn)
-{
-        struct server *server = CONTAINER_OF(turn, struct server, turn);
-
-        if (!server->unsettled)
-                return;
-        server->settling = true;
-        do {
-                policy_serve(server->policy, server_now_ns(server));
-        } while (carry_all_out(server));
-        server->settling = server->unsettled = false;
-        abandon(server);
-        warming_watch(server);
-        if (!server->stopping)
-                set_deadline(server);
-}
-
-int server_open_turns(struct server *server)
-{
-        int r = uv_prepare_init(&server->loop, &server->turn);
-
-        if (r)
-                return r;
-        policy_serve_in_turns(server->policy);
-        return uv_prepare_start(&server->turn, on_turn);
-}
-
 /* A driver that is full gets memory back without a word: from processes outside of gpumemd, and late
  * from ones that died. */
 static void on_retry(uv_timer_t *timer)
@@ -274,7 +248,7 @@ static void note_full(struct server *server, uint32_t pool)
                 (void)uv_timer_start(&server->retry, on_retry, RETRY_MS, 0);
 }
 
-void server_created(struct server *server, struct backing_block *backing)
+static void created(struct server *server, struct backing_block *backing)
 {
         struct block *block = backing->job.owner;
         uint32_t pool = block_pool(block);
@@ -315,7 +289,7 @@ static void done(struct server *server, uint32_t pool, struct job *job)
         switch (job->kind) {
         case JOB_CREATE:
                 if (job->result != GPUMEM_E_DEVICE_FULL || !devices_hold(server, pool, job))
-                        server_created(server, job->block);
+                        created(server, job->block);
                 break;
         case JOB_RELEASE:
                 released(server, pool, job);
@@ -326,7 +300,7 @@ static void done(struct server *server, uint32_t pool, struct job *job)
         }
 }
 
-void server_take_done(struct server *server)
+void orders_take_done(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 struct job *job;
@@ -337,4 +311,42 @@ void server_take_done(struct server *server)
                 }
         }
         server_settle(server);
+}
+
+void orders_take_answered(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct job *job;
+
+                while ((job = devices_take_answered(&server->pools[i])))
+                        created(server, job->block);
+        }
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+        struct server *server = CONTAINER_OF(turn, struct server, turn);
+
+        if (!server->unsettled)
+                return;
+        orders_take_answered(server);
+        server->settling = true;
+        do {
+                policy_serve(server->policy, server_now_ns(server));
+        } while (carry_all_out(server));
+        server->settling = server->unsettled = false;
+        abandon(server);
+        warming_watch(server);
+        if (!server->stopping)
+                set_deadline(server);
+}
+
+int orders_open(struct server *server)
+{
+        int r = uv_prepare_init(&server->loop, &server->turn);
+
+        if (r)
+                return r;
+        policy_serve_in_turns(server->policy);
+        return uv_prepare_start(&server->turn, on_turn);
 }

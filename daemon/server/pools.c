@@ -43,6 +43,7 @@ int pools_add(struct server *server, struct backing *take_backing, struct pool_r
                 return r;
         pool->row = *row;
         TAILQ_INIT(&pool->device.held);
+        TAILQ_INIT(&pool->device.answered);
         TAILQ_INIT(&pool->driver.unreleased);
         nvml_report_init(&pool->device.report);
         server->n_pools++;

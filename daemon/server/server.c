@@ -17,6 +17,7 @@
 #include "daemon/server/ending.h"
 #include "daemon/server/events.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/orders.h"
 #include "daemon/server/pools.h"
 #include "daemon/server/requests.h"
 #include "daemon/server/session.h"
@@ -26,7 +27,7 @@
 
 static void on_worker_wake(uv_async_t *async)
 {
-        server_take_done(CONTAINER_OF(async, struct server, worker_wake));
+        orders_take_done(CONTAINER_OF(async, struct server, worker_wake));
 }
 
 static void tell_everybody(struct server *server)
@@ -61,6 +62,7 @@ static void stop(struct server *server)
         transport_give_up_slow(server);
         pools_cancel(server);
         devices_stop(server);
+        orders_take_answered(server);
         for (uint32_t i = 0; i < server->n_pools; i++)
                 unreleased_try_all(server, i);
         policy_shut_down(server->policy);
@@ -92,7 +94,7 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->reminder);
         if (!r)
                 r = answers_open(server);
-        return r ? r : server_open_turns(server);
+        return r ? r : orders_open(server);
 }
 
 /* 0 means "none" on the wire. */
