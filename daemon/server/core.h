@@ -137,6 +137,8 @@ struct server {
         /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not
          * know the requests. */
         void (*take_frame)(struct session *session, int r, const struct frame *frame);
+        /* See server_settle. The same, so that what tells the policy something need not know the orders. */
+        void (*settle)(struct server *server);
         struct watched_file driver_file; /* see driver_files.h */
         enum tenancy tenancy;
         uint64_t n_limit_lists;                 /* that were asked for */
@@ -155,13 +157,17 @@ struct server {
         bool stopping;
 };
 
-/* Carries out what the policy has ordered. To be called after everything that was told to the policy.
- * The queues are served, and the deadline timer is set, once in a turn of the loop, before it waits. */
-void server_settle(struct server *server);
-
 static inline uint64_t server_now_ns(const struct server *server)
 {
         return uv_now(&server->loop) * NS_PER_MS;
+}
+
+/* Carries out what the policy has ordered. To be called after everything that was told to the policy: an order
+ * says what is so when it is given, and may not be so after the next event. The queues are served, and the
+ * deadline timer is set, once in a turn of the loop, before it waits. */
+static inline void server_settle(struct server *server)
+{
+        server->settle(server);
 }
 
 /* Whether a line about a client may be written: it can cause as many as it likes. */

@@ -180,7 +180,7 @@ static void on_deadline(uv_timer_t *timer)
         struct server *server = CONTAINER_OF(timer, struct server, deadline);
 
         policy_expire(server->policy, server_now_ns(server));
-        server_settle(server);
+        orders_settle(server);
 }
 
 /* The loop counts whole milliseconds: one more, so that the deadline has passed when it wakes. Nobody
@@ -216,7 +216,7 @@ static bool carry_all_out(struct server *server)
         return any;
 }
 
-void server_settle(struct server *server)
+void orders_settle(struct server *server)
 {
         server->unsettled = true;
         /* An order may end a session, which settles: the outer loop goes on with what that adds. */
@@ -238,7 +238,7 @@ static void on_retry(uv_timer_t *timer)
                         policy_retry(server->policy, i, server_now_ns(server));
                 server->pools[i].is_full = false;
         }
-        server_settle(server);
+        orders_settle(server);
 }
 
 static void note_full(struct server *server, uint32_t pool)
@@ -310,7 +310,7 @@ void orders_take_done(struct server *server)
                         done(server, i, job);
                 }
         }
-        server_settle(server);
+        orders_settle(server);
 }
 
 void orders_take_answered(struct server *server)

@@ -6,6 +6,9 @@
 /* From now on the policy is served once in a turn of the loop, before it waits. */
 int orders_open(struct server *server);
 
+/* The server's settle. */
+void orders_settle(struct server *server);
+
 /* Takes back what the workers have done. */
 void orders_take_done(struct server *server);
 

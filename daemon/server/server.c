@@ -165,6 +165,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
         server->take_frame = session_take_frame;
+        server->settle = orders_settle;
         user_share_out(server);
         user_limit_each(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);
