@@ -1,4 +1,5 @@
-/* Limits in words. */
+#include "daemon/server/limit_text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,8 +7,6 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "daemon/policy/listing.h"
-#include "daemon/server/limit_requests.h"
-#include "daemon/server/limit_text.h"
 #include "daemon/server/tenancy.h"
 #include "proto/proto.h"
 

@@ -12,7 +12,7 @@
 #include "daemon/server/claims.h"
 #include "daemon/server/devices.h"
 #include "daemon/server/events.h"
-#include "daemon/server/limit_requests.h"
+#include "daemon/server/limit_text.h"
 #include "daemon/server/user.h"
 #include "gpumem.h"
 

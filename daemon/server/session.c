@@ -266,12 +266,6 @@ bool session_may_lease(const struct session *session)
                session->peer.uid == session->server->served_uid;
 }
 
-bool session_has_client(const struct session *session)
-{
-        return session->state == SESSION_READY || session->state == SESSION_LEFT ||
-               session->state == SESSION_ORPHANED;
-}
-
 void session_become_ready(struct session *session, struct client *client)
 {
         session->client = client;

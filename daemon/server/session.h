@@ -90,12 +90,16 @@ bool session_sees_all(const struct session *session);
 bool session_may_rule(const struct session *session);
 
 /* It has a client in the policy, which may be charged. */
-bool session_has_client(const struct session *session);
+static inline bool session_has_client(const struct session *session)
+{
+        return session->state == SESSION_READY || session->state == SESSION_LEFT ||
+               session->state == SESSION_ORPHANED;
+}
 
-/* Answers with an error. The text says what was wrong and what is allowed. */
 /* GPUMEM_E_NO_POOL to a request that names a pool by its number. */
 void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool);
 
+/* Answers with an error. The text says what was wrong and what is allowed. */
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text);
 
 /* The same of what the history is told of by another name. */
