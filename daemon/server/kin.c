@@ -1,6 +1,6 @@
-/* Sessions of one process. */
+#include "daemon/server/kin.h"
+
 #include "base/log.h"
-#include "daemon/server/session.h"
 #include "gpumem.h"
 
 /* Each of them may keep a charge, and a pidfd, until the process has ended. */
@@ -19,7 +19,7 @@ static bool are_kin(const struct session *one, const struct session *other)
         return one != other && is_of(one, &other->peer);
 }
 
-int session_may_join(const struct server *server, const struct peer *peer)
+int kin_may_join(const struct server *server, const struct peer *peer)
 {
         const struct session *session;
         unsigned n = 0;
@@ -55,7 +55,7 @@ static struct session *find_left(struct session *session)
         return found;
 }
 
-void session_come_back(struct session *session, uint64_t n_held_bytes)
+void kin_come_back(struct session *session, uint64_t n_held_bytes)
 {
         struct session *kin;
 
@@ -67,10 +67,10 @@ void session_come_back(struct session *session, uint64_t n_held_bytes)
         session->succeeds = true;
         session->n_held_bytes = n_held_bytes;
         if (!n_held_bytes)
-                session_succeed(session);
+                kin_succeed(session);
 }
 
-void session_succeed(struct session *session)
+void kin_succeed(struct session *session)
 {
         struct session *kin = session->succeeds ? find_left(session) : NULL;
 

@@ -14,6 +14,7 @@
 #include "daemon/server/limit_text.h"
 #include "daemon/server/pools.h"
 #include "daemon/server/settings.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
 static_assert(PROTO_LIMIT_OF_CLIENT == LIMIT_OF_CLIENT && PROTO_LIMIT_OF_TENANT == LIMIT_OF_TENANT,
@@ -264,7 +265,7 @@ void limits_take_set(struct session *session, const struct frame *frame)
         const char *fault = find_fault(session->server, set, text);
         int r;
 
-        if (!session_may_rule(session)) {
+        if (!tenancy_may_rule(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "limits are set by root, or over the admin socket");
                 return;

@@ -6,6 +6,7 @@
 #include "daemon/server/answers.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/paying.h"
+#include "daemon/server/tenancy.h"
 
 struct rows {
         struct limit_row *rows;
@@ -137,7 +138,7 @@ static int add_absent(struct rows *rows, const struct session *asker,
                 uint32_t uid = table->uids[i].uid;
                 int r;
 
-                if (!session_sees_all(asker) || is_here(asker->server, uid))
+                if (!tenancy_sees_all(asker) || is_here(asker->server, uid))
                         continue;
                 r = add_tenant(rows, table, uid, "", &nothing);
                 if (r)

@@ -8,6 +8,7 @@
 #include "daemon/server/answers.h"
 #include "daemon/server/listing.h"
 #include "daemon/server/paying.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
 /* In one answer, beside those of other tenants: what is short to make, as nobody else is served meanwhile. */
@@ -87,7 +88,7 @@ static bool shows(const struct walk *walk, const struct history_row *row)
 {
         const struct tenant_key *whose = history_whose(row);
 
-        return !whose || session_sees_all(walk->asker) ||
+        return !whose || tenancy_sees_all(walk->asker) ||
                memcmp(whose, client_tenant_key(walk->asker->client), sizeof(*whose)) == 0;
 }
 
@@ -101,7 +102,7 @@ static void sum_others(struct walk *walk)
 {
         const struct history_row *row = history_find(walk->asker->server->history, 0);
 
-        if (session_sees_all(walk->asker))
+        if (tenancy_sees_all(walk->asker))
                 return;
         for (; row; row = history_next(row), walk->n_looked++) {
                 if (is_asked_for(walk, row) && !shows(walk, row))
@@ -127,7 +128,7 @@ static void list(struct walk *walk, uint64_t since)
 static uint64_t count_lost(const struct session *asker)
 {
         return history_lost(asker->server->history,
-                            session_sees_all(asker) ? NULL : client_tenant_key(asker->client));
+                            tenancy_sees_all(asker) ? NULL : client_tenant_key(asker->client));
 }
 
 void listing_take_events(struct session *session, const struct frame *frame)

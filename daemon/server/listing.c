@@ -7,6 +7,7 @@
 #include "base/fdset.h"
 #include "daemon/server/answers.h"
 #include "daemon/server/stats.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
 #define FIRST_ROOM 64
@@ -45,7 +46,7 @@ void row_buffer_add(struct row_buffer *buffer, const void *row)
 
 bool listing_shows(const struct session *session, const struct tenant *tenant)
 {
-        return session_sees_all(session) || client_tenant(session->client) == tenant;
+        return tenancy_sees_all(session) || client_tenant(session->client) == tenant;
 }
 
 /* The replies differ in their kind only. */

@@ -8,6 +8,7 @@
 #include "daemon/policy/listing.h"
 #include "daemon/server/audit.h"
 #include "daemon/server/events.h"
+#include "daemon/server/tenancy.h"
 #include "gpumem.h"
 
 #define ANY_UID UINT32_MAX
@@ -68,7 +69,7 @@ static int begin(struct session *session, const struct frame *frame)
 
 void reclaim_take(struct session *session, const struct frame *frame)
 {
-        if (!session_may_rule(session))
+        if (!tenancy_may_rule(session))
                 session_send_error(session, frame->serial, GPUMEM_E_DENIED,
                                    "blocks of a tenant are reclaimed by root, or over the admin "
                                    "socket");

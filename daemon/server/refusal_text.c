@@ -13,6 +13,7 @@
 #include "daemon/server/devices.h"
 #include "daemon/server/events.h"
 #include "daemon/server/limit_text.h"
+#include "daemon/server/tenancy.h"
 #include "daemon/server/user.h"
 #include "gpumem.h"
 
@@ -83,7 +84,7 @@ static void add_late(struct holders *holders, const struct session *session, uin
 
 static bool may_name(const struct session *asker, const struct session *session)
 {
-        return session_sees_all(asker) ||
+        return tenancy_sees_all(asker) ||
                client_tenant(session->client) == client_tenant(asker->client);
 }
 

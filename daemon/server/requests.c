@@ -1,4 +1,5 @@
 /* A handler tells the policy or answers at once. */
+#include "daemon/server/kin.h"
 #include "daemon/server/pools.h"
 #include "daemon/server/requests.h"
 
@@ -93,7 +94,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         struct tenant_key key;
         int r;
 
-        if (!session_may_lease(session) && !session_sees_all(session)) {
+        if (!session_may_lease(session) && !tenancy_sees_all(session)) {
                 refuse_user(session, frame);
                 session_end_connection(session);
                 return;
@@ -115,7 +116,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                 client_set_held(client, frame->hello.n_held_bytes);
         session_become_ready(session, client);
         if (frame->hello.incarnation == session->server->incarnation)
-                session_come_back(session, frame->hello.n_held_bytes);
+                kin_come_back(session, frame->hello.n_held_bytes);
         welcome(session, frame->serial, board_fd);
 }
 
@@ -240,7 +241,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
         uint64_t n_looks = policy_free_looks(session->server->policy);
         int r;
 
-        if (scope == SCOPE_NODE && !session_may_rule(session)) {
+        if (scope == SCOPE_NODE && !tenancy_may_rule(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "every tenant's blocks are freed by root, or over the admin socket");
                 return;
@@ -262,7 +263,7 @@ static void take_reset_peaks(struct session *session, const struct frame *frame)
         struct frame reply = FRAME_NULL;
         int r;
 
-        if (scope == SCOPE_NODE && !session_may_rule(session)) {
+        if (scope == SCOPE_NODE && !tenancy_may_rule(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "every tenant's peaks are reset by root, or over the admin socket");
                 return;
@@ -287,7 +288,7 @@ static void take_held(struct session *session, const struct frame *frame)
         if (r)
                 refuse(session, frame, r, NULL);
         else
-                session_succeed(session);
+                kin_succeed(session);
 }
 
 static void take_bye(struct session *session, const struct frame *frame)

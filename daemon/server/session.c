@@ -12,6 +12,7 @@
 #include "daemon/server/audit.h"
 #include "daemon/server/deadlines.h"
 #include "daemon/server/events.h"
+#include "daemon/server/kin.h"
 #include "daemon/server/paying.h"
 #include "daemon/server/socket_close.h"
 #include "daemon/server/tenancy.h"
@@ -336,7 +337,7 @@ static int charge_connection(struct session *session)
         if (r)
                 return r;
         /* All sessions are gone through for it. */
-        r = session_may_join(session->server, &session->peer);
+        r = kin_may_join(session->server, &session->peer);
         if (r)
                 due_end(&session->connection);
         return r;

@@ -67,27 +67,11 @@ void session_end_connection(struct session *session);
 /* The process is over, or what it maps has come to another session's account. */
 void session_end_process(struct session *session);
 
-/* kin.c: GPUMEM_E_TOO_MANY when the process has as many as one may have, also such as it has left. */
-int session_may_join(const struct server *server, const struct peer *peer);
-
-/* kin.c: the process has come back to this run of the daemon after its connection was cut, and holds so
- * much. What the session that it left is charged ends with session_succeed: at the first HELD, or at once
- * if nothing is held. A HELLO alone may be one that nobody waits for any more. */
-void session_come_back(struct session *session, uint64_t n_held_bytes);
-void session_succeed(struct session *session); /* legal also for one that has not come back */
-
 /* The daemon ends: nothing is waited for any more. */
 void session_drop(struct session *session);
 
 /* Not where the daemon serves one user, and this is another. */
 bool session_may_lease(const struct session *session);
-
-/* tenancy.c: root and the daemon's own user may see what concerns every tenant, but not from within a container
- * other than the daemon's; where tenants are users, containers make no difference to this. */
-bool session_sees_all(const struct session *session);
-
-/* tenancy.c: root, and whoever may open the admin socket, may change what concerns every tenant; likewise. */
-bool session_may_rule(const struct session *session);
 
 /* It has a client in the policy, which may be charged. */
 static inline bool session_has_client(const struct session *session)

@@ -91,12 +91,12 @@ static bool is_at_home(const struct session *session)
                (!*peer->container || strcmp(peer->container, session->server->own_container) == 0);
 }
 
-bool session_sees_all(const struct session *session)
+bool tenancy_sees_all(const struct session *session)
 {
         return (session->peer.uid == 0 || session->peer.uid == geteuid()) && is_at_home(session);
 }
 
-bool session_may_rule(const struct session *session)
+bool tenancy_may_rule(const struct session *session)
 {
         return (session->peer.uid == 0 || session->way == SESSION_AS_ADMIN) && is_at_home(session);
 }
@@ -117,7 +117,7 @@ bool tenancy_shows_process(const struct session *asker, pid_t pid)
         (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
         if (stat(path, &status))
                 return false;
-        if (session_sees_all(asker))
+        if (tenancy_sees_all(asker))
                 return true;
         if (status.st_uid != asker->peer.uid)
                 return false;

@@ -14,6 +14,13 @@ void tenancy_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_M
  * what comes later is one tenant. */
 void tenancy_find_key(struct session *session, struct tenant_key *ret_key);
 
+/* Root and the daemon's own user may see what concerns every tenant, but not from within a container
+ * other than the daemon's; where tenants are users, containers make no difference to this. */
+bool tenancy_sees_all(const struct session *session);
+
+/* Root, and whoever may open the admin socket, may change what concerns every tenant; likewise. */
+bool tenancy_may_rule(const struct session *session);
+
 /* Is the process of the asker's tenant, or may the asker know of all? */
 bool tenancy_shows_process(const struct session *asker, pid_t pid);
 
