@@ -1,8 +1,29 @@
-/* A connection's life: its transport, its peer, its client in the policy.
+/* A connection's life: its transport, its peer, its client in the policy. On the loop.
  *
  * Two signs end it, in either order: the end of the connection, and the end of the process that
  * made it. A process may close its socket and live on with its memory mapped; a forked child may
- * hold the socket after its parent has died. */
+ * hold the socket after its parent has died.
+ *
+ *    session_accept (listener.c)
+ *         |
+ *         v
+ *       HELLO ---- C or P --------------------------------.
+ *         |                                               |
+ *         | its HELLO is agreed on (requests.c)           |
+ *         v                                               v
+ *       READY ---- C, if its client maps nothing ----> CLOSING ----> freed, when its handles are closed
+ *         |  |                                          ^   ^
+ *         |  '---- C, if it does ----> LEFT ----- P ----'   |
+ *         '------- P --------------> ORPHANED --- C --------'
+ *
+ * C: session_end_connection. The connection has ended, or its frame is malformed (session.c, as transport.c
+ *    says). A frame ends it: BYE, a first one that is no HELLO, a HELLO that is refused or is the second
+ *    (requests.c). The peer says no HELLO, or reads nothing, for 5 seconds (deadlines.c).
+ * P: session_end_process. The process has ended (session.c, by its pidfd). In LEFT also: a later session of
+ *    the process has taken over what this one left (kin.c).
+ *
+ * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched goes from HELLO
+ * to CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones. */
 #pragma once
 
 #include "daemon/server/peer.h"
