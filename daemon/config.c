@@ -8,7 +8,7 @@
 
 #include "base/fdset.h"
 #include "base/size.h"
-#include "daemon/config_reader.h"
+#include "daemon/config_parts.h"
 #include "daemon/policy/drain.h"
 
 #define FILE_BYTES_MAX (1 * MIB)
@@ -221,7 +221,7 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
 int config_parse(const char *path, const char *bytes, size_t n_bytes,
                  const struct config_report *report, struct config *ret_config)
 {
-        struct reader reader = {.file = path, .report = report};
+        struct reader reader = {.file = path, .say = report->say, .argument = report->argument};
         struct config config = CONFIG_NULL;
         json_t *json;
         int r;
@@ -243,7 +243,7 @@ int config_load(const char *path, const struct config_report *report, struct con
 {
         CLEANUP(freep)
         char *bytes = malloc(FILE_BYTES_MAX + 1);
-        struct reader reader = {.file = path, .report = report};
+        struct reader reader = {.file = path, .say = report->say, .argument = report->argument};
         size_t n_bytes;
         int r;
 

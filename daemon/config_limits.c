@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config_reader.h"
+#include "daemon/config_parts.h"
 
 static const char *const limit_keys[] = {
         [LIMIT_DEVICE_BYTES] = "device_bytes",

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config_reader.h"
+#include "daemon/config_parts.h"
 
 #define UUID_TEXT "GPU-"
 

@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "daemon/config.h"
 
 #define KEY_PATH_MAX 256
 
 struct reader {
         const char *file;
-        const struct config_report *report;
+        void (*say)(void *argument, const char *sentence); /* takes what is wrong */
+        void *argument;
         unsigned n_faults;
 };
 
@@ -40,15 +40,3 @@ bool reader_text(struct reader *reader, const char *path, const json_t *json, co
 bool reader_size(struct reader *reader, const char *path, const json_t *json, uint64_t least,
                  const char *allowed, uint64_t *value);
 bool reader_fraction(struct reader *reader, const char *path, const json_t *json, double *value);
-
-/* config_limits.c: a number, or the name of a user. */
-bool config_read_uid(struct reader *reader, const char *path, const json_t *json, uint32_t *uid);
-
-/* config_pools.c, config_limits.c: the values of these two keys; what must fit other ones. */
-void config_read_pools(struct reader *reader, const json_t *json, struct settings *settings);
-void config_check_ipc(struct reader *reader, const struct settings *settings);
-/* config_sockets.c: "group", and "each_user". */
-void config_read_group(struct reader *reader, const json_t *json, gid_t *group);
-void config_read_each_user(struct reader *reader, const json_t *json, struct user_rule *rule);
-
-void config_read_limits(struct reader *reader, const json_t *json, struct settings *settings);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/config_reader.h"
+#include "daemon/config.h"
+#include "daemon/config_parts.h"
 #include "daemon/policy/pace.h"
 
 #define CONNECTIONS_MAX 1000000
