@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/policy/listing.h"
 #include "gpumem.h"
 #include "proto/listing.h"
 
