@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/figures.h"
+#include "daemon/policy/report/figures.h"
 #include "daemon/policy/policy.h"
 
 #define N_SLOTS 4096

@@ -6,7 +6,7 @@
  * the start, before there is another thread. */
 #pragma once
 
-#include "daemon/server/server_options.h"
+#include "daemon/server/core/server_options.h"
 
 /* 0: `sockets` has those that were passed, close-on-exec from now on, or none.
  * -EINVAL: something else was passed, and `ret_fault` says what and what is allowed. */

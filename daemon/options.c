@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 static const char help_text[] =
         "Usage: gpumemd [OPTION]...\n"

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #include "base/log.h"
-#include "daemon/config.h"
-#include "daemon/server/settings.h"
-#include "daemon/server/socket_file.h"
+#include "daemon/config/config.h"
+#include "daemon/server/core/settings.h"
+#include "daemon/server/transport/socket_file.h"
 
 struct options {
         const char *socket_path;  /* NULL: default */

@@ -3,7 +3,7 @@
  * Command line and environment go before the file. On the server's thread. */
 #pragma once
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/options.h"
 #include "daemon/server/server.h"
 

@@ -23,11 +23,14 @@ LAYERS = {
     'driver/abi': set(),
     'driver': {'driver/abi', 'base', 'include'},
     'driver/emulator': {'driver/abi', 'base'},
+    'daemon/identity': {'base', 'include'},
+    'daemon/ratelimit': {'base', 'include'},
     'daemon/policy': {'proto', 'base', 'include'},
     'daemon/backing': {'driver', 'base', 'include'},
-    'daemon/server': {'daemon/policy', 'daemon/backing', 'proto', 'driver', 'base', 'include'},
-    'daemon': {'daemon/policy', 'daemon/backing', 'daemon/server', 'proto', 'driver', 'base',
-               'include'},
+    'daemon/server': {'daemon/identity', 'daemon/ratelimit', 'daemon/policy', 'daemon/backing', 'proto',
+                      'driver', 'base', 'include'},
+    'daemon/config': {'daemon/server', 'daemon/ratelimit', 'daemon/policy', 'base', 'include'},
+    'daemon': {'daemon/config', 'daemon/server', 'daemon/backing', 'proto', 'driver', 'base', 'include'},
     'client': {'proto', 'driver', 'base', 'include'},
     'metrics': {'client', 'proto', 'base', 'include'},
     'ctl': {'metrics', 'client', 'proto', 'base', 'include'},
@@ -38,18 +41,21 @@ LAYERS = {
 # Layer: its rooms, which are folders in it, lowest first. A room may include itself and the rooms below.
 # The layer's own files stand above all of its rooms, and may include each.
 ROOMS = {
+    'daemon/server': ('core', 'transport', 'session', 'pools', 'lists', 'requests'),
+    'daemon/policy': ('state', 'accounting', 'objects', 'scheduling', 'report', 'check'),
     'client': ('runtime', 'heap', 'reserve', 'streams', 'connection', 'mapping', 'blocks', 'pool',
                'capture', 'watch', 'api'),
-    'driver/emulator': ['machine', 'nvml', 'context', 'stream', 'memory'],
-    'daemon/backing': ['worker', 'pinned', 'device'],
-    'ctl': ['core', 'output', 'query', 'top', 'commands'],
+    'driver/emulator': ('machine', 'nvml', 'context', 'stream', 'memory'),
+    'daemon/backing': ('worker', 'pinned', 'device'),
+    'ctl': ('core', 'output', 'query', 'top', 'commands'),
 }
 
 DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
 SEES_DRIVER = ('driver/', 'tests/', 'bench/')
 
 # Code that is a function of its arguments: nothing here that could ask the world.
-PURE = re.compile(r'daemon/policy/|client/(heap|reserve)/|'
+PURE = re.compile(r'daemon/(policy|ratelimit)/|daemon/identity/(container|device_file|process)\.|'
+                  r'client/(heap|reserve)/|'
                   r'metrics/(figures|lines|listen|metrics|pool_sample|tenants|visit)\.')
 IMPURE_HEADER = re.compile(
     r'(dlfcn|fcntl|poll|pthread|spawn|threads|time|unistd|uv|sys/(epoll|eventfd|file|ioctl|mman|'

@@ -1,10 +1,10 @@
 #include "daemon/policy/drain.h"
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/lease.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/client.h"
+#include "daemon/policy/objects/lease.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/request.h"
+#include "daemon/policy/objects/request.h"
 #include "gpumem.h"
 
 #define NS_PER_S UINT64_C(1000000000)

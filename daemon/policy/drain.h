@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/public_types.h"
+#include "daemon/policy/state/public_types.h"
 
 /* More than anybody waits for a service to end. */
 #define DRAIN_SECONDS_MAX 3600

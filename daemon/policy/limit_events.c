@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "daemon/policy/limit_table.h"
+#include "daemon/policy/state/limit_table.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/room.h"
+#include "daemon/policy/scheduling/room.h"
 #include "gpumem.h"
 
 void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns)

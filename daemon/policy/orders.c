@@ -1,10 +1,10 @@
 /* Orders as the server sees them, out of the nodes that stand in the objects. */
 #include "base/err.h"
-#include "daemon/policy/figures.h"
-#include "daemon/policy/free_all.h"
-#include "daemon/policy/order_queue.h"
+#include "daemon/policy/report/figures.h"
+#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/state/order_queue.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/request.h"
+#include "daemon/policy/objects/request.h"
 
 static struct order of_block(enum order_kind kind, struct order_node *node)
 {

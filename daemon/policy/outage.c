@@ -1,8 +1,8 @@
 /* A pool whose driver does not answer, or has lost its device. */
 #include <errno.h>
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/lease.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/lease.h"
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 

@@ -5,15 +5,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/admission.h"
-#include "daemon/policy/block.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/free_all.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/limit_table.h"
-#include "daemon/policy/order_queue.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/request.h"
+#include "daemon/policy/scheduling/admission.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/client.h"
+#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/objects/pool.h"
+#include "daemon/policy/objects/request.h"
 #include "gpumem.h"
 
 int policy_new(struct policy **ret_policy)

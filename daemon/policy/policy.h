@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/public_types.h"
+#include "daemon/policy/state/public_types.h"
 
 int policy_new(struct policy **ret_policy);
 

@@ -1,11 +1,11 @@
 /* Sharing: what clients ask for, told to blocks, leases and tokens. */
 #include <assert.h>
 
-#include "daemon/policy/attached.h"
+#include "daemon/policy/accounting/attached.h"
 #include "daemon/policy/drain.h"
-#include "daemon/policy/lease.h"
+#include "daemon/policy/objects/lease.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/share.h"
+#include "daemon/policy/objects/share.h"
 #include "gpumem.h"
 
 static void assert_speaks(const struct policy *policy, const struct client *client)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/public_types.h"
+#include "daemon/policy/state/public_types.h"
 
 #define STANDING_TRY_NS UINT64_C(1000000000)
 

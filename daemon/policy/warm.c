@@ -3,10 +3,10 @@
 #include <assert.h>
 
 #include "base/size.h"
-#include "daemon/policy/block.h"
-#include "daemon/policy/files.h"
-#include "daemon/policy/pool.h"
-#include "daemon/policy/tenant.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/objects/pool.h"
+#include "daemon/policy/objects/tenant.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/public_types.h"
+#include "daemon/policy/state/public_types.h"
 
 #define WARM_LEAST_BYTES (UINT64_C(4) << 20)
 #define WARM_N_SIZES     7 /* up to 256 MiB */

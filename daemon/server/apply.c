@@ -4,13 +4,13 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "daemon/server/audit.h"
-#include "daemon/server/events.h"
-#include "daemon/server/limit_text.h"
-#include "daemon/server/pools.h"
+#include "daemon/server/session/audit.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/requests/limit_text.h"
+#include "daemon/server/pools/pools.h"
 #include "daemon/server/server.h"
-#include "daemon/server/user.h"
-#include "daemon/server/warming.h"
+#include "daemon/server/core/user.h"
+#include "daemon/server/pools/warming.h"
 #include "gpumem.h"
 
 static bool names_any(const struct server *server, const struct pool_rule *rule)

@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/server/events.h"
-#include "daemon/server/server_options.h"
-#include "daemon/server/session.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/core/server_options.h"
+#include "daemon/server/session/session.h"
 #include "gpumem.h"
 
 /* Between looks at what is held. */

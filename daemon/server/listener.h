@@ -2,7 +2,7 @@
  * One daemon a path. On the loop. */
 #pragma once
 
-#include "daemon/server/core.h"
+#include "daemon/server/core/core.h"
 
 struct listener;
 

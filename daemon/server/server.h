@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "daemon/server/server_options.h"
+#include "daemon/server/core/server_options.h"
 
 /* Makes the pools and the socket. Failures are logged with what to do about them. */
 int server_new(const struct server_options *options, struct server **ret_server);

@@ -4,7 +4,7 @@
 #include <pwd.h>
 
 #include "base/err.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/policy/drain.h"
 #include "gpumem.h"
 #include "tests/fuzz/fuzz.h"

@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/server/session.h"
+#include "daemon/server/session/session.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "proto/listing.h"

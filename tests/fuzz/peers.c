@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "base/err.h"
-#include "daemon/server/peer.h"
+#include "daemon/identity/peer.h"
 #include "gpumem.h"
 #include "tests/fuzz/machine.h"
 

@@ -1,7 +1,7 @@
 #include "tests/fuzz/wakes.h"
 
 #include "daemon/server/server.h"
-#include "daemon/server/session.h"
+#include "daemon/server/session/session.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/peers.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/policy/account.h"
+#include "daemon/ratelimit/account.h"
 #include "gpumem.h"
 #include "tests/live/containers.h"
 #include "tests/live/daemon.h"

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/policy/container.h"
+#include "daemon/identity/container.h"
 #include "tests/live/frames_world.h"
 #include "tests/live/links.h"
 #include "tests/live/party.h"

@@ -12,7 +12,7 @@
 #include "base/fdset.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/policy/passing.h"
+#include "daemon/policy/scheduling/passing.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "tests/live/daemon.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/size.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "gpumem.h"
 
 /* A text that a parser takes for this number. */

@@ -1,9 +1,9 @@
 /* The daemon, one event at a time: as daemon/server does it, without sockets. */
 #include <string.h>
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/types.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/types.h"
 #include "proto/board.h"
 #include "tests/model/leases_world.h"
 

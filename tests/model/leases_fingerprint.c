@@ -3,10 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/policy/block.h"
-#include "daemon/policy/idle.h"
-#include "daemon/policy/passing.h"
-#include "daemon/policy/types.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
 
 #define N_NUMBERS 1024

@@ -1,8 +1,8 @@
 /* From any state on, all memory can come free: those who run finish what they do and want nothing more;
  * what those who stand still hold comes free when they end. */
-#include "daemon/policy/idle.h"
-#include "daemon/policy/lease.h"
-#include "daemon/policy/types.h"
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
 
 /* More than any state needs: no step is made for ever. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/policy/types.h"
+#include "daemon/policy/state/types.h"
 #include "proto/board.h"
 
 struct world *world;

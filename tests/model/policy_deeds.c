@@ -2,9 +2,9 @@
 #include "tests/model/policy_deeds.h"
 
 #include "base/err.h"
-#include "daemon/policy/idle.h"
-#include "daemon/policy/overdue.h"
-#include "daemon/policy/passing.h"
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/scheduling/passing.h"
 #include "proto/board.h"
 
 #define MAX_N_CLIENTS 8

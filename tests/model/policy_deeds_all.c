@@ -2,7 +2,7 @@
 #include "tests/model/policy_deeds.h"
 
 #include "base/err.h"
-#include "daemon/policy/idle.h"
+#include "daemon/policy/scheduling/idle.h"
 
 void deed_free_all(struct play *play)
 {

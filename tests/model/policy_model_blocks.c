@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "daemon/policy/overdue.h"
+#include "daemon/policy/objects/overdue.h"
 #include "tests/model/policy_model.h"
 
 void model_spoil(struct model *model, struct model_lease *lease)

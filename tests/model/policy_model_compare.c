@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/drain.h"
-#include "daemon/policy/overdue.h"
+#include "daemon/policy/objects/overdue.h"
 #include "daemon/policy/warm.h"
 
 static uint64_t n_users(const struct model_block *block)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/idle.h"
+#include "daemon/policy/scheduling/idle.h"
 
 bool model_maps(const struct model_client *client, const struct model_block *block)
 {

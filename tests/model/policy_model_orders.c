@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/passing.h"
+#include "daemon/policy/scheduling/passing.h"
 
 struct model_client *model_client_of(const struct model *model, const struct order *order)
 {

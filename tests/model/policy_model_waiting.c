@@ -1,7 +1,7 @@
 /* The absence of needless waiting, once no order is left. */
 #include "base/err.h"
-#include "daemon/policy/overdue.h"
-#include "daemon/policy/passing.h"
+#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/scheduling/passing.h"
 #include "tests/model/policy_model_compare.h"
 
 /* No cached block lies about that serves somebody who waits. */

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/size.h"
-#include "daemon/policy/check.h"
-#include "daemon/policy/figures.h"
+#include "daemon/policy/check/check.h"
+#include "daemon/policy/report/figures.h"
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 

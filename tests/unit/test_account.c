@@ -1,5 +1,5 @@
 /* account: who is counted together, how many of those one user has, and at which pace they ask. */
-#include "daemon/policy/account.h"
+#include "daemon/ratelimit/account.h"
 
 #include <stdio.h>
 

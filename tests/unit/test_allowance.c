@@ -1,5 +1,5 @@
 /* allowance: what one user may take of what all have, and that all of it comes back. */
-#include "daemon/policy/allowance.h"
+#include "daemon/ratelimit/allowance.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
 /* Configuration files, good and bad: what is read, and every sentence about what is wrong. */
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Containers as runtimes name their cgroups: lines as machines have shown them, ids replaced. */
-#include "daemon/policy/container.h"
+#include "daemon/identity/container.h"
 
 #include <errno.h>
 #include <stdio.h>

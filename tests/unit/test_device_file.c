@@ -1,5 +1,5 @@
 /* Who may use a GPU, by its files: every mode, and what the driver says of which file is whose. */
-#include "daemon/policy/device_file.h"
+#include "daemon/identity/device_file.h"
 
 #include <errno.h>
 #include <stdio.h>

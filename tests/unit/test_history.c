@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "daemon/policy/history.h"
+#include "daemon/policy/report/history.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"

@@ -1,6 +1,6 @@
 /* pace: so many a second and no more, however they come; who reads nothing, for how long; and how often what does not
  * change is looked at. */
-#include "daemon/policy/pace.h"
+#include "daemon/ratelimit/pace.h"
 #include "tests/suite.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -1,7 +1,7 @@
 /* Two processes of a tenant that want the same memory in turns: what one took from the other is not
  * taken back at once, if there is another way. */
 #include "base/err.h"
-#include "daemon/policy/idle.h"
+#include "daemon/policy/scheduling/idle.h"
 #include "tests/unit/policy_world.h"
 
 /* The client is granted the block of an idle lease of another one, which is told nothing. */

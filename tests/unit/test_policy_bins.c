@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/bins.h"
+#include "daemon/policy/state/bins.h"
 #include "tests/unit/policy_world.h"
 
 #define N_BLOCKS 200

@@ -1,7 +1,7 @@
 /* Clients that end, by two signs in either order, and what they leave behind. */
 #include "base/err.h"
 #include "proto/board.h"
-#include "daemon/policy/overdue.h"
+#include "daemon/policy/objects/overdue.h"
 #include "tests/unit/policy_world.h"
 
 enum sign { SIGN_EOF, SIGN_DEAD };

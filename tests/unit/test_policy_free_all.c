@@ -1,6 +1,6 @@
 /* Giving the cache back to the driver. */
 #include "base/err.h"
-#include "daemon/policy/overdue.h"
+#include "daemon/policy/objects/overdue.h"
 #include "tests/unit/policy_world.h"
 
 static void free_all(struct world *world, struct client *client, uint32_t serial,

@@ -1,6 +1,6 @@
 /* Bytes of an earlier daemon's blocks that clients declare; times and peaks that listings show. */
 #include "base/err.h"
-#include "daemon/policy/listing.h"
+#include "daemon/policy/report/listing.h"
 #include "tests/unit/policy_world.h"
 
 static int declare(struct world *world, struct client *client, uint32_t pool, uint64_t n_bytes)

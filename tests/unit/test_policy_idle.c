@@ -1,6 +1,6 @@
 /* Idle leases change hands within a tenant, without the holder's help. */
 #include "base/err.h"
-#include "daemon/policy/idle.h"
+#include "daemon/policy/scheduling/idle.h"
 #include "proto/board.h"
 #include "tests/unit/policy_world.h"
 

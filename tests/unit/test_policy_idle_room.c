@@ -1,6 +1,6 @@
 /* Idle leases make room: whose goes first, and what becomes of the bytes. */
 #include "base/err.h"
-#include "daemon/policy/overdue.h"
+#include "daemon/policy/objects/overdue.h"
 #include "tests/unit/policy_world.h"
 
 START_TEST(other_tenants_idle_block_lingers_until_it_is_unmapped)

@@ -1,6 +1,6 @@
 /* Requests that wait: order, deadlines. */
 #include "base/err.h"
-#include "daemon/policy/types.h"
+#include "daemon/policy/state/types.h"
 #include "tests/unit/policy_world.h"
 
 START_TEST(room_goes_to_the_one_that_asked_first)

@@ -1,8 +1,8 @@
 /* What nobody uses does not pile up beside new blocks. */
 #include "base/err.h"
-#include "daemon/policy/client.h"
-#include "daemon/policy/idle.h"
-#include "daemon/policy/room.h"
+#include "daemon/policy/objects/client.h"
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/room.h"
 #include "tests/unit/policy_world.h"
 
 #define LARGE (8 * ROOM_SPARE_BYTES)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/listing.h"
+#include "daemon/policy/report/listing.h"
 #include "tests/unit/policy_world.h"
 
 /* The linker sends the executable's calls here. */

@@ -1,5 +1,5 @@
 #include "base/err.h"
-#include "daemon/policy/slots.h"
+#include "daemon/policy/state/slots.h"
 #include "tests/unit/policy_world.h"
 
 START_TEST(lowest_free_slot_is_taken)

@@ -1,6 +1,6 @@
 /* Idle leases of other tenants: what is not taken of them. */
 #include "base/err.h"
-#include "daemon/policy/idle.h"
+#include "daemon/policy/scheduling/idle.h"
 #include "tests/unit/policy_world.h"
 
 START_TEST(a_tenant_is_not_robbed_twice_at_once)

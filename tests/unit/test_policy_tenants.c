@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "daemon/policy/tenant.h"
+#include "daemon/policy/objects/tenant.h"
 #include "tests/unit/policy_world.h"
 
 #define UID   1

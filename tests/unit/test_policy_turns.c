@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "daemon/policy/passing.h"
+#include "daemon/policy/scheduling/passing.h"
 #include "tests/unit/policy_world.h"
 
 static void ask_several(struct world *world, struct client *client, unsigned n, uint64_t n_bytes)

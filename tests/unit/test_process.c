@@ -1,5 +1,5 @@
 /* What /proc says of a process, whatever name that has given itself. */
-#include "daemon/policy/process.h"
+#include "daemon/identity/process.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* rounds: how much a turn looks at, who comes when, and what a look may do to others. */
-#include "daemon/policy/rounds.h"
+#include "daemon/ratelimit/rounds.h"
 #include "base/err.h"
 #include "tests/suite.h"
 

@@ -1,6 +1,6 @@
 /* What a pool may reserve: as it was said, but for what this machine does not have, and that is said
  * in the log. */
-#include "daemon/server/settings.h"
+#include "daemon/server/core/settings.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,0 +1,187 @@
+#include "daemon/identity/peer.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/text.h"
+#include "daemon/identity/process.h"
+
+/* Linux 5.14, 6.5 and 6.9; younger than the headers of some systems that run on such a kernel. */
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+#ifndef PID_FS_MAGIC
+#define PID_FS_MAGIC 0x50494446
+#endif
+
+/* /proc may be another pid namespace's, where the same pid is somebody else. */
+static bool proc_is_ours(void)
+{
+        char name[16];
+        ssize_t n = readlink("/proc/self", name, sizeof(name) - 1);
+
+        if (n <= 0)
+                return false;
+        name[n] = '\0';
+        return atoi(name) == getpid();
+}
+
+static int read_start(pid_t pid, uint64_t *ret_ticks)
+{
+        char path[32], text[TEXT_BYTES];
+        int r;
+
+        if (!proc_is_ours())
+                return -EXDEV;
+        (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        r = text_read(path, text);
+        return r ? r : process_start(text, ret_ticks);
+}
+
+int peer_find_container(pid_t pid, char ret_path[static CONTAINER_PATH_MAX])
+{
+        char path[32], text[TEXT_BYTES];
+        int r;
+
+        if (!proc_is_ours())
+                return -EXDEV;
+        (void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+        r = text_read(path, text);
+        return r ? r : container_find(text, ret_path);
+}
+
+/* Whoever has ended has closed its socket, unless a child of it has that, too. */
+static bool stands(int socket)
+{
+        struct pollfd ends = {.fd = socket, .events = POLLRDHUP};
+
+        return poll(&ends, 1, 0) == 0;
+}
+
+/* Not of a process that took the pid over while this went on. */
+static int open_by_pid(int socket, pid_t pid)
+{
+        CLEANUP(closep)
+        int pidfd = -1;
+        uint64_t before, after;
+        int r;
+
+        if (pid <= 0)
+                return -EREMOTE;
+        r = read_start(pid, &before);
+        if (r)
+                return r;
+        pidfd = pidfd_open(pid, 0);
+        if (pidfd < 0)
+                return err_errno();
+        r = read_start(pid, &after);
+        if (r)
+                return r;
+        return before == after && stands(socket) ? steal_fd(&pidfd) : -ESRCH;
+}
+
+static int open_pidfd(int socket, pid_t pid)
+{
+        int pidfd;
+        socklen_t n_bytes = sizeof(pidfd);
+
+        if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n_bytes) == 0)
+                return pidfd;
+        if (errno == EMFILE || errno == ENFILE)
+                return err_errno();
+        if (errno != ENOPROTOOPT || !stands(socket))
+                return -ESRCH;
+        return open_by_pid(socket, pid);
+}
+
+/* From Linux 6.9 on every process has a pidfd inode of its own, also one whose pid cannot be seen. */
+static uint64_t number_of(int pidfd, pid_t pid)
+{
+        struct statfs fs;
+        struct stat st;
+
+        if (fstatfs(pidfd, &fs) == 0 && fs.f_type == PID_FS_MAGIC && fstat(pidfd, &st) == 0)
+                return st.st_ino;
+        return pid > 0 ? (uint64_t)pid : 0;
+}
+
+/* A socket that was accepted is in the network namespace of the one that connected; to ask that takes no rights. */
+static uint64_t network_of(int socket)
+{
+        uint64_t network;
+        socklen_t n_bytes = sizeof(network);
+        int r = getsockopt(socket, SOL_SOCKET, SO_NETNS_COOKIE, &network, &n_bytes);
+
+        return r ? 0 : network;
+}
+
+/* Its pid has been its own until now, and so has what was read of it. */
+static bool lives(int pidfd)
+{
+        struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+        return poll(&end, 1, 0) == 0;
+}
+
+int peer_init(struct peer *peer, int socket)
+{
+        CLEANUP(closep)
+        int pidfd = -1;
+        struct ucred credentials;
+        socklen_t n_bytes = sizeof(credentials);
+        struct peer new_peer;
+
+        if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes) < 0)
+                return err_errno();
+        pidfd = open_pidfd(socket, credentials.pid);
+        if (pidfd < 0)
+                return pidfd;
+        new_peer = (struct peer){.pid = credentials.pid,
+                                 .uid = credentials.uid,
+                                 .network = network_of(socket),
+                                 .process = number_of(pidfd, credentials.pid)};
+        new_peer.container_fault = credentials.pid > 0 ? peer_find_container(credentials.pid,
+                                                                             new_peer.container)
+                                                       : -EREMOTE;
+        if (!lives(pidfd))
+                return -ESRCH;
+        new_peer.pidfd = steal_fd(&pidfd);
+        *peer = new_peer;
+        return 0;
+}
+
+void peer_deinit(struct peer *peer)
+{
+        closep(&peer->pidfd);
+}
+
+const char *peer_fault(int r)
+{
+        switch (r) {
+        case -EREMOTE:
+                return "a process of another pid namespace can be served from Linux 6.5 on only";
+        case -ENOSYS:
+                return "this kernel has no pidfd_open; Linux 5.3 or a later one is needed";
+        case -ESRCH:
+                return "the process that connected has ended";
+        case -EMFILE:
+        case -ENFILE:
+                return "the daemon has no file descriptor left";
+        default:
+                return "the process that connected could not be identified: gpumemd needs the "
+                       "/proc "
+                       "of its own pid namespace, with all processes in it";
+        }
+}

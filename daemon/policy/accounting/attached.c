@@ -1,0 +1,80 @@
+#include "daemon/policy/accounting/attached.h"
+
+#include "daemon/policy/accounting/quota.h"
+
+static bool is_shareable(const struct block *block)
+{
+        return block->bin->properties & POLICY_SHAREABLE;
+}
+
+void attached_forget(struct block *block)
+{
+        enum policy_kind kind = block_its_pool(block)->settings.kind;
+        struct lease *lease;
+
+        if (!is_shareable(block))
+                return;
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->counts_for_client)
+                        usage_remove(&lease->client->attached, kind, block->bin->n_bytes);
+                if (lease->counts_for_tenant)
+                        usage_remove(&lease->client->tenant->attached, kind, block->bin->n_bytes);
+                lease->counts_for_client = lease->counts_for_tenant = false;
+        }
+}
+
+/* A mark of this number: counted, or charged, already. */
+static bool mark(uint64_t *party, uint64_t number)
+{
+        bool is_new = *party != number;
+
+        *party = number;
+        return is_new;
+}
+
+void attached_count(struct block *block)
+{
+        enum policy_kind kind = block_its_pool(block)->settings.kind;
+        uint64_t number = ++block_its_pool(block)->policy->n_counts;
+        struct lease *lease;
+
+        if (!is_shareable(block))
+                return;
+        attached_forget(block);
+        (void)mark(&block->charge.client->counted, number);
+        (void)mark(&block->charge.client->tenant->counted, number);
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                struct client *client = lease->client;
+
+                if (lease->state != LEASE_BUSY)
+                        continue;
+                lease->counts_for_client = mark(&client->counted, number);
+                lease->counts_for_tenant = mark(&client->tenant->counted, number);
+                if (lease->counts_for_client)
+                        usage_add(&client->attached, kind, block->bin->n_bytes);
+                if (lease->counts_for_tenant)
+                        usage_add(&client->tenant->attached, kind, block->bin->n_bytes);
+        }
+}
+
+/* What is counted for the party at one of its leases already is not counted twice. */
+bool attached_bars(const struct client *client, const struct block *block)
+{
+        const struct pool *pool = block_its_pool(block);
+        uint64_t n_bytes = block->bin->n_bytes;
+        struct usage own = client->attached, tenants = client->tenant->attached;
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->counts_for_client && lease->client == client)
+                        usage_remove(&own, pool->settings.kind, n_bytes);
+                if (lease->counts_for_tenant && lease->client->tenant == client->tenant)
+                        usage_remove(&tenants, pool->settings.kind, n_bytes);
+        }
+        if (client == block->charge.client)
+                return false;
+        if (quota_bars(client, LIMIT_OF_CLIENT, pool, n_bytes, &own))
+                return true;
+        return client->tenant != block->charge.client->tenant &&
+               quota_bars(client, LIMIT_OF_TENANT, pool, n_bytes, &tenants);
+}

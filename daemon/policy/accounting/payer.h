@@ -1,0 +1,18 @@
+/* Who is charged for a block that nobody has in use.
+ *
+ * While it lingers, the client that had it last among those that may still map it. While it is cached, the
+ * last one that keeps it mapped, since it makes no room for others as long as that one does, or that gave
+ * it back and has not said that it unmapped it: what a client says of itself does not take it off its
+ * account. From whom it was revoked is not charged while it is cached: it was not asked to unmap it. */
+#pragma once
+
+#include "daemon/policy/state/types.h"
+
+/* The one that is charged if it is cached, or NULL. */
+struct client *payer_in_cache(const struct block *block);
+
+/* Charges that client and nobody else; NULL: nobody. */
+void payer_set(struct block *block, struct client *client, enum charge_kind kind);
+
+/* Charges who ought to be, in CACHED, RELEASING and LINGERING. */
+void payer_find(struct block *block);

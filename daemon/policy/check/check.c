@@ -1,0 +1,302 @@
+#include "daemon/policy/check/check.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/report/figures.h"
+#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/accounting/payer.h"
+#include "daemon/policy/objects/pool.h"
+
+static uint64_t check_leases_of(const struct block *block)
+{
+        const struct lease *lease;
+        uint64_t n_busy = 0;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                assert(lease->block == block);
+                assert(lease->state != LEASE_ASKED);
+                assert(lease->client->tenant == block->holding->tenant || lease->attached);
+                assert(!lease->attached || block->bin->properties & POLICY_SHAREABLE);
+                assert(!lease->revoked || lease->state == LEASE_RETURNED);
+                assert(!lease->left_in_use || (lease->state == LEASE_RETURNED && !lease->revoked &&
+                                               (lease->client->eof || lease->client->dead)));
+                assert(!lease->called_in || lease->revoked);
+                assert(!order_is_queued(&lease->order) ||
+                       (lease->order.kind == ORDER_NOTICE ? lease->called_in
+                                                          : lease->state == LEASE_BUSY));
+                n_busy += lease->state == LEASE_BUSY;
+        }
+        return n_busy;
+}
+
+static const struct client *oldest_user(const struct block *block)
+{
+        const struct client *client = NULL;
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link)
+                client = lease->state == LEASE_BUSY ? lease->client : client;
+        return client;
+}
+
+/* Who ought to be charged for the block in its state. */
+static const struct client *liable(const struct block *block)
+{
+        switch (block->state) {
+        case BLOCK_CREATING:
+                return block->request->client;
+        case BLOCK_LEASED:
+                return oldest_user(block);
+        case BLOCK_RELEASING:
+        case BLOCK_LINGERING:
+                return block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
+        case BLOCK_CACHED:
+                return payer_in_cache(block);
+        case BLOCK_STOCKING:
+        case BLOCK_NONE:
+        case BLOCK_N_STATES:
+                break;
+        }
+        return NULL;
+}
+
+static void check_block(const struct block *block)
+{
+        enum block_state state = block->state;
+
+        assert(state != BLOCK_NONE && state != BLOCK_N_STATES);
+        assert(block->bin->bins == &block->holding->bins);
+        assert(check_leases_of(block) == block->n_busy);
+        assert((block->n_busy > 0) == (state == BLOCK_LEASED));
+        assert(!block_may_be_idle(block) || TAILQ_FIRST(&block->leases)->state == LEASE_BUSY);
+        assert(block->n_busy <= 1 || block->bin->properties & POLICY_SHAREABLE);
+        check_shares_of(block);
+        assert(block->charge.client == liable(block));
+        assert(!block->charge.client || (block->charge.n_bytes == block->bin->n_bytes &&
+                                         block->charge.pool == block_its_pool(block)));
+        assert((block->charge.kind == CHARGE_KEPT) ==
+               (state == BLOCK_CACHED && block->charge.client));
+        assert(block->in_charged == (state == BLOCK_CACHED && block->charge.client));
+        assert(!!block->request == (state == BLOCK_CREATING));
+        assert(!block->request || block->request->block == block);
+        assert(!block->free_all || state == BLOCK_RELEASING ||
+               (state == BLOCK_LINGERING && block->is_expected && !block_is_kept(block)));
+        assert(state != BLOCK_LINGERING || (block_is_mapped(block) && !block->backing));
+        if (state == BLOCK_CREATING || state == BLOCK_STOCKING)
+                assert(!block_is_mapped(block) && !block->backing);
+        if (state == BLOCK_CACHED)
+                assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->spoiled &&
+                       !block_its_pool(block)->closing);
+        if (order_is_queued(&block->order))
+                assert(block->order.kind == ORDER_RELEASE
+                               ? state == BLOCK_RELEASING
+                               : state == BLOCK_CREATING ||
+                                         (state == BLOCK_STOCKING && block_is_nobodys(block)));
+        assert(!block_is_nobodys(block) || (!block_is_mapped(block) && !block->charge.client));
+}
+
+/* One that is told to unmap it, and has not left: see overdue.h. */
+static bool is_late_with(const struct client *client, const struct block *block)
+{
+        const struct lease *last = TAILQ_FIRST(&block->leases);
+
+        return block->is_overdue && last && last->client == client && last->called_in &&
+               !client->eof && !client->dead;
+}
+
+static void check_late(const struct pool *pool)
+{
+        const struct client *client;
+        const struct block *block;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (client, &pool->policy->clients, link) {
+                uint64_t n_clients_bytes = 0;
+
+                LIST_FOREACH (block, &pool->blocks, pool_link) {
+                        assert((block->late == client) == is_late_with(client, block));
+                        n_clients_bytes += block->late == client ? block->bin->n_bytes : 0;
+                }
+                assert(n_clients_bytes == client->late[pool->id]);
+                n_bytes += n_clients_bytes;
+        }
+        assert(n_bytes == pool->late);
+}
+
+static void check_cached(const struct pool *pool)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0, last = 0;
+        bool has_next = !pool->return_next;
+
+        TAILQ_FOREACH (block, &pool->cached, pool_age_link) {
+                assert(block->state == BLOCK_CACHED && block_its_pool(block) == pool);
+                assert(block->cached_at > last && block->cached_at <= pool->n_cachings);
+                last = block->cached_at;
+                has_next = has_next || block == pool->return_next;
+                n_bytes += block->bin->n_bytes;
+        }
+        assert(has_next);
+        assert(n_bytes ==
+               pool->totals.evictable + pool->totals.mapped_cached + pool->totals.kept_cached);
+}
+
+static void check_leased(const struct pool *pool)
+{
+        const struct block *block;
+        uint64_t n = 0, n_seen_bytes = 0;
+
+        TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
+                assert(block_may_be_idle(block) && block_its_pool(block) == pool);
+                n++;
+        }
+        LIST_FOREACH (block, &pool->blocks, pool_link) {
+                assert(!block->seen_idle || block_may_be_idle(block));
+                n -= block_may_be_idle(block);
+                n_seen_bytes += block->seen_idle ? block->bin->n_bytes : 0;
+        }
+        assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
+}
+
+/* Which of the blocks that were let go somebody maps, and who is late with it. */
+static void check_expected(const struct pool *pool)
+{
+        const struct block *block;
+        uint64_t last_ns = 0, n = 0;
+
+        TAILQ_FOREACH (block, &pool->expected, pool_age_link) {
+                assert(block->is_expected && !block->is_overdue && block->let_go_ns >= last_ns);
+                last_ns = block->let_go_ns;
+                n++;
+        }
+        LIST_FOREACH (block, &pool->blocks, pool_link) {
+                bool is_let_go = block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING;
+
+                n -= block->is_expected;
+                assert((block->is_expected || (block->is_overdue && block_is_mapped(block))) ==
+                       (is_let_go && block_is_mapped(block)));
+        }
+        assert(n == 0);
+}
+
+/* Returns how many of the tenant wait. */
+static uint64_t check_queue(const struct holding *holding)
+{
+        const struct request *request;
+        uint64_t n = 0, last = 0;
+
+        TAILQ_FOREACH (request, &holding->waiting, line_link) {
+                assert(request->state == REQUEST_WAITING || request->state == REQUEST_CREATING);
+                assert(request->pool == holding->pool &&
+                       request->refusal.pool == request->pool->id);
+                assert(request->client->tenant == holding->tenant);
+                assert(request->number > last && request->number <= request->pool->line.n_joined);
+                assert(request->n_passed <= PASSING_MAX);
+                last = request->number;
+                n++;
+        }
+        return n;
+}
+
+static void check_waiting(const struct pool *pool)
+{
+        const struct holding *holding;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
+                assert(holding->pool == pool && !TAILQ_EMPTY(&holding->waiting));
+                n += check_queue(holding);
+        }
+        assert(n == pool->n_waiting);
+}
+
+static void check_pool(const struct pool *pool)
+{
+        struct totals totals = {.lingering = pool->stranded};
+        const struct block *block;
+        uint64_t n_charged_bytes = 0, n_leases = 0;
+
+        LIST_FOREACH (block, &pool->blocks, pool_link) {
+                check_block(block);
+                assert(block_its_pool(block) == pool);
+                block_count(block, &totals);
+                n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
+                n_leases += block->n_busy;
+        }
+        assert(memcmp(&totals, &pool->totals, sizeof(totals)) == 0);
+        assert(!pool_excess(pool) || TAILQ_EMPTY(&pool->cached));
+        assert(totals_reserved(&totals) <= pool->reserved_peak);
+        assert(check_declared(pool, NULL) == pool->declared);
+        assert(n_charged_bytes + pool->declared == pool->charged && n_leases == pool->n_leases);
+        check_cached(pool);
+        check_leased(pool);
+        check_expected(pool);
+        check_late(pool);
+        check_waiting(pool);
+}
+
+void check_pools(const struct policy *policy)
+{
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                assert(policy->pools[i]->policy == policy && policy->pools[i]->id == i);
+                check_pool(policy->pools[i]);
+        }
+}
+
+static uint64_t count_order(const struct policy *policy, const struct order_node *node)
+{
+        assert(!node->queue || node->queue == &policy->orders);
+        return order_is_queued(node);
+}
+
+static uint64_t count_client_orders(const struct policy *policy, const struct client *client)
+{
+        uint64_t n = count_order(policy, &client->spare.order) + count_order(policy, &client->mark);
+        const struct request *request;
+        const struct free_all *free_all;
+        const struct lease *lease;
+
+        TAILQ_FOREACH (request, &client->requests, client_link) {
+                n += count_order(policy, &request->refusal.order);
+                assert(order_is_queued(&request->refusal.order) ==
+                       (request->state == REQUEST_REFUSED));
+        }
+        LIST_FOREACH (free_all, &client->free_alls, client_link) {
+                n += count_order(policy, &free_all->order);
+                assert(order_is_queued(&free_all->order) == LIST_EMPTY(&free_all->unreleased));
+        }
+        for (lease = client->leases; lease; lease = lease->hh.next)
+                n += count_order(policy, &lease->order);
+        return n;
+}
+
+void check_orders(const struct policy *policy)
+{
+        const struct order_node *node;
+        const struct client *client;
+        const struct block *block;
+        uint64_t n = 0, n_queued = 0;
+
+        LIST_FOREACH (client, &policy->clients, link)
+                n += count_client_orders(policy, client);
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link)
+                        n += count_order(policy, &block->order);
+        }
+        TAILQ_FOREACH (node, &policy->orders.nodes, link)
+                n_queued++;
+        assert(n == n_queued);
+}
+
+void policy_check(const struct policy *policy)
+{
+        assert(policy_open_blocks(policy) <= policy->max_blocks);
+        check_pools(policy);
+        check_tenants(policy);
+        check_clients(policy);
+        check_shares(policy);
+        check_orders(policy);
+}

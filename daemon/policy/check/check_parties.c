@@ -1,0 +1,347 @@
+/* The part of policy_check() that looks at tenants and clients. */
+
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/check/check.h"
+#include "daemon/policy/objects/client.h"
+#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/accounting/quota.h"
+#include "daemon/policy/state/slots.h"
+#include "daemon/policy/objects/tenant.h"
+
+uint64_t check_declared(const struct pool *pool, const struct tenant *tenant)
+{
+        const struct client *client;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (client, &pool->policy->clients, link) {
+                if (!tenant || client->tenant == tenant)
+                        n_bytes += client->declared[pool->id].n_bytes;
+        }
+        return n_bytes;
+}
+
+static uint64_t count_refs(const struct pool *pool, const struct bin *bin)
+{
+        const struct block *block;
+        uint64_t n_refs = 0;
+
+        LIST_FOREACH (block, &pool->blocks, pool_link)
+                n_refs += block->bin == bin;
+        return n_refs;
+}
+
+/* Returns the bytes that are cached in the bin. */
+static uint64_t check_bin(const struct holding *holding, const struct bin *bin)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0, last = UINT64_MAX;
+
+        assert(bin->n_refs > 0 && bin->n_refs == count_refs(holding->pool, bin));
+        TAILQ_FOREACH (block, &bin->sides[BIN_CACHED], bin_link) {
+                assert(block->bin == bin && block->state == BLOCK_CACHED);
+                assert(block->cached_at < last);
+                last = block->cached_at;
+                n_bytes += bin->n_bytes;
+        }
+        return n_bytes;
+}
+
+/* Returns how many of them are charged; they stand in the order of the others. */
+static uint64_t check_charged_of(const struct bin *bin)
+{
+        const struct block *block, *charged = TAILQ_FIRST(&bin->charged);
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (block, &bin->sides[BIN_CACHED], bin_link) {
+                if (!block->charge.client)
+                        continue;
+                assert(block == charged);
+                charged = TAILQ_NEXT(charged, charged_link);
+                n++;
+        }
+        assert(!charged);
+        return n;
+}
+
+/* Returns how many in the bin may be idle. */
+static uint64_t check_leased_of(const struct bin *bin)
+{
+        const struct block *block;
+        uint64_t n = 0;
+
+        TAILQ_FOREACH (block, &bin->sides[BIN_LEASED], bin_link) {
+                assert(block->bin == bin && block_may_be_idle(block));
+                n++;
+        }
+        return n;
+}
+
+static uint64_t count_leased(const struct holding *holding)
+{
+        const struct block *block;
+        uint64_t n = 0, n_listed = 0;
+
+        TAILQ_FOREACH (block, &holding->leased, holding_link)
+                n_listed++;
+        LIST_FOREACH (block, &holding->pool->blocks, pool_link)
+                n += block->holding == holding && block_may_be_idle(block);
+        assert(n == n_listed);
+        return n;
+}
+
+static void check_bins(const struct holding *holding)
+{
+        const struct bins *bins = &holding->bins;
+        uint64_t n_bytes = 0, n_leased = 0, n_charged = 0;
+
+        for (unsigned class = 0; class < SIZE_N_CLASSES; class ++) {
+                const struct bin *bin;
+                uint64_t n_class_bytes = 0, n_class_leased = 0, last = 0;
+
+                TAILQ_FOREACH (bin, &bins->classes[class], class_link) {
+                        assert(size_class(bin->n_bytes) == class && bin->n_bytes >= last);
+                        last = bin->n_bytes;
+                        n_class_bytes += check_bin(holding, bin);
+                        n_class_leased += check_leased_of(bin);
+                        n_charged += check_charged_of(bin);
+                }
+                assert(bitmap_test(&bins->occupied[BIN_CACHED], class) == (n_class_bytes > 0));
+                assert(bitmap_test(&bins->occupied[BIN_LEASED], class) == (n_class_leased > 0));
+                n_bytes += n_class_bytes;
+                n_leased += n_class_leased;
+        }
+        for (unsigned side = 0; side < BIN_N_SIDES; side++)
+                assert(bitmap_is_sound(&bins->occupied[side]));
+        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached +
+                                  holding->totals.kept_cached);
+        assert(n_leased == count_leased(holding));
+        assert(n_charged == bins->n_charged);
+}
+
+static void check_oldest_first(const struct holding *holding)
+{
+        const struct block *block;
+        uint64_t n_bytes = 0, last = 0;
+
+        TAILQ_FOREACH (block, &holding->cached, holding_link) {
+                assert(block->state == BLOCK_CACHED && block->holding == holding);
+                assert(block->cached_at > last);
+                last = block->cached_at;
+                n_bytes += block->bin->n_bytes;
+        }
+        assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached +
+                                  holding->totals.kept_cached);
+}
+
+static void check_holding(const struct holding *holding)
+{
+        struct totals totals = {0};
+        const struct block *block;
+        uint64_t n_charged_bytes = 0;
+
+        LIST_FOREACH (block, &holding->pool->blocks, pool_link) {
+                if (block->charge.client && block->charge.client->tenant == holding->tenant)
+                        n_charged_bytes += block->bin->n_bytes;
+                if (block->holding == holding)
+                        block_count(block, &totals);
+        }
+        assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
+        n_charged_bytes += check_declared(holding->pool, holding->tenant);
+        assert(n_charged_bytes == holding->charged);
+        assert(totals_reserved(&totals) <= holding->reserved_peak);
+        check_bins(holding);
+        check_oldest_first(holding);
+}
+
+void check_tenants(const struct policy *policy)
+{
+        const struct tenant *tenant;
+
+        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
+                const struct client *client;
+                uint64_t n_refs = 0, n_waiting = 0;
+
+                assert(tenant->n_holdings == policy->n_pools);
+                for (uint32_t i = 0; i < policy->n_pools; i++) {
+                        assert(tenant->holdings[i].tenant == tenant);
+                        assert(tenant->holdings[i].pool == policy->pools[i]);
+                        check_holding(&tenant->holdings[i]);
+                        n_refs += tenant->holdings[i].totals.n_blocks;
+                }
+                LIST_FOREACH (client, &policy->clients, link) {
+                        n_refs += client->tenant == tenant;
+                        n_waiting += client->tenant == tenant ? client->n_waiting : 0;
+                }
+                assert(n_waiting == tenant->n_waiting && n_waiting <= TENANT_MAX_WAITING);
+                assert(n_refs > 0 && n_refs == tenant->n_refs);
+        }
+}
+
+static uint32_t check_leases(const struct client *client)
+{
+        const struct lease *lease, *other;
+        uint32_t n = 0, n_asked = 0, n_returned = 0;
+
+        for (lease = client->leases; lease; lease = lease->hh.next) {
+                assert(lease->client == client && lease->id != 0 && lease->id >> 56 == 0);
+                assert(lease->id <= client->policy->last_lease_id);
+                assert(slots_is_taken(&client->slots, lease->slot));
+                assert(!lease->block == (lease->state == LEASE_ASKED));
+                for (other = lease->hh.next; other; other = other->hh.next)
+                        assert(other->slot != lease->slot && other->id != lease->id);
+                n_asked += lease->state == LEASE_ASKED;
+                n_returned += lease->state == LEASE_RETURNED;
+                n++;
+        }
+        LIST_FOREACH (lease, &client->returned, returned_link) {
+                assert(lease->client == client && lease->state == LEASE_RETURNED);
+                n_returned--;
+        }
+        assert(n == client->slots.n_taken && n_returned == 0);
+        return n_asked;
+}
+
+static uint32_t check_requests(const struct client *client)
+{
+        const struct request *request, *other;
+        uint32_t n_unanswered = 0;
+
+        TAILQ_FOREACH (request, &client->requests, client_link) {
+                assert(request->client == client && request->state != REQUEST_NEW);
+                assert(!request->block == (request->state != REQUEST_CREATING));
+                assert(!request->lease == (request->state == REQUEST_REFUSED));
+                if (request->state == REQUEST_REFUSED)
+                        continue;
+                assert(request->lease->state == LEASE_ASKED && request->lease->client == client);
+                assert(request->lease->serial == request->refusal.serial);
+                n_unanswered++;
+                for (other = TAILQ_NEXT(request, client_link); other;
+                     other = TAILQ_NEXT(other, client_link))
+                        assert(other->state == REQUEST_REFUSED ||
+                               other->refusal.serial != request->refusal.serial);
+        }
+        assert(n_unanswered == client->n_waiting && n_unanswered <= CLIENT_MAX_WAITING);
+        return n_unanswered;
+}
+
+static void add_usage(struct usage *usage, const struct charge *charge, const struct client *client,
+                      const struct tenant *tenant)
+{
+        if (charge->client && (charge->client == client || charge->client->tenant == tenant))
+                usage_add(usage, charge->pool->settings.kind, charge->n_bytes);
+}
+
+static struct usage derive_usage(const struct policy *policy, const struct client *client,
+                                 const struct tenant *tenant)
+{
+        struct usage usage = {{0}};
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                const struct client *declarer;
+                const struct block *block;
+
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link)
+                        add_usage(&usage, &block->charge, client, tenant);
+                LIST_FOREACH (declarer, &policy->clients, link)
+                        add_usage(&usage, &declarer->declared[i], client, tenant);
+        }
+        return usage;
+}
+
+static struct usage derive_kept(const struct policy *policy, const struct client *client,
+                                const struct tenant *tenant)
+{
+        struct usage usage = {{0}};
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                const struct block *block;
+
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link) {
+                        if (block->state == BLOCK_CACHED)
+                                add_usage(&usage, &block->charge, client, tenant);
+                }
+        }
+        return usage;
+}
+
+static struct usage derive_attached(const struct policy *policy, const struct client *client,
+                                    const struct tenant *tenant)
+{
+        struct usage usage = {{0}};
+        const struct client *other;
+        const struct lease *lease;
+
+        LIST_FOREACH (other, &policy->clients, link) {
+                for (lease = other->leases; lease; lease = lease->hh.next) {
+                        if ((client == other && lease->counts_for_client) ||
+                            (tenant == other->tenant && lease->counts_for_tenant))
+                                usage_add(&usage, block_its_pool(lease->block)->settings.kind,
+                                          lease->block->bin->n_bytes);
+                }
+        }
+        return usage;
+}
+
+static void check_usages(const struct client *client)
+{
+        struct usage own = derive_usage(client->policy, client, NULL);
+        struct usage tenants = derive_usage(client->policy, NULL, client->tenant);
+        struct usage attached = derive_attached(client->policy, client, NULL);
+        struct usage tenants_attached = derive_attached(client->policy, NULL, client->tenant);
+        struct usage kept = derive_kept(client->policy, client, NULL);
+        struct usage tenants_kept = derive_kept(client->policy, NULL, client->tenant);
+
+        assert(memcmp(&kept, &client->kept, sizeof(kept)) == 0);
+        assert(memcmp(&tenants_kept, &client->tenant->kept, sizeof(kept)) == 0);
+        assert(memcmp(&attached, &client->attached, sizeof(attached)) == 0);
+        assert(memcmp(&tenants_attached, &client->tenant->attached, sizeof(attached)) == 0);
+        assert(memcmp(&own, &client->usage, sizeof(own)) == 0);
+        assert(memcmp(&tenants, &client->tenant->usage, sizeof(tenants)) == 0);
+}
+
+static void check_charges(const struct client *client)
+{
+        uint64_t n_declared_bytes = 0;
+
+        for (uint32_t i = 0; i < client->policy->n_pools; i++) {
+                const struct block *block;
+                const struct charge *declared = &client->declared[i];
+                uint64_t n_bytes = declared->n_bytes;
+
+                assert(declared->client == (declared->n_bytes ? client : NULL));
+                n_declared_bytes += declared->n_bytes;
+                LIST_FOREACH (block, &client->policy->pools[i]->blocks, pool_link)
+                        n_bytes += block->charge.client == client ? block->bin->n_bytes : 0;
+                assert(n_bytes == client->charged[i]);
+        }
+        assert(n_declared_bytes <= client->n_held_bytes);
+}
+
+static void check_dropped(const struct client *client)
+{
+        const struct lease *lease;
+
+        assert(!client->eof || !client->dead);
+        assert(TAILQ_EMPTY(&client->requests) && LIST_EMPTY(&client->free_alls));
+        for (lease = client->leases; lease; lease = lease->hh.next)
+                assert(lease->state == LEASE_RETURNED && !order_is_queued(&lease->order));
+}
+
+void check_clients(const struct policy *policy)
+{
+        const struct client *client;
+
+        LIST_FOREACH (client, &policy->clients, link) {
+                uint32_t n_asked = check_leases(client);
+
+                assert(client->policy == policy);
+                assert(check_requests(client) == n_asked);
+                check_charges(client);
+                check_usages(client);
+                if (client->eof || client->dead)
+                        check_dropped(client);
+        }
+}

@@ -1,0 +1,73 @@
+/* The part of policy_check() that looks at tokens. */
+#include <assert.h>
+
+#include "daemon/policy/check/check.h"
+#include "daemon/policy/objects/share.h"
+
+/* The busy leases of one party on a block. */
+struct count {
+        uint32_t for_client, for_tenant;
+};
+
+static struct count count_leases(const struct block *block, const struct client *client)
+{
+        struct count count = {0};
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                assert(lease->state == LEASE_BUSY ||
+                       (!lease->counts_for_client && !lease->counts_for_tenant));
+                count.for_client += lease->client == client && lease->counts_for_client;
+                count.for_tenant += lease->client->tenant == client->tenant &&
+                                    lease->counts_for_tenant;
+        }
+        return count;
+}
+
+static void check_attached(const struct block *block)
+{
+        const struct client *charged = block->charge.client;
+        const struct lease *lease;
+        uint32_t n_leases = 0;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                struct count count = count_leases(block, lease->client);
+
+                n_leases++;
+                if (lease->state != LEASE_BUSY)
+                        continue;
+                assert(count.for_client == (lease->client != charged));
+                assert(count.for_tenant == (lease->client->tenant != charged->tenant));
+        }
+        assert(n_leases == block->n_leases);
+}
+
+void check_shares_of(const struct block *block)
+{
+        const struct policy *policy = block_its_pool(block)->policy;
+        const struct share *share;
+        uint32_t n = 0;
+
+        LIST_FOREACH (share, &block->shares, block_link) {
+                assert(share->block == block);
+                assert(share->n_bytes > 0 && share->n_bytes <= block->bin->n_bytes);
+                assert(share_find(policy, &share->token) == share);
+                n++;
+        }
+        assert(n == block->n_shares && n <= SHARES_PER_BLOCK_MAX);
+        check_attached(block);
+        assert(n == 0 ||
+               (block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE));
+}
+
+void check_shares(const struct policy *policy)
+{
+        const struct block *block;
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link)
+                        n += block->n_shares;
+        }
+        assert(n == HASH_COUNT(policy->shares));
+}

@@ -1,0 +1,449 @@
+#include "daemon/policy/objects/block.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/policy/accounting/attached.h"
+#include "daemon/policy/state/bins.h"
+#include "daemon/policy/accounting/charge.h"
+#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/accounting/payer.h"
+#include "daemon/policy/objects/pool.h"
+#include "daemon/policy/objects/share.h"
+#include "daemon/policy/objects/tenant.h"
+
+static const unsigned legal_next[BLOCK_N_STATES] = {
+        [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_STOCKING),
+        [BLOCK_CREATING] = BIT(BLOCK_NONE) | BIT(BLOCK_STOCKING) | BIT(BLOCK_LEASED),
+        [BLOCK_STOCKING] = BIT(BLOCK_NONE) | BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
+        [BLOCK_LEASED] = BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
+        [BLOCK_CACHED] = BIT(BLOCK_LEASED) | BIT(BLOCK_RELEASING),
+        [BLOCK_RELEASING] = BIT(BLOCK_NONE) | BIT(BLOCK_LINGERING),
+        [BLOCK_LINGERING] = BIT(BLOCK_NONE),
+};
+
+bool block_is_mapped(const struct block *block)
+{
+        return !TAILQ_EMPTY(&block->leases);
+}
+
+bool block_is_kept(const struct block *block)
+{
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->keeps_mapped)
+                        return true;
+        }
+        return false;
+}
+
+static uint64_t *count_of_cached(const struct block *block, struct totals *totals)
+{
+        if (block_is_kept(block))
+                return &totals->kept_cached;
+        return block_is_mapped(block) ? &totals->mapped_cached : &totals->evictable;
+}
+
+void block_count(const struct block *block, struct totals *totals)
+{
+        uint64_t n_bytes = block->bin->n_bytes;
+        bool is_mapped = block_is_mapped(block);
+
+        switch (block->state) {
+        case BLOCK_NONE:
+        case BLOCK_N_STATES:
+                return;
+        case BLOCK_CREATING:
+        case BLOCK_LEASED:
+                totals->leased += n_bytes;
+                break;
+        case BLOCK_STOCKING:
+                totals->cached += n_bytes;
+                totals->incoming += n_bytes;
+                break;
+        case BLOCK_CACHED:
+                totals->cached += n_bytes;
+                *count_of_cached(block, totals) += n_bytes;
+                break;
+        case BLOCK_RELEASING:
+                totals->lingering += n_bytes;
+                if (is_mapped)
+                        totals->mapped_lingering += n_bytes;
+                else if (!block->stuck)
+                        totals->incoming += n_bytes;
+                totals->overdue += is_mapped && block->is_overdue ? n_bytes : 0;
+                break;
+        case BLOCK_LINGERING:
+                totals->lingering += n_bytes;
+                totals->mapped_lingering += n_bytes;
+                totals->overdue += block->is_overdue ? n_bytes : 0;
+                break;
+        }
+        totals->n_blocks++;
+        totals->n_open += block->state != BLOCK_LINGERING && !block->stuck;
+        totals->n_closing += block->state == BLOCK_RELEASING && !block->stuck;
+}
+
+/* The block that a caller of block_count() counted as `before` counts as `after` now. */
+static void replace(struct totals *totals, const struct totals *before, const struct totals *after)
+{
+        totals->leased += after->leased - before->leased;
+        totals->cached += after->cached - before->cached;
+        totals->lingering += after->lingering - before->lingering;
+        totals->evictable += after->evictable - before->evictable;
+        totals->mapped_cached += after->mapped_cached - before->mapped_cached;
+        totals->kept_cached += after->kept_cached - before->kept_cached;
+        totals->mapped_lingering += after->mapped_lingering - before->mapped_lingering;
+        totals->overdue += after->overdue - before->overdue;
+        totals->incoming += after->incoming - before->incoming;
+        totals->n_blocks += after->n_blocks - before->n_blocks;
+        totals->n_open += after->n_open - before->n_open;
+        totals->n_closing += after->n_closing - before->n_closing;
+}
+
+/* To be called after every change of what block_count() looks at, with its count from before. */
+static void recount(struct block *block, const struct totals *before)
+{
+        struct pool *pool = block_its_pool(block);
+        struct totals after = {0};
+
+        block_count(block, &after);
+        replace(&pool->totals, before, &after);
+        replace(&block->holding->totals, before, &after);
+        if (after.evictable + after.mapped_cached > before->evictable + before->mapped_cached)
+                pool->cache_grew = true;
+        assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
+               totals_reserved(&after) <= totals_reserved(before));
+        if (totals_reserved(&pool->totals) > pool->reserved_peak)
+                pool->reserved_peak = totals_reserved(&pool->totals);
+        if (totals_reserved(&block->holding->totals) > block->holding->reserved_peak)
+                block->holding->reserved_peak = totals_reserved(&block->holding->totals);
+}
+
+static void set_state(struct block *block, enum block_state state)
+{
+        struct totals before = {0};
+
+        assert(legal_next[block->state] & BIT(state));
+        block_count(block, &before);
+        block->state = state;
+        block->since_ns = block_its_pool(block)->policy->now_ns;
+        recount(block, &before);
+}
+
+bool block_may_be_idle(const struct block *block)
+{
+        return block->state == BLOCK_LEASED && block->n_busy &&
+               !(block->bin->properties & POLICY_SHAREABLE) &&
+               TAILQ_FIRST(&block->leases)->client->words;
+}
+
+/* Cached blocks, and those that may be idle, stand in three lists each. */
+static void enlist_cached(struct block *block)
+{
+        struct pool *pool = block_its_pool(block);
+
+        block->cached_at = ++pool->n_cachings;
+        bin_put(block->bin, BIN_CACHED, block);
+        if (block->charge.client)
+                bin_put_charged(block->bin, block);
+        TAILQ_INSERT_TAIL(&block->holding->cached, block, holding_link);
+        TAILQ_INSERT_TAIL(&pool->cached, block, pool_age_link);
+}
+
+static void enlist_leased(struct block *block)
+{
+        bin_put(block->bin, BIN_LEASED, block);
+        TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
+        TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);
+}
+
+static void delist_cached(struct block *block)
+{
+        struct pool *pool = block_its_pool(block);
+
+        if (pool->return_next == block)
+                pool->return_next = TAILQ_NEXT(block, pool_age_link);
+        bin_forget_charged(block->bin, block);
+        bin_remove(block->bin, BIN_CACHED, block);
+        TAILQ_REMOVE(&block->holding->cached, block, holding_link);
+        TAILQ_REMOVE(&pool->cached, block, pool_age_link);
+}
+
+static void delist_leased(struct block *block)
+{
+        if (block->seen_idle)
+                block_its_pool(block)->seen_idle_bytes -= block->bin->n_bytes;
+        block->seen_idle = false;
+        bin_remove(block->bin, BIN_LEASED, block);
+        TAILQ_REMOVE(&block->holding->leased, block, holding_link);
+        TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
+}
+
+void block_end_use(struct block *block)
+{
+        if (block_may_be_idle(block))
+                delist_leased(block);
+        block->n_busy--;
+        block_its_pool(block)->n_leases--;
+}
+
+static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t properties,
+                     struct block **ret_block)
+{
+        struct block *block = calloc(1, sizeof(*block));
+
+        if (!block)
+                return -ENOMEM;
+        if (bins_ref(&holding->bins, n_bytes, properties, &block->bin)) {
+                free(block);
+                return -ENOMEM;
+        }
+        block->id = ++holding->pool->policy->last_block_id;
+        block->made_ns = holding->pool->policy->now_ns;
+        block->holding = holding;
+        (void)tenant_ref(holding->tenant);
+        TAILQ_INIT(&block->leases);
+        LIST_INIT(&block->shares);
+        LIST_INSERT_HEAD(&holding->pool->blocks, block, pool_link);
+        *ret_block = block;
+        return 0;
+}
+
+static void block_free(struct block *block)
+{
+        assert(!block_is_mapped(block) && !block->charge.client && !block->free_all);
+        assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->late);
+        order_withdraw(&block->order);
+        LIST_REMOVE(block, pool_link);
+        bin_unref(block->bin);
+        tenant_unref(block->holding->tenant);
+        free(block);
+}
+
+int block_create(struct request *request, struct block **ret_block)
+{
+        struct client *client = request->client;
+        struct holding *holding = &client->tenant->holdings[request->pool->id];
+        struct block *block;
+        int r;
+
+        r = block_new(holding, request->n_bytes, request->properties, &block);
+        if (r)
+                return r;
+        block->request = request;
+        set_state(block, BLOCK_CREATING);
+        charge_init(&block->charge, client, holding->pool, request->n_bytes, CHARGE_HELD);
+        order_push(&holding->pool->policy->orders, &block->order, ORDER_CREATE);
+        *ret_block = block;
+        return 0;
+}
+
+int block_make_ahead(struct holding *holding, uint64_t n_bytes)
+{
+        struct block *block;
+        int r;
+
+        r = block_new(holding, n_bytes, 0, &block);
+        if (r)
+                return r;
+        set_state(block, BLOCK_STOCKING);
+        order_push(&holding->pool->policy->orders, &block->order, ORDER_CREATE);
+        return 0;
+}
+
+struct block *block_uncreate(struct block *block)
+{
+        block->request = NULL;
+        charge_deinit(&block->charge);
+        set_state(block, BLOCK_NONE);
+        block_free(block);
+        return NULL;
+}
+
+void block_stock(struct block *block)
+{
+        block->request = NULL;
+        charge_deinit(&block->charge);
+        set_state(block, BLOCK_STOCKING);
+}
+
+void block_lease(struct block *block, struct lease *lease)
+{
+        struct totals before = {0};
+
+        if (block->state == BLOCK_CACHED)
+                delist_cached(block);
+        charge_deinit(&block->charge);
+        block->request = NULL;
+        set_state(block, BLOCK_LEASED);
+        charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes,
+                    CHARGE_HELD);
+        block_count(block, &before);
+        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        block->n_leases++;
+        recount(block, &before);
+        if (block_may_be_idle(block))
+                enlist_leased(block);
+}
+
+void block_attach(struct block *block, struct lease *lease)
+{
+        assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
+        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        block->n_leases++;
+        attached_count(block);
+}
+
+void block_pass_on(struct block *block)
+{
+        struct lease *lease;
+
+        TAILQ_FOREACH_REVERSE(lease, &block->leases, block_leases, block_link)
+        {
+                if (lease->state == LEASE_BUSY)
+                        break;
+        }
+        assert(lease);
+        block->n_passed_on += block->charge.client != lease->client;
+        payer_set(block, lease->client, CHARGE_HELD);
+        attached_count(block);
+}
+
+void block_give_up(struct block *block)
+{
+        if (block->bin->properties & POLICY_SHAREABLE || block->spoiled ||
+            block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
+                block_let_go(block);
+                return;
+        }
+        set_state(block, BLOCK_CACHED);
+        payer_find(block);
+        enlist_cached(block);
+}
+
+void block_set_overdue(struct block *block)
+{
+        struct totals before = {0};
+
+        block_count(block, &before);
+        block->is_overdue = true;
+        recount(block, &before);
+        overdue_blame(block);
+        if (block->state == BLOCK_LINGERING)
+                free_all_stays(block);
+}
+
+void block_let_go(struct block *block)
+{
+        struct lease *lease;
+
+        if (block->state == BLOCK_CACHED)
+                delist_cached(block);
+        while (!LIST_EMPTY(&block->shares))
+                share_free(LIST_FIRST(&block->shares));
+        set_state(block, BLOCK_RELEASING);
+        if (block_is_mapped(block))
+                overdue_expect(block);
+        payer_find(block);
+        order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);
+        TAILQ_FOREACH (lease, &block->leases, block_link)
+                lease_call_in(lease);
+}
+
+void block_set_stuck(struct block *block)
+{
+        struct totals before = {0};
+
+        assert(block->state == BLOCK_RELEASING && !order_is_queued(&block->order));
+        block_count(block, &before);
+        block->stuck = true;
+        recount(block, &before);
+}
+
+static void come_back(struct block *block)
+{
+        block_its_pool(block)->n_backs++;
+        free_all_released(block);
+        set_state(block, BLOCK_NONE);
+        block_free(block);
+}
+
+void block_released(struct block *block)
+{
+        assert(block->state == BLOCK_RELEASING && !order_is_queued(&block->order));
+        block->backing = NULL;
+        block_its_pool(block)->n_releases++;
+        if (!block_is_mapped(block)) {
+                come_back(block);
+                return;
+        }
+        set_state(block, BLOCK_LINGERING);
+        free_all_lingers(block);
+}
+
+void block_unmapped(struct block *block, struct lease *lease)
+{
+        struct totals before = {0};
+
+        block_count(block, &before);
+        TAILQ_REMOVE(&block->leases, lease, block_link);
+        block->n_leases--;
+        recount(block, &before);
+        if (!block_is_mapped(block))
+                overdue_forget(block);
+        overdue_blame(block);
+        if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING ||
+            block->state == BLOCK_CACHED)
+                payer_find(block);
+        if (block->state == BLOCK_CACHED && !block->charge.client)
+                bin_forget_charged(block->bin, block);
+        if (block->state == BLOCK_LINGERING && !block_is_mapped(block))
+                come_back(block);
+}
+
+static void count_in(struct holding *holding, const struct totals *before,
+                     const struct totals *after)
+{
+        replace(&holding->totals, before, after);
+        if (totals_reserved(&holding->totals) > holding->reserved_peak)
+                holding->reserved_peak = totals_reserved(&holding->totals);
+}
+
+int block_change_holding(struct block *block, struct holding *holding)
+{
+        struct holding *before = block->holding;
+        const struct totals none = {0};
+        struct totals count = {0};
+        struct bin *bin;
+
+        assert(block->state == BLOCK_CACHED && !block_is_mapped(block) &&
+               before->pool == holding->pool);
+        if (bins_ref(&holding->bins, block->bin->n_bytes, block->bin->properties, &bin))
+                return -ENOMEM;
+        block_count(block, &count);
+        delist_cached(block);
+        count_in(before, &count, &none);
+        bin_unref(block->bin);
+        block->bin = bin;
+        block->holding = holding;
+        (void)tenant_ref(holding->tenant);
+        count_in(holding, &none, &count);
+        enlist_cached(block);
+        tenant_unref(before->tenant);
+        return 0;
+}
+
+struct block *block_discard(struct block *block)
+{
+        if (block->state == BLOCK_CACHED)
+                delist_cached(block);
+        block_free(block);
+        return NULL;
+}

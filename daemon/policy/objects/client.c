@@ -1,0 +1,160 @@
+#include "daemon/policy/objects/client.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/accounting/charge.h"
+#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/request.h"
+#include "daemon/policy/state/slots.h"
+#include "daemon/policy/objects/tenant.h"
+#include "gpumem.h"
+
+static int set_up(struct client *client, const struct tenant_key *key, uint32_t n_slots)
+{
+        int r = slots_init(&client->slots, n_slots);
+
+        if (r)
+                return r;
+        client->declared = calloc(client->policy->n_pools, sizeof(*client->declared));
+        r = client->declared || !client->policy->n_pools ? 0 : -ENOMEM;
+        if (!r)
+                r = tenant_get(client->policy, key, &client->tenant);
+        if (r) {
+                free(client->declared);
+                slots_deinit(&client->slots);
+        }
+        return r;
+}
+
+int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_slots, void *owner,
+               struct client **ret_client)
+{
+        struct client *client;
+        int r;
+
+        if (!n_slots)
+                return -EINVAL;
+        client = calloc(1,
+                        sizeof(*client) + (size_t)policy->n_pools * 2 * sizeof(client->charged[0]));
+        if (!client)
+                return -ENOMEM;
+        client->late = client->charged + policy->n_pools;
+        client->policy = policy;
+        client->number = ++policy->last_client_number;
+        client->owner = owner;
+        LIST_INIT(&client->returned);
+        TAILQ_INIT(&client->requests);
+        LIST_INIT(&client->free_alls);
+        r = set_up(client, key, n_slots);
+        if (r) {
+                free(client);
+                return r;
+        }
+        LIST_INSERT_HEAD(&policy->clients, client, link);
+        *ret_client = client;
+        return 0;
+}
+
+/* What a client that ends may still do to a block in use is unknown, so nobody is given it again; but
+ * one that it did not use, or was not even told of, is as good as ever. */
+static void drop_lease(struct lease *lease)
+{
+        struct block *block = lease->block;
+
+        if (lease->state != LEASE_BUSY) {
+                order_withdraw(&lease->order);
+                if (block)
+                        overdue_blame(block);
+                return;
+        }
+        if (lease_revoke(lease)) {
+                block_give_up(block);
+                return;
+        }
+        lease_end_use(lease);
+        lease->left_in_use = true;
+        if (order_is_queued(&lease->order)) {
+                lease_free(lease);
+                block_give_up(block);
+        } else if (block->n_busy) {
+                block_pass_on(block);
+        } else {
+                block_let_go(block);
+        }
+}
+
+void client_drop(struct client *client)
+{
+        struct lease *lease, *next;
+
+        while (!TAILQ_EMPTY(&client->requests))
+                request_free(TAILQ_FIRST(&client->requests));
+        while (!LIST_EMPTY(&client->free_alls))
+                free_all_free(LIST_FIRST(&client->free_alls));
+        order_withdraw(&client->spare.order);
+        order_withdraw(&client->mark);
+        HASH_ITER(hh, client->leases, lease, next)
+        drop_lease(lease);
+}
+
+struct client *client_free(struct client *client)
+{
+        if (!client)
+                return NULL;
+        while (!LIST_EMPTY(&client->returned))
+                lease_free(LIST_FIRST(&client->returned));
+        assert(!client->leases && TAILQ_EMPTY(&client->requests));
+        for (uint32_t i = 0; i < client->policy->n_pools; i++)
+                (void)client_declare(client, client->policy->pools[i], 0);
+        free(client->declared);
+        LIST_REMOVE(client, link);
+        slots_deinit(&client->slots);
+        tenant_unref(client->tenant);
+        free(client);
+        return NULL;
+}
+
+int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes)
+{
+        struct charge *charge = &client->declared[pool->id];
+        uint64_t n_left_bytes = client->n_held_bytes;
+
+        for (uint32_t i = 0; i < client->policy->n_pools; i++)
+                n_left_bytes -= i == pool->id ? 0 : client->declared[i].n_bytes;
+        if (n_bytes > n_left_bytes || n_bytes > pool->settings.capacity_bytes)
+                return GPUMEM_E_BAD_REQUEST;
+        if (n_bytes > charge->n_bytes && !charge_fits(client, pool, n_bytes - charge->n_bytes))
+                return GPUMEM_E_TOO_MANY;
+        pool->declared += n_bytes - charge->n_bytes;
+        charge_deinit(charge);
+        if (n_bytes)
+                charge_init(charge, client, pool, n_bytes, CHARGE_HELD);
+        return 0;
+}
+
+void client_ask_to_mark(struct client *client, uint64_t now_ns)
+{
+        bool is_too_soon = client->marked_ns && now_ns < client->marked_ns + CLIENT_MARK_NS;
+
+        if (!client->words || client->eof || client->dead || is_too_soon ||
+            order_is_queued(&client->mark))
+                return;
+        client->marked_ns = now_ns;
+        order_push(&client->policy->orders, &client->mark, ORDER_MARK);
+}
+
+void client_refuse_spare(struct client *client, const struct policy_ask *ask, int outcome)
+{
+        client->spare.client = client;
+        client->spare.pool = ask->pool;
+        client->spare.serial = ask->serial;
+        client->spare.outcome = outcome;
+        client->spare.n_bytes = ask->n_bytes;
+        order_push(&client->policy->orders, &client->spare.order, ORDER_REFUSE);
+}

@@ -1,0 +1,29 @@
+/* One call that gives cached blocks, and those of idle leases, back to the driver, until the last of them is released and the
+ * answer is taken. Owned by the client that asked; blocks know the one that waits for them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/policy/state/types.h"
+
+/* -ENOMEM: nothing was let go then. */
+int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
+
+/* Of every tenant that is chosen, in all pools; so many blocks were let go. */
+int free_all_of(struct client *client, uint32_t serial,
+                bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                const void *argument, uint64_t *ret_n_blocks);
+
+/* Its blocks go back all the same, but nobody is told. */
+struct free_all *free_all_free(struct free_all *free_all);
+
+/* This block, which a free_all may wait for, went back to the driver. */
+void free_all_released(struct block *block);
+
+/* The worker has let go of it, and clients map it, which have been told: it is waited for until it is overdue.
+ * One that its clients keep mapped is not. */
+void free_all_lingers(struct block *block);
+
+/* It lingers, and may do so for long: nobody waits for it any more, and it has not gone back. */
+void free_all_stays(struct block *block);

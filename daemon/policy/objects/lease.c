@@ -1,0 +1,167 @@
+#include "daemon/policy/objects/lease.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/policy/accounting/attached.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/slots.h"
+#include "proto/board.h"
+
+#define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)
+
+static const unsigned legal_next[LEASE_N_STATES] = {
+        [LEASE_ASKED] = BIT(LEASE_BUSY),
+        [LEASE_BUSY] = BIT(LEASE_RETURNED),
+        [LEASE_RETURNED] = 0,
+};
+
+static void set_state(struct lease *lease, enum lease_state state)
+{
+        assert(legal_next[lease->state] & BIT(state));
+        lease->state = state;
+}
+
+/* What the slot's word said before is nothing to the lease that has the slot now. */
+static void set_word(const struct lease *lease, uint64_t word)
+{
+        if (lease->client->words)
+                atomic_store_explicit(&lease->client->words[lease->slot], word,
+                                      memory_order_release);
+}
+
+int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
+{
+        struct lease *lease = calloc(1, sizeof(*lease));
+        int r;
+
+        if (!lease)
+                return -ENOMEM;
+        r = slots_take(&client->slots, &lease->slot);
+        if (r) {
+                free(lease);
+                return r;
+        }
+        assert(client->policy->last_lease_id < LEASE_ID_MAX);
+        lease->id = ++client->policy->last_lease_id;
+        lease->client = client;
+        lease->serial = serial;
+        HASH_ADD(hh, client->leases, id, sizeof(lease->id), lease);
+        if (!lease->hh.tbl) {
+                slots_give_back(&client->slots, lease->slot);
+                free(lease);
+                return -ENOMEM;
+        }
+        *ret_lease = lease;
+        return 0;
+}
+
+struct lease *lease_free(struct lease *lease)
+{
+        if (!lease)
+                return NULL;
+        assert(lease->state != LEASE_BUSY);
+        order_withdraw(&lease->order);
+        if (lease->state == LEASE_RETURNED)
+                LIST_REMOVE(lease, returned_link);
+        if (lease->block)
+                block_unmapped(lease->block, lease);
+        set_word(lease, 0);
+        slots_give_back(&lease->client->slots, lease->slot);
+        HASH_DEL(lease->client->leases, lease);
+        free(lease);
+        return NULL;
+}
+
+static bool is_told(const struct lease *lease)
+{
+        return lease->state != LEASE_ASKED &&
+               !(order_is_queued(&lease->order) && lease->order.kind == ORDER_GRANT);
+}
+
+struct lease *lease_find(struct client *client, uint64_t id)
+{
+        struct lease *lease;
+
+        HASH_FIND(hh, client->leases, &id, sizeof(id), lease);
+        return lease && is_told(lease) ? lease : NULL;
+}
+
+static void begin_use(struct lease *lease, struct block *block)
+{
+        set_state(lease, LEASE_BUSY);
+        set_word(lease, board_word(lease->id, BOARD_BUSY));
+        lease->block = block;
+        block->n_busy++;
+        block_its_pool(block)->n_leases++;
+}
+
+void lease_attach(struct lease *lease, struct block *block)
+{
+        lease->attached = true;
+        begin_use(lease, block);
+        block_attach(block, lease);
+}
+
+void lease_grant(struct lease *lease, struct block *block)
+{
+        begin_use(lease, block);
+        block_lease(block, lease);
+        order_push(&lease->client->policy->orders, &lease->order, ORDER_GRANT);
+}
+
+void lease_end_use(struct lease *lease)
+{
+        attached_forget(lease->block);
+        block_end_use(lease->block);
+        set_state(lease, LEASE_RETURNED);
+        LIST_INSERT_HEAD(&lease->client->returned, lease, returned_link);
+}
+
+static bool may_be_idle(const struct lease *lease)
+{
+        return lease->state == LEASE_BUSY && is_told(lease) && block_may_be_idle(lease->block);
+}
+
+bool lease_is_idle(const struct lease *lease)
+{
+        return may_be_idle(lease) &&
+               atomic_load_explicit(&lease->client->words[lease->slot], memory_order_relaxed) ==
+                       board_word(lease->id, BOARD_IDLE);
+}
+
+static void tell(const struct lease *lease)
+{
+        const struct policy_witness *witness = &lease->client->policy->witness;
+
+        if (witness->revoked)
+                witness->revoked(witness->argument, lease->client, block_its_pool(lease->block)->id,
+                                 lease->block->bin->n_bytes);
+}
+
+bool lease_revoke(struct lease *lease)
+{
+        if (!lease_is_idle(lease) ||
+            !board_step(&lease->client->words[lease->slot], lease->id, BOARD_IDLE, BOARD_REVOKED))
+                return false;
+        lease_end_use(lease);
+        lease->revoked = true;
+        lease->client->policy->n_revocations++;
+        block_its_pool(lease->block)->n_revocations++;
+        tell(lease);
+        return true;
+}
+
+void lease_call_in(struct lease *lease)
+{
+        const struct client *client = lease->client;
+
+        if (!lease->revoked || lease->called_in || client->eof || client->dead)
+                return;
+        lease->called_in = true;
+        block_its_pool(lease->block)->n_notices++;
+        order_push(&client->policy->orders, &lease->order, ORDER_NOTICE);
+}

@@ -1,0 +1,200 @@
+#include "daemon/policy/objects/request.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/policy/state/bins.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/line.h"
+#include "daemon/policy/state/order_queue.h"
+#include "gpumem.h"
+
+static const unsigned legal_next[REQUEST_N_STATES] = {
+        [REQUEST_NEW] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
+        [REQUEST_WAITING] = BIT(REQUEST_CREATING) | BIT(REQUEST_REFUSED),
+        [REQUEST_CREATING] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
+        [REQUEST_REFUSED] = 0,
+};
+
+static void set_state(struct request *request, enum request_state state)
+{
+        assert(legal_next[request->state] & BIT(state));
+        request->state = state;
+}
+
+static bool is_unanswered(const struct request *request)
+{
+        return request->state == REQUEST_WAITING || request->state == REQUEST_CREATING;
+}
+
+/* How large a cached block may be: what the client says, and never more than the bins allow. */
+static uint64_t most_bytes(const struct policy_ask *ask)
+{
+        uint64_t limit = bins_limit(ask->n_bytes);
+
+        if (ask->n_most_bytes && ask->n_most_bytes < limit)
+                return ask->n_most_bytes;
+        return limit;
+}
+
+static uint64_t least_bytes(const struct policy_ask *ask)
+{
+        if (ask->n_least_bytes && ask->n_least_bytes < ask->n_bytes)
+                return ask->n_least_bytes;
+        return ask->n_bytes;
+}
+
+int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request)
+{
+        struct request *request = calloc(1, sizeof(*request));
+
+        if (!request)
+                return -ENOMEM;
+        *request = (struct request){
+                .client = client,
+                .n_bytes = ask->n_bytes,
+                .n_most_bytes = most_bytes(ask),
+                .n_least_bytes = least_bytes(ask),
+                .known_will_do = ask->known_will_do,
+                .only_known = ask->only_known,
+                .keeps_mapped = ask->keeps_mapped,
+                .properties = ask->properties,
+                .deadline_ns = ask->deadline_ns,
+                .refusal = {.client = client,
+                            .pool = ask->pool,
+                            .serial = ask->serial,
+                            .n_bytes = ask->n_bytes,
+                            .request = request},
+        };
+        TAILQ_INSERT_TAIL(&client->requests, request, client_link);
+        *ret_request = request;
+        return 0;
+}
+
+static void abandon_block(struct request *request)
+{
+        struct block *block = steal_ptr(request->block);
+
+        if (!block)
+                return;
+        if (order_is_queued(&block->order))
+                block_uncreate(block);
+        else
+                block_stock(block);
+}
+
+static void leave_queue(struct request *request)
+{
+        line_leave(request);
+        request->pool->n_waiting--;
+        request->client->n_waiting--;
+        request->client->tenant->n_waiting--;
+}
+
+/* What it holds while it is unanswered; the lease is gone already when it was granted. */
+static void give_up(struct request *request)
+{
+        if (is_unanswered(request))
+                leave_queue(request);
+        abandon_block(request);
+        request->lease = lease_free(request->lease);
+}
+
+struct request *request_free(struct request *request)
+{
+        if (!request)
+                return NULL;
+        give_up(request);
+        order_withdraw(&request->refusal.order);
+        TAILQ_REMOVE(&request->client->requests, request, client_link);
+        free(request);
+        return NULL;
+}
+
+struct bin_range request_fits(const struct request *request)
+{
+        return (struct bin_range){.n_least_bytes = request->n_bytes,
+                                  .n_most_bytes = request->n_most_bytes,
+                                  .properties = request->properties};
+}
+
+struct bin_range request_takes(const struct request *request)
+{
+        return (struct bin_range){.n_least_bytes = request->n_least_bytes,
+                                  .n_most_bytes = request->n_bytes - 1,
+                                  .properties = request->properties};
+}
+
+struct request *request_find(struct client *client, uint32_t serial)
+{
+        struct request *request;
+
+        TAILQ_FOREACH (request, &client->requests, client_link) {
+                if (is_unanswered(request) && request->refusal.serial == serial)
+                        return request;
+        }
+        return NULL;
+}
+
+void request_wait(struct request *request, struct pool *pool, struct lease *take_lease)
+{
+        set_state(request, REQUEST_WAITING);
+        request->pool = pool;
+        request->lease = take_lease;
+        /* It may be said of any block: of a device's it would only keep others from it, beside every limit. */
+        request->keeps_mapped = request->keeps_mapped && pool->settings.kind == POLICY_PINNED;
+        line_join(request);
+        pool->n_waiting++;
+        request->client->n_waiting++;
+        request->client->tenant->n_waiting++;
+}
+
+int request_create(struct request *request)
+{
+        int r = block_create(request, &request->block);
+
+        if (r)
+                return r;
+        line_give(request->block->holding, request->n_bytes);
+        set_state(request, REQUEST_CREATING);
+        request->covered = false;
+        request->n_backs = request->pool->n_backs;
+        return 0;
+}
+
+void request_device_full(struct request *request)
+{
+        line_take_back(request->block->holding, request->n_bytes);
+        request->block = block_uncreate(request->block);
+        request->device_full = true;
+        set_state(request, REQUEST_WAITING);
+}
+
+struct request *request_grant(struct request *request, struct block *block)
+{
+        request->lease->known_will_do = request->known_will_do;
+        request->lease->keeps_mapped = request->keeps_mapped;
+        lease_grant(steal_ptr(request->lease), block);
+        request->block = NULL;
+        return request_free(request);
+}
+
+void request_refuse(struct request *request, int outcome)
+{
+        give_up(request);
+        set_state(request, REQUEST_REFUSED);
+        /* Who only asks whether a block is known is not in want. */
+        if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known)
+                request->pool->n_refusals++;
+        request->refusal.outcome = outcome;
+        order_push(&request->client->policy->orders, &request->refusal.order, ORDER_REFUSE);
+}
+
+void request_refuse_limit(struct request *request, const struct limit_hit *hit)
+{
+        request->refusal.hit = *hit;
+        request_refuse(request, GPUMEM_E_LIMIT);
+}

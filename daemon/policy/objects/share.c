@@ -1,0 +1,79 @@
+#include "daemon/policy/objects/share.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gpumem.h"
+
+/* Every byte is looked at, whatever the others are. */
+static unsigned differ(const void *one, const void *other)
+{
+        const uint8_t *a = one, *b = other;
+        unsigned difference = 0;
+
+        for (unsigned i = 0; i < POLICY_TOKEN_BYTES; i++)
+                difference |= a[i] ^ b[i];
+        return difference;
+}
+
+#undef HASH_KEYCMP
+#define HASH_KEYCMP(one, other, n_bytes) differ(one, other)
+
+struct share *share_find(const struct policy *policy, const struct policy_token *token)
+{
+        struct share *share;
+
+        HASH_FIND(hh, policy->shares, token, sizeof(*token), share);
+        return share;
+}
+
+int share_new(struct block *block, const struct policy_share *terms)
+{
+        struct policy *policy = block_its_pool(block)->policy;
+        struct share *share;
+
+        if (block->n_shares >= SHARES_PER_BLOCK_MAX)
+                return GPUMEM_E_TOO_MANY;
+        if (share_find(policy, &terms->token))
+                return -EEXIST;
+        share = calloc(1, sizeof(*share));
+        if (!share)
+                return -ENOMEM;
+        share->token = terms->token;
+        share->n_bytes = terms->n_bytes;
+        share->granted_uid = terms->granted_uid;
+        share->block = block;
+        HASH_ADD(hh, policy->shares, token, sizeof(share->token), share);
+        if (!share->hh.tbl) {
+                free(share);
+                return -ENOMEM;
+        }
+        LIST_INSERT_HEAD(&block->shares, share, block_link);
+        block->n_shares++;
+        return 0;
+}
+
+struct share *share_free(struct share *share)
+{
+        struct policy *policy;
+
+        if (!share)
+                return NULL;
+        policy = block_its_pool(share->block)->policy;
+        LIST_REMOVE(share, block_link);
+        share->block->n_shares--;
+        HASH_DEL(policy->shares, share);
+        free(share);
+        return NULL;
+}
+
+bool share_is_of(const struct share *share, const struct client *client)
+{
+        return share->block->holding->tenant == client->tenant;
+}
+
+bool share_is_for(const struct share *share, const struct client *client)
+{
+        return share_is_of(share, client) || (share->granted_uid != POLICY_NO_UID &&
+                                              share->granted_uid == client->tenant->key.uid);
+}

@@ -1,0 +1,223 @@
+#include "daemon/policy/report/figures.h"
+
+#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/objects/lease.h"
+#include "gpumem.h"
+
+static uint64_t see_idle(struct pool *pool)
+{
+        struct block *block;
+        uint64_t n_looks = 0;
+
+        pool->seen_idle_bytes = 0;
+        TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
+                block->seen_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
+                pool->seen_idle_bytes += block->seen_idle ? block->bin->n_bytes : 0;
+                n_looks++;
+        }
+        return n_looks;
+}
+
+uint64_t policy_see_idle(struct policy *policy)
+{
+        uint64_t n_looks = 0;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                n_looks += see_idle(policy->pools[i]);
+        return n_looks;
+}
+
+void policy_see_idle_of(struct policy *policy, uint32_t pool_id, uint64_t now_ns)
+{
+        struct pool *pool = policy->pools[pool_id];
+
+        if (pool->was_seen && now_ns < pool->seen_ns + POLICY_SEEN_NS)
+                return;
+        pool->was_seen = true;
+        pool->seen_ns = now_ns;
+        (void)see_idle(pool);
+}
+
+uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
+{
+        return pool < policy->n_pools ? policy->pools[pool]->seen_idle_bytes : 0;
+}
+
+int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
+                        struct pool_figures *ret_figures)
+{
+        const struct pool *pool;
+
+        if (pool_id >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        pool = policy->pools[pool_id];
+        *ret_figures = (struct pool_figures){
+                .max = pool->settings.max_bytes,
+                .leased = pool->totals.leased,
+                .cached = pool->totals.cached,
+                .lingering = pool->totals.lingering,
+                .overdue = pool->totals.overdue,
+                .late = pool->late,
+                .reserved = totals_reserved(&pool->totals),
+                .reserved_peak = pool->reserved_peak,
+                .charged = pool->charged,
+                .declared = pool->declared,
+                .n_blocks = pool->totals.n_blocks,
+                .n_leases = pool->n_leases,
+                .n_waiting = pool->n_waiting,
+                .n_grants_from_cache = pool->n_grants_from_cache,
+                .n_creates = pool->n_creates,
+                .n_releases = pool->n_releases,
+                .n_refusals = pool->n_refusals,
+                .n_revocations = pool->n_revocations,
+                .n_known_grants = pool->n_known_grants,
+                .n_notices = pool->n_notices,
+        };
+        return 0;
+}
+
+uint64_t client_charged(const struct client *client, uint32_t pool)
+{
+        return pool < client->policy->n_pools ? client->charged[pool] : 0;
+}
+
+uint64_t client_late(const struct client *client, uint32_t pool)
+{
+        return pool < client->policy->n_pools ? client->late[pool] : 0;
+}
+
+void *client_owner(const struct client *client)
+{
+        return client->owner;
+}
+
+uint64_t lease_id(const struct lease *lease)
+{
+        return lease->id;
+}
+
+uint32_t lease_slot(const struct lease *lease)
+{
+        return lease->slot;
+}
+
+struct block *lease_block(const struct lease *lease)
+{
+        return lease->block;
+}
+
+uint64_t block_id(const struct block *block)
+{
+        return block->id;
+}
+
+uint32_t block_pool(const struct block *block)
+{
+        return block_its_pool(block)->id;
+}
+
+uint64_t block_bytes(const struct block *block)
+{
+        return block->bin->n_bytes;
+}
+
+uint32_t block_properties(const struct block *block)
+{
+        return block->bin->properties;
+}
+
+void *block_backing(const struct block *block)
+{
+        return block->backing;
+}
+
+bool block_is_nobodys(const struct block *block)
+{
+        const struct policy *policy = block_its_pool(block)->policy;
+
+        return policy->nobody && block->holding->tenant == policy->nobody;
+}
+
+bool block_is_awaited(const struct block *block)
+{
+        return block->state == BLOCK_CREATING ||
+               (block->state == BLOCK_STOCKING && block_is_nobodys(block) &&
+                !block_its_pool(block)->closing);
+}
+
+bool block_may_be_used(const struct block *block)
+{
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->left_in_use)
+                        return true;
+        }
+        return false;
+}
+
+bool client_maps_anything(const struct client *client)
+{
+        if (client->leases)
+                return true;
+        for (uint32_t i = 0; i < client->policy->n_pools; i++) {
+                if (client->declared[i].n_bytes)
+                        return true;
+        }
+        return false;
+}
+
+const struct usage *client_usage(const struct client *client)
+{
+        return &client->usage;
+}
+
+const struct usage *client_tenant_usage(const struct client *client)
+{
+        return &client->tenant->usage;
+}
+
+const struct usage *client_kept(const struct client *client)
+{
+        return &client->kept;
+}
+
+const struct usage *client_tenant_kept(const struct client *client)
+{
+        return &client->tenant->kept;
+}
+
+uint64_t policy_open_blocks(const struct policy *policy)
+{
+        return files_n_open(policy);
+}
+
+static void reset_holding(struct holding *holding)
+{
+        holding->reserved_peak = totals_reserved(&holding->totals);
+}
+
+static void reset_pool(struct pool *pool)
+{
+        struct tenant *tenant;
+
+        for (tenant = pool->policy->tenants; tenant; tenant = tenant->hh.next)
+                reset_holding(&tenant->holdings[pool->id]);
+        pool->reserved_peak = totals_reserved(&pool->totals);
+}
+
+int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,
+                       uint32_t pool)
+{
+        if (pool >= policy->n_pools && pool != POLICY_ALL_POOLS)
+                return GPUMEM_E_NO_POOL;
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                if (pool != POLICY_ALL_POOLS && pool != i)
+                        continue;
+                if (scope == SCOPE_NODE)
+                        reset_pool(policy->pools[i]);
+                else
+                        reset_holding(&client->tenant->holdings[i]);
+        }
+        return 0;
+}

@@ -1,0 +1,96 @@
+/* What the policy tells of its objects and in sums; the objects one by one are in listing.h. Nothing here changes
+ * what anybody gets. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/policy/state/public_types.h"
+
+void *client_owner(const struct client *client);
+uint64_t lease_id(const struct lease *lease);
+uint32_t lease_slot(const struct lease *lease);
+struct block *lease_block(const struct lease *lease); /* of a lease that was granted */
+uint64_t block_id(const struct block *block);
+uint32_t block_pool(const struct block *block);
+uint64_t block_bytes(const struct block *block);
+uint32_t block_properties(const struct block *block);
+void *block_backing(const struct block *block);
+
+/* Of a block that is being made: whether whoever asked for it still waits. If not, it may as well not
+ * be made: policy_created() with -ECANCELED. */
+bool block_is_awaited(const struct block *block);
+
+/* Of a block that is let go: whether a process whose client has ended may use what is in it still. Who has given it
+ * back, or was revoked it, does not, be it mapped there or not. */
+bool block_may_be_used(const struct block *block);
+
+/* Whether the block was made ahead, and nobody has had it yet. */
+bool block_is_nobodys(const struct block *block);
+
+/* One pool's figures, in bytes where not said otherwise. */
+struct pool_figures {
+        uint64_t max;
+        uint64_t leased;
+        uint64_t cached;
+        uint64_t lingering;
+        uint64_t overdue;  /* lingering, mapped, and not unmapped for a second: see overdue.h */
+        uint64_t late;     /* of that, what a client was told to unmap that could answer */
+        uint64_t reserved; /* leased + cached + lingering */
+        uint64_t reserved_peak;
+        uint64_t charged; /* to clients: leased, lingering that a client may still map, cached that
+                           * one keeps mapped, declared */
+        uint64_t declared;
+        uint64_t n_blocks;
+        uint64_t n_leases;  /* busy or idle; several of a shared block */
+        uint64_t n_waiting; /* requests */
+        uint64_t n_grants_from_cache;
+        uint64_t n_creates;
+        uint64_t n_releases;
+        uint64_t n_refusals;
+        uint64_t n_revocations;
+        uint64_t n_known_grants;
+        uint64_t n_notices;
+};
+
+/* GPUMEM_E_NO_POOL for an unknown pool. */
+int policy_pool_figures(const struct policy *policy, uint32_t pool,
+                        struct pool_figures *ret_figures);
+
+/* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
+ * that sums agree. Returns how many there are. */
+uint64_t policy_see_idle(struct policy *policy);
+
+/* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often
+ * at most, however many leases there are. */
+#define POLICY_SEEN_NS UINT64_C(10000000)
+void policy_see_idle_of(struct policy *policy, uint32_t pool, uint64_t now_ns);
+
+/* Bytes of the pool's leases that were idle then, and have not ended since. */
+uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
+
+/* What the client is charged in a pool, in bytes. */
+uint64_t client_charged(const struct client *client, uint32_t pool);
+
+/* Of that what lingers, and the client has not unmapped for a second though it was told to. */
+uint64_t client_late(const struct client *client, uint32_t pool);
+
+/* May a block be mapped by this client: one that it leases, has given back, was let go of, or is an
+ * earlier daemon's? */
+bool client_maps_anything(const struct client *client);
+
+/* Blocks of all pools together for which the daemon has a file open, or will; see files.h. */
+uint64_t policy_open_blocks(const struct policy *policy);
+
+/* What the client, and what its tenant with it, is charged over all pools. */
+const struct usage *client_usage(const struct client *client);
+const struct usage *client_tenant_usage(const struct client *client);
+
+/* How much of that is cached, but kept mapped. */
+const struct usage *client_kept(const struct client *client);
+const struct usage *client_tenant_kept(const struct client *client);
+
+/* Peaks of what is reserved begin anew at what is: the client's tenant's; or everybody's, and the
+ * pool's own. Of one pool, or of POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */
+int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,
+                       uint32_t pool);

@@ -1,0 +1,475 @@
+#include "daemon/policy/report/history.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/table.h"
+
+/* What lasts is the node's, too; it is not pushed out. */
+enum lane_kind { LANE_OF_USE, LANE_OF_TROUBLE, LANE_OF_NODE, LANE_OF_LASTING };
+
+/* All bytes of it are compared. */
+struct lane_key {
+        struct tenant_key tenant; /* zeroes where it is nobody's */
+        uint32_t kind;
+};
+static_assert(sizeof(struct lane_key) == sizeof(struct tenant_key) + sizeof(uint32_t),
+              "a key has no padding");
+
+/* Rows that push out each other. It has one at least, but while it is made. */
+struct history_lane {
+        struct lane_key key;
+        uint32_t n_rows;
+        uint64_t n_lost; /* events */
+        TAILQ_HEAD(lane_rows, history_row) rows;
+        struct lane_owner *owner;
+        LIST_ENTRY(history_lane) link; /* of the owner */
+        UT_hash_handle hh;
+};
+
+/* A user with the lanes of all its tenants, or the node. */
+struct lane_owner {
+        uint64_t id;     /* its uid, or OWNER_NODE */
+        uint32_t n_rows; /* but those that last */
+        LIST_HEAD(owner_lanes, history_lane) lanes;
+        UT_hash_handle hh;
+};
+
+#define OWNER_NODE UINT64_MAX
+
+/* That part of the rows is the node's when it needs it: with a user namespace's uids, or a container's, somebody may
+ * be as many users as there are rows. */
+#define NODE_PART 8
+
+/* Rows are there from the beginning, as many as there may be, but those that were never taken are not touched:
+ * of them there is no memory in use. */
+struct history {
+        struct history_row *all_rows;
+        uint32_t n_all;
+        uint32_t n_rows_begun;
+        uint64_t end;
+        TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
+        struct history_rows unused;
+        struct history_lane *lanes; /* table by key */
+        struct lane_owner *owners;  /* table by id */
+        struct history_lane *last;  /* of the last event, or NULL */
+        uint64_t n_lost;
+        uint64_t n_lost_of_gone; /* of lanes that there are no more */
+};
+
+int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history)
+{
+        struct history *history = calloc(1, sizeof(*history));
+
+        assert(n_rows && first_number);
+        if (!history)
+                return -ENOMEM;
+        history->all_rows = malloc(n_rows * sizeof(*history->all_rows));
+        if (!history->all_rows) {
+                free(history);
+                return -ENOMEM;
+        }
+        history->n_all = n_rows;
+        history->end = first_number;
+        TAILQ_INIT(&history->rows);
+        TAILQ_INIT(&history->unused);
+        *ret_history = history;
+        return 0;
+}
+
+static void end_lane(struct history *history, struct history_lane *lane)
+{
+        struct lane_owner *owner = lane->owner;
+
+        if (history->last == lane)
+                history->last = NULL;
+        history->n_lost_of_gone += lane->n_lost;
+        LIST_REMOVE(lane, link);
+        HASH_DEL(history->lanes, lane);
+        free(lane);
+        if (!LIST_EMPTY(&owner->lanes))
+                return;
+        HASH_DEL(history->owners, owner);
+        free(owner);
+}
+
+struct history *history_free(struct history *history)
+{
+        struct history_lane *lane, *next;
+
+        if (!history)
+                return NULL;
+        HASH_ITER(hh, history->lanes, lane, next)
+        end_lane(history, lane);
+        free(history->all_rows);
+        free(history);
+        return NULL;
+}
+
+static bool is_nobodys(const struct history_lane *lane)
+{
+        return lane->owner->id == OWNER_NODE;
+}
+
+static struct lane_key key_of(const struct tenant_key *tenant, enum lane_kind kind)
+{
+        struct lane_key key;
+
+        assert((tenant == NULL) == (kind == LANE_OF_NODE || kind == LANE_OF_LASTING));
+        memset(&key, 0, sizeof(key));
+        if (tenant)
+                key.tenant = *tenant;
+        key.kind = kind;
+        return key;
+}
+
+/* Grants come one after another: mostly it is the lane of the last event. */
+static struct history_lane *find_lane(const struct history *history,
+                                      const struct tenant_key *tenant, enum lane_kind kind)
+{
+        const struct lane_key key = key_of(tenant, kind);
+        struct history_lane *lane = history->last;
+
+        if (lane && memcmp(&lane->key, &key, sizeof(key)) == 0)
+                return lane;
+        HASH_FIND(hh, history->lanes, &key, sizeof(key), lane);
+        return lane;
+}
+
+/* One that there was not has no lane yet. */
+static struct lane_owner *get_owner(struct history *history, uint64_t id)
+{
+        struct lane_owner *owner;
+
+        HASH_FIND(hh, history->owners, &id, sizeof(id), owner);
+        if (owner)
+                return owner;
+        owner = calloc(1, sizeof(*owner));
+        if (!owner)
+                return NULL;
+        owner->id = id;
+        HASH_ADD(hh, history->owners, id, sizeof(owner->id), owner);
+        if (owner->hh.tbl)
+                return owner;
+        free(owner);
+        return NULL;
+}
+
+/* Without rows. NULL: there is no memory for it. */
+static struct history_lane *make_lane(struct history *history, const struct tenant_key *tenant,
+                                      enum lane_kind kind)
+{
+        struct lane_owner *owner = get_owner(history, tenant ? tenant->uid : OWNER_NODE);
+        struct history_lane *lane = calloc(1, sizeof(*lane));
+
+        if (owner && lane) {
+                lane->key = key_of(tenant, kind);
+                lane->owner = owner;
+                TAILQ_INIT(&lane->rows);
+                HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
+                if (lane->hh.tbl) {
+                        LIST_INSERT_HEAD(&owner->lanes, lane, link);
+                        return lane;
+                }
+        }
+        free(lane);
+        if (owner && LIST_EMPTY(&owner->lanes)) {
+                HASH_DEL(history->owners, owner);
+                free(owner);
+        }
+        return NULL;
+}
+
+/* Of its rows those that it may be asked for. */
+static uint32_t weight(const struct history *history, const struct lane_owner *owner)
+{
+        uint32_t n_kept = owner->id == OWNER_NODE ? history->n_all / NODE_PART : 0;
+
+        return owner->n_rows > n_kept ? owner->n_rows - n_kept : 0;
+}
+
+/* The longest lane of the owner that has most rows: a user that has many tenants, be it containers or connections,
+ * pushes out no other user's row, and of its own tenants none that has fewer rows than another. Of owners with as
+ * many rows the one that came last is asked, so that newcomers push out each other. All of them are looked at: even
+ * where each row is another user's that takes less time than the connection that caused the event. */
+static struct history_lane *find_longest(const struct history *history)
+{
+        struct lane_owner *owner, *most = history->owners;
+        struct history_lane *lane, *longest = NULL;
+
+        for (owner = history->owners; owner; owner = owner->hh.next) {
+                if (weight(history, owner) >= weight(history, most))
+                        most = owner;
+        }
+        LIST_FOREACH (lane, &most->lanes, link) {
+                if (lane->key.kind != LANE_OF_LASTING &&
+                    (!longest || lane->n_rows > longest->n_rows))
+                        longest = lane;
+        }
+        assert(longest && longest->n_rows);
+        return longest;
+}
+
+/* Memory that is not cleared is so for as long as the daemon lives: a row a pool, of half of the rows at most. */
+static bool is_lasting(const struct history *history, const struct history_event *event)
+{
+        return event->what == LISTED_EVENT_CANARY && event->pool < history->n_all / 2;
+}
+
+static enum lane_kind lane_of(const struct history *history, const struct history_event *event)
+{
+        static const uint8_t kinds[LISTED_EVENT_N] = {
+#define OF_USE                                LANE_OF_USE
+#define OF_TROUBLE                            LANE_OF_TROUBLE
+#define OF_NODE                               LANE_OF_NODE
+#define EVENT(NAME, name, number, lane, text) [number] = (lane),
+#include "proto/event_kinds.def"
+#undef EVENT
+#undef OF_USE
+#undef OF_TROUBLE
+#undef OF_NODE
+        };
+
+        if (is_lasting(history, event))
+                return LANE_OF_LASTING;
+        return (enum lane_kind)kinds[event->what];
+}
+
+static void count_rows(struct history_lane *lane, int by)
+{
+        lane->n_rows += (uint32_t)by;
+        if (lane->key.kind != LANE_OF_LASTING)
+                lane->owner->n_rows += (uint32_t)by;
+}
+
+/* `asker` stays, though it be empty. */
+static void lose_oldest(struct history *history, const struct history_lane *asker)
+{
+        struct history_lane *lane = find_longest(history);
+        struct history_row *row = TAILQ_FIRST(&lane->rows);
+
+        lane->n_lost += row->times;
+        history->n_lost += row->times;
+        TAILQ_REMOVE(&lane->rows, row, lane_link);
+        TAILQ_REMOVE(&history->rows, row, link);
+        TAILQ_INSERT_TAIL(&history->unused, row, link);
+        count_rows(lane, -1);
+        if (!lane->n_rows && lane != asker)
+                end_lane(history, lane);
+}
+
+static struct history_row *take_row(struct history *history, const struct history_lane *asker)
+{
+        struct history_row *row;
+
+        if (TAILQ_EMPTY(&history->unused) && history->n_rows_begun < history->n_all)
+                return &history->all_rows[history->n_rows_begun++];
+        if (TAILQ_EMPTY(&history->unused))
+                lose_oldest(history, asker);
+        row = TAILQ_FIRST(&history->unused);
+        TAILQ_REMOVE(&history->unused, row, link);
+        return row;
+}
+
+static bool is_alike(const struct history_row *row, const struct history_event *event)
+{
+        return row->what == event->what && row->pid == event->pid && row->pool == event->pool &&
+               row->code == event->code && row->reason == event->reason;
+}
+
+/* Of states of the node, and of what administrators do, each one counts: they stay apart. */
+static struct history_row *find_alike(const struct history_lane *lane,
+                                      const struct history_event *event, uint64_t now_ns)
+{
+        struct history_row *row = TAILQ_LAST(&lane->rows, lane_rows);
+        bool lasts = lane->key.kind == LANE_OF_LASTING;
+
+        if (lane->key.kind == LANE_OF_NODE || event->what == LISTED_EVENT_LIMITED ||
+            event->what == LISTED_EVENT_FREED_ALL)
+                return NULL;
+        for (unsigned n = 0; row && (lasts || n < HISTORY_LOOKS); n++) {
+                if (is_alike(row, event))
+                        return lasts || now_ns < row->first_ns + HISTORY_ALIKE_NS ? row : NULL;
+                row = TAILQ_PREV(row, lane_rows, lane_link);
+        }
+        return NULL;
+}
+
+static struct history_row *begin_row(struct history *history, struct history_lane *lane,
+                                     const struct history_event *event, uint64_t now_ns)
+{
+        struct history_row *row = take_row(history, lane);
+
+        *row = (struct history_row){.first = history->end,
+                                    .first_ns = now_ns,
+                                    .what = event->what,
+                                    .pid = event->pid,
+                                    .pool = event->pool,
+                                    .code = event->code,
+                                    .reason = event->reason,
+                                    .lane = lane};
+        count_rows(lane, 1);
+        return row;
+}
+
+static void take_out(struct history *history, struct history_row *row)
+{
+        TAILQ_REMOVE(&row->lane->rows, row, lane_link);
+        TAILQ_REMOVE(&history->rows, row, link);
+}
+
+/* What does not fit is cut. */
+static void put_text(char *field, size_t n_field, const char *text)
+{
+        size_t n = text ? strnlen(text, n_field - 1) : 0;
+
+        if (n)
+                memcpy(field, text, n);
+        field[n] = '\0';
+}
+
+static void add_event(struct history *history, struct history_row *row,
+                      const struct history_event *event, uint64_t now_ns)
+{
+        row->number = history->end;
+        row->last_ns = now_ns;
+        row->times += row->times < UINT32_MAX;
+        row->n_bytes = event->n_bytes + (event->what == LISTED_EVENT_REFUSED ? 0 : row->n_bytes);
+        put_text(row->program, sizeof(row->program), event->program);
+        put_text(row->text, sizeof(row->text), event->text);
+        TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
+        TAILQ_INSERT_TAIL(&history->rows, row, link);
+}
+
+static void note_in(struct history *history, struct history_lane *lane,
+                    const struct history_event *event, uint64_t now_ns)
+{
+        struct history_row *row = find_alike(lane, event, now_ns);
+
+        if (row)
+                take_out(history, row);
+        else
+                row = begin_row(history, lane, event, now_ns);
+        add_event(history, row, event, now_ns);
+        history->last = lane;
+}
+
+void history_note(struct history *history, const struct tenant_key *key,
+                  const struct history_event *event, uint64_t now_ns)
+{
+        enum lane_kind kind = lane_of(history, event);
+        struct history_lane *lane = find_lane(history, key, kind);
+
+        /* Clocks may be set back; numbers go on. */
+        if (event->number > history->end)
+                history->end = event->number;
+        if (!lane)
+                lane = make_lane(history, key, kind);
+        if (lane) {
+                note_in(history, lane, event, now_ns);
+        } else {
+                history->n_lost++;
+                history->n_lost_of_gone++;
+        }
+        history->end++;
+}
+
+const struct history_row *history_find(const struct history *history, uint64_t number)
+{
+        const struct history_row *row = TAILQ_LAST(&history->rows, history_rows);
+        const struct history_row *first = TAILQ_FIRST(&history->rows), *found = NULL;
+
+        if (first && first->number >= number)
+                return first;
+        /* Who follows asks for the last ones. */
+        for (; row && row->number >= number; row = TAILQ_PREV(row, history_rows, link))
+                found = row;
+        return found;
+}
+
+const struct history_row *history_next(const struct history_row *row)
+{
+        return TAILQ_NEXT(row, link);
+}
+
+const struct tenant_key *history_whose(const struct history_row *row)
+{
+        return is_nobodys(row->lane) ? NULL : &row->lane->key.tenant;
+}
+
+uint64_t history_end(const struct history *history)
+{
+        return history->end;
+}
+
+static uint64_t lost_in(const struct history *history, const struct tenant_key *key,
+                        enum lane_kind kind)
+{
+        const struct history_lane *lane = find_lane(history, key, kind);
+
+        return lane ? lane->n_lost : 0;
+}
+
+uint64_t history_lost(const struct history *history, const struct tenant_key *key)
+{
+        if (!key)
+                return history->n_lost;
+        return history->n_lost_of_gone + lost_in(history, NULL, LANE_OF_NODE) +
+               lost_in(history, key, LANE_OF_USE) + lost_in(history, key, LANE_OF_TROUBLE);
+}
+
+static void check_lane(const struct history_lane *lane)
+{
+        const struct history_row *row;
+        uint64_t before = 0;
+        uint32_t n = 0;
+
+        assert(is_nobodys(lane) ? !lane->key.tenant.uid : lane->owner->id == lane->key.tenant.uid);
+        TAILQ_FOREACH (row, &lane->rows, lane_link) {
+                assert(row->lane == lane && row->number > before);
+                before = row->number;
+                n++;
+        }
+        assert(n && n == lane->n_rows);
+}
+
+/* Returns the rows of its lanes. */
+static uint32_t check_owner(const struct lane_owner *owner, uint64_t *n_lost)
+{
+        const struct history_lane *lane;
+        uint32_t n = 0, n_lasting = 0;
+
+        LIST_FOREACH (lane, &owner->lanes, link) {
+                assert(lane->owner == owner);
+                check_lane(lane);
+                n += lane->n_rows;
+                n_lasting += lane->key.kind == LANE_OF_LASTING ? lane->n_rows : 0;
+                *n_lost += lane->n_lost;
+        }
+        assert(n && n - n_lasting == owner->n_rows);
+        return n;
+}
+
+void history_check(const struct history *history)
+{
+        const struct lane_owner *owner;
+        const struct history_row *row;
+        uint64_t before = 0, n_lost = history->n_lost_of_gone;
+        uint32_t n = 0, n_in_lanes = 0, n_unused = 0;
+
+        TAILQ_FOREACH (row, &history->rows, link) {
+                assert(row->number > before && row->number < history->end && row->times);
+                assert(row->first <= row->number && row->first_ns <= row->last_ns);
+                before = row->number;
+                n++;
+        }
+        TAILQ_FOREACH (row, &history->unused, link)
+                n_unused++;
+        for (owner = history->owners; owner; owner = owner->hh.next)
+                n_in_lanes += check_owner(owner, &n_lost);
+        assert(n == n_in_lanes && n + n_unused == history->n_rows_begun);
+        assert(history->n_rows_begun <= history->n_all);
+        assert(n_lost == history->n_lost);
+}

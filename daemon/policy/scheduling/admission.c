@@ -1,0 +1,453 @@
+#include "daemon/policy/scheduling/admission.h"
+
+#include <errno.h>
+
+#include "base/size.h"
+#include "daemon/policy/scheduling/choice.h"
+#include "daemon/policy/objects/client.h"
+#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/line.h"
+#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/objects/pool.h"
+#include "daemon/policy/accounting/quota.h"
+#include "daemon/policy/objects/request.h"
+#include "daemon/policy/scheduling/room.h"
+#include "daemon/policy/objects/tenant.h"
+#include "gpumem.h"
+
+#define BLOCK_UNIT (2 * MIB)
+
+/* One walk along a pool's line: a request is before those that are looked at later. */
+struct turn {
+        struct pool *pool;
+        struct line_walk walk;
+        uint64_t now_ns;
+        uint64_t number;
+        uint64_t n_owed_bytes;  /* above the pool's limit; then nothing is sure */
+        uint64_t n_sure_bytes;  /* room and incoming, less what requests before will take of it */
+        struct looks looks;     /* for idle leases that the request before us may still cause */
+        unsigned n_looks;       /* that those after it may, too */
+        bool held;              /* a request before waits for room, which it gets before others */
+        struct passing passing; /* those before that may wait for ever */
+};
+
+static struct holding *holding_of(const struct request *request)
+{
+        return &request->client->tenant->holdings[request->pool->id];
+}
+
+/* The driver had nothing for it, and has got nothing back since, or not yet all. */
+static bool is_hopeless(const struct request *request)
+{
+        const struct pool *pool = request->pool;
+
+        return request->device_full &&
+               (request->n_backs == pool->n_backs || pool->totals.incoming > 0);
+}
+
+static bool cover_hopeless(struct turn *turn, const struct request *request)
+{
+        if (request->pool->totals.incoming > 0 ||
+            room_evict(holding_of(request), request->n_bytes, ROOM_UNMAPPED) > 0)
+                return true;
+        if (request->deadline_ns > turn->now_ns)
+                room_call_in(turn->pool, request->client, request->n_bytes, ROOM_SOME, turn->now_ns,
+                             &turn->looks);
+        return false;
+}
+
+/* Whether bytes that come for certain serve the request; cached blocks are let go if that helps. */
+static bool cover(struct turn *turn, const struct request *request)
+{
+        uint64_t n_missing_bytes;
+
+        if (is_hopeless(request))
+                return cover_hopeless(turn, request);
+        if (turn->n_owed_bytes == 0 && turn->n_sure_bytes >= request->n_bytes)
+                return true;
+        n_missing_bytes = request->n_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
+        if (turn->pool->totals.evictable < n_missing_bytes) {
+                if (request->deadline_ns > turn->now_ns)
+                        room_call_in(turn->pool, request->client, n_missing_bytes, ROOM_ENOUGH,
+                                     turn->now_ns, &turn->looks);
+                return false;
+        }
+        turn->n_sure_bytes += room_evict(holding_of(request), n_missing_bytes, ROOM_UNMAPPED);
+        turn->n_sure_bytes -= turn->n_owed_bytes;
+        turn->n_owed_bytes = 0;
+        return true;
+}
+
+static int timeout_outcome(const struct request *request)
+{
+        if (request->device_full)
+                return GPUMEM_E_DEVICE_FULL;
+        return request->may_wait ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED;
+}
+
+static unsigned take_looks(struct turn *turn, unsigned n)
+{
+        if (n > turn->n_looks)
+                n = turn->n_looks;
+        turn->n_looks -= n;
+        return n;
+}
+
+/* Before a block is made: see room.h. */
+static void thin_out(struct turn *turn, const struct request *request)
+{
+        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK),
+                              .asker = request->client};
+
+        turn->n_sure_bytes += room_thin_out(turn->pool, request->client, request->n_bytes,
+                                            turn->now_ns, &looks);
+        turn->n_looks += looks.n_left;
+}
+
+/* Returns whether the request has had its share of the turn's bytes. */
+static bool serve_covered(struct turn *turn, struct request *request)
+{
+        int r;
+
+        if (turn->held || is_hopeless(request) || pool_room(turn->pool) < request->n_bytes) {
+                turn->held = true;
+                return true;
+        }
+        thin_out(turn, request);
+        r = request_create(request);
+        if (r)
+                request_refuse(request, r);
+        else
+                passing_count(&turn->passing);
+        return !r;
+}
+
+static bool serve_by(struct turn *turn, struct request *request, struct block *block)
+{
+        if (!block)
+                return false;
+        turn->pool->n_grants_from_cache++;
+        request_grant(request, block);
+        return true;
+}
+
+static bool serve_from_what_there_is(struct turn *turn, struct request *request)
+{
+        return serve_by(turn, request, choice_find(request, &turn->looks));
+}
+
+static bool serve_from_own(struct turn *turn, struct request *request)
+{
+        return serve_by(turn, request, choice_find_charged(request, CHOICE_OWN, &turn->looks));
+}
+
+/* What there is serves it at its deadline, also what would be left alone before. */
+static void serve_late(struct turn *turn, struct request *request, int outcome)
+{
+        turn->looks.back_too = true;
+        if (!serve_from_what_there_is(turn, request))
+                request_refuse(request, outcome);
+}
+
+static void serve_fresh(struct turn *turn, struct request *request)
+{
+        uint64_t n_bytes = request->n_bytes;
+        bool is_allowed = passing_is_allowed(&turn->passing, request);
+
+        if (!is_allowed)
+                passing_hold_up(&turn->passing, request, turn->now_ns);
+        request->covered = is_allowed && cover(turn, request);
+        if (request->covered) {
+                passing_mean(&turn->passing);
+                line_mean(&turn->walk, n_bytes);
+                if (serve_covered(turn, request))
+                        turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
+                                                                           : turn->n_sure_bytes;
+        } else if (request->deadline_ns <= turn->now_ns) {
+                serve_late(turn, request, timeout_outcome(request));
+        } else {
+                passing_wait(&turn->passing, request, turn->now_ns);
+        }
+}
+
+/* It holds up its own side only: whoever is under other limits goes on. */
+static void wait_for_limit(struct turn *turn, struct request *request, const struct limit_hit *hit)
+{
+        request->covered = false;
+        if (request->deadline_ns <= turn->now_ns)
+                request_refuse_limit(request, hit);
+        else
+                quota_wait(request, turn->number, hit);
+}
+
+/* A limit holds the request up. What it counts already serves the request all the same; else what the
+ * limit's side does not use is taken back, if that is enough. Who waits behind others has its own only. */
+enum relief { RELIEF_NONE, RELIEF_ENOUGH, RELIEF_SERVED };
+
+static enum relief relieve(struct turn *turn, struct request *request, const struct limit_hit *hit)
+{
+        enum choice_whose whose = hit->scope == LIMIT_OF_TENANT ? CHOICE_TENANTS : CHOICE_OWN;
+        enum relief relief = RELIEF_NONE;
+
+        if (hit->why != LIMIT_WOULD_BE_PASSED)
+                return serve_from_own(turn, request) ? RELIEF_SERVED : RELIEF_NONE;
+        turn->looks.back_too = request->deadline_ns <= turn->now_ns;
+        if (serve_by(turn, request, choice_find_charged(request, whose, &turn->looks)))
+                relief = RELIEF_SERVED;
+        else if (idle_relieve(request, hit, &turn->looks))
+                relief = RELIEF_ENOUGH;
+        turn->looks.back_too = false;
+        return relief;
+}
+
+/* Whether the limits let it through to what the pool has. */
+static bool is_within_limits(struct turn *turn, struct request *request)
+{
+        struct limit_hit hit;
+
+        if (quota_is_hopeless(request->client, turn->pool, request->n_bytes, &hit)) {
+                if (!serve_from_own(turn, request))
+                        request_refuse_limit(request, &hit);
+                return false;
+        }
+        if (!quota_holds(request, turn->number, &hit))
+                return true;
+        switch (relieve(turn, request, &hit)) {
+        case RELIEF_ENOUGH:
+                return true;
+        case RELIEF_SERVED:
+                return false;
+        case RELIEF_NONE:
+                break;
+        }
+        wait_for_limit(turn, request, &hit);
+        return false;
+}
+
+static int outage_outcome(const struct pool *pool)
+{
+        return pool->standing == STANDING_LOST ? -ENODEV : GPUMEM_E_STALLED;
+}
+
+/* The driver makes nothing now; of a lost device nothing is waited for. */
+static void wait_for_driver(const struct turn *turn, struct request *request)
+{
+        request->covered = false;
+        if (turn->pool->standing == STANDING_LOST || request->deadline_ns <= turn->now_ns)
+                request_refuse(request, outage_outcome(turn->pool));
+}
+
+/* It passes nobody, and holds nobody up: others may have what it may not. */
+static void wait_for_file(struct turn *turn, struct request *request)
+{
+        turn->pool->policy->wants_file = true;
+        request->covered = files_call_in(request, &turn->looks);
+        request->refusal.of_blocks = !request->covered && request->deadline_ns <= turn->now_ns;
+        if (request->refusal.of_blocks)
+                serve_late(turn, request, GPUMEM_E_TOO_MANY);
+}
+
+/* It passes those who wait for room as a new block would: they could have it for theirs. */
+static bool serve_from_nobodys(struct turn *turn, struct request *request)
+{
+        struct block *block;
+
+        if (turn->held || !passing_is_allowed(&turn->passing, request))
+                return false;
+        block = choice_take_nobodys(request);
+        if (!block)
+                return false;
+        passing_mean(&turn->passing);
+        passing_count(&turn->passing);
+        line_mean(&turn->walk, block->bin->n_bytes);
+        line_give(block->holding, block->bin->n_bytes);
+        return serve_by(turn, request, block);
+}
+
+static void serve_one(struct turn *turn, struct request *request)
+{
+        if (turn->pool->standing == STANDING_LOST) {
+                wait_for_driver(turn, request);
+                return;
+        }
+        if (!is_within_limits(turn, request) || serve_from_what_there_is(turn, request))
+                return;
+        if (request->only_known)
+                request_refuse(request, GPUMEM_E_REFUSED);
+        else if (request->n_bytes > turn->pool->settings.max_bytes)
+                request_refuse(request, GPUMEM_E_TOO_LARGE);
+        else if (serve_from_nobodys(turn, request))
+                return;
+        else if (turn->pool->standing != STANDING_SERVES)
+                wait_for_driver(turn, request);
+        else if (!files_have_room(request->client->tenant))
+                wait_for_file(turn, request);
+        else
+                serve_fresh(turn, request);
+}
+
+/* Looks are shared out, or one that waits in vain would leave none for those behind it. */
+static void serve_with_looks(struct turn *turn, struct request *request)
+{
+        turn->looks = (struct looks){.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST),
+                                     .asker = request->client};
+        serve_one(turn, request);
+        turn->n_looks += turn->looks.n_left;
+}
+
+static void walk(struct pool *pool, uint64_t now_ns)
+{
+        struct turn turn = {
+                .pool = pool,
+                .now_ns = now_ns,
+                .number = ++pool->policy->n_walks,
+                .n_owed_bytes = pool_debt(pool),
+                .n_looks = IDLE_LOOKS_A_WALK,
+        };
+        struct request *request;
+
+        overdue_note(pool, now_ns);
+        if (!turn.n_owed_bytes)
+                turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
+                                    totals_reserved(&pool->totals);
+        turn.walk = line_begin(&pool->line);
+        while ((request = line_next(&turn.walk))) {
+                if (request->state == REQUEST_WAITING)
+                        serve_with_looks(&turn, request);
+                else if (pool->standing != STANDING_SERVES)
+                        wait_for_driver(&turn, request);
+        }
+        passing_end(&turn.passing);
+}
+
+/* Whether what happens in one pool may serve who waits in another. */
+static bool spans_pools(const struct policy *policy)
+{
+        return policy->limits || policy->wants_file;
+}
+
+/* What is charged in one pool may end the wait for a limit in another, or begin one that others
+ * need not wait behind; what was revoked for one may serve another: the queues are walked until
+ * nothing of this happens any more. */
+static void serve_all(struct policy *policy, uint64_t now_ns)
+{
+        uint64_t n_charges, n_revocations;
+
+        policy->wants_file = false;
+        do {
+                n_charges = policy->n_charges;
+                n_revocations = policy->n_revocations;
+                for (uint32_t i = 0; i < policy->n_pools; i++)
+                        walk(policy->pools[i], now_ns);
+        } while (policy->n_charges != n_charges || policy->n_revocations != n_revocations);
+}
+
+void admission_serve(struct pool *pool, uint64_t now_ns)
+{
+        if (pool->policy->in_turns)
+                pool->unserved = true;
+        else if (spans_pools(pool->policy))
+                serve_all(pool->policy, now_ns);
+        else
+                walk(pool, now_ns);
+}
+
+void admission_take_turn(struct policy *policy, uint64_t now_ns)
+{
+        bool any = false;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                struct pool *pool = policy->pools[i];
+
+                if (!pool->unserved)
+                        continue;
+                pool->unserved = false;
+                any = true;
+                if (!spans_pools(policy))
+                        walk(pool, now_ns);
+        }
+        if (any && spans_pools(policy))
+                serve_all(policy, now_ns);
+}
+
+static int check_ask(struct client *client, const struct policy_ask *ask)
+{
+        const struct policy *policy = client->policy;
+
+        if (ask->pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        if (ask->n_bytes == 0 || ask->n_bytes % BLOCK_UNIT)
+                return GPUMEM_E_BAD_REQUEST;
+        if (ask->n_bytes > policy->pools[ask->pool]->settings.max_bytes)
+                return GPUMEM_E_TOO_LARGE;
+        if (client->n_waiting >= CLIENT_MAX_WAITING ||
+            client->tenant->n_waiting >= TENANT_MAX_WAITING)
+                return GPUMEM_E_TOO_MANY;
+        return policy->draining ? GPUMEM_E_SHUTTING_DOWN : 0;
+}
+
+void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns)
+{
+        struct request *request;
+        struct lease *lease = NULL;
+        struct pool *pool;
+        int r;
+
+        r = request_new(client, ask, &request);
+        if (r) {
+                client_refuse_spare(client, ask, r);
+                return;
+        }
+        r = check_ask(client, ask);
+        if (!r)
+                r = lease_new(client, ask->serial, &lease);
+        if (!r && request_find(client, ask->serial)) {
+                lease_free(lease);
+                r = GPUMEM_E_BAD_REQUEST;
+        }
+        if (r) {
+                request_refuse(request, r);
+                return;
+        }
+        pool = client->policy->pools[ask->pool];
+        request->may_wait = ask->deadline_ns > now_ns;
+        request_wait(request, pool, lease);
+        admission_serve(pool, now_ns);
+}
+
+/* True: somebody is in want of what may come from several. */
+static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
+{
+        uint64_t hold_end_ns = passing_hold_end(&holding->hold);
+        const struct request *request;
+        bool any = false;
+
+        /* Then others go on. */
+        if (hold_end_ns > holding->pool->policy->now_ns && hold_end_ns < *earliest_ns)
+                *earliest_ns = hold_end_ns;
+        TAILQ_FOREACH (request, &holding->waiting, line_link) {
+                if (holding->pool->standing == STANDING_SERVES &&
+                    (request->state != REQUEST_WAITING || request->covered))
+                        continue;
+                any = true;
+                if (request->deadline_ns < *earliest_ns)
+                        *earliest_ns = request->deadline_ns;
+        }
+        return any;
+}
+
+uint64_t admission_next_deadline(const struct pool *pool)
+{
+        uint64_t earliest_ns = UINT64_MAX;
+        const struct holding *holding;
+        bool any = false;
+
+        TAILQ_FOREACH (holding, &pool->line.holdings, line_link)
+                any = add_deadlines(holding, &earliest_ns) || any;
+        if ((any || pool->n_awaited) && overdue_next(pool) < earliest_ns)
+                earliest_ns = overdue_next(pool);
+        return earliest_ns;
+}

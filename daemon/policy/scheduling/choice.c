@@ -1,0 +1,220 @@
+#include "daemon/policy/scheduling/choice.h"
+
+#include "daemon/policy/state/bins.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/accounting/quota.h"
+#include "daemon/policy/objects/request.h"
+
+static struct holding *holding_of(const struct request *request)
+{
+        return &request->client->tenant->holdings[request->pool->id];
+}
+
+/* Of two that the client maps: a cached one, then a small one, then the one that was cached last. */
+static bool is_better(const struct block *a, const struct block *b)
+{
+        if (!b || a->state != b->state)
+                return !b || a->state == BLOCK_CACHED;
+        if (a->bin->n_bytes != b->bin->n_bytes)
+                return a->bin->n_bytes < b->bin->n_bytes;
+        return a->cached_at > b->cached_at;
+}
+
+static bool may_have(const struct request *request, const struct block *block)
+{
+        const struct client *client = request->client;
+
+        if (block->state == BLOCK_CACHED)
+                return !quota_bars_cached(client, block);
+        return idle_may_go_to(block, client);
+}
+
+/* One that the client gave back, or had to give, and maps still: it costs no call of the driver. */
+static struct block *find_known(const struct request *request, struct looks *looks)
+{
+        struct bin_range fits = request_fits(request);
+        const struct lease *lease;
+        struct block *found = NULL;
+
+        LIST_FOREACH (lease, &request->client->returned, returned_link) {
+                struct block *block = lease->block;
+
+                if (!looks->n_left)
+                        break;
+                looks->n_left--;
+                if (block->holding != holding_of(request) || !bin_is_in_range(block->bin, &fits))
+                        continue;
+                if (may_have(request, block) && is_better(block, found))
+                        found = block;
+        }
+        if (!found || found->state == BLOCK_CACHED)
+                return found;
+        return idle_revoke(found) ? found : NULL;
+}
+
+/* Among equals the one that the client still maps is cheapest: it was cached last of these. */
+static struct block *find_mapped(struct client *client, const struct bin *bin)
+{
+        struct block *found = NULL;
+        struct lease *lease;
+
+        LIST_FOREACH (lease, &client->returned, returned_link) {
+                struct block *block = lease->block;
+
+                if (block->bin != bin || block->state != BLOCK_CACHED)
+                        continue;
+                if (!found || block->cached_at > found->cached_at)
+                        found = block;
+        }
+        return found;
+}
+
+static bool maps(const struct client *client, const struct block *block)
+{
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->client == client)
+                        return true;
+        }
+        return false;
+}
+
+/* Of those in the bin that somebody is charged for already. */
+static struct block *find_charged_in(const struct bin *bin, const struct client *client,
+                                     enum choice_whose whose, struct looks *looks)
+{
+        struct block *block, *found = NULL;
+
+        TAILQ_FOREACH (block, &bin->charged, charged_link) {
+                if (!looks->n_left)
+                        break;
+                looks->n_left--;
+                if ((whose == CHOICE_OWN && block->charge.client != client) ||
+                    quota_bars_cached(client, block))
+                        continue;
+                if (maps(client, block))
+                        return block;
+                found = found ? found : block;
+        }
+        return found;
+}
+
+static struct block *find_charged(const struct request *request, enum choice_whose whose,
+                                  struct looks *looks)
+{
+        const struct bins *bins = &holding_of(request)->bins;
+        struct bin_range rest = request_fits(request);
+        unsigned n_kept_looks = looks->n_left / 2;
+        struct block *block = NULL;
+
+        /* The others are for leases that are idle. */
+        looks->n_left -= n_kept_looks;
+        while (!block && bins->n_charged && looks->n_left &&
+               rest.n_least_bytes <= rest.n_most_bytes) {
+                const struct bin *bin = bins_find(bins, BIN_CACHED, &rest);
+
+                if (!bin)
+                        break;
+                rest.n_least_bytes = bin->n_bytes + 1;
+                block = find_charged_in(bin, request->client, whose, looks);
+        }
+        looks->n_left += n_kept_looks;
+        return block;
+}
+
+static struct block *find_cached(const struct request *request, struct looks *looks)
+{
+        const struct bins *bins = &holding_of(request)->bins;
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct bin *bin = bins_find(bins, BIN_CACHED, &fits);
+        struct limit_hit hit;
+        struct block *block;
+
+        /* A block may be larger than what was asked for; if this one is too large, all are, but for those
+         * that the limit counts already. */
+        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit)) {
+                block = find_charged(request, CHOICE_TENANTS, looks);
+                if (block)
+                        return block;
+                bin = NULL;
+        }
+        if (!bin)
+                bin = bins_find_last(bins, BIN_CACHED, &less);
+        if (!bin)
+                return NULL;
+        block = find_mapped(request->client, bin);
+        return block ? block : TAILQ_FIRST(&bin->sides[BIN_CACHED]);
+}
+
+static struct block *find_idle(const struct request *request, struct looks *looks)
+{
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct holding *holding = holding_of(request);
+        struct block *block;
+
+        block = idle_revoke_one(holding, request->client, &fits, IDLE_SMALLEST, looks);
+        return block ? block
+                     : idle_revoke_one(holding, request->client, &less, IDLE_LARGEST, looks);
+}
+
+struct block *choice_find(const struct request *request, struct looks *looks)
+{
+        struct block *block = request->known_will_do ? find_known(request, looks) : NULL;
+
+        if (request->only_known)
+                return block;
+        if (!block)
+                block = find_cached(request, looks);
+        return block ? block : find_idle(request, looks);
+}
+
+struct block *choice_find_charged(const struct request *request, enum choice_whose whose,
+                                  struct looks *looks)
+{
+        struct bin_range fits = request_fits(request);
+        struct block *block = NULL;
+
+        if (whose == CHOICE_OWN)
+                return find_charged(request, whose, looks);
+        if (request->known_will_do)
+                block = find_known(request, looks);
+        if (!block && !request->only_known)
+                block = find_charged(request, whose, looks);
+        if (!block && !request->only_known)
+                block = idle_revoke_one(holding_of(request), request->client, &fits, IDLE_SMALLEST,
+                                        looks);
+        return block && !quota_bars_cached(request->client, block) ? block : NULL;
+}
+
+static struct block *find_nobodys(const struct request *request)
+{
+        const struct tenant *nobody = request->client->policy->nobody;
+        struct bin_range fits = request_fits(request), less = request_takes(request);
+        struct limit_hit hit;
+        const struct bins *bins;
+        struct bin *bin;
+
+        if (!nobody || !files_have_room(request->client->tenant))
+                return NULL;
+        bins = &nobody->holdings[request->pool->id].bins;
+        bin = bins_find(bins, BIN_CACHED, &fits);
+        /* A block may be larger than what was asked for. */
+        if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
+                bin = NULL;
+        if (!bin)
+                bin = bins_find_last(bins, BIN_CACHED, &less);
+        return bin ? TAILQ_FIRST(&bin->sides[BIN_CACHED]) : NULL;
+}
+
+struct block *choice_take_nobodys(const struct request *request)
+{
+        struct block *block = find_nobodys(request);
+
+        if (!block ||
+            block_change_holding(block, &request->client->tenant->holdings[request->pool->id]))
+                return NULL;
+        return block;
+}

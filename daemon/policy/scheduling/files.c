@@ -1,0 +1,112 @@
+#include "daemon/policy/scheduling/files.h"
+
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/room.h"
+
+/* A block is let go whole: one byte of it is enough to ask for. */
+#define ONE_BLOCK 1
+
+struct count {
+        uint64_t all, own;
+};
+
+uint64_t files_n_open(const struct policy *policy)
+{
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                n += policy->pools[i]->totals.n_open;
+        return n;
+}
+
+static struct count n_open(const struct tenant *tenant)
+{
+        struct count n = {.all = files_n_open(tenant->policy)};
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++)
+                n.own += tenant->holdings[i].totals.n_open;
+        return n;
+}
+
+/* A driver that does not answer closes nothing, for now. */
+static bool closes(const struct pool *pool)
+{
+        return pool->standing == STANDING_SERVES;
+}
+
+/* The same when all that is being let go is gone. */
+static struct count n_open_soon(const struct tenant *tenant)
+{
+        struct count n = n_open(tenant);
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                const struct holding *holding = &tenant->holdings[i];
+
+                if (!closes(holding->pool))
+                        continue;
+                n.all -= holding->pool->totals.n_closing;
+                n.own -= holding->totals.n_closing;
+        }
+        return n;
+}
+
+static bool has_room(const struct tenant *tenant, struct count n)
+{
+        uint64_t max = tenant->policy->max_blocks;
+
+        return n.all < max && n.own / FILES_SHARE < max - n.all;
+}
+
+bool files_have_room(const struct tenant *tenant)
+{
+        return has_room(tenant, n_open(tenant));
+}
+
+static bool evict_own(struct tenant *tenant, enum room_kind kind)
+{
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                if (closes(tenant->holdings[i].pool) &&
+                    room_evict_own(&tenant->holdings[i], ONE_BLOCK, kind))
+                        return true;
+        }
+        return false;
+}
+
+static bool let_idle_go(const struct request *request, struct looks *looks)
+{
+        struct idle_leases own = {.n = 0};
+
+        idle_add_own(&own, &request->client->tenant->holdings[request->pool->id], NULL, looks);
+        idle_spare_kept(&own);
+        return idle_let_go(&own, NULL, ONE_BLOCK) > 0;
+}
+
+/* What others have cached goes only where that is enough: it may be the tenant's own share that is used up. */
+static bool evict_others(struct tenant *tenant)
+{
+        struct count n = n_open_soon(tenant);
+
+        if (!n.all)
+                return false;
+        n.all--;
+        if (!has_room(tenant, n))
+                return false;
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                if (closes(tenant->holdings[i].pool) &&
+                    room_evict(&tenant->holdings[i], ONE_BLOCK, ROOM_UNMAPPED))
+                        return true;
+        }
+        return false;
+}
+
+bool files_call_in(const struct request *request, struct looks *looks)
+{
+        struct tenant *tenant = request->client->tenant;
+
+        while (!has_room(tenant, n_open_soon(tenant))) {
+                if (!evict_own(tenant, ROOM_UNMAPPED) && !evict_own(tenant, ROOM_MAPPED) &&
+                    !evict_others(tenant) && !let_idle_go(request, looks))
+                        return false;
+        }
+        return true;
+}

@@ -1,0 +1,22 @@
+/* How many blocks there may be: the daemon keeps a file open for each until it is back at the driver.
+ *
+ * A tenant may have another block as long as it has fewer than FILES_SHARE times what is left for others:
+ * one alone gets four fifths, two get four ninths each, and somebody who comes later finds something. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "daemon/policy/state/types.h"
+
+#define FILES_SHARE 4
+
+struct looks;
+
+/* Blocks for which a file is open, or will be. */
+uint64_t files_n_open(const struct policy *policy);
+
+bool files_have_room(const struct tenant *tenant);
+
+/* There will be room for certain: blocks are let go already, or are now, one for one: those that the tenant has
+ * cached, one that others have, if that is enough, else those that the tenant does not use. */
+bool files_call_in(const struct request *request, struct looks *looks);

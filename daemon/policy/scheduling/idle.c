@@ -1,0 +1,277 @@
+#include "daemon/policy/scheduling/idle.h"
+
+#include "daemon/policy/state/bins.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/accounting/payer.h"
+#include "daemon/policy/accounting/quota.h"
+
+static struct lease *lease_of(const struct block *block)
+{
+        return TAILQ_FIRST(&block->leases);
+}
+
+static bool is_within_limit(const struct client *client, const struct bin *bin,
+                            const struct pool *pool)
+{
+        const struct usage nothing = {{0}};
+
+        return !quota_bars(client, LIMIT_OF_CLIENT, pool, bin->n_bytes, &nothing);
+}
+
+static bool would_go_back(const struct block *block, const struct looks *looks)
+{
+        return !looks->back_too && block->taken_from == looks->asker->number &&
+               looks->asker->policy->now_ns < block->taken_ns + IDLE_BACK_NS;
+}
+
+bool idle_may_go_to(const struct block *block, const struct client *client)
+{
+        return block_may_be_idle(block) && lease_of(block)->client != client &&
+               lease_is_idle(lease_of(block)) &&
+               is_within_limit(client, block->bin, block_its_pool(block));
+}
+
+bool idle_revoke(struct block *block)
+{
+        const struct client *holder = lease_of(block)->client;
+
+        if (!lease_revoke(lease_of(block)))
+                return false;
+        block->taken_from = holder->number;
+        block->taken_ns = holder->policy->now_ns;
+        block_give_up(block);
+        return block->state == BLOCK_CACHED;
+}
+
+static struct block *revoke_in(struct bin *bin, const struct client *asker, struct looks *looks)
+{
+        struct bin_blocks *blocks = &bin->sides[BIN_LEASED];
+        const struct block *last = TAILQ_LAST(blocks, bin_blocks);
+        struct block *block, *next;
+        bool was_last = false;
+
+        for (block = TAILQ_FIRST(blocks); block && !was_last && looks->n_left; block = next) {
+                next = TAILQ_NEXT(block, bin_link);
+                was_last = block == last;
+                looks->n_left--;
+                if (lease_of(block)->client != asker && !would_go_back(block, looks) &&
+                    idle_revoke(block))
+                        return block;
+                if (block_may_be_idle(block)) {
+                        TAILQ_REMOVE(blocks, block, bin_link);
+                        TAILQ_INSERT_TAIL(blocks, block, bin_link);
+                }
+        }
+        return NULL;
+}
+
+struct block *idle_revoke_one(struct holding *holding, const struct client *asker,
+                              const struct bin_range *range, enum idle_choice choice,
+                              struct looks *looks)
+{
+        struct bin_range rest = *range;
+        struct block *block = NULL;
+
+        while (!block && looks->n_left && rest.n_least_bytes <= rest.n_most_bytes) {
+                struct bin *bin = choice == IDLE_SMALLEST
+                                          ? bins_find(&holding->bins, BIN_LEASED, &rest)
+                                          : bins_find_last(&holding->bins, BIN_LEASED, &rest);
+
+                if (!bin)
+                        break;
+                if (choice == IDLE_SMALLEST)
+                        rest.n_least_bytes = bin->n_bytes + 1;
+                else
+                        rest.n_most_bytes = bin->n_bytes - 1;
+                if (is_within_limit(asker, bin, holding->pool))
+                        block = revoke_in(bin, asker, looks);
+        }
+        return block;
+}
+
+static bool is_full(const struct idle_leases *idle)
+{
+        return idle->n == IDLE_LOOKS_A_REQUEST;
+}
+
+/* Whether it is idle, and noted. */
+static bool look(struct idle_leases *idle, const struct block *block, struct looks *looks)
+{
+        struct lease *lease = lease_of(block);
+
+        looks->n_left--;
+        if (!lease_is_idle(lease))
+                return false;
+        idle->leases[idle->n++] = lease;
+        idle->n_bytes += block->bin->n_bytes;
+        return true;
+}
+
+void idle_add_own(struct idle_leases *idle, struct holding *holding, const struct client *client,
+                  struct looks *looks)
+{
+        struct holding_blocks *blocks = &holding->leased;
+        const struct block *last = TAILQ_LAST(blocks, holding_blocks);
+        struct block *block, *next;
+        bool was_last = false;
+
+        for (block = TAILQ_FIRST(blocks); block && !was_last && looks->n_left && !is_full(idle);
+             block = next) {
+                bool is_wanted = (!client || lease_of(block)->client == client) &&
+                                 !would_go_back(block, looks);
+
+                next = TAILQ_NEXT(block, holding_link);
+                was_last = block == last;
+                if (is_wanted && look(idle, block, looks))
+                        continue;
+                looks->n_left -= !is_wanted;
+                TAILQ_REMOVE(blocks, block, holding_link);
+                TAILQ_INSERT_TAIL(blocks, block, holding_link);
+        }
+}
+
+/* Somebody would be charged for it still. */
+static bool is_paid_for(const struct block *block)
+{
+        return payer_in_cache(block);
+}
+
+static void spare(struct idle_leases *idle, bool (*is_spared)(const struct block *block))
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < idle->n; i++) {
+                struct lease *lease = idle->leases[i];
+
+                if (is_spared(lease->block))
+                        idle->n_bytes -= lease->block->bin->n_bytes;
+                else
+                        idle->leases[n++] = lease;
+        }
+        idle->n = n;
+}
+
+void idle_spare_kept(struct idle_leases *idle)
+{
+        spare(idle, block_is_kept);
+}
+
+/* Whether the tenant keeps its minimum without the block and what was found of it before. */
+static bool keeps_enough(const struct block *block)
+{
+        const struct holding *holding = block->holding;
+
+        return holding->totals.leased >=
+               holding->n_found_bytes + block->bin->n_bytes + holding->pool->settings.min_bytes;
+}
+
+static bool may_be_robbed(const struct block *block, uint64_t now_ns)
+{
+        struct holding *holding = block->holding;
+
+        if (holding->was_robbed && now_ns < holding->robbed_ns + IDLE_ROB_NS)
+                return false;
+        if (holding->search != holding->pool->n_searches) {
+                holding->search = holding->pool->n_searches;
+                holding->n_found_bytes = 0;
+        }
+        return keeps_enough(block);
+}
+
+void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
+                     uint64_t now_ns, struct looks *looks)
+{
+        struct pool_blocks_by_age *blocks = &asker->pool->leased;
+        const struct block *last = TAILQ_LAST(blocks, pool_blocks_by_age);
+        struct block *block, *next;
+        bool was_last = false;
+
+        asker->pool->n_searches++;
+        for (block = TAILQ_FIRST(blocks);
+             block && !was_last && looks->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
+             block = next) {
+                bool is_wanted = block->holding != asker && !block_is_kept(block) &&
+                                 may_be_robbed(block, now_ns);
+
+                next = TAILQ_NEXT(block, pool_age_link);
+                was_last = block == last;
+                if (is_wanted && look(idle, block, looks)) {
+                        block->holding->n_found_bytes += block->bin->n_bytes;
+                        continue;
+                }
+                looks->n_left -= !is_wanted;
+                TAILQ_REMOVE(blocks, block, pool_age_link);
+                TAILQ_INSERT_TAIL(blocks, block, pool_age_link);
+        }
+}
+
+uint64_t idle_let_go(const struct idle_leases *idle, const struct client *client, uint64_t n_bytes)
+{
+        uint64_t n_gone_bytes = 0;
+
+        for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
+                struct lease *lease = idle->leases[i];
+
+                if ((client && lease->client != client) || !lease_revoke(lease))
+                        continue;
+                block_let_go(lease->block);
+                n_gone_bytes += lease->block->bin->n_bytes;
+        }
+        return n_gone_bytes;
+}
+
+void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
+{
+        uint64_t n_gone_bytes = 0;
+
+        for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
+                struct lease *lease = idle->leases[i];
+                struct holding *holding = lease->block->holding;
+
+                if (!lease_revoke(lease))
+                        continue;
+                holding->was_robbed = true;
+                holding->robbed_ns = now_ns;
+                block_let_go(lease->block);
+                n_gone_bytes += lease->block->bin->n_bytes;
+        }
+}
+
+/* Limits on bytes are over all pools of a kind, those on leases over all pools. */
+static void add_limited(struct idle_leases *idle, const struct client *client,
+                        const struct pool *pool, const struct limit_hit *hit, struct looks *looks)
+{
+        struct tenant *tenant = client->tenant;
+
+        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
+                struct holding *holding = &tenant->holdings[i];
+
+                if (hit->kind == LIMIT_LEASES ||
+                    holding->pool->settings.kind == pool->settings.kind)
+                        idle_add_own(idle, holding, hit->scope == LIMIT_OF_CLIENT ? client : NULL,
+                                     looks);
+        }
+}
+
+bool idle_relieve(const struct request *request, const struct limit_hit *hit, struct looks *looks)
+{
+        bool is_count = hit->kind == LIMIT_LEASES;
+        uint64_t n_asked = is_count ? 1 : request->n_bytes;
+        struct idle_leases idle = {.n = 0};
+        struct limit_hit next;
+
+        add_limited(&idle, request->client, request->pool, hit, looks);
+        spare(&idle, is_paid_for);
+        if (hit->used + n_asked - hit->max > (is_count ? idle.n : idle.n_bytes))
+                return false;
+        for (unsigned i = 0; i < idle.n; i++) {
+                struct block *block = idle.leases[i]->block;
+
+                if (!quota_is_passed(request->client, request->pool, request->n_bytes, &next))
+                        return true;
+                if (lease_revoke(idle.leases[i]))
+                        block_give_up(block);
+        }
+        return !quota_is_passed(request->client, request->pool, request->n_bytes, &next);
+}

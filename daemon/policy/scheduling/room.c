@@ -1,0 +1,212 @@
+#include "daemon/policy/scheduling/room.h"
+
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/client.h"
+#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/objects/pool.h"
+#include "daemon/policy/accounting/quota.h"
+
+/* A block that is about to be made, and charged. */
+struct newcomer {
+        const struct client *client;
+        struct usage usage;
+};
+
+static bool is_kind(const struct block *block, enum room_kind kind)
+{
+        if (block_is_kept(block))
+                return kind == ROOM_KEPT;
+        return block_is_mapped(block) ? kind == ROOM_MAPPED : kind == ROOM_UNMAPPED;
+}
+
+/* Whether the block, charged to its mapper again until that has unmapped it, would pass a limit, or leave
+ * the new one no room below it. */
+static bool would_pass_limit(const struct block *block, const struct newcomer *newcomer)
+{
+        const struct client *mapper = TAILQ_FIRST(&block->leases)->client;
+        const struct usage nothing = {{0}};
+        bool is_client = mapper == newcomer->client;
+        bool is_tenant = mapper->tenant == newcomer->client->tenant;
+
+        if (block->charge.client == mapper)
+                return false;
+        return quota_bars(mapper, LIMIT_OF_CLIENT, block_its_pool(block), block->bin->n_bytes,
+                          is_client ? &newcomer->usage : &nothing) ||
+               quota_bars(mapper, LIMIT_OF_TENANT, block_its_pool(block), block->bin->n_bytes,
+                          is_tenant ? &newcomer->usage : &nothing);
+}
+
+static bool is_meant(const struct block *block, enum room_kind kind,
+                     const struct newcomer *newcomer)
+{
+        return is_kind(block, kind) &&
+               (!newcomer || !block_is_mapped(block) || !would_pass_limit(block, newcomer));
+}
+
+static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind,
+                          const struct newcomer *newcomer)
+{
+        struct block *block, *next;
+        uint64_t n_evicted_bytes = 0;
+
+        for (block = TAILQ_FIRST(&holding->cached); block && n_evicted_bytes < n_bytes;
+             block = next) {
+                next = TAILQ_NEXT(block, holding_link);
+                if (!is_meant(block, kind, newcomer))
+                        continue;
+                n_evicted_bytes += block->bin->n_bytes;
+                block_let_go(block);
+        }
+        return n_evicted_bytes;
+}
+
+uint64_t room_evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind)
+{
+        return evict_own(holding, n_bytes, kind, NULL);
+}
+
+static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind kind,
+                          const struct newcomer *newcomer)
+{
+        struct block *block, *next;
+        uint64_t n_evicted_bytes = 0;
+
+        for (block = TAILQ_FIRST(&pool->cached); block && n_evicted_bytes < n_bytes; block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (!is_meant(block, kind, newcomer))
+                        continue;
+                n_evicted_bytes += block->bin->n_bytes;
+                block_let_go(block);
+        }
+        return n_evicted_bytes;
+}
+
+static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind,
+                      const struct newcomer *newcomer)
+{
+        uint64_t n_own_bytes = evict_own(asker, n_bytes, kind, newcomer);
+
+        /* Of its own nothing of this kind is left if that was not enough. */
+        if (n_own_bytes >= n_bytes)
+                return n_own_bytes;
+        return n_own_bytes + evict_any(asker->pool, n_bytes - n_own_bytes, kind, newcomer);
+}
+
+uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind)
+{
+        return evict(asker, n_bytes, kind, NULL);
+}
+
+static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
+{
+        return n_bytes > n_gone_bytes ? n_bytes - n_gone_bytes : 0;
+}
+
+void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
+                  enum room_amount amount, uint64_t now_ns, struct looks *looks)
+{
+        struct holding *holding = &asker->tenant->holdings[pool->id];
+        struct idle_leases own = {.n = 0}, others = {.n = 0};
+        const struct totals *totals = &pool->totals;
+        uint64_t n_coming_bytes = totals->mapped_lingering - totals->overdue;
+        uint64_t n_left_bytes = less(n_missing_bytes, totals->evictable + n_coming_bytes);
+        uint64_t n_there_bytes = totals->mapped_cached;
+
+        if (!n_left_bytes)
+                return;
+        idle_add_own(&own, holding, NULL, looks);
+        idle_spare_kept(&own);
+        n_there_bytes += own.n_bytes;
+        if (n_there_bytes < n_left_bytes) {
+                idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);
+                n_there_bytes += others.n_bytes;
+        }
+        if (n_there_bytes < n_left_bytes && amount == ROOM_ENOUGH)
+                return;
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
+        idle_rob(&others, n_left_bytes, now_ns);
+}
+
+static uint64_t spare_bytes(const struct pool *pool)
+{
+        uint64_t n_bytes = pool->reserved_peak / ROOM_SPARE_PART;
+
+        if (n_bytes < ROOM_SPARE_BYTES)
+                n_bytes = ROOM_SPARE_BYTES;
+        return n_bytes > pool->keep_bytes ? n_bytes : pool->keep_bytes;
+}
+
+/* Idle leases of the tenant, and those of others as far as they are needed to see n_bytes unused. */
+static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t now_ns,
+                            struct looks *looks, struct idle_leases *own,
+                            struct idle_leases *others)
+{
+        const struct totals *totals = &holding->pool->totals;
+        uint64_t n_found_bytes = totals->evictable + totals->mapped_cached;
+
+        idle_add_own(own, holding, NULL, looks);
+        n_found_bytes += own->n_bytes;
+        if (n_found_bytes < n_bytes)
+                idle_add_others(others, holding, n_bytes - n_found_bytes, now_ns, looks);
+        return n_found_bytes + others->n_bytes;
+}
+
+/* What others free at this moment may be known to be idle before the next block is made. */
+static void ask_others(const struct pool *pool, const struct client *asker, uint64_t now_ns)
+{
+        struct client *client;
+
+        LIST_FOREACH (client, &pool->policy->clients, link) {
+                if (client != asker && client->charged[pool->id])
+                        client_ask_to_mark(client, now_ns);
+        }
+}
+
+uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
+                       uint64_t now_ns, struct looks *looks)
+{
+        struct holding *holding = &asker->tenant->holdings[pool->id];
+        struct idle_leases own = {.n = 0}, others = {.n = 0};
+        struct newcomer newcomer = {.client = asker};
+        uint64_t n_spare_bytes = spare_bytes(pool), n_left_bytes, n_sure_bytes;
+
+        if (pool->settings.kind != POLICY_DEVICE)
+                return 0;
+        n_left_bytes = less(
+                find_unused(holding, n_spare_bytes + n_new_bytes, now_ns, looks, &own, &others),
+                n_spare_bytes);
+        if (n_left_bytes > n_new_bytes)
+                n_left_bytes = n_new_bytes;
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
+        n_sure_bytes = room_evict(holding, n_left_bytes, ROOM_UNMAPPED);
+        n_left_bytes = less(n_left_bytes, n_sure_bytes);
+        n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
+        usage_add(&newcomer.usage, pool->settings.kind, n_new_bytes);
+        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, ROOM_MAPPED, &newcomer));
+        idle_rob(&others, n_left_bytes, now_ns);
+        if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
+                ask_others(pool, asker, now_ns);
+        return n_sure_bytes;
+}
+
+static void revoke_excess(struct pool *pool)
+{
+        struct block *block, *next;
+
+        for (block = TAILQ_FIRST(&pool->leased); block && pool_excess(pool); block = next) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (lease_revoke(TAILQ_FIRST(&block->leases)))
+                        block_let_go(block);
+        }
+}
+
+void room_trim(struct pool *pool)
+{
+        (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), ROOM_KEPT, NULL);
+        revoke_excess(pool);
+}

@@ -1,0 +1,82 @@
+#include "daemon/policy/state/limit_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void fill(struct limits *limits, uint64_t max)
+{
+        for (unsigned kind = 0; kind < LIMIT_N_KINDS; kind++)
+                limits->max[kind] = max;
+}
+
+int limit_table_new(struct limit_table **ret_table)
+{
+        struct limit_table *table = calloc(1, sizeof(*table));
+
+        if (!table)
+                return -ENOMEM;
+        fill(&table->client, LIMIT_NONE);
+        fill(&table->tenant, LIMIT_NONE);
+        *ret_table = table;
+        return 0;
+}
+
+struct limit_table *limit_table_free(struct limit_table *table)
+{
+        if (!table)
+                return NULL;
+        free(table->uids);
+        free(table);
+        return NULL;
+}
+
+static struct uid_limits *find(const struct limit_table *table, uint32_t uid)
+{
+        for (size_t i = 0; i < table->n_uids; i++) {
+                if (table->uids[i].uid == uid)
+                        return &table->uids[i];
+        }
+        return NULL;
+}
+
+static int find_or_add(struct limit_table *table, uint32_t uid, struct uid_limits **ret_limits)
+{
+        struct uid_limits *found = find(table, uid), *uids;
+
+        if (!found) {
+                uids = realloc(table->uids, (table->n_uids + 1) * sizeof(*uids));
+                if (!uids)
+                        return -ENOMEM;
+                table->uids = uids;
+                found = &uids[table->n_uids++];
+                found->uid = uid;
+                fill(&found->limits, LIMIT_INHERIT);
+        }
+        *ret_limits = found;
+        return 0;
+}
+
+int limit_table_set_uid(struct limit_table *table, uint32_t uid, enum limit_kind kind, uint64_t max)
+{
+        struct uid_limits *limits;
+        int r;
+
+        r = find_or_add(table, uid, &limits);
+        if (!r)
+                limits->limits.max[kind] = max;
+        return r;
+}
+
+uint64_t limit_table_own_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+{
+        const struct uid_limits *own = find(table, uid);
+
+        return own ? own->limits.max[kind] : LIMIT_INHERIT;
+}
+
+uint64_t limit_table_tenant_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+{
+        uint64_t own = limit_table_own_max(table, uid, kind);
+
+        return own != LIMIT_INHERIT ? own : table->tenant.max[kind];
+}

@@ -1,0 +1,421 @@
+/* Everything that the policy is made of, on one page. Read this first.
+ *
+ * The policy owns pools, clients and tenants. A pool is one device's memory, or one node's pinned memory.
+ * A tenant is a user in a container; its processes trust each other. What one tenant has in one pool is a
+ * holding. Blocks belong to holdings: a block is one driver allocation, and its tenant does not change.
+ * A client is one connection, and belongs to a tenant. It asks for a block with a request, which waits in
+ * the line of its pool. A granted request becomes a lease: the client's right to one block. A block that no
+ * client leases is cached for its tenant, and is found again through a bin. A shared block is in several
+ * leases; a share is the token by which a client attaches it. A free_all is one call that waits until
+ * blocks are back at the driver.
+ *
+ *      policy -- pool -- line of holdings that wait; every block of the pool
+ *        |------ tenant -- holding, one a pool -- bins -- bin -- block -- share
+ *        `------ client -- lease on a block
+ *                  |------ request -- lease, and the block that is being made for it
+ *                  `------ free_all -- blocks that are not back yet
+ *
+ * An order says what the server must do next, and stands in the object that it is about. A charge says what
+ * a client must answer for, and stands in the block that causes it. Sums over blocks are totals (totals.h),
+ * sums over charges are usage (limit_table.h).
+ *
+ * Sizes are in bytes. Counts begin with n_. Times end with _ns and are nanoseconds of the server's clock.
+ * Each object owns what its own header says; links and nodes stand inside objects, so that moving one needs
+ * no memory. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/bitmap.h"
+#include "base/size.h"
+#include "base/table.h"
+#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/public_types.h"
+#include "daemon/policy/state/slots.h"
+#include "daemon/policy/state/totals.h"
+
+struct bins;
+struct free_all;
+struct holding;
+struct order_queue;
+struct pool;
+struct request;
+struct share;
+struct tenant;
+
+/* -- Parts that stand inside the objects -- */
+
+/* An order that waits to be taken, inside the object that it is about; see order_queue.h. */
+struct order_node {
+        enum order_kind kind;
+        struct order_queue *queue; /* NULL: not given, taken or withdrawn */
+        TAILQ_ENTRY(order_node) link;
+};
+
+/* Orders in the order of giving. */
+struct order_queue {
+        TAILQ_HEAD(order_nodes, order_node) nodes;
+};
+
+enum charge_kind {
+        CHARGE_HELD, /* the client leases it, declares it, or had it before it was let go */
+        CHARGE_KEPT, /* it is in the cache, and the client keeps it mapped */
+};
+
+/* Bytes of one block that a client must answer for; see charge.h. */
+struct charge {
+        struct client *client; /* NULL: nobody is charged */
+        struct pool *pool;
+        uint64_t n_bytes;
+        enum charge_kind kind;
+};
+
+/* Somebody of this party waits for a limit; see quota.h. */
+struct limited {
+        uint64_t walk; /* the one in which that was seen last */
+        enum limit_kind kind;
+};
+
+enum bin_side { BIN_CACHED, BIN_LEASED, BIN_N_SIDES };
+
+/* The blocks of one size and one set of properties; see bins.h. */
+struct bin {
+        struct bins *bins;
+        uint64_t n_bytes;
+        uint32_t properties;
+        uint32_t n_refs; /* blocks of this size and these properties */
+        /* The one cached last is first; the one leased, or seen in use, longest ago is first. */
+        TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
+        struct bin_blocks
+                charged; /* of the cached ones, in their order: those that a client pays for */
+        TAILQ_ENTRY(bin) class_link;
+};
+
+/* The bins of one holding, by size. */
+struct bins {
+        struct bitmap occupied[BIN_N_SIDES];
+        uint64_t n_charged; /* blocks in those lists of all bins */
+        TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
+};
+
+/* The holdings whose requests wait for a pool's memory; see line.h. */
+struct line {
+        TAILQ_HEAD(line_holdings, holding) holdings; /* that wait; sorted in a walk only */
+        uint64_t n_joined;                           /* requests, ever: dates them */
+        uint64_t reached; /* where a tenant stands at least that begins to wait */
+};
+
+/* When a tenant's requests for a pool began to hold up others, the last time; see passing.h. */
+struct passing_hold {
+        bool was;
+        uint64_t since_ns;
+        /* These in a walk, while it has not begun. */
+        bool is_listed;
+        struct passing_hold *next;
+        uint64_t n_least_bytes; /* that one of them waits for */
+        unsigned n_may;         /* as in struct passing */
+};
+
+/* "No", as an order: the answer to one request, kept until the server takes it. */
+struct refusal {
+        struct order_node order;
+        struct client *client;
+        uint32_t pool; /* as it was asked for: there may be no such pool */
+        uint32_t serial;
+        int outcome;
+        uint64_t n_bytes; /* as it was asked for */
+        struct limit_hit hit;
+        bool of_blocks;          /* too many of these */
+        struct request *request; /* ends when the order is taken; NULL when there is none */
+};
+
+/* -- The objects -- */
+
+/* Everything that the policy knows. Owns pools and clients; through these, all else. */
+struct policy {
+        struct order_queue orders;
+        struct pool **pools;
+        uint32_t n_pools;
+        struct tenant *tenants; /* table by key */
+        struct tenant *nobody;  /* of these, whose blocks are made ahead; NULL: there is none */
+        LIST_HEAD(policy_clients, client) clients;
+        uint64_t last_client_number;
+        uint64_t last_lease_id;
+        uint64_t last_block_id;
+        uint64_t now_ns;            /* of the last event that said: dates what blocks do */
+        struct share *shares;       /* table by token */
+        struct limit_table *limits; /* NULL: none */
+        uint64_t n_charges;         /* begun, ever */
+        uint64_t n_revocations;     /* ever */
+        uint64_t n_free_looks;      /* at leases, for whoever wanted idle ones freed, ever */
+        uint64_t n_walks;           /* through a pool's queue, ever */
+        uint64_t n_counts;          /* of shared blocks, ever */
+        uint64_t max_blocks;        /* see files.h */
+        bool wants_file;            /* somebody has waited for one since all pools were served */
+        bool draining;              /* see drain.h */
+        bool in_turns;              /* see policy_serve_in_turns */
+        struct policy_witness witness;
+};
+
+/* One pool: its limit, its blocks, and the line of those who wait; see pool.h. */
+struct pool {
+        struct policy *policy;
+        uint32_t id;
+        struct policy_pool settings;
+        bool closing; /* what nobody leases is let go */
+        enum standing_state standing;
+        uint64_t keep_bytes; /* these and the next: see warm.h */
+        uint64_t return_after_ns;
+        struct block *return_next; /* cached, where the next look goes on; NULL: at the first */
+        bool cache_grew;           /* more is cached, or less is kept mapped: warm.c reads it */
+        bool returned_all;         /* a whole pass has seen what there was before that */
+
+        struct totals totals;
+        uint64_t stranded; /* part of what lingers: no block's, see policy_set_stranded */
+        uint64_t charged;
+        uint64_t declared; /* part of charged */
+        uint64_t reserved_peak;
+        uint64_t late;     /* lingering, of clients that are late with it; see overdue.h */
+        uint64_t n_leases; /* busy; several of a shared block */
+
+        LIST_HEAD(pool_blocks, block) blocks;
+        TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
+        struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
+        struct pool_blocks_by_age expected; /* see overdue.h; the one let go first is first */
+        uint64_t n_awaited;                 /* lingering blocks that a free_all waits for */
+        uint64_t seen_idle_bytes;           /* of the leased ones, see struct block */
+        bool was_seen;                      /* by policy_see_idle_of */
+        uint64_t seen_ns;
+        uint64_t n_searches; /* for idle leases of others, ever */
+        uint64_t n_cachings; /* ever: dates a block's place among the cached */
+
+        struct line line; /* who waits */
+        uint64_t n_waiting;
+        bool unserved;    /* something has happened since the queue was walked */
+        uint64_t n_backs; /* times that bytes came back to the driver, or may have */
+
+        uint64_t n_grants_from_cache;
+        uint64_t n_creates;
+        uint64_t n_releases;
+        uint64_t n_refusals;
+        uint64_t n_revocations;
+        uint64_t n_known_grants;
+        uint64_t n_notices;
+};
+
+/* What one tenant has in one pool. */
+struct holding {
+        struct tenant *tenant;
+        struct pool *pool;
+        struct totals totals;
+        uint64_t charged; /* to the tenant's clients */
+        uint64_t reserved_peak;
+        struct bins bins;
+        TAILQ_HEAD(holding_blocks, block) cached; /* the one cached first is first */
+        struct holding_blocks
+                leased; /* that may be idle; leased, or seen in use, longest ago first */
+        TAILQ_HEAD(holding_waiting, request) waiting; /* the one that asked first is first */
+        uint64_t n_given_bytes;                       /* of new blocks; see line.h */
+        uint64_t place; /* these three in a line's walk, and while the tenant waits */
+        struct request *next;
+        struct passing_hold hold;
+        TAILQ_ENTRY(holding) line_link;
+        uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
+        bool was_robbed;
+        uint64_t search;        /* the last one for idle leases to take for another tenant */
+        uint64_t n_found_bytes; /* of this one, in it */
+};
+
+/* A user in a container, whose clients trust each other; see tenant.h. */
+struct tenant {
+        struct policy *policy;
+        struct tenant_key key;
+        uint32_t n_refs; /* clients and blocks */
+        uint32_t n_holdings;
+        uint32_t n_waiting;
+        struct usage usage;    /* its clients' */
+        struct usage kept;     /* likewise */
+        struct usage attached; /* see attached.h */
+        uint64_t counted;
+        uint64_t listing; /* see client_is_first_listed */
+        struct limited limited;
+        UT_hash_handle hh;
+        struct holding holdings[]; /* one a pool */
+};
+
+/* One connection: what it asked for, what it leases, what it is charged; see client.h. */
+struct client {
+        struct policy *policy;
+        struct tenant *tenant;
+        uint64_t number; /* from 1 on, never used twice */
+        void *owner;
+        bool eof;
+        bool dead;
+        struct slots slots;
+        _Atomic uint64_t *words; /* by slot; anybody's guess what they say. NULL: none */
+        struct lease *leases;    /* table by id, of all states */
+        LIST_HEAD(client_returned, lease) returned;
+        TAILQ_HEAD(client_requests, request) requests;
+        uint32_t n_waiting; /* requests without an answer */
+        LIST_HEAD(client_free_alls, free_all) free_alls;
+        uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
+        struct charge *declared; /* one a pool */
+        struct usage usage;
+        struct usage kept;     /* part of it: see charge.h */
+        struct usage attached; /* see attached.h */
+        uint64_t counted;      /* number of the count that saw it last */
+        struct limited limited;
+        struct refusal spare; /* for a request that there was no memory for */
+        struct order_node mark;
+        uint64_t marked_ns; /* when it was last asked to */
+        LIST_ENTRY(client) link;
+        uint64_t *late;     /* as charged: what it is late with, see overdue.h */
+        uint64_t charged[]; /* one a pool */
+};
+
+enum request_state {
+        REQUEST_NEW,
+        REQUEST_WAITING,  /* for room */
+        REQUEST_CREATING, /* for its block to be made */
+        REQUEST_REFUSED,  /* for the server to take the refusal */
+        REQUEST_N_STATES,
+};
+
+/* One request for a block, until it is granted, withdrawn, or its refusal has been taken; see request.h. */
+struct request {
+        enum request_state state;
+        struct client *client;
+        struct pool *pool; /* NULL only before it waits */
+        uint64_t n_bytes;
+        uint64_t n_most_bytes;  /* of a cached block that serves it */
+        uint64_t n_least_bytes; /* of one that serves it if no other does */
+        bool known_will_do;
+        bool only_known;
+        bool keeps_mapped;
+        uint32_t properties;
+        uint64_t deadline_ns;
+        bool may_wait;    /* its deadline lay ahead when it was asked */
+        bool covered;     /* WAITING, but bytes that come for certain are meant for it */
+        bool device_full; /* the driver had no memory for it when it was tried last */
+        uint64_t n_backs; /* of the pool, when it was tried last */
+        struct lease *lease;
+        struct block *block; /* in CREATING only */
+        struct refusal refusal;
+        TAILQ_ENTRY(request) client_link;
+        TAILQ_ENTRY(request) line_link; /* in WAITING and CREATING only, as its number */
+        uint64_t number;                /* in the order of asking */
+        unsigned n_passed;              /* times that a later one got what it waits for; PASSING_MAX
+                                         * stands for more */
+        unsigned n_passed_before;       /* these two in a walk; see passing.h */
+        struct request *waits_next;
+};
+
+enum block_state {
+        BLOCK_NONE,      /* not counted: just begun, or gone */
+        BLOCK_CREATING,  /* ordered for a request; counts as leased and is charged */
+        BLOCK_STOCKING,  /* ordered, but for no request, or none any more; counts as cached */
+        BLOCK_LEASED,    /* in busy leases: one, or more when it is shared; charged to the client of
+                          * the oldest */
+        BLOCK_CACHED,    /* in no lease; found through its bin */
+        BLOCK_RELEASING, /* let go, the worker has not confirmed it; counts as lingering */
+        BLOCK_LINGERING, /* let go by the worker, but a client may still map it */
+        BLOCK_N_STATES,
+};
+
+/* One driver allocation or memfd, from the order to make it until its last byte is back; see block.h. */
+struct block {
+        uint64_t id;
+        enum block_state state;
+        struct holding *holding;
+        struct bin *bin; /* says its size and properties, for life */
+        void *backing;   /* the server's; NULL before it is made and after it is let go */
+        struct charge charge;
+        struct order_node order;   /* CREATE or RELEASE */
+        struct request *request;   /* the one it is made for, in CREATING only */
+        struct free_all *free_all; /* the one that waits for its release, or NULL */
+        uint64_t made_ns;          /* when it was ordered */
+        uint64_t since_ns;         /* when its state changed last */
+        uint64_t taken_from; /* number of the client that it was last taken from for another */
+        uint64_t taken_ns;   /* when */
+        uint64_t let_go_ns;  /* when it was let go, if it was */
+        bool is_expected;    /* these three of a block that is let go: see overdue.h */
+        bool is_overdue;
+        struct client *late; /* who is late with it, or NULL */
+        uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
+        TAILQ_HEAD(block_leases, lease) leases;
+        uint32_t n_leases;    /* these */
+        uint32_t n_busy;      /* of these leases */
+        uint32_t n_passed_on; /* how often its charge was, from one client to another */
+        uint32_t n_shares;    /* tokens by which it may be attached, in LEASED only */
+        LIST_HEAD(block_shares, share) shares;
+        LIST_ENTRY(block) pool_link;
+        LIST_ENTRY(block) free_all_link;
+        TAILQ_ENTRY(block) charged_link; /* in CACHED, and while somebody is charged */
+        bool in_charged;
+        TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
+        TAILQ_ENTRY(block) holding_link;
+        TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
+        bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
+        bool spoiled;   /* never to be cached */
+        bool stuck;     /* let go, and the driver would not take it */
+};
+
+static inline struct pool *block_its_pool(const struct block *block)
+{
+        return block->holding->pool;
+}
+
+enum lease_state {
+        LEASE_ASKED,    /* for a request that is not granted yet; has no block */
+        LEASE_BUSY,     /* the client may use the block; its word may say that it does not */
+        LEASE_RETURNED, /* it may not, but perhaps still maps it; keeps the slot */
+        LEASE_N_STATES,
+};
+
+/* One client's right to one block, from the request on; see lease.h. */
+struct lease {
+        uint64_t id; /* 56 bits, never 0, never used twice */
+        uint32_t slot;
+        enum lease_state state;
+        struct client *client;
+        struct block *block;
+        struct order_node order; /* GRANT; in RETURNED: NOTICE */
+        uint32_t serial;         /* of the request that it answers */
+        bool attached;           /* by a token, to a block that another lease was granted */
+        bool known_will_do;      /* the client asked so */
+        bool keeps_mapped;       /* the client does not unmap it when asked to */
+        bool left_in_use; /* its client ended with it in use, and its process may use it still */
+        bool revoked;     /* it was taken from the client, not given back */
+        bool called_in;   /* the client was told to unmap it */
+        bool counts_for_client; /* see attached.h */
+        bool counts_for_tenant;
+        UT_hash_handle hh; /* in its client's table, by id */
+        TAILQ_ENTRY(lease) block_link;
+        LIST_ENTRY(lease) returned_link; /* in RETURNED only */
+};
+
+/* One token by which other clients attach one block; see share.h. */
+struct share {
+        struct policy_token token;
+        uint64_t n_bytes;
+        uint32_t granted_uid; /* or POLICY_NO_UID */
+        struct block *block;
+        UT_hash_handle hh;
+        LIST_ENTRY(share) block_link;
+};
+
+/* One call that gives blocks back to the driver, until its answer is taken; see free_all.h. */
+struct free_all {
+        struct client *client;
+        uint32_t serial;
+        uint32_t pool;
+        uint64_t n_bytes; /* of all its blocks but those that stay in processes */
+        uint64_t n_blocks;
+        bool of_others; /* it may have blocks of other tenants than its own */
+        LIST_HEAD(free_all_blocks, block) unreleased;
+        struct order_node order; /* FREED */
+        LIST_ENTRY(free_all) client_link;
+};

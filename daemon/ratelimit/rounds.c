@@ -1,0 +1,93 @@
+#include "daemon/ratelimit/rounds.h"
+
+#include <stddef.h>
+
+/* What a turn may cost, in glances: about what a few requests take. */
+#define COST_A_TURN 256
+
+static const unsigned costs[ROUNDS_N_LOOKS] = {
+        [ROUNDS_GLANCED] = 1,
+        [ROUNDS_ASKED] = 16,
+        [ROUNDS_WORKED] = COST_A_TURN,
+        [ROUNDS_HAS_MORE] = COST_A_TURN,
+};
+
+void rounds_init(struct rounds *rounds, enum rounds_look (*look)(struct rounds_member *member))
+{
+        for (unsigned i = 0; i < 3; i++)
+                TAILQ_INIT(&rounds->lists[i]);
+        rounds->now = &rounds->lists[0];
+        rounds->next = &rounds->lists[1];
+        rounds->last = &rounds->lists[2];
+        rounds->n = 0;
+        rounds->look = look;
+}
+
+static void move(struct rounds_member *member, struct rounds_list *list)
+{
+        TAILQ_REMOVE(member->list, member, link);
+        TAILQ_INSERT_TAIL(list, member, link);
+        member->list = list;
+}
+
+void rounds_put(struct rounds *rounds, struct rounds_member *member)
+{
+        if (member->list)
+                return;
+        TAILQ_INSERT_TAIL(rounds->next, member, link);
+        member->list = rounds->next;
+        rounds->n++;
+}
+
+void rounds_take_out(struct rounds *rounds, struct rounds_member *member)
+{
+        if (!member->list)
+                return;
+        TAILQ_REMOVE(member->list, member, link);
+        member->list = NULL;
+        rounds->n--;
+}
+
+static void move_all(struct rounds_list *from, struct rounds_list *to)
+{
+        struct rounds_member *member;
+
+        while ((member = TAILQ_FIRST(from)))
+                move(member, to);
+}
+
+/* Mostly the last one is over, and none has to be moved. */
+void rounds_begin(struct rounds *rounds)
+{
+        struct rounds_list *now = rounds->now;
+
+        if (TAILQ_EMPTY(now)) {
+                rounds->now = rounds->next;
+                rounds->next = now;
+        }
+        move_all(rounds->next, rounds->now);
+        move_all(rounds->last, rounds->now);
+}
+
+/* Where it waits after a look. */
+static struct rounds_list *place_after(struct rounds *rounds, enum rounds_look look)
+{
+        if (look == ROUNDS_HAS_MORE)
+                return rounds->now;
+        return look == ROUNDS_WORKED ? rounds->last : rounds->next;
+}
+
+bool rounds_turn(struct rounds *rounds)
+{
+        struct rounds_member *member;
+        unsigned cost = 0;
+
+        while (cost < COST_A_TURN && (member = TAILQ_FIRST(rounds->now))) {
+                enum rounds_look look = rounds->look(member);
+
+                if (member->list)
+                        move(member, place_after(rounds, look));
+                cost += costs[look];
+        }
+        return !TAILQ_EMPTY(rounds->now);
+}

@@ -1,0 +1,218 @@
+#include "daemon/server/core/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "gpumem.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+void settings_deinit(struct settings *settings)
+{
+        free(settings->rules);
+        settings->limits = limit_table_free(settings->limits);
+        *settings = (struct settings)SETTINGS_NULL;
+}
+
+bool settings_rule_names(const struct pool_rule *rule, const struct pool_row *row)
+{
+        bool is_device = row->kind == GPUMEM_DEVICE;
+
+        switch (rule->selector) {
+        case POOL_OF_EACH_DEVICE:
+                return is_device;
+        case POOL_OF_EACH_NODE:
+                return !is_device;
+        case POOL_OF_DEVICE:
+                return is_device && rule->number == row->place;
+        case POOL_OF_UUID:
+                return is_device && memcmp(rule->uuid, row->uuid, sizeof(rule->uuid)) == 0;
+        case POOL_OF_NODE:
+                return !is_device && rule->number == row->place;
+        }
+        return false;
+}
+
+static bool is_general(const struct pool_rule *rule)
+{
+        return rule->selector == POOL_OF_EACH_DEVICE || rule->selector == POOL_OF_EACH_NODE;
+}
+
+static bool says_limit(const struct pool_rule *rule)
+{
+        return rule->max_bytes || rule->max_fraction > 0;
+}
+
+static bool says_min(const struct pool_rule *rule)
+{
+        return rule->says_min;
+}
+
+static bool says_warm(const struct pool_rule *rule)
+{
+        return rule->says_warm;
+}
+
+static bool says_keep(const struct pool_rule *rule)
+{
+        return rule->says_keep;
+}
+
+static bool says_return(const struct pool_rule *rule)
+{
+        return rule->says_return;
+}
+
+static bool says_backing(const struct pool_rule *rule)
+{
+        return rule->backing != PINNED_NOT_SAID;
+}
+
+static bool says_ipc(const struct pool_rule *rule)
+{
+        return rule->ipc != IPC_NOT_SAID;
+}
+
+/* Of the rules that say something about what is asked for. */
+static const struct pool_rule *find_rule(const struct settings *settings,
+                                         const struct pool_row *row,
+                                         bool (*says)(const struct pool_rule *rule))
+{
+        const struct pool_rule *found = NULL;
+
+        for (size_t i = 0; i < settings->n_rules; i++) {
+                const struct pool_rule *rule = &settings->rules[i];
+
+                if (settings_rule_names(rule, row) && says(rule) && (!found || is_general(found)))
+                        found = rule;
+        }
+        return found;
+}
+
+/* As it is said, be it more than there is. */
+static uint64_t by_rule(const struct pool_rule *rule, uint64_t n_capacity_bytes)
+{
+        uint64_t n_bytes = n_capacity_bytes;
+
+        if (rule->max_fraction <= 0)
+                return rule->max_bytes;
+        if (rule->max_fraction < 1)
+                n_bytes = (uint64_t)((double)n_capacity_bytes * rule->max_fraction);
+        return rule->max_bytes && rule->max_bytes < n_bytes ? rule->max_bytes : n_bytes;
+}
+
+/* Whole blocks, one at least, and no more than there is: whoever said another thing is told. */
+static uint64_t fit(const struct pool_row *row, uint64_t n_bytes)
+{
+        char asked[SIZE_TEXT_MAX], instead[SIZE_TEXT_MAX];
+
+        if (n_bytes > row->n_capacity_bytes) {
+                log_warning("%s: %s are more than there is; it may reserve all, %s", row->name,
+                            size_format(n_bytes, asked),
+                            size_format(row->n_capacity_bytes, instead));
+                n_bytes = row->n_capacity_bytes;
+        }
+        if (n_bytes < SETTINGS_POOL_BYTES_MIN) {
+                log_warning("%s: %s are less than one block; it may reserve %s", row->name,
+                            size_format(n_bytes, asked),
+                            size_format(SETTINGS_POOL_BYTES_MIN, instead));
+                n_bytes = SETTINGS_POOL_BYTES_MIN;
+        }
+        return n_bytes & ~(SETTINGS_POOL_BYTES_MIN - 1);
+}
+
+uint64_t settings_pool_max(const struct settings *settings, const struct pool_row *row)
+{
+        bool is_device = row->kind == GPUMEM_DEVICE;
+        uint64_t n_said = is_device ? settings->n_device_bytes : settings->n_pinned_bytes;
+        const struct pool_rule *rule = find_rule(settings, row, says_limit);
+        uint64_t n_bytes;
+
+        if (n_said)
+                n_bytes = n_said;
+        else if (rule)
+                n_bytes = by_rule(rule, row->n_capacity_bytes);
+        else
+                n_bytes = is_device ? row->n_capacity_bytes : row->n_capacity_bytes / 4;
+        return fit(row, n_bytes);
+}
+
+uint64_t settings_pool_min(const struct settings *settings, const struct pool_row *row)
+{
+        const struct pool_rule *rule = find_rule(settings, row, says_min);
+
+        return rule ? rule->min_bytes : 0;
+}
+
+struct pool_stock settings_pool_stock(const struct settings *settings, const struct pool_row *row)
+{
+        const struct pool_rule *warm = find_rule(settings, row, says_warm);
+        const struct pool_rule *keep = find_rule(settings, row, says_keep);
+        const struct pool_rule *back = find_rule(settings, row, says_return);
+        struct pool_stock stock = {.return_after_ns = POLICY_KEEP_FOR_EVER};
+
+        if (warm)
+                stock.warm_bytes = stock.keep_bytes = warm->warm_bytes;
+        if (keep)
+                stock.keep_bytes = keep->keep_bytes;
+        if (back)
+                stock.return_after_ns = back->return_seconds * NS_PER_S;
+        else if (keep)
+                stock.return_after_ns = 0;
+        return stock;
+}
+
+enum pinned_backing settings_pinned_backing(const struct settings *settings,
+                                            const struct pool_row *row)
+{
+        const struct pool_rule *rule = find_rule(settings, row, says_backing);
+
+        if (settings->pinned_backing != PINNED_NOT_SAID)
+                return settings->pinned_backing;
+        return rule ? rule->backing : PINNED_MEMFD;
+}
+
+enum device_ipc settings_ipc(const struct settings *settings, const struct pool_row *row)
+{
+        const struct pool_rule *rule = find_rule(settings, row, says_ipc);
+
+        return rule ? rule->ipc : IPC_FD;
+}
+
+int device_ipc_parse(const char *text, enum device_ipc *ret_ipc)
+{
+        if (strcmp(text, "fd") == 0)
+                *ret_ipc = IPC_FD;
+        else if (strcmp(text, "legacy") == 0)
+                *ret_ipc = IPC_LEGACY;
+        else
+                return -EINVAL;
+        return 0;
+}
+
+int tenancy_parse(const char *text, enum tenancy *ret_tenancy)
+{
+        if (strcmp(text, "container") == 0)
+                *ret_tenancy = TENANCY_OF_CONTAINERS;
+        else if (strcmp(text, "uid") == 0)
+                *ret_tenancy = TENANCY_OF_USERS;
+        else if (strcmp(text, "client") == 0)
+                *ret_tenancy = TENANCY_OF_CLIENTS;
+        else
+                return -EINVAL;
+        return 0;
+}
+
+int pinned_backing_parse(const char *text, enum pinned_backing *ret_backing)
+{
+        if (strcmp(text, "memfd") == 0)
+                *ret_backing = PINNED_MEMFD;
+        else if (strcmp(text, "vmm") == 0)
+                *ret_backing = PINNED_VMM;
+        else
+                return -EINVAL;
+        return 0;
+}

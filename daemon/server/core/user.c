@@ -1,0 +1,54 @@
+#include "daemon/server/core/user.h"
+
+#include <sys/resource.h>
+
+#include "base/size.h"
+
+/* A socket and a pidfd. */
+#define SESSION_N_FDS 2
+
+/* Where the system sets no limit. */
+#define FDS_AT_MOST 1000000
+
+#define QUEUED_BYTES_OF_ALL  (64 * MIB)
+#define QUEUED_BYTES_OF_EACH (8 * MIB)
+
+static unsigned max_fds(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > FDS_AT_MOST)
+                return FDS_AT_MOST;
+        return (unsigned)limit.rlim_cur;
+}
+
+/* Half of the fds are for sessions, a quarter for answers that wait, most of the rest for blocks: so
+ * there is always one for what the daemon itself opens. What is in flight the kernel counts beside them,
+ * up to the same number. */
+void user_share_out(struct server *server)
+{
+        struct allowances *all = &server->accounts.allowances;
+
+        all->max[ALLOWANCE_CONNECTIONS] = max_fds() / 2 / SESSION_N_FDS;
+        all->max[ALLOWANCE_IN_FLIGHT] = max_fds() / 2;
+        all->max[ALLOWANCE_QUEUED_FDS] = max_fds() / 4;
+        all->max[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_ALL;
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
+                all->max_each[kind] = all->max_user[kind] = UINT64_MAX;
+        all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
+        all->max_user[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
+}
+
+uint64_t user_max_blocks(void)
+{
+        return (uint64_t)max_fds() * 3 / 16;
+}
+
+void user_limit_each(struct server *server, const struct user_rule *rule)
+{
+        struct accounts *accounts = &server->accounts;
+
+        accounts->allowances.max_each[ALLOWANCE_CONNECTIONS] = rule->n_connections;
+        accounts->allowances.max_user[ALLOWANCE_CONNECTIONS] = USER_TIMES * rule->n_connections;
+        accounts->pace = pace_rule_of(rule->n_requests_a_second);
+}

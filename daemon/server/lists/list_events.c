@@ -1,0 +1,166 @@
+/* EVENTS: what is remembered of what happened. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "daemon/policy/report/history.h"
+#include "daemon/server/session/answers.h"
+#include "daemon/server/lists/listing.h"
+#include "daemon/server/session/paying.h"
+#include "daemon/server/session/tenancy.h"
+#include "gpumem.h"
+
+/* In one answer, beside those of other tenants: what is short to make, as nobody else is served meanwhile. */
+#define ROWS_MAX 64
+#define ROOM     (ROWS_MAX + LISTED_EVENT_N)
+
+struct walk {
+        const struct session *asker;
+        uint64_t now_ns;
+        uint32_t kinds; /* 0: all */
+        uint64_t next;
+        uint32_t n_looked; /* rows that were looked at */
+        struct row_buffer buffer;
+        struct event_row others[LISTED_EVENT_N];
+};
+
+static uint64_t age_ms(const struct walk *walk, uint64_t since_ns)
+{
+        return walk->now_ns > since_ns ? (walk->now_ns - since_ns) / NS_PER_MS : 0;
+}
+
+static void add_row(struct walk *walk, const struct history_row *kept)
+{
+        const struct server *server = walk->asker->server;
+        const struct tenant_key *whose = history_whose(kept);
+        struct event_row row = {
+                .event = kept->number,
+                .first = kept->first,
+                .age = age_ms(walk, kept->last_ns),
+                .first_age = age_ms(walk, kept->first_ns),
+                .what = kept->what,
+                .times = kept->times,
+                .uid = whose ? whose->uid : LISTING_NOBODY,
+                .pid = kept->pid,
+                .pool = kept->pool,
+                .kind = kept->pool < server->n_pools ? server->pools[kept->pool].row.kind : 0,
+                .code = kept->code,
+                .reason = kept->reason,
+                .bytes = kept->n_bytes,
+        };
+
+        proto_put_text(row.program, sizeof(row.program), kept->program);
+        proto_put_text(row.text, sizeof(row.text), kept->text);
+        if (whose)
+                container_name(whose->realm, row.container);
+        row_buffer_add(&walk->buffer, &row);
+}
+
+static void add_to_others(struct walk *walk, const struct history_row *kept)
+{
+        struct event_row *row = &walk->others[kept->what];
+
+        if (__builtin_add_overflow(row->times, kept->times, &row->times))
+                row->times = UINT32_MAX;
+        /* What was asked for, and not had, is told nobody else. */
+        if (kept->what != LISTED_EVENT_REFUSED &&
+            __builtin_add_overflow(row->bytes, kept->n_bytes, &row->bytes))
+                row->bytes = UINT64_MAX;
+}
+
+static void add_others(struct walk *walk)
+{
+        for (unsigned what = 0; what < LISTED_EVENT_N; what++) {
+                struct event_row *row = &walk->others[what];
+
+                if (!row->times)
+                        continue;
+                row->what = what;
+                row->age = row->first_age = LISTING_UNTOLD;
+                row->uid = row->pool = LISTING_NOBODY;
+                proto_put_text(row->program, sizeof(row->program), "(other tenants)");
+                row_buffer_add(&walk->buffer, row);
+        }
+}
+
+static bool shows(const struct walk *walk, const struct history_row *row)
+{
+        const struct tenant_key *whose = history_whose(row);
+
+        return !whose || tenancy_sees_all(walk->asker) ||
+               memcmp(whose, client_tenant_key(walk->asker->client), sizeof(*whose)) == 0;
+}
+
+static bool is_asked_for(const struct walk *walk, const struct history_row *row)
+{
+        return !walk->kinds || walk->kinds & (UINT32_C(1) << row->what);
+}
+
+/* Of all that is remembered: the sums of a part would tell single ones apart. */
+static void sum_others(struct walk *walk)
+{
+        const struct history_row *row = history_find(walk->asker->server->history, 0);
+
+        if (tenancy_sees_all(walk->asker))
+                return;
+        for (; row; row = history_next(row), walk->n_looked++) {
+                if (is_asked_for(walk, row) && !shows(walk, row))
+                        add_to_others(walk, row);
+        }
+        add_others(walk);
+}
+
+static void list(struct walk *walk, uint64_t since)
+{
+        const struct history *history = walk->asker->server->history;
+        const struct history_row *row = history_find(history, since);
+
+        for (; row && walk->buffer.n_rows < ROWS_MAX; row = history_next(row), walk->n_looked++) {
+                if (is_asked_for(walk, row) && shows(walk, row))
+                        add_row(walk, row);
+        }
+        walk->next = row ? row->number : history_end(history);
+        if (!since)
+                sum_others(walk);
+}
+
+static uint64_t count_lost(const struct session *asker)
+{
+        return history_lost(asker->server->history,
+                            tenancy_sees_all(asker) ? NULL : client_tenant_key(asker->client));
+}
+
+void listing_take_events(struct session *session, const struct frame *frame)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct frame reply = FRAME_NULL;
+        size_t n_row_bytes = sizeof(struct event_row);
+        struct walk walk = {.asker = session,
+                            .now_ns = server_now_ns(session->server),
+                            .kinds = frame->events.kinds,
+                            .buffer = {.rows = malloc(ROOM * n_row_bytes),
+                                       .n_row_bytes = n_row_bytes,
+                                       .n_room = ROOM}};
+
+        walk.buffer.failed = !walk.buffer.rows;
+        if (!walk.buffer.failed)
+                list(&walk, frame->events.since);
+        paying_take_rows(session, walk.buffer.n_rows, walk.n_looked);
+        if (walk.buffer.failed || answers_make(session, walk.buffer.rows,
+                                               walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {
+                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
+                                   "the daemon has no memory for a reply");
+        } else {
+                reply.events_reply = (struct message_events_reply){
+                        .n_rows = walk.buffer.n_rows,
+                        .n_row_bytes = sizeof(struct event_row),
+                        .next = walk.next,
+                        .end = history_end(session->server->history),
+                        .n_lost = count_lost(session),
+                };
+                session_send(session, &reply, MESSAGE_EVENTS_REPLY, frame->serial, &fd, 1);
+        }
+        row_buffer_deinit(&walk.buffer);
+}

@@ -1,0 +1,91 @@
+#include "daemon/server/lists/stats.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/server/session/answers.h"
+#include "daemon/server/lists/claims.h"
+#include "daemon/server/pools/devices.h"
+#include "daemon/server/session/paying.h"
+#include "daemon/server/pools/standings.h"
+
+static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
+{
+        struct claims claims = claims_read(session, pool);
+
+        if (client_charged(session->client, pool))
+                row->clients++;
+        row->allocated += claims.allocated;
+        row->requested += claims.requested;
+        claims_add(&row->hits, claims.hits);
+        claims_add(&row->misses, claims.misses);
+}
+
+/* Returns how many there are. */
+static uint32_t add_clients(struct server *server, uint32_t pool, struct stats_row *row)
+{
+        struct session *session;
+        uint32_t n = 0;
+
+        LIST_FOREACH (session, &server->sessions, link) {
+                if (session_has_client(session))
+                        add_client(session, pool, row);
+                n++;
+        }
+        return n;
+}
+
+static int fill(struct server *server, uint32_t pool, struct stats_row *row, uint64_t *n_looks)
+{
+        struct pool_figures figures;
+        int r = policy_pool_figures(server->policy, pool, &figures);
+
+        if (r)
+                return err_fold(r);
+        *row = (struct stats_row){
+                .pool = pool,
+                .kind = server->pools[pool].row.kind,
+                .max = figures.max,
+                .reserved = figures.reserved,
+                .reserved_peak = figures.reserved_peak,
+                .leased = figures.leased,
+                .cached = figures.cached,
+                .idle = policy_idle_bytes(server->policy, pool),
+                .lingering = figures.lingering,
+                .charged = figures.charged,
+                .declared = figures.declared,
+                .blocks = figures.n_blocks,
+                .leases = figures.n_leases,
+                .waiting = figures.n_waiting,
+                .cache_grants = figures.n_grants_from_cache,
+                .creates = figures.n_creates,
+                .releases = figures.n_releases,
+                .refusals = figures.n_refusals,
+                .revocations = figures.n_revocations,
+                .known_grants = figures.n_known_grants,
+                .notices = figures.n_notices,
+        };
+        standings_fill(server, pool, row);
+        devices_fill(&server->pools[pool], figures.reserved, row);
+        *n_looks += add_clients(server, pool, row);
+        return 0;
+}
+
+int stats_make(struct session *session, int *ret_fd)
+{
+        struct server *server = session->server;
+        CLEANUP(freep)
+        struct stats_row *rows = calloc(server->n_pools, sizeof(*rows));
+        uint64_t n_looks = 0;
+
+        if (!rows)
+                return -ENOMEM;
+        for (uint32_t pool = 0; pool < server->n_pools; pool++) {
+                int r = fill(server, pool, &rows[pool], &n_looks);
+
+                if (r)
+                        return r;
+        }
+        paying_take_rows(session, server->n_pools, n_looks);
+        return answers_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
+}

@@ -1,0 +1,311 @@
+#include "daemon/server/pools/devices.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/pools/standings.h"
+#include "daemon/server/session/tenancy.h"
+#include "gpumem.h"
+
+/* For so long a refusal waits for NVML. */
+#define HOLD_MS 250
+
+/* Processes that a refusal names. */
+#define N_NAMED 2
+
+static const char *name_of(const struct server_pool *pool)
+{
+        return pool->row.name;
+}
+
+bool devices_is_barred(const struct server_pool *pool)
+{
+        return nvml_health_is_error(pool->device.report.health);
+}
+
+static void release_held(struct server_pool *pool)
+{
+        TAILQ_CONCAT(&pool->device.answered, &pool->device.held, link);
+}
+
+struct job *devices_take_answered(struct server_pool *pool)
+{
+        struct job *job = TAILQ_FIRST(&pool->device.answered);
+
+        if (job)
+                TAILQ_REMOVE(&pool->device.answered, job, link);
+        return job;
+}
+
+/* Of what it was before only that is told which changes what the daemon does. */
+static void say_health(struct server *server, const struct server_pool *pool,
+                       enum nvml_health before)
+{
+        enum nvml_health now = pool->device.report.health;
+
+        if (now == before || now == NVML_HEALTH_UNKNOWN)
+                return;
+        if (now != NVML_WELL || before != NVML_HEALTH_UNKNOWN)
+                events_note_node(server, LISTED_EVENT_HEALTH, pool->row.id, "%s: NVML says: %s",
+                                 name_of(pool), nvml_health_text(now));
+        if (nvml_health_is_error(now))
+                log_error("pool %" PRIu32
+                          ": %s: NVML says: %s; no new blocks are made there until it "
+                          "is well again",
+                          pool->row.id, name_of(pool), nvml_health_text(now));
+        else if (now == NVML_WORN)
+                log_warning("pool %" PRIu32 ": %s: NVML says: %s", pool->row.id, name_of(pool),
+                            nvml_health_text(now));
+        else if (before != NVML_HEALTH_UNKNOWN)
+                log_info("pool %" PRIu32 ": %s: well again, NVML says", pool->row.id,
+                         name_of(pool));
+}
+
+static void say_xids(struct server *server, const struct server_pool *pool,
+                     const struct nvml_report *before)
+{
+        const struct nvml_report *now = &pool->device.report;
+        uint64_t n_before = before->n_xids == NVML_UNKNOWN ? 0 : before->n_xids;
+
+        if (now->n_xids == NVML_UNKNOWN || now->n_xids <= n_before)
+                return;
+        log_warning("pool %" PRIu32 ": %s: NVML tells of an error, XID %" PRIu64, pool->row.id,
+                    name_of(pool), now->last_xid);
+        events_note_node(server, LISTED_EVENT_HEALTH, pool->row.id,
+                         "%s: NVML tells of an error, XID %" PRIu64, name_of(pool), now->last_xid);
+}
+
+void devices_find_dirty(struct server *server, struct server_pool *pool)
+{
+        pool->device.is_dirty = true;
+        events_note_node(server, LISTED_EVENT_CANARY, pool->row.id,
+                         "%s: the driver does not clear memory: one tenant only is served there",
+                         name_of(pool));
+}
+
+/* What has been found dirty stays so: its memory is in use. */
+static void take_report(struct server *server, struct server_pool *pool,
+                        const struct watch_report *watched)
+{
+        const struct nvml_report *report = &watched->nvml;
+        struct nvml_report before = pool->device.report;
+
+        pool->device.report = *report;
+        if (watched->canary == CANARY_DIRTY && !pool->device.is_dirty)
+                devices_find_dirty(server, pool);
+        say_xids(server, pool, &before);
+        say_health(server, pool, before.health);
+        standings_see_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
+        if (report->mig == 1 && !pool->device.said_mig) {
+                pool->device.said_mig = true;
+                log_warning("pool %" PRIu32 ": %s is cut into instances (MIG); figures of NVML are "
+                            "those of the whole device",
+                            pool->row.id, name_of(pool));
+        }
+}
+
+static void on_report(uv_async_t *async)
+{
+        struct server *server = CONTAINER_OF(async, struct server, device_wake);
+
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct server_pool *pool = &server->pools[i];
+                struct watch_report report;
+
+                if (!pool->device.watch)
+                        continue;
+                watch_read(pool->device.watch, &report);
+                take_report(server, pool, &report);
+                if (report.n_answered < pool->device.n_asked)
+                        continue;
+                pool->device.is_late = false;
+                release_held(pool);
+        }
+        server_settle(server);
+}
+
+static void release_all_held(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                if (TAILQ_EMPTY(&server->pools[i].device.held))
+                        continue;
+                server->pools[i].device.is_late = true;
+                release_held(&server->pools[i]);
+        }
+        server_settle(server);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+        release_all_held(CONTAINER_OF(timer, struct server, device_patience));
+}
+
+bool devices_hold(struct server *server, uint32_t id, struct job *job)
+{
+        struct server_pool *pool = &server->pools[id];
+
+        if (!pool->device.watch || pool->device.is_late || server->stopping)
+                return false;
+        pool->device.n_asked = watch_ask(pool->device.watch);
+        TAILQ_INSERT_TAIL(&pool->device.held, job, link);
+        if (!uv_is_active((uv_handle_t *)&server->device_patience))
+                (void)uv_timer_start(&server->device_patience, on_late, HOLD_MS, 0);
+        return true;
+}
+
+static void on_wake(void *argument)
+{
+        (void)uv_async_send(argument);
+}
+
+static int watch(struct server *server, struct server_pool *pool, const char *library,
+                 const char *canary_library)
+{
+        struct watched watched = {.ordinal = (int)pool->row.place,
+                                  .cuda_library = canary_library,
+                                  .wake = on_wake,
+                                  .wake_argument = &server->device_wake};
+
+        memcpy(watched.uuid, pool->row.uuid, sizeof(watched.uuid));
+        return watch_new(library, &watched, &pool->device.watch);
+}
+
+int devices_open(struct server *server, const char *library, const char *canary_library)
+{
+        int r;
+
+        r = uv_async_init(&server->loop, &server->device_wake, on_report);
+        if (!r)
+                r = uv_timer_init(&server->loop, &server->device_patience);
+        for (uint32_t i = 0; i < server->n_pools && !r; i++) {
+                struct server_pool *pool = &server->pools[i];
+
+                if (pool->row.kind == GPUMEM_DEVICE && library)
+                        r = watch(server, pool, library, canary_library);
+        }
+        return r;
+}
+
+void devices_stop(struct server *server)
+{
+        release_all_held(server);
+}
+
+void devices_free(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                server->pools[i].device.watch = watch_free(server->pools[i].device.watch);
+}
+
+bool devices_admit(struct server *server, uint32_t id, const struct tenant_key *tenant)
+{
+        struct server_pool *pool = id < server->n_pools ? &server->pools[id] : NULL;
+
+        if (!pool || !pool->device.is_dirty)
+                return true;
+        if (!pool->device.has_owner) {
+                pool->device.has_owner = true;
+                pool->device.owner = *tenant;
+        }
+        return memcmp(&pool->device.owner, tenant, sizeof(*tenant)) == 0;
+}
+
+static uint64_t state_of(enum nvml_health health)
+{
+        static const uint64_t states[] = {
+                [NVML_HEALTH_UNKNOWN] = PROTO_DEVICE_UNKNOWN,
+                [NVML_WELL] = PROTO_DEVICE_WELL,
+                [NVML_WORN] = PROTO_DEVICE_WORN,
+                [NVML_NEEDS_RESET] = PROTO_DEVICE_NEEDS_RESET,
+                [NVML_NEEDS_REBOOT] = PROTO_DEVICE_NEEDS_REBOOT,
+                [NVML_LOST] = PROTO_DEVICE_LOST,
+        };
+
+        return states[health];
+}
+
+/* Blocks are billed to this process, byte for byte; the two counts are not of one moment. */
+static uint64_t others_bytes(const struct nvml_report *report, uint64_t reserved)
+{
+        if (report->n_used_bytes == NVML_UNKNOWN)
+                return NVML_UNKNOWN;
+        return report->n_used_bytes > reserved ? report->n_used_bytes - reserved : 0;
+}
+
+void devices_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row)
+{
+        const struct nvml_report *report = &pool->device.report;
+
+        row->device_free = report->n_free_bytes;
+        row->device_others = others_bytes(report, reserved);
+        row->device_uncorrected = report->n_uncorrected;
+        row->device_mig = report->mig;
+        row->device = state_of(report->health);
+        row->device_xids = report->n_xids;
+        row->device_last_xid = report->last_xid;
+}
+
+/* Who reads a name knows a tenant's programs: others' are told as a sum only. */
+static const struct nvml_process *next_largest(const struct session *asker,
+                                               const struct nvml_report *report,
+                                               const struct nvml_process *before)
+{
+        const struct nvml_process *largest = NULL;
+
+        for (unsigned i = 0; i < report->n_processes; i++) {
+                const struct nvml_process *process = &report->processes[i];
+                bool comes_later = !before || process->n_bytes < before->n_bytes ||
+                                   (process->n_bytes == before->n_bytes && process > before);
+
+                if (process->n_bytes == NVML_UNKNOWN || process->pid == (uint32_t)getpid() ||
+                    !comes_later || (largest && process->n_bytes <= largest->n_bytes) ||
+                    !tenancy_shows_process(asker, (pid_t)process->pid))
+                        continue;
+                largest = process;
+        }
+        return largest;
+}
+
+static void program_name(uint32_t pid, char name[static TEXT_BYTES])
+{
+        char path[48];
+
+        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
+        if (text_read(path, name))
+                (void)snprintf(name, TEXT_BYTES, "?");
+        name[strcspn(name, "\n")] = '\0';
+}
+
+void devices_say_others(const struct session *asker, uint32_t id, uint64_t reserved,
+                        char ret_text[static DEVICES_TEXT_MAX])
+{
+        const struct server_pool *pool = &asker->server->pools[id];
+        const struct nvml_report *report = &pool->device.report;
+        uint64_t n_others_bytes = others_bytes(report, reserved);
+        const struct nvml_process *process = NULL;
+        char free_text[SIZE_TEXT_MAX], others_text[SIZE_TEXT_MAX], name[TEXT_BYTES];
+        size_t n;
+
+        ret_text[0] = '\0';
+        if (!n_others_bytes || n_others_bytes == NVML_UNKNOWN)
+                return;
+        n = (size_t)snprintf(ret_text, DEVICES_TEXT_MAX, ", %s free, %s not gpumemd's",
+                             size_format(report->n_free_bytes, free_text),
+                             size_format(n_others_bytes, others_text));
+        for (unsigned i = 0; i < N_NAMED && n < DEVICES_TEXT_MAX; i++) {
+                process = next_largest(asker, report, process);
+                if (!process)
+                        return;
+                program_name(process->pid, name);
+                n += (size_t)snprintf(ret_text + n, DEVICES_TEXT_MAX - n,
+                                      "%s%.16s (pid %" PRIu32 ") %s", i ? ", " : ": ", name,
+                                      process->pid, size_format(process->n_bytes, others_text));
+        }
+}

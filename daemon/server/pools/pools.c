@@ -1,0 +1,220 @@
+#include "daemon/server/pools/pools.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/memfd.h"
+#include "base/size.h"
+#include "daemon/backing/pinned/nodes.h"
+#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/driver_files.h"
+#include "daemon/server/core/server_options.h"
+#include "driver/device.h"
+#include "gpumem.h"
+
+static void on_worker(void *argument)
+{
+        (void)uv_async_send(argument);
+}
+
+int pools_add(struct server *server, struct backing *take_backing, struct pool_row *row)
+{
+        struct policy_pool settings = {
+                .kind = row->kind == GPUMEM_DEVICE ? POLICY_DEVICE : POLICY_PINNED,
+                .max_bytes = row->n_max_bytes,
+                .capacity_bytes = row->n_capacity_bytes,
+        };
+        struct server_pool *pool = &server->pools[server->n_pools];
+        char text[SIZE_TEXT_MAX];
+        int r;
+
+        r = policy_add_pool(server->policy, &settings, &row->id);
+        if (r) {
+                take_backing->free(take_backing);
+                return r;
+        }
+        r = worker_new(take_backing, on_worker, &server->worker_wake, &pool->worker);
+        if (r)
+                return r;
+        pool->row = *row;
+        TAILQ_INIT(&pool->device.held);
+        TAILQ_INIT(&pool->device.answered);
+        TAILQ_INIT(&pool->driver.unreleased);
+        nvml_report_init(&pool->device.report);
+        server->n_pools++;
+        log_info("pool %" PRIu32 ": %s, at most %s", row->id, row->name,
+                 size_format(row->n_max_bytes, text));
+        return 0;
+}
+
+/* What is lost, before anybody relies on it. */
+static void warn_of_legacy(const struct pool_row *row)
+{
+        log_warning(
+                "%s: \"ipc\" is \"legacy\": any user who learns a handle can open the memory; "
+                "what no program has open is lost when gpumemd ends, or is killed, and what one "
+                "has open cannot be opened by others then; memory that is given back stays in "
+                "use until the last program has closed it; and gpumemd has a CUDA context, which "
+                "costs some 500 MiB of the GPU (527 MiB on an H200)",
+                row->name);
+}
+
+static int back_device(const struct server_options *options, struct pool_row *row,
+                       struct backing **ret_backing)
+{
+        if (settings_ipc(options->settings, row) != IPC_LEGACY)
+                return backing_device_new(options->cuda, (int)row->place, ret_backing);
+        row->properties = PROTO_POOL_LEGACY;
+        warn_of_legacy(row);
+        return backing_device_legacy_new(options->cuda, (int)row->place, ret_backing);
+}
+
+static int add_device(struct server *server, const struct server_options *options, int ordinal)
+{
+        struct pool_row row = {.kind = GPUMEM_DEVICE, .place = (uint32_t)ordinal};
+        struct device device;
+        struct backing *backing;
+        int r;
+
+        r = device_describe(options->cuda, ordinal, &device);
+        if (r)
+                return r;
+        memcpy(row.uuid, device.uuid, sizeof(row.uuid));
+        proto_put_text(row.name, sizeof(row.name), device.name);
+        r = back_device(options, &row, &backing);
+        if (r)
+                return r;
+        row.n_capacity_bytes = device.n_bytes;
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
+        row.n_granularity_bytes = device.n_granularity_bytes;
+        r = pools_add(server, backing, &row);
+        if (r)
+                return r;
+        driver_files_find(&server->pools[row.id]);
+        if (ordinal < CANARY_DEVICES_MAX && options->canaries[ordinal] == CANARY_DIRTY)
+                devices_find_dirty(server, &server->pools[row.id]);
+        return 0;
+}
+
+/* The rows change with their limits only: one sealed copy serves everybody until then. */
+static int publish(struct server *server)
+{
+        CLEANUP(freep)
+        struct pool_row *rows = calloc(server->n_pools, sizeof(*rows));
+
+        if (!rows)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                rows[i] = server->pools[i].row;
+        return memfd_new_constant("gpumem-pools", rows, server->n_pools * sizeof(*rows),
+                                  &server->pools_fd);
+}
+
+static int republish(struct server *server)
+{
+        CLEANUP(closep)
+        int before = steal_fd(&server->pools_fd);
+        int r = publish(server);
+
+        if (r)
+                server->pools_fd = steal_fd(&before);
+        return r;
+}
+
+int pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes)
+{
+        char text[SIZE_TEXT_MAX];
+        int r;
+
+        server->pools[pool].row.n_max_bytes = max_bytes;
+        r = policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
+        if (r)
+                return err_fold(r);
+        log_info("pool %u: %s, at most %s", pool, server->pools[pool].row.name,
+                 size_format(max_bytes, text));
+        return republish(server);
+}
+
+/* Where one tenant may keep all, nobody's idle memory is ever another tenant's. */
+void pools_check_min(const struct server *server, uint32_t id)
+{
+        const struct server_pool *pool = &server->pools[id];
+        uint64_t max_bytes = pool->row.n_max_bytes;
+        char min[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX];
+
+        if (pool->min_bytes >= max_bytes)
+                log_warning("%s: min_bytes %s are no less than the pool may hold, %s: no tenant "
+                            "will be "
+                            "served from another one's idle memory",
+                            pool->row.name, size_format(pool->min_bytes, min),
+                            size_format(max_bytes, max));
+}
+
+void pools_set_min(struct server *server, uint32_t id, uint64_t min_bytes)
+{
+        struct server_pool *pool = &server->pools[id];
+        char text[SIZE_TEXT_MAX];
+
+        if (min_bytes == pool->min_bytes)
+                return;
+        pool->min_bytes = min_bytes;
+        (void)policy_set_pool_min(server->policy, id, min_bytes, server_now_ns(server));
+        log_info("pool %u: %s, each tenant keeps %s of its leases", id, pool->row.name,
+                 size_format(min_bytes, text));
+}
+
+void pools_set_mins(struct server *server, const struct settings *settings)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                pools_set_min(server, i, settings_pool_min(settings, &server->pools[i].row));
+                pools_check_min(server, i);
+        }
+}
+
+int pools_make(struct server *server, const struct server_options *options)
+{
+        struct nodes nodes;
+        int count, r;
+
+        nodes_read(NODES_ROOT, &nodes);
+        r = device_count(options->cuda, &count);
+        if (r)
+                return r;
+        if (count > PROTO_POOLS_MAX - NODES_MAX)
+                return -E2BIG;
+        server->pools = calloc((size_t)count + nodes.n, sizeof(*server->pools));
+        if (!server->pools)
+                return -ENOMEM;
+        for (int ordinal = 0; ordinal < count; ordinal++) {
+                r = add_device(server, options, ordinal);
+                if (r) {
+                        log_error("device %d: %s", ordinal,
+                                  r == -ENOMEM ? strerror(ENOMEM) : cuda_failure());
+                        return r;
+                }
+        }
+        r = pinned_pools_make(server, options, &nodes);
+        if (r)
+                return r;
+        pools_set_mins(server, options->settings);
+        return publish(server);
+}
+
+void pools_cancel(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                worker_cancel(server->pools[i].worker);
+}
+
+void pools_free(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                server->pools[i].worker = worker_free(server->pools[i].worker);
+        free(server->pools);
+        closep(&server->pools_fd);
+}

@@ -1,0 +1,194 @@
+#include "daemon/server/pools/standings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/pools/jobs.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/pools/unreleased.h"
+#include "daemon/server/pools/warming.h"
+
+#define LOOK_MS 250
+
+static void say(const struct server_pool *pool, const struct standing *before, uint64_t now_ns)
+{
+        double seconds = (double)(now_ns - before->since_ns) / 1e9;
+
+        switch (pool->driver.standing.state) {
+        case STANDING_STALLED:
+                log_error("pool %" PRIu32 ": %s: the driver does not answer; what is cached is "
+                          "served, and nothing else until it does",
+                          pool->row.id, pool->row.name);
+                break;
+        case STANDING_LOST:
+                log_error("pool %" PRIu32 ": %s: the device is lost; nothing is served there until "
+                          "it is back, and what was there never again",
+                          pool->row.id, pool->row.name);
+                break;
+        case STANDING_SERVES:
+                log_info("pool %" PRIu32 ": %s: the driver answers again, after %.1f s",
+                         pool->row.id, pool->row.name, seconds);
+                break;
+        }
+}
+
+static void note(struct server *server, const struct server_pool *pool,
+                 const struct standing *before)
+{
+        double seconds = (double)(server_now_ns(server) - before->since_ns) / 1e9;
+
+        switch (pool->driver.standing.state) {
+        case STANDING_STALLED:
+                events_note_node(server, LISTED_EVENT_STALLED, pool->row.id,
+                                 "%s: the driver does not answer; what is cached is served",
+                                 pool->row.name);
+                break;
+        case STANDING_LOST:
+                events_note_node(server, LISTED_EVENT_LOST, pool->row.id,
+                                 "%s: the device is lost; nothing is served there", pool->row.name);
+                break;
+        case STANDING_SERVES:
+                events_note_node(server, LISTED_EVENT_BACK, pool->row.id,
+                                 "%s: the driver answers again, after %.1f s", pool->row.name,
+                                 seconds);
+                break;
+        }
+}
+
+static void tell(struct server *server, uint32_t id, uint32_t what)
+{
+        struct session *session;
+
+        LIST_FOREACH (session, &server->sessions, link) {
+                struct frame frame = FRAME_NULL;
+
+                if (session->state != SESSION_READY || !(session->features & PROTO_FEATURE_LOSS))
+                        continue;
+                frame.notice.what = what;
+                frame.notice.lease = id;
+                session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
+        }
+}
+
+static void change(struct server *server, uint32_t id, const struct standing *before)
+{
+        struct server_pool *pool = &server->pools[id];
+        uint64_t now_ns = server_now_ns(server);
+
+        say(pool, before, now_ns);
+        note(server, pool, before);
+        if (pool->driver.standing.state != STANDING_SERVES)
+                warming_give_up(server, id, "the driver does not answer, or has lost the device");
+        if (!server->stopping)
+                (void)policy_set_standing(server->policy, id, pool->driver.standing.state, now_ns);
+        if (before->state == STANDING_LOST) {
+                unreleased_try_all(server, id);
+                tell(server, id, PROTO_NOTICE_BACK);
+        } else if (pool->driver.standing.state == STANDING_LOST)
+                tell(server, id, PROTO_NOTICE_LOST);
+        server_settle(server);
+}
+
+/* What was kept once says nothing that was not known then. */
+static bool hear(struct server *server, struct standing *standing, const struct job *job)
+{
+        const struct backing_block *block = job->block;
+
+        if (job->kind != JOB_RELEASE)
+                return standing_hear(standing, job->result, server_now_ns(server));
+        return !block->life.n_failures && standing_hear_release(standing, block->life.n_losses,
+                                                                job->result, server_now_ns(server));
+}
+
+void standings_hear(struct server *server, uint32_t id, const struct job *job)
+{
+        struct standing *standing = &server->pools[id].driver.standing, before = *standing;
+
+        if (worker_needs_driver(server->pools[id].worker) && hear(server, standing, job))
+                change(server, id, &before);
+}
+
+void standings_see_nvml(struct server *server, uint32_t id, bool says_lost)
+{
+        struct standing *standing = &server->pools[id].driver.standing, before = *standing;
+
+        if (standing_see_nvml(standing, says_lost, server_now_ns(server)))
+                change(server, id, &before);
+}
+
+static void try_again(struct server *server, uint32_t id)
+{
+        struct server_pool *pool = &server->pools[id];
+        struct backing_block *block;
+
+        if (pool->driver.is_tried ||
+            !standing_take_try(&pool->driver.standing, pool->driver.n_trials_kept,
+                               server_now_ns(server)))
+                return;
+        block = calloc(1, sizeof(*block));
+        if (!block)
+                return;
+        pool->driver.is_tried = true;
+        block->n_bytes = BACKING_TRY_BYTES;
+        block->fd = -1;
+        block->job = (struct job){.kind = JOB_TRY, .block = block};
+        jobs_submit(server, id, &block->job);
+}
+
+void standings_tried(struct server *server, uint32_t id, struct job *job)
+{
+        server->pools[id].driver.is_tried = false;
+        if (!job->block->handle || !unreleased_keep(server, id, job))
+                free(job->block);
+}
+
+/* Returns whether there is more to watch. */
+static bool look(struct server *server, uint32_t id)
+{
+        struct server_pool *pool = &server->pools[id];
+        struct standing *standing = &pool->driver.standing, before = *standing;
+        uint64_t now_ns = server_now_ns(server);
+
+        if (standing_see_call(standing, worker_is_late(pool->worker, now_ns), now_ns))
+                change(server, id, &before);
+        if (server->stopping)
+                return pool->n_jobs;
+        try_again(server, id);
+        return pool->n_jobs || standing->is_lost_by_call || !TAILQ_EMPTY(&pool->driver.unreleased);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, driver_look);
+        bool goes_on = false;
+
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                unreleased_try(server, i);
+                goes_on = look(server, i) || goes_on;
+        }
+        if (!goes_on)
+                (void)uv_timer_stop(timer);
+}
+
+void standings_watch(struct server *server)
+{
+        if (!uv_is_active((uv_handle_t *)&server->driver_look))
+                (void)uv_timer_start(&server->driver_look, on_look, LOOK_MS, LOOK_MS);
+}
+
+void standings_fill(const struct server *server, uint32_t id, struct stats_row *row)
+{
+        static const uint64_t states[] = {
+                [STANDING_SERVES] = PROTO_DRIVER_ANSWERS,
+                [STANDING_STALLED] = PROTO_DRIVER_STALLED,
+                [STANDING_LOST] = PROTO_DRIVER_LOST,
+        };
+        const struct standing *standing = &server->pools[id].driver.standing;
+
+        row->driver = states[standing->state];
+        row->driver_for = standing->since_ns
+                                  ? (server_now_ns(server) - standing->since_ns) / NS_PER_MS
+                                  : 0;
+}

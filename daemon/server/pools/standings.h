@@ -1,0 +1,24 @@
+/* Which pools' drivers answer (daemon/policy/standing.h): the server's ears and its watch. On the loop.
+ *
+ * While a worker has something to do, or a device is lost, or the driver has not taken a block back, the
+ * loop looks from time to time: whether a call hangs, whether to try again. Each change of a pool's
+ * standing is logged once, told to the policy and to every client. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/server/core/core.h"
+
+/* There may be something to watch. */
+void standings_watch(struct server *server);
+
+/* What a job that has come back says of the driver; before what it has left is kept, or gone. */
+void standings_hear(struct server *server, uint32_t pool, const struct job *job);
+void standings_see_nvml(struct server *server, uint32_t pool, bool says_lost);
+
+/* A trial of the driver, that it is, is over. Its block goes. */
+void standings_tried(struct server *server, uint32_t pool, struct job *job);
+
+/* The figures of a pool's driver. */
+void standings_fill(const struct server *server, uint32_t pool, struct stats_row *row);

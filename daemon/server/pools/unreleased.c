@@ -1,0 +1,100 @@
+#include "daemon/server/pools/unreleased.h"
+
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/pools/jobs.h"
+#include "daemon/server/pools/standings.h"
+
+static bool is_trial(const struct job *job)
+{
+        return !job->owner && job->block->life.is_trial;
+}
+
+static void strand(struct server *server, uint32_t id, uint64_t n_bytes)
+{
+        server->pools[id].driver.stranded = n_bytes;
+        (void)policy_set_stranded(server->policy, id, n_bytes, server_now_ns(server));
+}
+
+/* It is a release from now on. */
+static void adopt(struct server *server, uint32_t id, struct job *job)
+{
+        struct server_pool *pool = &server->pools[id];
+
+        if (job->kind != JOB_RELEASE) {
+                job->owner = NULL;
+                job->block->life.is_trial = job->kind == JOB_TRY;
+                job->kind = JOB_RELEASE;
+                pool->driver.n_trials_kept += is_trial(job);
+                strand(server, id, pool->driver.stranded + job->block->n_bytes);
+        } else if (job->owner) {
+                policy_not_released(server->policy, job->owner, server_now_ns(server));
+        }
+}
+
+/* Said once for each time that the driver begins to refuse. */
+static void say(struct server *server, struct server_pool *pool, const struct job *job)
+{
+        if (pool->driver.said_unreleased)
+                return;
+        pool->driver.said_unreleased = true;
+        log_error("pool %" PRIu32 ": %s: %" PRIu64 " bytes do not go back to the driver, "
+                  "which is tried again: %s",
+                  pool->row.id, pool->row.name, job->block->n_bytes, job->failure);
+        events_note_node(server, LISTED_EVENT_STUCK, pool->row.id,
+                         "%s: %" PRIu64 " bytes do not go back to the driver, which is tried again",
+                         pool->row.name, job->block->n_bytes);
+}
+
+bool unreleased_keep(struct server *server, uint32_t id, struct job *job)
+{
+        struct server_pool *pool = &server->pools[id];
+        struct backing_block *block = job->block;
+
+        if (server->stopping)
+                return false;
+        say(server, pool, job);
+        adopt(server, id, job);
+        block->life.retry_ns = standing_next_release(&pool->driver.standing, block->life.n_losses,
+                                                     ++block->life.n_failures,
+                                                     server_now_ns(server));
+        TAILQ_INSERT_TAIL(&pool->driver.unreleased, job, link);
+        standings_watch(server);
+        return true;
+}
+
+void unreleased_forget(struct server *server, uint32_t id, const struct job *job)
+{
+        struct server_pool *pool = &server->pools[id];
+
+        if (job->owner)
+                return;
+        pool->driver.n_trials_kept -= is_trial(job);
+        strand(server, id, pool->driver.stranded - job->block->n_bytes);
+}
+
+static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
+{
+        struct job_queue *jobs = &server->pools[id].driver.unreleased;
+        struct job *job, *next;
+
+        for (job = TAILQ_FIRST(jobs); job; job = next) {
+                next = TAILQ_NEXT(job, link);
+                if (job->block->life.retry_ns > until_ns)
+                        continue;
+                TAILQ_REMOVE(jobs, job, link);
+                jobs_submit(server, id, job);
+        }
+}
+
+void unreleased_try(struct server *server, uint32_t id)
+{
+        try_until(server, id, server_now_ns(server));
+}
+
+void unreleased_try_all(struct server *server, uint32_t id)
+{
+        try_until(server, id, UINT64_MAX);
+}

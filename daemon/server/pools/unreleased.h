@@ -1,0 +1,20 @@
+/* What the driver would not take back: kept, and released again at intervals (daemon/policy/standing.h),
+ * all of it at once when a lost device is back. It lingers, also what is no block of the policy's. On the
+ * loop. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/server/core/core.h"
+
+/* Keeps what a job has left behind, to be tried again as a release; its job's owner is the policy's block,
+ * if that is there still. False: it is not kept, for a daemon that ends. */
+bool unreleased_keep(struct server *server, uint32_t pool, struct job *job);
+
+/* What was kept, perhaps, has been released. */
+void unreleased_forget(struct server *server, uint32_t pool, const struct job *job);
+
+/* Tries what is due; all that there is. */
+void unreleased_try(struct server *server, uint32_t pool);
+void unreleased_try_all(struct server *server, uint32_t pool);

@@ -1,0 +1,28 @@
+/* Pools' memory that is made before anybody asks (daemon/policy/warm.h), a block of each pool at a time, so that
+ * who asks meanwhile is served; and what is cached for too long, which goes back. On the loop.
+ *
+ * A pool that reserves less than its warm_bytes when the daemon starts, or when it is said anew, has the rest made.
+ * That ends early where somebody waits for memory, and where the driver fails: that is said, and no reason not to
+ * serve. */
+#pragma once
+
+#include "daemon/server/core/core.h"
+
+struct server_options;
+int warming_open(struct server *server, const struct server_options *options);
+
+/* The server runs: begins, and tells once that all is ready, at once if there is nothing to make; never
+ * when it is told to end before. */
+void warming_begin(struct server *server);
+
+/* Other settings: what is missing by these is made. */
+void warming_apply(struct server *server, const struct settings *settings);
+
+/* Such a block has been made, or not: `failure` says why. */
+void warming_go_on(struct server *server, uint32_t pool, uint64_t n_bytes, const char *failure);
+
+/* The pool's driver does not answer any more, or has lost its device. */
+void warming_give_up(struct server *server, uint32_t pool, const char *why);
+
+/* More may be cached than is kept. */
+void warming_watch(struct server *server);

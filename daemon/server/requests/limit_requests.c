@@ -1,0 +1,286 @@
+#include "daemon/server/requests/limit_requests.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "daemon/server/session/audit.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/lists/limit_rows.h"
+#include "daemon/server/requests/limit_text.h"
+#include "daemon/server/pools/pools.h"
+#include "daemon/server/core/settings.h"
+#include "daemon/server/session/tenancy.h"
+#include "gpumem.h"
+
+static_assert(PROTO_LIMIT_OF_CLIENT == LIMIT_OF_CLIENT && PROTO_LIMIT_OF_TENANT == LIMIT_OF_TENANT,
+              "scopes are the policy's");
+static_assert(PROTO_LIMIT_LEASES - PROTO_LIMIT_DEVICE_BYTES == LIMIT_LEASES &&
+                      PROTO_LIMIT_PINNED_BYTES - PROTO_LIMIT_DEVICE_BYTES == LIMIT_PINNED_BYTES,
+              "kinds are the policy's, from 1");
+static_assert(PROTO_LIMIT_NONE == LIMIT_NONE && PROTO_LIMIT_INHERIT == LIMIT_INHERIT,
+              "marks are the policy's");
+
+/* Changes that are made together: the last of a limit counts. */
+struct limit_draft {
+        unsigned n;
+        struct message_set_limits changes[PROTO_LIMIT_CHANGES_MAX];
+};
+
+void limits_take_list(struct session *session, const struct frame *frame)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct frame reply = FRAME_NULL;
+        uint32_t n_rows;
+
+        if (limit_rows_make(session, &n_rows, &fd)) {
+                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
+                                   "the daemon has no memory for a reply");
+                return;
+        }
+        reply.limits_reply.n_rows = n_rows;
+        reply.limits_reply.revision = session->server->limits_revision;
+        reply.limits_reply.n_row_bytes = sizeof(struct limit_row);
+        session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
+}
+
+static void say_most(char text[static LIMIT_TEXT_MAX], const char *what, uint64_t n_bytes)
+{
+        char most[SIZE_TEXT_MAX];
+
+        (void)snprintf(text, LIMIT_TEXT_MAX, "%s: %s", what, size_format(n_bytes, most));
+}
+
+/* What is wrong with a change of a pool's limit; `text` is for what names a figure. */
+static const char *find_pool_fault(const struct server *server,
+                                   const struct message_set_limits *set,
+                                   char text[static LIMIT_TEXT_MAX])
+{
+        const struct pool_row *pool;
+
+        if (set->holder >= server->n_pools) {
+                (void)snprintf(text, LIMIT_TEXT_MAX,
+                               "there is no such pool: %" PRIu32 "; pools are 0 to %" PRIu32,
+                               set->holder, server->n_pools - 1);
+                return text;
+        }
+        pool = &server->pools[set->holder].row;
+        if (set->kind != PROTO_LIMIT_RESERVED_BYTES && set->kind != PROTO_LIMIT_MIN_BYTES)
+                return "a pool has max_bytes and min_bytes only";
+        if (set->max == PROTO_LIMIT_INHERIT)
+                return "only a tenant's own limit can be taken back";
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                return set->max == PROTO_LIMIT_NONE ? "a pool's min_bytes of 0 is none" : NULL;
+        if (set->max < SETTINGS_POOL_BYTES_MIN)
+                return "a pool's limit is 2 MiB at least";
+        if (set->max == PROTO_LIMIT_NONE || set->max <= pool->n_capacity_bytes)
+                return NULL;
+        say_most(text, "a pool's limit is at most the memory that there is",
+                 pool->n_capacity_bytes);
+        return text;
+}
+
+static const char *find_fault(const struct server *server, const struct message_set_limits *set,
+                              char text[static LIMIT_TEXT_MAX])
+{
+        if (set->max > INT64_MAX && set->max < PROTO_LIMIT_INHERIT)
+                return "a limit is less than 2^63, or none";
+        if (set->scope == PROTO_LIMIT_OF_POOL)
+                return find_pool_fault(server, set, text);
+        if (set->kind == PROTO_LIMIT_RESERVED_BYTES || set->kind == PROTO_LIMIT_MIN_BYTES)
+                return "clients and tenants are limited in device_bytes, pinned_bytes and leases";
+        if (set->scope == PROTO_LIMIT_OF_CLIENT && set->holder != PROTO_LIMIT_OF_EACH)
+                return "a limit of clients is every client's";
+        if (set->max == PROTO_LIMIT_INHERIT && set->holder == PROTO_LIMIT_OF_EACH)
+                return "only a tenant's own limit can be taken back";
+        return NULL;
+}
+
+static uint64_t pool_max(const struct server *server, const struct message_set_limits *set)
+{
+        const struct pool_row *row = &server->pools[set->holder].row;
+        uint64_t max = set->max == PROTO_LIMIT_NONE ? row->n_capacity_bytes : set->max;
+
+        return max & ~(SETTINGS_POOL_BYTES_MIN - 1);
+}
+
+/* The pool's limit of that kind once all are made; `present` is what it is now. */
+static uint64_t pool_limit_by(const struct server *server, const struct limit_draft *draft,
+                              uint32_t pool, uint32_t kind, uint64_t present)
+{
+        for (unsigned i = 0; i < draft->n; i++) {
+                const struct message_set_limits *set = &draft->changes[i];
+
+                if (set->scope == PROTO_LIMIT_OF_POOL && set->holder == pool && set->kind == kind)
+                        present = kind == PROTO_LIMIT_MIN_BYTES ? set->max : pool_max(server, set);
+        }
+        return present;
+}
+
+/* As in the configuration. A most that is lowered by itself may come to lie below the minimum that there is:
+ * that is warned of. */
+static const char *find_minimum_fault(const struct server *server, const struct limit_draft *draft,
+                                      char text[static LIMIT_TEXT_MAX])
+{
+        for (unsigned i = 0; i < draft->n; i++) {
+                const struct message_set_limits *set = &draft->changes[i];
+                char what[64];
+                uint64_t max;
+
+                if (set->kind != PROTO_LIMIT_MIN_BYTES)
+                        continue;
+                max = pool_limit_by(server, draft, set->holder, PROTO_LIMIT_RESERVED_BYTES,
+                                    server->pools[set->holder].row.n_max_bytes);
+                if (pool_limit_by(server, draft, set->holder, PROTO_LIMIT_MIN_BYTES, 0) <= max)
+                        continue;
+                (void)snprintf(what, sizeof(what),
+                               "pool/%" PRIu32 ": min_bytes are at most its max_bytes",
+                               set->holder);
+                say_most(text, what, max);
+                return text;
+        }
+        return NULL;
+}
+
+static enum limit_kind kind_of(const struct message_set_limits *set)
+{
+        return (enum limit_kind)(set->kind - PROTO_LIMIT_DEVICE_BYTES);
+}
+
+/* The limit that the change leads to. */
+static uint64_t max_by(const struct server *server, const struct message_set_limits *set)
+{
+        const struct limit_table *table = policy_limits(server->policy);
+
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                return set->max;
+        if (set->scope == PROTO_LIMIT_OF_POOL)
+                return pool_max(server, set);
+        if (set->max != PROTO_LIMIT_INHERIT)
+                return set->max;
+        return table ? table->tenant.max[kind_of(set)] : LIMIT_NONE;
+}
+
+static int set_limit(struct session *session, const struct message_set_limits *set)
+{
+        struct limit_name name = {set->scope, set->holder, set->kind};
+        struct server *server = session->server;
+        char text[LIMIT_TEXT_MAX];
+        int r = 0;
+
+        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+                pools_set_min(server, set->holder, set->max);
+        else if (set->scope == PROTO_LIMIT_OF_POOL)
+                r = pools_set_max(server, set->holder, pool_max(server, set));
+        else
+                r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,
+                                     kind_of(set), set->max, server_now_ns(server));
+        if (r)
+                return r;
+        (void)limit_text(&name, set->max, text);
+        audit_act(session, "limit: %s, revision %" PRIu64, text, server->limits_revision);
+        events_note(session, LISTED_EVENT_LIMITED,
+                    set->scope == PROTO_LIMIT_OF_POOL ? set->holder : PROTO_ALL_POOLS, 0, text);
+        return 0;
+}
+
+/* One warning a pool, of what all together have made of it. */
+static void check_pools(const struct server *server, const struct limit_draft *draft)
+{
+        for (uint32_t pool = 0; pool < server->n_pools; pool++) {
+                bool is_named = false;
+
+                for (unsigned i = 0; i < draft->n; i++)
+                        is_named = is_named || (draft->changes[i].scope == PROTO_LIMIT_OF_POOL &&
+                                                draft->changes[i].holder == pool);
+                if (is_named)
+                        pools_check_min(server, pool);
+        }
+}
+
+static int set_all(struct session *session, const struct limit_draft *draft)
+{
+        int r = 0;
+
+        session->server->limits_revision++;
+        for (unsigned i = 0; i < draft->n && !r; i++)
+                r = set_limit(session, &draft->changes[i]);
+        check_pools(session->server, draft);
+        return r;
+}
+
+static int note(struct session *session, const struct message_set_limits *set)
+{
+        if (!session->draft)
+                session->draft = calloc(1, sizeof(*session->draft));
+        if (!session->draft)
+                return -ENOMEM;
+        if (session->draft->n == PROTO_LIMIT_CHANGES_MAX)
+                return -E2BIG;
+        session->draft->changes[session->draft->n++] = *set;
+        return 0;
+}
+
+static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
+{
+        free(session->draft);
+        session->draft = NULL;
+        session_send_error(session, frame->serial, code, text);
+}
+
+static void confirm(struct session *session, const struct frame *frame)
+{
+        struct frame reply = FRAME_NULL;
+
+        reply.limits_set.max = max_by(session->server, &frame->set_limits);
+        reply.limits_set.revision = session->server->limits_revision;
+        session_send(session, &reply, MESSAGE_LIMITS_SET, frame->serial, NULL, 0);
+}
+
+/* The last of those that are made together. */
+static void finish(struct session *session, const struct frame *frame)
+{
+        CLEANUP(freep)
+        struct limit_draft *draft = steal_ptr(session->draft);
+        char text[LIMIT_TEXT_MAX];
+        const char *fault = find_minimum_fault(session->server, draft, text);
+
+        if (fault)
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST, fault);
+        else if (!(frame->set_limits.flags & PROTO_LIMIT_CHECK) && set_all(session, draft))
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a limit");
+        else
+                confirm(session, frame);
+}
+
+void limits_take_set(struct session *session, const struct frame *frame)
+{
+        const struct message_set_limits *set = &frame->set_limits;
+        char text[LIMIT_TEXT_MAX];
+        const char *fault = find_fault(session->server, set, text);
+        int r;
+
+        if (!tenancy_may_rule(session)) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "limits are set by root, or over the admin socket");
+                return;
+        }
+        if (fault) {
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST, fault);
+                return;
+        }
+        r = note(session, set);
+        if (r)
+                refuse(session, frame, GPUMEM_E_TOO_MANY,
+                       r == -E2BIG ? "32 limits are changed at a time, at most"
+                                   : "the daemon has no memory for a limit");
+        else if (set->flags & PROTO_LIMIT_MORE)
+                confirm(session, frame);
+        else
+                finish(session, frame);
+}

@@ -1,0 +1,187 @@
+#include "daemon/server/requests/limit_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/size.h"
+#include "daemon/policy/report/listing.h"
+#include "daemon/server/session/tenancy.h"
+#include "proto/proto.h"
+
+static const char *const nouns[LIMIT_N_KINDS] = {
+        [LIMIT_DEVICE_BYTES] = " device memory",
+        [LIMIT_PINNED_BYTES] = " pinned memory",
+        [LIMIT_LEASES] = " leases",
+};
+
+static const char *amount(enum limit_kind kind, uint64_t n, char text[static SIZE_TEXT_MAX])
+{
+        if (kind != LIMIT_LEASES)
+                return size_format(n, text);
+        (void)snprintf(text, SIZE_TEXT_MAX, "%" PRIu64, n);
+        return text;
+}
+
+static void name_holder(const struct session *session, enum limit_scope scope, char *text,
+                        size_t n_text)
+{
+        char tenant[TENANCY_TEXT_MAX];
+
+        if (scope == LIMIT_OF_TENANT)
+                (void)snprintf(text, n_text, "tenant %s",
+                               tenancy_text(client_tenant_key(session->client), tenant));
+        else
+                (void)snprintf(text, n_text, "client %d (%s)", (int)session->peer.pid,
+                               session->program);
+}
+
+uint64_t limit_kept(const struct session *session, const struct limit_hit *hit)
+{
+        const struct usage *kept = hit->scope == LIMIT_OF_TENANT
+                                           ? client_tenant_kept(session->client)
+                                           : client_kept(session->client);
+
+        return kept->n[hit->kind];
+}
+
+/* The part that only those who have it mapped can bring back. */
+static void name_kept(const struct session *session, const struct limit_hit *hit, char *text,
+                      size_t n_text)
+{
+        uint64_t n = limit_kept(session, hit);
+        char size[SIZE_TEXT_MAX];
+
+        *text = '\0';
+        if (n)
+                (void)snprintf(text, n_text, " (%s given back, but still mapped)",
+                               amount(hit->kind, n, size));
+}
+
+void limit_explain(const struct session *session, const struct order *order, char *text,
+                   size_t n_text)
+{
+        const struct limit_hit *hit = &order->limit;
+        char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
+        char holder[96], kept[64];
+        int length;
+
+        name_holder(session, hit->scope, holder, sizeof(holder));
+        name_kept(session, hit, kept, sizeof(kept));
+        length = snprintf(text, n_text, "%s: %s of %s%s charged%s; ", holder,
+                          amount(hit->kind, hit->used, used), amount(hit->kind, hit->max, max),
+                          nouns[hit->kind], kept);
+        if (length < 0 || (size_t)length >= n_text)
+                return;
+        if (hit->why == LIMIT_IS_WAITED_FOR)
+                (void)snprintf(text + length, n_text - (size_t)length, "others asked before");
+        else
+                (void)snprintf(
+                        text + length, n_text - (size_t)length, "%s asked",
+                        amount(hit->kind, hit->kind == LIMIT_LEASES ? 1 : order->n_bytes, asked));
+}
+
+static const char *kind_name(uint32_t kind)
+{
+        switch (kind) {
+        case PROTO_LIMIT_DEVICE_BYTES:
+                return "device_bytes";
+        case PROTO_LIMIT_PINNED_BYTES:
+                return "pinned_bytes";
+        case PROTO_LIMIT_LEASES:
+                return "leases";
+        case PROTO_LIMIT_MIN_BYTES:
+                return "min_bytes";
+        default:
+                return "max_bytes";
+        }
+}
+
+static void name_who(const struct limit_name *name, char *text, size_t n_text)
+{
+        const char *scope = name->scope == PROTO_LIMIT_OF_CLIENT   ? "client"
+                            : name->scope == PROTO_LIMIT_OF_TENANT ? "tenant"
+                                                                   : "pool";
+
+        if (name->holder == PROTO_LIMIT_OF_EACH)
+                (void)snprintf(text, n_text, "%s", scope);
+        else
+                (void)snprintf(text, n_text, "%s/%" PRIu32, scope, name->holder);
+}
+
+const char *limit_text(const struct limit_name *name, uint64_t max,
+                       char text[static LIMIT_TEXT_MAX])
+{
+        char who[32], n[SIZE_TEXT_MAX];
+        const char *most;
+
+        name_who(name, who, sizeof(who));
+        if (max == PROTO_LIMIT_NONE)
+                most = "none";
+        else if (max == PROTO_LIMIT_INHERIT)
+                most = "default";
+        else if (name->kind == PROTO_LIMIT_LEASES)
+                most = amount(LIMIT_LEASES, max, n);
+        else
+                most = size_format(max, n);
+        (void)snprintf(text, LIMIT_TEXT_MAX, "%s:%s=%s", who, kind_name(name->kind), most);
+        return text;
+}
+
+static void say_change(const struct limit_name *name, uint64_t before, uint64_t now)
+{
+        char text[LIMIT_TEXT_MAX], last[LIMIT_TEXT_MAX];
+
+        if (before != now)
+                log_info("limit: %s, before: %s", limit_text(name, now, text),
+                         strchr(limit_text(name, before, last), '=') + 1);
+}
+
+static uint64_t each_max(const struct limit_table *table, uint32_t scope, enum limit_kind kind)
+{
+        if (!table)
+                return LIMIT_NONE;
+        return scope == PROTO_LIMIT_OF_CLIENT ? table->client.max[kind] : table->tenant.max[kind];
+}
+
+static uint64_t own_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+{
+        return table ? limit_table_own_max(table, uid, kind) : LIMIT_INHERIT;
+}
+
+static void say_own_changes(const struct limit_table *before, const struct limit_table *now,
+                            uint32_t uid)
+{
+        for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
+                say_change(&(struct limit_name){PROTO_LIMIT_OF_TENANT, uid,
+                                                PROTO_LIMIT_DEVICE_BYTES + kind},
+                           own_max(before, uid, (enum limit_kind)kind),
+                           own_max(now, uid, (enum limit_kind)kind));
+}
+
+static bool names(const struct limit_table *table, uint32_t uid)
+{
+        for (size_t i = 0; table && i < table->n_uids; i++) {
+                if (table->uids[i].uid == uid)
+                        return true;
+        }
+        return false;
+}
+
+void limits_say_changes(const struct limit_table *before, const struct limit_table *now)
+{
+        for (uint32_t scope = PROTO_LIMIT_OF_CLIENT; scope <= PROTO_LIMIT_OF_TENANT; scope++) {
+                for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
+                        say_change(&(struct limit_name){scope, PROTO_LIMIT_OF_EACH,
+                                                        PROTO_LIMIT_DEVICE_BYTES + kind},
+                                   each_max(before, scope, (enum limit_kind)kind),
+                                   each_max(now, scope, (enum limit_kind)kind));
+        }
+        for (size_t i = 0; before && i < before->n_uids; i++)
+                say_own_changes(before, now, before->uids[i].uid);
+        for (size_t i = 0; now && i < now->n_uids; i++) {
+                if (!names(before, now->uids[i].uid))
+                        say_own_changes(before, now, now->uids[i].uid);
+        }
+}

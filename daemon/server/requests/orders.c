@@ -1,0 +1,352 @@
+#include "daemon/server/requests/orders.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "daemon/server/pools/devices.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/pools/jobs.h"
+#include "daemon/server/requests/reclaim.h"
+#include "daemon/server/requests/refusal_text.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/pools/standings.h"
+#include "daemon/server/pools/unreleased.h"
+#include "daemon/server/pools/warming.h"
+#include "gpumem.h"
+
+/* Between tries of a driver that had no memory. */
+#define RETRY_MS 100
+
+/* Between looks for leases that became idle. */
+#define LOOK_MS 5
+
+static void create(struct server *server, struct block *block)
+{
+        bool is_barred = devices_is_barred(&server->pools[block_pool(block)]);
+        struct backing_block *backing = is_barred ? NULL : calloc(1, sizeof(*backing));
+
+        if (!backing) {
+                uint32_t pool = block_pool(block);
+                bool is_warm = block_is_nobodys(block);
+
+                policy_created(server->policy, block, is_barred ? -ENODEV : -ENOMEM, NULL,
+                               server_now_ns(server));
+                if (is_warm)
+                        warming_give_up(server, pool,
+                                        is_barred ? "the device is in error"
+                                                  : "the daemon has no memory for it");
+                return;
+        }
+        backing->n_bytes = block_bytes(block);
+        backing->fd = -1;
+        backing->life.n_losses = server->pools[block_pool(block)].driver.standing.n_losses;
+        backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
+        LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
+        jobs_submit(server, block_pool(block), &backing->job);
+}
+
+static void release(struct server *server, struct block *block)
+{
+        struct backing_block *backing = block_backing(block);
+
+        backing->may_be_used = block_may_be_used(block);
+        backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
+        jobs_submit(server, block_pool(block), &backing->job);
+}
+
+static void note_grant(const struct order *order)
+{
+        events_note(client_owner(order->client), LISTED_EVENT_GRANTED, block_pool(order->block),
+                    block_bytes(order->block), NULL);
+}
+
+static void grant_known(const struct order *order)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.known = (struct message_known){
+                .lease = lease_id(order->lease),
+                .block = block_id(order->block),
+                .n_bytes = block_bytes(order->block),
+                .slot = lease_slot(order->lease),
+        };
+        session_send(client_owner(order->client), &frame, MESSAGE_KNOWN, order->serial, NULL, 0);
+}
+
+static void grant(const struct order *order)
+{
+        struct session *session = client_owner(order->client);
+        struct backing_block *backing = block_backing(order->block);
+        struct frame frame = FRAME_NULL;
+
+        frame.leased = (struct message_leased){
+                .lease = lease_id(order->lease),
+                .block = block_id(order->block),
+                .n_bytes = block_bytes(order->block),
+                .slot = lease_slot(order->lease),
+        };
+        proto_seal(&frame, MESSAGE_LEASED, order->serial, 1);
+        transport_send(&session->transport, &frame, &backing->fd, TRANSPORT_OF_BLOCK);
+}
+
+static void freed(const struct order *order)
+{
+        struct session *session = client_owner(order->client);
+        struct frame frame = FRAME_NULL;
+
+        if (order->n_bytes && !order->of_others)
+                events_note(session, LISTED_EVENT_FREED, order->pool, order->n_bytes, NULL);
+        if (reclaim_answer(session, order))
+                return;
+        frame.freed.n_bytes = order->n_bytes;
+        frame.freed.n_blocks = order->n_blocks;
+        session_send(session, &frame, MESSAGE_FREED, order->serial, NULL, 0);
+}
+
+static void call_in(const struct order *order)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.notice.what = PROTO_NOTICE_UNMAP;
+        frame.notice.lease = lease_id(order->lease);
+        session_send(client_owner(order->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
+}
+
+/* It is a hint: for a client that has yet to read the last one a second says nothing, and would pile up. */
+static void ask_to_mark(const struct order *order)
+{
+        struct session *session = client_owner(order->client);
+        struct frame frame = FRAME_NULL;
+
+        if (session->asked_to_mark && !transport_is_read(&session->transport))
+                return;
+        session->asked_to_mark = true;
+        frame.notice.what = PROTO_NOTICE_MARK;
+        session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
+}
+
+static void carry_out(struct server *server, const struct order *order)
+{
+        switch (order->kind) {
+        case ORDER_CREATE:
+                create(server, order->block);
+                break;
+        case ORDER_RELEASE:
+                release(server, order->block);
+                break;
+        case ORDER_GRANT:
+                note_grant(order);
+                if (order->known)
+                        grant_known(order);
+                else
+                        grant(order);
+                break;
+        case ORDER_REFUSE:
+                refuse_lease(server, order);
+                break;
+        case ORDER_FREED:
+                freed(order);
+                break;
+        case ORDER_NOTICE:
+                call_in(order);
+                break;
+        case ORDER_MARK:
+                ask_to_mark(order);
+                break;
+        case ORDER_NONE:
+                break;
+        }
+}
+
+/* Whoever asks for much and leaves must not keep a pool's worker from others. */
+static void abandon(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct backing_block *backing;
+
+                LIST_FOREACH (backing, &server->pools[i].being_made, link) {
+                        if (!block_is_awaited(backing->job.owner))
+                                atomic_store(&backing->abandoned, true);
+                }
+        }
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, deadline);
+
+        policy_expire(server->policy, server_now_ns(server));
+        orders_settle(server);
+}
+
+/* The loop counts whole milliseconds: one more, so that the deadline has passed when it wakes. Nobody
+ * tells of a lease that becomes idle: while somebody waits, the daemon looks from time to time. */
+static void wake_within(struct server *server, uint64_t wait_ms)
+{
+        uv_timer_t *timer = &server->deadline;
+
+        if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > wait_ms)
+                (void)uv_timer_start(timer, on_deadline, wait_ms, 0);
+}
+
+static void set_deadline(struct server *server)
+{
+        uint64_t deadline_ns = policy_next_deadline(server->policy);
+        uint64_t now_ns = server_now_ns(server);
+        uint64_t wait_ms = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000000 + 1 : 0;
+
+        if (deadline_ns == UINT64_MAX)
+                (void)uv_timer_stop(&server->deadline);
+        else
+                wake_within(server, wait_ms < LOOK_MS ? wait_ms : LOOK_MS);
+}
+
+/* Returns whether there was any. */
+static bool carry_all_out(struct server *server)
+{
+        struct order order = policy_next_order(server->policy);
+        bool any = order.kind != ORDER_NONE;
+
+        for (; order.kind != ORDER_NONE; order = policy_next_order(server->policy))
+                carry_out(server, &order);
+        return any;
+}
+
+void orders_settle(struct server *server)
+{
+        server->unsettled = true;
+        /* An order may end a session, which settles: the outer loop goes on with what that adds. */
+        if (server->settling)
+                return;
+        server->settling = true;
+        (void)carry_all_out(server);
+        server->settling = false;
+}
+
+/* A driver that is full gets memory back without a word: from processes outside of gpumemd, and late
+ * from ones that died. */
+static void on_retry(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, retry);
+
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                if (server->pools[i].is_full)
+                        policy_retry(server->policy, i, server_now_ns(server));
+                server->pools[i].is_full = false;
+        }
+        orders_settle(server);
+}
+
+static void note_full(struct server *server, uint32_t pool)
+{
+        server->pools[pool].is_full = true;
+        if (!uv_is_active((uv_handle_t *)&server->retry))
+                (void)uv_timer_start(&server->retry, on_retry, RETRY_MS, 0);
+}
+
+static void created(struct server *server, struct backing_block *backing)
+{
+        struct block *block = backing->job.owner;
+        uint32_t pool = block_pool(block);
+        int r = backing->job.result;
+        bool is_kept, is_warm = block_is_nobodys(block);
+        char failure[BACKING_FAILURE_MAX];
+
+        (void)snprintf(failure, sizeof(failure), "%s", backing->job.failure);
+        LIST_REMOVE(backing, link);
+        if (r == GPUMEM_E_DEVICE_FULL)
+                note_full(server, pool);
+        else if (r && r != -ECANCELED)
+                log_warning("%s: no block of %" PRIu64 " bytes: %s", server->pools[pool].row.name,
+                            backing->n_bytes, backing->job.failure);
+        /* Before the room that it takes is given to another. */
+        is_kept = r && backing->handle && unreleased_keep(server, pool, &backing->job);
+        policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
+        if (is_warm)
+                warming_go_on(server, pool, backing->n_bytes, r ? failure : NULL);
+        if (r && !is_kept)
+                free(backing);
+}
+
+static void released(struct server *server, uint32_t pool, struct job *job)
+{
+        if (job->result && unreleased_keep(server, pool, job))
+                return;
+        server->pools[pool].driver.said_unreleased = job->result != 0;
+        unreleased_forget(server, pool, job);
+        if (job->owner)
+                policy_released(server->policy, job->owner, server_now_ns(server));
+        free(job->block);
+}
+
+static void done(struct server *server, uint32_t pool, struct job *job)
+{
+        standings_hear(server, pool, job);
+        switch (job->kind) {
+        case JOB_CREATE:
+                if (job->result != GPUMEM_E_DEVICE_FULL || !devices_hold(server, pool, job))
+                        created(server, job->block);
+                break;
+        case JOB_RELEASE:
+                released(server, pool, job);
+                break;
+        case JOB_TRY:
+                standings_tried(server, pool, job);
+                break;
+        }
+}
+
+void orders_take_done(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct job *job;
+
+                while ((job = worker_take_done(server->pools[i].worker))) {
+                        server->pools[i].n_jobs--;
+                        done(server, i, job);
+                }
+        }
+        orders_settle(server);
+}
+
+void orders_take_answered(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct job *job;
+
+                while ((job = devices_take_answered(&server->pools[i])))
+                        created(server, job->block);
+        }
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+        struct server *server = CONTAINER_OF(turn, struct server, turn);
+
+        if (!server->unsettled)
+                return;
+        orders_take_answered(server);
+        server->settling = true;
+        do {
+                policy_serve(server->policy, server_now_ns(server));
+        } while (carry_all_out(server));
+        server->settling = server->unsettled = false;
+        abandon(server);
+        warming_watch(server);
+        if (!server->stopping)
+                set_deadline(server);
+}
+
+int orders_open(struct server *server)
+{
+        int r = uv_prepare_init(&server->loop, &server->turn);
+
+        if (r)
+                return r;
+        policy_serve_in_turns(server->policy);
+        return uv_prepare_start(&server->turn, on_turn);
+}

@@ -1,0 +1,141 @@
+#include "daemon/server/requests/reclaim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "daemon/policy/report/listing.h"
+#include "daemon/server/session/audit.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/session/tenancy.h"
+#include "gpumem.h"
+
+#define ANY_UID UINT32_MAX
+
+static_assert(sizeof(((struct reclaim *)0)->container) ==
+                      sizeof(((struct message_reclaim *)0)->container),
+              "it is copied");
+
+static bool is_meant(const struct tenant_key *key, const void *argument)
+{
+        const struct reclaim *reclaim = argument;
+
+        return (reclaim->uid == ANY_UID || key->uid == reclaim->uid) &&
+               (!*reclaim->container || container_is_called(key->realm, reclaim->container));
+}
+
+static void say(const struct session *session, const struct reclaim *reclaim)
+{
+        char text[400], user[32] = "any user";
+
+        if (reclaim->uid != ANY_UID)
+                (void)snprintf(user, sizeof(user), "uid %u", (unsigned)reclaim->uid);
+        (void)snprintf(text, sizeof(text), "cached and idle blocks of %s%s%s are freed", user,
+                       *reclaim->container ? " in " : "", reclaim->container);
+        audit_act(session, "%s", text);
+        events_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
+}
+
+/* Who waits until nothing is left asks again and again. */
+static bool is_again(const struct reclaim *last, const struct reclaim *reclaim)
+{
+        return last && last->uid == reclaim->uid &&
+               strcmp(last->container, reclaim->container) == 0;
+}
+
+static int begin(struct session *session, const struct frame *frame)
+{
+        CLEANUP(freep)
+        struct reclaim *reclaim = calloc(1, sizeof(*reclaim));
+        uint64_t n_blocks;
+        int r;
+
+        if (!reclaim)
+                return -ENOMEM;
+        reclaim->serial = frame->serial;
+        reclaim->uid = frame->reclaim.uid;
+        memcpy(reclaim->container, frame->reclaim.container, sizeof(reclaim->container));
+        r = policy_reclaim(session->server->policy, session->client, frame->serial, is_meant,
+                           reclaim, &n_blocks);
+        if (r)
+                return r;
+        if (n_blocks || !is_again(session->reclaim, reclaim))
+                say(session, reclaim);
+        free(session->reclaim);
+        session->reclaim = steal_ptr(reclaim);
+        return 0;
+}
+
+void reclaim_take(struct session *session, const struct frame *frame)
+{
+        if (!tenancy_may_rule(session))
+                session_send_error(session, frame->serial, GPUMEM_E_DENIED,
+                                   "blocks of a tenant are reclaimed by root, or over the admin "
+                                   "socket");
+        else if (frame->reclaim.uid == ANY_UID && !*frame->reclaim.container)
+                session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
+                                   "a uid is needed, or a container");
+        else if (*frame->reclaim.container && session->server->tenancy != TENANCY_OF_CONTAINERS)
+                session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
+                                   "tenants are not told apart by containers here: name a uid");
+        else if (session->reclaim && session->reclaim->state == RECLAIM_UNDER_WAY)
+                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
+                                   "one at a time: the last one is not answered yet");
+        else if (begin(session, frame))
+                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
+                                   "the daemon has no memory for that");
+}
+
+struct left {
+        const struct reclaim *reclaim;
+        const struct tenant *last; /* of those that have something */
+        const struct tenant *last_meant;
+        struct message_reclaimed *reply;
+};
+
+static bool is_left(const struct tenant_key *key, const void *argument)
+{
+        const struct left *left = argument;
+
+        return is_meant(key, left->reclaim);
+}
+
+static void add(const struct tenant_listing *tenant, void *argument)
+{
+        struct left *left = argument;
+        uint64_t n_bytes = tenant->leased + tenant->cached + tenant->lingering + tenant->declared;
+
+        if (tenant->tenant != left->last_meant)
+                left->reply->n_meant++;
+        left->last_meant = tenant->tenant;
+        if (*left->reclaim->container)
+                container_name(tenant->key->realm, left->reply->container);
+        left->reply->n_left_bytes += n_bytes;
+        left->reply->n_charged_bytes += tenant->charged;
+        left->reply->n_clients += (uint32_t)tenant->n_clients;
+        if ((n_bytes || tenant->charged) && tenant->tenant != left->last) {
+                left->reply->n_tenants++;
+                left->last = tenant->tenant;
+        }
+}
+
+bool reclaim_answer(struct session *session, const struct order *order)
+{
+        struct reclaim *reclaim = session->reclaim;
+        struct frame frame = FRAME_NULL;
+        struct left left;
+
+        if (!reclaim || reclaim->state != RECLAIM_UNDER_WAY || reclaim->serial != order->serial)
+                return false;
+        reclaim->state = RECLAIM_ANSWERED;
+        frame.reclaimed.n_bytes = order->n_bytes;
+        frame.reclaimed.n_blocks = order->n_blocks;
+        left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};
+        policy_list_tenants(session->server->policy, is_left, add, &left);
+        frame.reclaimed.n_shared_bytes = policy_charged_to_others(session->server->policy, is_meant,
+                                                                  reclaim);
+        frame.reclaimed.n_left_bytes -= frame.reclaimed.n_shared_bytes;
+        session_send(session, &frame, MESSAGE_RECLAIMED, order->serial, NULL, 0);
+        return true;
+}

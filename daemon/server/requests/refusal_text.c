@@ -1,0 +1,371 @@
+#include "daemon/server/requests/refusal_text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "daemon/policy/report/listing.h"
+#include "daemon/server/session/audit.h"
+#include "daemon/server/lists/claims.h"
+#include "daemon/server/pools/devices.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/requests/limit_text.h"
+#include "daemon/server/session/tenancy.h"
+#include "daemon/server/core/user.h"
+#include "gpumem.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+struct text {
+        char *bytes;
+        size_t n_bytes;
+        size_t length;
+};
+
+static void say(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* What does not fit is cut. */
+static void say(struct text *text, const char *format, ...)
+{
+        va_list arguments;
+        int n;
+
+        va_start(arguments, format);
+        n = vsnprintf(text->bytes + text->length, text->n_bytes - text->length, format, arguments);
+        va_end(arguments);
+        if (n > 0)
+                text->length += (size_t)n;
+        if (text->length >= text->n_bytes)
+                text->length = text->n_bytes - 1;
+}
+
+struct holders {
+        const struct session *largest[REFUSAL_N_NAMED];
+        uint64_t n_bytes[REFUSAL_N_NAMED];
+        uint64_t n_more, n_more_bytes; /* clients that may be named, and are too many */
+        uint64_t n_other_bytes;        /* of other tenants */
+        const struct session *late;    /* who may be named and is late with most, or NULL */
+        uint64_t n_late_bytes;         /* that */
+        uint64_t n_unused_bytes;       /* beside the allocations that named ones report */
+};
+
+static void add_more(struct holders *holders, uint64_t n_bytes)
+{
+        holders->n_more += n_bytes > 0;
+        holders->n_more_bytes += n_bytes;
+}
+
+static void add_named(struct holders *holders, const struct session *session, uint64_t n_bytes)
+{
+        for (unsigned i = 0; i < REFUSAL_N_NAMED; i++) {
+                const struct session *smaller = holders->largest[i];
+                uint64_t n_smaller_bytes = holders->n_bytes[i];
+
+                if (n_bytes <= n_smaller_bytes)
+                        continue;
+                holders->largest[i] = session;
+                holders->n_bytes[i] = n_bytes;
+                session = smaller;
+                n_bytes = n_smaller_bytes;
+        }
+        add_more(holders, n_bytes);
+}
+
+static void add_late(struct holders *holders, const struct session *session, uint64_t n_bytes)
+{
+        if (n_bytes <= holders->n_late_bytes)
+                return;
+        holders->late = session;
+        holders->n_late_bytes = n_bytes;
+}
+
+static bool may_name(const struct session *asker, const struct session *session)
+{
+        return tenancy_sees_all(asker) ||
+               client_tenant(session->client) == client_tenant(asker->client);
+}
+
+static struct holders find_holders(const struct session *asker, uint32_t pool)
+{
+        struct holders holders = {.n_more = 0};
+        const struct session *session;
+
+        LIST_FOREACH (session, &asker->server->sessions, link) {
+                uint64_t n_bytes, n_allocated_bytes;
+
+                if (!session_has_client(session))
+                        continue;
+                n_bytes = client_charged(session->client, pool);
+                if (!may_name(asker, session)) {
+                        holders.n_other_bytes += n_bytes;
+                        continue;
+                }
+                n_allocated_bytes = claims_read(session, pool).allocated;
+                holders.n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
+                add_named(&holders, session, n_bytes);
+                add_late(&holders, session, client_late(session->client, pool));
+        }
+        return holders;
+}
+
+static void say_holders(struct text *text, const struct holders *holders)
+{
+        char size[SIZE_TEXT_MAX];
+        const char *before = ". Held by ";
+
+        for (unsigned i = 0; i < REFUSAL_N_NAMED && holders->largest[i]; i++) {
+                say(text, "%s%s (pid %d) %s", before, holders->largest[i]->program,
+                    (int)holders->largest[i]->peer.pid, size_format(holders->n_bytes[i], size));
+                before = ", ";
+        }
+        if (holders->n_more) {
+                say(text, "%s%" PRIu64 " more %s", before, holders->n_more,
+                    size_format(holders->n_more_bytes, size));
+                before = ", ";
+        }
+        if (holders->n_other_bytes)
+                say(text, "%sother tenants %s", before, size_format(holders->n_other_bytes, size));
+}
+
+/* What is in the way first, of what the asker can do nothing about to what it can. */
+static enum proto_refused reason_of(const struct order *order, const struct pool_figures *figures,
+                                    uint64_t n_idle_bytes, uint64_t n_unused_bytes)
+{
+        uint64_t n_room_bytes = figures->max > figures->reserved ? figures->max - figures->reserved
+                                                                 : 0;
+
+        if (order->outcome == GPUMEM_E_LIMIT)
+                return PROTO_REFUSED_QUOTA;
+        if (order->outcome == GPUMEM_E_DEVICE_FULL)
+                return PROTO_REFUSED_DEVICE_FULL;
+        if (order->outcome != GPUMEM_E_REFUSED && order->outcome != GPUMEM_E_TIMED_OUT)
+                return PROTO_REFUSED_OTHERWISE;
+        if (n_room_bytes + figures->lingering + figures->cached >= order->n_bytes &&
+            figures->lingering)
+                return PROTO_REFUSED_LINGERING;
+        if (n_room_bytes + n_idle_bytes >= order->n_bytes && n_idle_bytes)
+                return PROTO_REFUSED_IDLE;
+        if (n_room_bytes + n_unused_bytes >= order->n_bytes)
+                return PROTO_REFUSED_FRAGMENTATION;
+        return PROTO_REFUSED_POOL_FULL;
+}
+
+static const char *name_of(enum proto_refused reason)
+{
+        static const char *const names[] = {
+                [PROTO_REFUSED_QUOTA] = "a limit",
+                [PROTO_REFUSED_POOL_FULL] = "the pool is full",
+                [PROTO_REFUSED_DEVICE_FULL] = "the driver has no memory left",
+                [PROTO_REFUSED_LINGERING] = "memory that was taken back is still mapped",
+                [PROTO_REFUSED_IDLE] = "what is not used is not for this request, or not yet",
+                [PROTO_REFUSED_FRAGMENTATION] =
+                        "free memory lies in pieces in blocks that are used",
+        };
+
+        return names[reason];
+}
+
+/* Nothing that comes back helps a request that is larger than what may ever be held. */
+static bool is_beyond(const struct order *order)
+{
+        return order->outcome == GPUMEM_E_TOO_LARGE ||
+               (order->outcome == GPUMEM_E_LIMIT && order->limit.kind != LIMIT_LEASES &&
+                order->n_bytes > order->limit.max);
+}
+
+static const char *advice_for(enum proto_refused reason)
+{
+        static const char *const advice[] = {
+                [PROTO_REFUSED_QUOTA] = "free memory, or have the limit raised (gpumemctl limits)",
+                [PROTO_REFUSED_POOL_FULL] = "wait longer (wait_ms), free memory, or end a holder",
+                [PROTO_REFUSED_DEVICE_FULL] = "see what else is on the device (nvidia-smi)",
+                [PROTO_REFUSED_LINGERING] = "wait longer (wait_ms): it comes back when unmapped",
+                [PROTO_REFUSED_IDLE] = "wait (wait_ms): idle memory is taken for those who wait",
+                [PROTO_REFUSED_FRAGMENTATION] = "ask for smaller pieces, or free all of a block",
+        };
+
+        return advice[reason];
+}
+
+static const char *advice(const struct session *asker, const struct order *order,
+                          enum proto_refused reason)
+{
+        if (reason == PROTO_REFUSED_QUOTA && limit_kept(asker, &order->limit))
+                return "gpumem_flush where it is registered, free memory, or have the limit raised "
+                       "(gpumemctl limits)";
+        return advice_for(reason);
+}
+
+/* As it is stopped, or hangs: nothing else brings it back. */
+static void say_late(struct text *text, const struct holders *holders)
+{
+        char size[SIZE_TEXT_MAX];
+
+        if (holders->late)
+                say(text, ", %s of it by %s (pid %d), which does not answer",
+                    size_format(holders->n_late_bytes, size), holders->late->program,
+                    (int)holders->late->peer.pid);
+        else
+                say(text, " by a process that does not answer");
+}
+
+static void say_figures(struct text *text, const struct server *server, const struct order *order,
+                        const struct pool_figures *figures, uint64_t n_idle_bytes)
+{
+        char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
+        char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
+
+        say(text, "%s: %s of %s reserved, %s leased (%s idle), %s lingering; %s asked",
+            server->pools[order->pool].row.name, size_format(figures->reserved, reserved),
+            size_format(figures->max, max), size_format(figures->leased, leased),
+            size_format(n_idle_bytes, idle), size_format(figures->lingering, lingering),
+            size_format(order->n_bytes, asked));
+}
+
+/* Who asks only for that asks often, and for something else next: to look at all leases and clients for
+ * it would keep others waiting. */
+static enum proto_refused say_unknown(struct text *text)
+{
+        say(text, "the client maps no block that it may have again");
+        return PROTO_REFUSED_OTHERWISE;
+}
+
+/* Whether that is why. */
+static bool say_blocks(struct text *text, const struct server *server, const struct order *order)
+{
+        if (!order->of_blocks)
+                return false;
+        say(text,
+            ": a block more would be too many, of %" PRIu64
+            " in all pools; the daemon has files for %" PRIu64
+            ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE (ulimit "
+            "-n) "
+            "of gpumemd",
+            policy_open_blocks(server->policy), user_max_blocks());
+        return true;
+}
+
+/* Whether that is why. */
+static bool say_outage(struct text *text, const struct server *server, const struct order *order)
+{
+        const struct server_pool *pool = &server->pools[order->pool];
+        uint64_t since_ns = pool->driver.standing.since_ns, now_ns = server_now_ns(server);
+
+        if (order->outcome == GPUMEM_E_STALLED)
+                say(text,
+                    ": the driver does not answer, since %" PRIu64 " s. To do: try again later, or "
+                    "wait (wait_ms); what is cached is served",
+                    (now_ns - since_ns) / NS_PER_S);
+        else if (order->outcome == -ENODEV && devices_is_barred(pool))
+                say(text,
+                    ": the device is in error, NVML says: %s. Until it is well again no memory "
+                    "is taken there",
+                    nvml_health_text(pool->device.report.health));
+        else if (order->outcome == -ENODEV)
+                say(text, ": the device is lost, the driver says. Until it is back nothing is "
+                          "served there");
+        else
+                return false;
+        return true;
+}
+
+static enum proto_refused explain(struct server *server, const struct order *order,
+                                  struct text *text)
+{
+        const struct session *asker = client_owner(order->client);
+        struct pool_figures figures;
+        struct holders holders;
+        enum proto_refused reason;
+        char others[DEVICES_TEXT_MAX];
+        uint64_t n_idle_bytes;
+        bool is_late;
+
+        if (policy_pool_figures(server->policy, order->pool, &figures)) {
+                say(text, "no pool %" PRIu32 "; pools are 0 to %u", order->pool,
+                    server->n_pools - 1);
+                return PROTO_REFUSED_OTHERWISE;
+        }
+        policy_see_idle_of(server->policy, order->pool, server_now_ns(server));
+        n_idle_bytes = policy_idle_bytes(server->policy, order->pool);
+        holders = find_holders(asker, order->pool);
+        reason = reason_of(order, &figures, n_idle_bytes, holders.n_unused_bytes);
+        if (reason == PROTO_REFUSED_QUOTA) {
+                limit_explain(asker, order, text->bytes, text->n_bytes);
+                text->length = strlen(text->bytes);
+        } else {
+                say_figures(text, server, order, &figures, n_idle_bytes);
+        }
+        is_late = reason == PROTO_REFUSED_LINGERING && figures.late;
+        if (say_blocks(text, server, order) || say_outage(text, server, order))
+                return PROTO_REFUSED_OTHERWISE;
+        if (is_beyond(order))
+                say(text, ", which is more than there may ever be. To do: ask for less, or have "
+                          "the limit "
+                          "raised (gpumemctl limits)");
+        if (is_beyond(order) || reason == PROTO_REFUSED_OTHERWISE)
+                return reason;
+        if (reason != PROTO_REFUSED_QUOTA)
+                say(text, ": %s", name_of(reason));
+        if (is_late)
+                say_late(text, &holders);
+        if (reason == PROTO_REFUSED_DEVICE_FULL) {
+                devices_say_others(asker, order->pool, figures.reserved, others);
+                say(text, "%s", others);
+        }
+        if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)
+                say_holders(text, &holders);
+        say(text, ". To do: %s",
+            is_late ? "continue or end the process that does not answer"
+                    : advice(asker, order, reason));
+        return reason;
+}
+
+static enum proto_refused say_ending(struct text *text, const struct server *server)
+{
+        say(text,
+            "gpumemd is ending and leases nothing more; it waits %" PRIu64
+            " s at most for what is held. What you hold stays valid. To do: try again when the "
+            "next "
+            "gpumemd is there",
+            drain_seconds_left(&server->ending.drain, server_now_ns(server)));
+        return PROTO_REFUSED_OTHERWISE;
+}
+
+static enum proto_refused give_reason(struct server *server, const struct order *order,
+                                      struct text *text)
+{
+        if (order->only_known && order->outcome == GPUMEM_E_REFUSED)
+                return say_unknown(text);
+        if (order->outcome != GPUMEM_E_SHUTTING_DOWN)
+                return explain(server, order, text);
+        return say_ending(text, server);
+}
+
+void refuse_lease(struct server *server, const struct order *order)
+{
+        struct session *session = client_owner(order->client);
+        int code = order->outcome > 0 ? order->outcome : GPUMEM_E_DRIVER;
+        struct frame frame = FRAME_NULL;
+        char bytes[sizeof(frame.refused.text)] = "";
+        struct text text = {bytes, sizeof(bytes), 0};
+        enum proto_refused reason = give_reason(server, order, &text);
+
+        bool is_told = !order->only_known && order->outcome != GPUMEM_E_CANCELLED;
+
+        if (is_told)
+                events_note_refusal(session, order->pool, order->n_bytes, (uint32_t)code, reason,
+                                    bytes);
+        if (!(session->features & PROTO_FEATURE_REFUSED)) {
+                session_tell_error(session, order->serial, code, bytes);
+                return;
+        }
+        if (is_told)
+                audit_refusal(session, bytes);
+        frame.refused.code = (uint32_t)code;
+        frame.refused.reason = reason;
+        proto_put_text(frame.refused.text, sizeof(frame.refused.text), bytes);
+        session_send(session, &frame, MESSAGE_REFUSED, order->serial, NULL, 0);
+}

@@ -1,0 +1,373 @@
+/* A handler tells the policy or answers at once. */
+#include "daemon/server/session/kin.h"
+#include "daemon/server/pools/pools.h"
+#include "daemon/server/requests/requests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "base/memfd.h"
+#include "base/size.h"
+#include "daemon/server/session/audit.h"
+#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/driver_files.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/requests/limit_requests.h"
+#include "daemon/server/lists/listing.h"
+#include "daemon/server/session/paying.h"
+#include "daemon/server/requests/reclaim.h"
+#include "daemon/server/requests/share.h"
+#include "daemon/server/lists/stats.h"
+#include "daemon/server/session/tenancy.h"
+#include "gpumem.h"
+#include "proto/board.h"
+
+#define BLOCK_UNIT (2 * MIB)
+
+static void refuse(struct session *session, const struct frame *frame, int code, const char *text)
+{
+        session_send_error(session, frame->serial, code, text ? text : proto_error_text(code));
+}
+
+static int make_board(struct session *session, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct board_header *header;
+        uint64_t n_bytes = board_bytes(session->server->n_pools, CLIENT_N_SLOTS);
+        void *board;
+        int r;
+
+        r = memfd_new("gpumem-board", n_bytes, &fd);
+        if (r)
+                return r;
+        r = memfd_map_shared(fd, n_bytes, &board);
+        if (r)
+                return r;
+        header = board;
+        *header = (struct board_header){.version = BOARD_VERSION,
+                                        .n_pools = session->server->n_pools,
+                                        .n_bytes = n_bytes,
+                                        .n_slots = CLIENT_N_SLOTS};
+        session->board = board;
+        session->n_board_bytes = n_bytes;
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+static void welcome(struct session *session, uint32_t serial, int board_fd)
+{
+        struct server *server = session->server;
+        struct frame frame = FRAME_NULL;
+        int fds[] = {board_fd, server->pools_fd};
+
+        frame.welcome = (struct message_welcome){
+                .version = PROTO_VERSION,
+                .n_slots = CLIENT_N_SLOTS,
+                .features = session->features,
+                .incarnation = server->incarnation,
+                .n_board_bytes = session->n_board_bytes,
+                .n_pools = server->n_pools,
+                .n_row_bytes = sizeof(struct pool_row),
+        };
+        session_send(session, &frame, MESSAGE_WELCOME, serial, fds, 2);
+}
+
+static void refuse_user(struct session *session, const struct frame *frame)
+{
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "this gpumemd leases memory to uid %u only",
+                       (unsigned)session->server->served_uid);
+        refuse(session, frame, GPUMEM_E_DENIED, text);
+}
+
+/* A client that speaks a later version speaks this one too. */
+static void take_hello(struct session *session, const struct frame *frame)
+{
+        CLEANUP(closep)
+        int board_fd = -1;
+        struct client *client;
+        struct tenant_key key;
+        int r;
+
+        if (!session_may_lease(session) && !tenancy_sees_all(session)) {
+                refuse_user(session, frame);
+                session_end_connection(session);
+                return;
+        }
+        memcpy(session->program, frame->hello.program, sizeof(session->program));
+        session->features = frame->hello.features & PROTO_FEATURES;
+        tenancy_find_key(session, &key);
+        r = make_board(session, &board_fd);
+        if (!r)
+                r = policy_add_client(session->server->policy, &key, CLIENT_N_SLOTS,
+                                      board_words(session->board, session->server->n_pools),
+                                      session, &client);
+        if (r) {
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a client");
+                session_end_connection(session);
+                return;
+        }
+        if (frame->hello.incarnation)
+                client_set_held(client, frame->hello.n_held_bytes);
+        session_become_ready(session, client);
+        if (frame->hello.incarnation == session->server->incarnation)
+                kin_come_back(session, frame->hello.n_held_bytes);
+        welcome(session, frame->serial, board_fd);
+}
+
+/* What blocks of CUDA IPC handles cannot be. */
+static const char *not_for_legacy(const struct session *session, const struct frame *frame)
+{
+        const struct server *server = session->server;
+
+        if (frame->lease.pool >= server->n_pools ||
+            !(server->pools[frame->lease.pool].row.properties & PROTO_POOL_LEGACY))
+                return NULL;
+        if (!(session->features & PROTO_FEATURE_LEGACY))
+                return "this pool's blocks are CUDA IPC handles, which this client does not know";
+        return frame->lease.properties & PROTO_PROPERTY_SHAREABLE
+                       ? "memory of a pool whose \"ipc\" is \"legacy\" cannot be shared"
+                       : NULL;
+}
+
+static void take_lease(struct session *session, const struct frame *frame)
+{
+        struct server *server = session->server;
+        uint64_t now_ns = server_now_ns(server);
+        struct policy_ask ask = {
+                .pool = frame->lease.pool,
+                .serial = frame->serial,
+                .n_bytes = frame->lease.n_bytes,
+                .n_most_bytes = frame->lease.n_most_units * BLOCK_UNIT,
+                .n_least_bytes = frame->lease.n_least_units * BLOCK_UNIT,
+                .known_will_do = frame->lease.flags & PROTO_LEASE_KNOWN,
+                .only_known = (frame->lease.flags & PROTO_LEASE_KNOWN) &&
+                              (frame->lease.flags & PROTO_LEASE_ONLY_KNOWN),
+                .keeps_mapped = frame->lease.flags & PROTO_LEASE_KEEPS,
+                .properties = frame->lease.properties,
+                .deadline_ns = now_ns + proto_wait_ms(frame->lease.wait_ms) * NS_PER_MS,
+        };
+
+        if (!session_may_lease(session)) {
+                refuse_user(session, frame);
+                return;
+        }
+        if (ask.properties & ~PROTO_PROPERTY_SHAREABLE) {
+                refuse(session, frame, GPUMEM_E_UNSUPPORTED,
+                       "RDMA and fabric blocks are not served by this version");
+                return;
+        }
+        if (not_for_legacy(session, frame)) {
+                refuse(session, frame, GPUMEM_E_UNSUPPORTED, not_for_legacy(session, frame));
+                return;
+        }
+        if (driver_files_bar(session, frame->serial, ask.pool))
+                return;
+        if (!devices_admit(server, ask.pool, client_tenant_key(session->client))) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "one tenant only is served there, and it is another: the driver does not "
+                       "clear memory of this device");
+                return;
+        }
+        policy_lease(server->policy, session->client, &ask, now_ns);
+}
+
+static void take_return(struct session *session, const struct frame *frame)
+{
+        enum return_kind kind = frame->return_lease.flags & PROTO_RETURN_UNMAPPED ? RETURN_UNMAPPED
+                                                                                  : RETURN_MAPPED;
+        int r;
+
+        pools_look(session->server, session->client, frame->return_lease.lease);
+        r = policy_return(session->server->policy, session->client, frame->return_lease.lease, kind,
+                          server_now_ns(session->server));
+        if (r)
+                refuse(session, frame, r, NULL);
+}
+
+static void take_unmapped(struct session *session, const struct frame *frame)
+{
+        int r;
+
+        pools_look(session->server, session->client, frame->unmapped.lease);
+        r = policy_unmapped(session->server->policy, session->client, frame->unmapped.lease,
+                            server_now_ns(session->server));
+        if (r)
+                refuse(session, frame, r, NULL);
+}
+
+static void take_stats(struct session *session, const struct frame *frame)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct frame reply = FRAME_NULL;
+
+        paying_take_rows(session, 0, policy_see_idle(session->server->policy));
+        if (stats_make(session, &fd)) {
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
+                return;
+        }
+        reply.stats_reply.n_rows = session->server->n_pools;
+        reply.stats_reply.n_row_bytes = sizeof(struct stats_row);
+        session_send(session, &reply, MESSAGE_STATS_REPLY, frame->serial, &fd, 1);
+}
+
+static void take_pools(struct session *session, const struct frame *frame)
+{
+        struct frame reply = FRAME_NULL;
+
+        reply.pools_reply.n_rows = session->server->n_pools;
+        reply.pools_reply.n_row_bytes = sizeof(struct pool_row);
+        session_send(session, &reply, MESSAGE_POOLS_REPLY, frame->serial,
+                     &session->server->pools_fd, 1);
+}
+
+static void say_freed_all(const struct session *session)
+{
+        static const char text[] = "every tenant's cached blocks are freed";
+
+        audit_act(session, text);
+        events_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
+}
+
+static void take_free_all(struct session *session, const struct frame *frame)
+{
+        enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
+        uint64_t n_looks = policy_free_looks(session->server->policy);
+        int r;
+
+        if (scope == SCOPE_NODE && !tenancy_may_rule(session)) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "every tenant's blocks are freed by root, or over the admin socket");
+                return;
+        }
+        r = policy_free_all(session->server->policy, session->client, frame->serial, scope,
+                            frame->free_all_blocks.pool);
+        paying_take_rows(session, 0, policy_free_looks(session->server->policy) - n_looks);
+        if (r == GPUMEM_E_NO_POOL)
+                session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
+        else if (r)
+                refuse(session, frame, r > 0 ? r : GPUMEM_E_TOO_MANY, NULL);
+        else if (scope == SCOPE_NODE)
+                say_freed_all(session);
+}
+
+static void take_reset_peaks(struct session *session, const struct frame *frame)
+{
+        enum policy_scope scope = (enum policy_scope)frame->reset_peaks.scope;
+        struct frame reply = FRAME_NULL;
+        int r;
+
+        if (scope == SCOPE_NODE && !tenancy_may_rule(session)) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "every tenant's peaks are reset by root, or over the admin socket");
+                return;
+        }
+        r = policy_reset_peaks(session->server->policy, session->client, scope,
+                               frame->reset_peaks.pool);
+        if (!r && scope == SCOPE_NODE)
+                audit_act(session, "every tenant's peaks are reset");
+        if (r == GPUMEM_E_NO_POOL)
+                session_refuse_pool(session, frame->serial, frame->reset_peaks.pool);
+        else if (r)
+                refuse(session, frame, r, NULL);
+        else
+                session_send(session, &reply, MESSAGE_PEAKS_RESET, frame->serial, NULL, 0);
+}
+
+static void take_held(struct session *session, const struct frame *frame)
+{
+        int r = policy_declare(session->server->policy, session->client, frame->held.pool,
+                               frame->held.n_bytes, server_now_ns(session->server));
+
+        if (r)
+                refuse(session, frame, r, NULL);
+        else
+                kin_succeed(session);
+}
+
+static void take_bye(struct session *session, const struct frame *frame)
+{
+        (void)frame;
+        session_end_connection(session);
+}
+
+static void take_cancel(struct session *session, const struct frame *frame)
+{
+        if (!policy_cancel(session->server->policy, session->client, frame->cancel.request,
+                           server_now_ns(session->server)))
+                paying_note_vain(session, frame);
+}
+
+static void refuse_hello(struct session *session, const struct frame *frame)
+{
+        refuse(session, frame, GPUMEM_E_BAD_FRAME, "a second HELLO");
+        session_end_connection(session);
+}
+
+/* By kind: every message of a client's. */
+static void (*const takers[])(struct session *session, const struct frame *frame) = {
+        [MESSAGE_HELLO] = refuse_hello,
+        [MESSAGE_BYE] = take_bye,
+        [MESSAGE_HELD] = take_held,
+        [MESSAGE_LEASE] = take_lease,
+        [MESSAGE_RETURN] = take_return,
+        [MESSAGE_UNMAPPED] = take_unmapped,
+        [MESSAGE_CANCEL] = take_cancel,
+        [MESSAGE_STATS] = take_stats,
+        [MESSAGE_POOLS] = take_pools,
+        [MESSAGE_CLIENTS] = listing_take_clients,
+        [MESSAGE_BLOCKS] = listing_take_blocks,
+        [MESSAGE_TENANTS] = listing_take_tenants,
+        [MESSAGE_EVENTS] = listing_take_events,
+        [MESSAGE_FREE_ALL_BLOCKS] = take_free_all,
+        [MESSAGE_RESET_PEAKS] = take_reset_peaks,
+        [MESSAGE_RECLAIM] = reclaim_take,
+        [MESSAGE_SHARE] = session_take_share,
+        [MESSAGE_ATTACH] = session_take_attach,
+        [MESSAGE_DETACH] = session_take_detach,
+        [MESSAGE_UNSHARE] = session_take_unshare,
+        [MESSAGE_LIMITS] = limits_take_list,
+        [MESSAGE_SET_LIMITS] = limits_take_set,
+};
+
+static void take_request(struct session *session, const struct frame *frame)
+{
+        unsigned n_errors = session->n_errors;
+
+        if (!paying_may_serve(session, frame))
+                return;
+        /* proto_decode lets no message of ours through. */
+        assert(frame->kind < ARRAY_SIZE(takers) && takers[frame->kind]);
+        takers[frame->kind](session, frame);
+        if (session->n_errors != n_errors)
+                paying_note_vain(session, frame);
+}
+
+void session_take_frame(struct session *session, int r, const struct frame *frame)
+{
+        struct server *server = session->server;
+
+        log_debug("client %d (%s): %s %u", (int)session->peer.pid, session->program,
+                  proto_name(frame->kind), frame->serial);
+        if (session->state == SESSION_HELLO) {
+                paying_take(session);
+                if (r == 0 && frame->kind == MESSAGE_HELLO) {
+                        take_hello(session, frame);
+                } else {
+                        refuse(session, frame, GPUMEM_E_BAD_FRAME, "the first frame must be HELLO");
+                        session_end_connection(session);
+                }
+        } else if (r) {
+                paying_take(session);
+                refuse(session, frame, GPUMEM_E_UNKNOWN_KIND, NULL);
+        } else {
+                take_request(session, frame);
+        }
+        server_settle(server);
+}

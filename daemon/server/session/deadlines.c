@@ -1,0 +1,74 @@
+#include "daemon/server/session/deadlines.h"
+
+#include "base/err.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/session/session.h"
+#include "gpumem.h"
+
+/* Between looks at those who are watched. */
+#define LOOK_MS 250
+
+/* What it has sent may have come while the daemon was stopped: then it was in time. And while it is held,
+ * it is not read. */
+static void demand_hello(struct session *session)
+{
+        uint64_t now_ns = server_now_ns(session->server);
+
+        if (session->transport.held_until_ns)
+                session->since_ns = now_ns;
+        if (now_ns - session->since_ns < DEADLINE_MS * NS_PER_MS)
+                return;
+        transport_take(&session->transport);
+        if (session->state == SESSION_HELLO)
+                session_give_up(session, "it has not said HELLO within 5 seconds");
+}
+
+/* What comes to its end within that does not linger: the driver takes its time with what a killed process had. */
+#define LINGERS_MS 1000
+
+static void tell_lingering(struct session *session)
+{
+        bool has_left = session->state == SESSION_LEFT;
+
+        if (!has_left && session->state != SESSION_ORPHANED)
+                session->lingers_since_ns = 0;
+        if (!session->lingers_since_ns ||
+            server_now_ns(session->server) - session->lingers_since_ns < LINGERS_MS * NS_PER_MS)
+                return;
+        session->lingers_since_ns = 0;
+        events_note_left(session, LISTED_EVENT_LINGERING,
+                         has_left ? "the connection is over, the process is not"
+                                  : "the process is over, a child of it holds the connection");
+}
+
+/* Whether it is to be looked at again. */
+static bool look_at(struct session *session)
+{
+        if (session->state == SESSION_HELLO)
+                demand_hello(session);
+        else if (transport_is_stalled(&session->transport, DEADLINE_MS * NS_PER_MS))
+                session_give_up(session, "it has read nothing for 5 seconds, with answers waiting");
+        tell_lingering(session);
+        return session->state == SESSION_HELLO || session->lingers_since_ns ||
+               (session->state != SESSION_CLOSING && session->transport.queue.n);
+}
+
+static void on_reminder(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, reminder);
+        struct session *session, *next;
+        bool is_any_left = false;
+
+        for (session = LIST_FIRST(&server->sessions); session; session = next) {
+                next = LIST_NEXT(session, link);
+                is_any_left |= look_at(session);
+        }
+        if (is_any_left)
+                deadlines_watch(server);
+}
+
+void deadlines_watch(struct server *server)
+{
+        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->reminder))
+                (void)uv_timer_start(&server->reminder, on_reminder, LOOK_MS, 0);
+}

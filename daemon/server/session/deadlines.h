@@ -1,0 +1,12 @@
+/* What peers must do in time: say HELLO, and read what waits for them; and who lingers for so long that it is told.
+ * On the loop. */
+#pragma once
+
+#include "daemon/server/core/core.h"
+
+/* After this the connection of a peer that has not said HELLO ends, or of one that reads nothing of what is
+ * queued for it. */
+#define DEADLINE_MS 5000
+
+/* Somebody is to be watched from now on: it has just connected, does not read, or lingers. */
+void deadlines_watch(struct server *server);

@@ -1,0 +1,151 @@
+#include "daemon/server/session/events.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/policy/report/listing.h"
+#include "gpumem.h"
+#include "proto/listing.h"
+
+static void on_revoked(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
+{
+        (void)argument;
+        events_note(client_owner(client), LISTED_EVENT_REVOKED, pool, n_bytes, NULL);
+}
+
+/* Registering pinned memory is dear: a process that works keeps it so. */
+static void on_late(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
+{
+        const struct session *session = client_owner(client);
+        bool is_pinned = session->server->pools[pool].row.kind == GPUMEM_PINNED;
+
+        (void)argument;
+        events_note(session, LISTED_EVENT_LATE, pool, n_bytes,
+                    is_pinned
+                            ? "the process keeps it registered: until it calls gpumem_flush, ends, "
+                              "or needs it again"
+                            : "the process does not answer: is it stopped, or does it hang?");
+}
+
+/* Microseconds since 1970: so a number says when it was, as the log does, and there are fewer events than these
+ * in any run: no later one uses a number again. */
+static uint64_t number_now(void)
+{
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+int events_open(struct server *server)
+{
+        const struct policy_witness witness = {.revoked = on_revoked, .late = on_late};
+        int r = history_new(HISTORY_ROWS, number_now(), &server->history);
+
+        if (!r)
+                policy_set_witness(server->policy, &witness);
+        return r;
+}
+
+void events_close(struct server *server)
+{
+        server->history = history_free(server->history);
+}
+
+static struct history_event describe(const struct session *session, enum listed_event what)
+{
+        return (struct history_event){
+                .number = number_now(),
+                .what = what,
+                .pid = (uint32_t)session->peer.pid,
+                .pool = PROTO_ALL_POOLS,
+                .program = session->program,
+        };
+}
+
+/* Before HELLO it is no tenant yet; but its account is named as that will be. */
+static void note(const struct session *session, const struct history_event *event)
+{
+        struct tenant_key key = {.uid = session->peer.uid};
+        const struct tenant_key *tenant = &key;
+
+        if (session_has_client(session))
+                tenant = client_tenant_key(session->client);
+        else
+                memcpy(key.realm, session->account->realm, sizeof(key.realm));
+        history_note(session->server->history, tenant, event, server_now_ns(session->server));
+}
+
+void events_note(const struct session *session, enum listed_event what, uint32_t pool,
+                 uint64_t n_bytes, const char *text)
+{
+        struct history_event event = describe(session, what);
+
+        event.pool = pool;
+        event.n_bytes = n_bytes;
+        event.text = text;
+        note(session, &event);
+}
+
+void events_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
+                         uint32_t code, enum proto_refused reason, const char *text)
+{
+        struct history_event event = describe(session, LISTED_EVENT_REFUSED);
+
+        event.pool = pool;
+        event.n_bytes = n_bytes;
+        event.code = code;
+        event.reason = reason;
+        event.text = text;
+        note(session, &event);
+}
+
+void events_note_denial(const struct session *session, uint32_t code, const char *text)
+{
+        struct history_event event = describe(session, LISTED_EVENT_DENIED);
+
+        event.code = code;
+        event.text = text;
+        note(session, &event);
+}
+
+void events_note_stranger(struct server *server, const struct account *account,
+                          const struct peer *peer, const char *text)
+{
+        struct tenant_key key = {.uid = peer ? peer->uid : LISTING_NOBODY};
+        const struct history_event event = {.number = number_now(),
+                                            .what = LISTED_EVENT_TURNED_AWAY,
+                                            .pid = peer ? (uint32_t)peer->pid : 0,
+                                            .pool = PROTO_ALL_POOLS,
+                                            .text = text};
+
+        if (account)
+                memcpy(key.realm, account->realm, sizeof(key.realm));
+        history_note(server->history, &key, &event, server_now_ns(server));
+}
+
+void events_note_node(struct server *server, enum listed_event what, uint32_t pool,
+                      const char *format, ...)
+{
+        char text[HISTORY_TEXT_MAX];
+        const struct history_event event = {
+                .number = number_now(), .what = what, .pool = pool, .text = text};
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        history_note(server->history, NULL, &event, server_now_ns(server));
+}
+
+void events_note_left(const struct session *session, enum listed_event what, const char *text)
+{
+        uint64_t n_bytes = 0;
+
+        for (uint32_t pool = 0; pool < session->server->n_pools; pool++)
+                n_bytes += client_charged(session->client, pool);
+        if (n_bytes || what != LISTED_EVENT_LINGERING)
+                events_note(session, what, PROTO_ALL_POOLS, n_bytes, text);
+}

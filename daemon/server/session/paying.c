@@ -1,0 +1,125 @@
+#include "daemon/server/session/paying.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "gpumem.h"
+
+/* Rows of an answer that cost as much as a request. */
+#define ROWS_A_PACE 8
+
+/* Blocks, clients' boards and events that were looked at for it. */
+#define LOOKS_A_PACE 256
+
+/* What a frame of a client's costs of its tenant's pace. */
+enum price {
+        PRICE_NONE,   /* it gives something back, or ends something; if that is there */
+        PRICE_SAID,   /* it says who somebody is, or what he holds: that is never refused */
+        PRICE_MEMORY, /* it asks for memory: that is put off, and never refused for the pace */
+        PRICE_ANSWER, /* it asks for an answer */
+};
+
+static enum price price_of(const struct session *session, const struct frame *frame)
+{
+        if (session->way == SESSION_AS_ADMIN)
+                return PRICE_NONE;
+        switch (frame->kind) {
+        case MESSAGE_HELLO:
+        case MESSAGE_HELD:
+                return PRICE_SAID;
+        case MESSAGE_LEASE:
+        case MESSAGE_ATTACH:
+                return PRICE_MEMORY;
+        case MESSAGE_RETURN:
+        case MESSAGE_UNMAPPED:
+        case MESSAGE_CANCEL:
+        case MESSAGE_DETACH:
+        case MESSAGE_UNSHARE:
+        case MESSAGE_BYE:
+                return PRICE_NONE;
+        default:
+                return PRICE_ANSWER;
+        }
+}
+
+static void refuse_pace(struct session *session, const struct frame *frame)
+{
+        char text[96];
+
+        (void)snprintf(text, sizeof(text),
+                       "more than %" PRIu64 " requests a second of uid %u; ask again later",
+                       NS_PER_S / session->server->accounts.pace.step_ns,
+                       (unsigned)session->peer.uid);
+        session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY, text);
+}
+
+uint64_t paying_hold_until(struct transport *transport)
+{
+        uint64_t now_ns = server_now_ns(transport->server);
+        uint64_t ready_ns = account_ready_ns(transport->account, now_ns);
+
+        return ready_ns == now_ns ? 0 : ready_ns;
+}
+
+/* Who asks for more than the pace of its tenant allows is not read from until that has room again. Returns
+ * whether it has. */
+static bool pay(struct session *session)
+{
+        struct account *account = session->account;
+        uint64_t now_ns = server_now_ns(session->server);
+        bool may = account_ready_ns(account, now_ns) == now_ns;
+
+        account_pay(account, now_ns);
+        if (!may)
+                transport_hold(&session->transport, account_ready_ns(account, now_ns));
+        return may;
+}
+
+/* Who hung up while he was held waits for no answer. */
+bool paying_may_serve(struct session *session, const struct frame *frame)
+{
+        enum price price = price_of(session, frame);
+
+        if (price == PRICE_NONE)
+                return true;
+        if (session->transport.hung_up && price != PRICE_SAID)
+                return false;
+        if (pay(session) || price != PRICE_ANSWER)
+                return true;
+        refuse_pace(session, frame);
+        return false;
+}
+
+void paying_begin(struct session *session)
+{
+        uint64_t until_ns = paying_hold_until(&session->transport);
+
+        if (until_ns && session->way == SESSION_AS_CLIENT)
+                transport_hold(&session->transport, until_ns);
+}
+
+void paying_take(struct session *session)
+{
+        if (session->way == SESSION_AS_CLIENT)
+                (void)pay(session);
+}
+
+void paying_take_rows(struct session *session, uint64_t n_rows, uint64_t n_looks)
+{
+        uint64_t now_ns = server_now_ns(session->server), ready_ns;
+        uint64_t n_paces = n_rows / ROWS_A_PACE + n_looks / LOOKS_A_PACE;
+
+        if (session->way != SESSION_AS_CLIENT)
+                return;
+        for (uint64_t n = 0; n < n_paces; n++)
+                account_pay(session->account, now_ns);
+        ready_ns = account_ready_ns(session->account, now_ns);
+        if (n_paces && ready_ns != now_ns)
+                transport_hold(&session->transport, ready_ns);
+}
+
+void paying_note_vain(struct session *session, const struct frame *frame)
+{
+        if (price_of(session, frame) == PRICE_NONE)
+                paying_take(session);
+}

@@ -1,0 +1,406 @@
+#include "daemon/server/session/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+#include "daemon/server/session/answers.h"
+#include "daemon/server/session/audit.h"
+#include "daemon/server/session/deadlines.h"
+#include "daemon/server/session/events.h"
+#include "daemon/server/session/kin.h"
+#include "daemon/server/session/paying.h"
+#include "daemon/server/transport/socket_close.h"
+#include "daemon/server/session/tenancy.h"
+#include "gpumem.h"
+
+static const unsigned legal_next[SESSION_N_STATES] = {
+        [SESSION_HELLO] = BIT(SESSION_READY) | BIT(SESSION_CLOSING),
+        [SESSION_READY] = BIT(SESSION_LEFT) | BIT(SESSION_ORPHANED) | BIT(SESSION_CLOSING),
+        [SESSION_LEFT] = BIT(SESSION_CLOSING),
+        [SESSION_ORPHANED] = BIT(SESSION_CLOSING),
+        [SESSION_CLOSING] = 0,
+};
+
+static const char *const state_names[SESSION_N_STATES] = {
+        [SESSION_HELLO] = "hello",       [SESSION_READY] = "ready",     [SESSION_LEFT] = "left",
+        [SESSION_ORPHANED] = "orphaned", [SESSION_CLOSING] = "closing",
+};
+
+static void set_state(struct session *session, enum session_state state)
+{
+        assert(legal_next[session->state] & BIT(state));
+        log_debug("client %d (%s): %s -> %s", (int)session->peer.pid, session->program,
+                  state_names[session->state], state_names[state]);
+        session->state = state;
+}
+
+static void session_free(struct session *session)
+{
+        answers_end(session);
+        /* The process may keep the file, whose memory the daemon pays for. */
+        if (session->board)
+                server_take_back(session->server, session->board, session->n_board_bytes);
+        peer_deinit(&session->peer);
+        free(session->draft);
+        free(session->reclaim);
+        due_end(&session->connection);
+        session->account = account_unref(session->account);
+        LIST_REMOVE(session, link);
+        free(session);
+}
+
+static void one_handle_closed(struct session *session)
+{
+        if (--session->n_open_handles == 0)
+                session_free(session);
+}
+
+static void on_pidfd_closed(uv_handle_t *handle)
+{
+        one_handle_closed(CONTAINER_OF((uv_poll_t *)handle, struct session, pidfd_poll));
+}
+
+static void on_transport_closed(struct transport *transport)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+
+        one_handle_closed(session);
+}
+
+static void close_handles(struct session *session)
+{
+        set_state(session, SESSION_CLOSING);
+        transport_close(&session->transport);
+        uv_close((uv_handle_t *)&session->pidfd_poll, on_pidfd_closed);
+}
+
+/* The other sign mostly follows at once: it is no event unless it does not (deadlines.c). */
+static void begin_lingering(struct session *session, enum session_state state)
+{
+        set_state(session, state);
+        session->lingers_since_ns = server_now_ns(session->server);
+        deadlines_watch(session->server);
+}
+
+/* The first sign for a session in READY: the connection is over. A client that maps nothing has
+ * nothing to be waited for. */
+static void leave(struct session *session)
+{
+        struct server *server = session->server;
+        uint64_t now_ns = server_now_ns(server);
+
+        (void)policy_client_eof(server->policy, session->client, now_ns);
+        if (!client_maps_anything(session->client)) {
+                events_note_left(session, LISTED_EVENT_ENDED, NULL);
+                (void)policy_client_dead(server->policy, session->client, now_ns);
+                close_handles(session);
+        } else {
+                begin_lingering(session, SESSION_LEFT);
+                transport_close(&session->transport);
+        }
+        server_settle(server);
+}
+
+void session_end_connection(struct session *session)
+{
+        struct server *server = session->server;
+
+        switch (session->state) {
+        case SESSION_HELLO:
+                close_handles(session);
+                break;
+        case SESSION_READY:
+                leave(session);
+                break;
+        case SESSION_ORPHANED:
+                events_note_left(session, LISTED_EVENT_ENDED, NULL);
+                (void)policy_client_eof(server->policy, session->client, server_now_ns(server));
+                close_handles(session);
+                server_settle(server);
+                break;
+        case SESSION_LEFT:
+        case SESSION_CLOSING:
+        case SESSION_N_STATES:
+                break;
+        }
+}
+
+void session_end_process(struct session *session)
+{
+        struct server *server = session->server;
+        uint64_t now_ns = server_now_ns(server);
+
+        /* The loop may come to the end of a connection after that of its process. */
+        if (session->state == SESSION_READY)
+                transport_catch_up(&session->transport);
+        switch (session->state) {
+        case SESSION_HELLO:
+                close_handles(session);
+                break;
+        case SESSION_READY:
+                (void)uv_poll_stop(&session->pidfd_poll);
+                (void)policy_client_dead(server->policy, session->client, now_ns);
+                begin_lingering(session, SESSION_ORPHANED);
+                server_settle(server);
+                break;
+        case SESSION_LEFT:
+                events_note_left(session, LISTED_EVENT_ENDED, NULL);
+                (void)policy_client_dead(server->policy, session->client, now_ns);
+                close_handles(session);
+                server_settle(server);
+                break;
+        case SESSION_ORPHANED:
+        case SESSION_CLOSING:
+        case SESSION_N_STATES:
+                break;
+        }
+}
+
+static void on_pidfd(uv_poll_t *poll, int status, int events)
+{
+        (void)status;
+        (void)events;
+        session_end_process(CONTAINER_OF(poll, struct session, pidfd_poll));
+}
+
+static void on_frame(struct transport *transport, int r, const struct frame *frame)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+
+        /* Nobody who may speak is left behind an orphaned connection: its end is all that counts. */
+        if (session->state == SESSION_HELLO || session->state == SESSION_READY)
+                session->server->take_frame(session, r, frame);
+}
+
+/* Whether its lease is over or its block let go: then nobody asks for the frame any more. */
+static int find_block_fd(struct transport *transport, uint64_t lease_id)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+        const struct backing_block *backing = NULL;
+        struct block *block = policy_leased_block(session->client, lease_id);
+
+        if (block)
+                backing = block_backing(block);
+        return backing ? backing->fd : -1;
+}
+
+static void on_end(struct transport *transport, const struct proto_reason *reason)
+{
+        struct session *session = CONTAINER_OF(transport, struct session, transport);
+        char text[120];
+
+        if (reason) {
+                (void)snprintf(text, sizeof(text), "malformed frame: %s%s%s", reason->what,
+                               reason->field ? " in field " : "",
+                               reason->field ? reason->field : "");
+                if (server_may_complain(session->server))
+                        log_warning("client %d (%s): %s; its connection ends",
+                                    (int)session->peer.pid, session->program, text);
+                events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
+                session_tell_error(session, 0, GPUMEM_E_BAD_FRAME, text);
+        }
+        if (transport->fault)
+                events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, transport->fault);
+        if (transport->fault && server_may_complain(session->server))
+                log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
+                            session->program, transport->fault);
+        session_end_connection(session);
+}
+
+/* Frames wait for the peer: it must read them in time. */
+static void on_unread(struct transport *transport)
+{
+        deadlines_watch(transport->server);
+}
+
+void session_give_up(struct session *session, const char *text)
+{
+        if (server_may_complain(session->server))
+                log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
+                            session->program, text);
+        events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
+        session_tell_error(session, 0, GPUMEM_E_BAD_FRAME, text);
+        session_end_connection(session);
+}
+
+void session_send(struct session *session, struct frame *frame, enum message_kind kind,
+                  uint32_t serial, const int *fds, unsigned n_fds)
+{
+        proto_seal(frame, kind, serial, n_fds);
+        transport_send(&session->transport, frame, fds, TRANSPORT_COPIED);
+}
+
+void session_send_error(struct session *session, uint32_t serial, int code, const char *text)
+{
+        events_note_denial(session, (uint32_t)code, text);
+        session_tell_error(session, serial, code, text);
+}
+
+void session_tell_error(struct session *session, uint32_t serial, int code, const char *text)
+{
+        struct frame frame = FRAME_NULL;
+
+        session->n_errors++;
+        audit_refusal(session, text);
+        frame.error.code = (uint32_t)code;
+        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
+        session_send(session, &frame, MESSAGE_ERROR, serial, NULL, 0);
+}
+
+void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool)
+{
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "no pool %u; pools are 0 to %u", (unsigned)pool,
+                       (unsigned)session->server->n_pools - 1);
+        session_send_error(session, serial, GPUMEM_E_NO_POOL, text);
+}
+
+bool session_may_lease(const struct session *session)
+{
+        return !session->server->serves_one_user ||
+               session->peer.uid == session->server->served_uid;
+}
+
+void session_become_ready(struct session *session, struct client *client)
+{
+        session->client = client;
+        set_state(session, SESSION_READY);
+        events_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
+                    session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
+}
+
+static void start(struct session *session, int take_fd)
+{
+        struct server *server = session->server;
+
+        session->transport.on_frame = on_frame;
+        session->transport.on_end = on_end;
+        session->transport.on_unread = on_unread;
+        session->transport.find_block_fd = find_block_fd;
+        session->transport.hold_until = paying_hold_until;
+        session->transport.on_closed = on_transport_closed;
+        if (transport_init(&session->transport, server, session->account, take_fd)) {
+                session_free(session);
+                return;
+        }
+        paying_begin(session);
+        session->n_open_handles = 1;
+        if (uv_poll_init(&server->loop, &session->pidfd_poll, session->peer.pidfd)) {
+                set_state(session, SESSION_CLOSING);
+                transport_close(&session->transport);
+                return;
+        }
+        session->n_open_handles = 2;
+        (void)uv_poll_start(&session->pidfd_poll, UV_READABLE, on_pidfd);
+}
+
+/* It is told, if it takes that at once. */
+void session_turn_away(int fd, int code, const char *text)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.error.code = (uint32_t)code;
+        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
+        proto_seal(&frame, MESSAGE_ERROR, 0, 0);
+        (void)wire_send(fd, &frame, NULL);
+}
+
+static const char *why_turned_away(int outcome)
+{
+        return outcome < 0 ? "the daemon has no memory for a connection"
+                           : "too many connections of this process, tenant or user; close some";
+}
+
+static void turn_stranger_away(struct server *server, int fd, int r)
+{
+        /* Who connects and ends is no matter. */
+        if (r != -ESRCH)
+                audit_stranger(server, peer_fault(r));
+        session_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
+                          peer_fault(r));
+}
+
+/* An administrator gets in however many clients there are. */
+static int charge_connection(struct session *session)
+{
+        int r;
+
+        if (session->way == SESSION_AS_ADMIN)
+                return 0;
+        r = due_begin(&session->connection, session->account->allowance, ALLOWANCE_CONNECTIONS, 1);
+        if (r)
+                return r;
+        /* All sessions are gone through for it. */
+        r = kin_may_join(session->server, &session->peer);
+        if (r)
+                due_end(&session->connection);
+        return r;
+}
+
+static int session_new(struct server *server, const struct peer *peer, enum session_way way,
+                       struct session **ret_session)
+{
+        struct session *session = calloc(1, sizeof(*session));
+        char realm[POLICY_REALM_MAX];
+        int r;
+
+        if (!session) {
+                audit_turned_away(server, NULL, peer, why_turned_away(-ENOMEM));
+                return -ENOMEM;
+        }
+        session->server = server;
+        session->way = way;
+        session->peer = *peer;
+        session->since_ns = server_now_ns(server);
+        tenancy_realm(peer, realm);
+        r = account_ref(&server->accounts, peer->uid, realm, session->since_ns, &session->account);
+        if (!r)
+                r = charge_connection(session);
+        if (r) {
+                audit_turned_away(server, session->account, peer, why_turned_away(r));
+                (void)account_unref(session->account);
+                free(session);
+                return r;
+        }
+        session->state = SESSION_HELLO;
+        TAILQ_INIT(&session->answers);
+        (void)snprintf(session->program, sizeof(session->program), "?");
+        LIST_INSERT_HEAD(&server->sessions, session, link);
+        deadlines_watch(server);
+        *ret_session = session;
+        return 0;
+}
+
+void session_accept(struct server *server, int take_fd, enum session_way way)
+{
+        struct peer peer = PEER_NULL;
+        struct session *session;
+        int r;
+
+        r = peer_init(&peer, take_fd);
+        if (r) {
+                turn_stranger_away(server, take_fd, r);
+                socket_close(server, take_fd);
+                return;
+        }
+        r = session_new(server, &peer, way, &session);
+        if (r) {
+                session_turn_away(take_fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
+                peer_deinit(&peer);
+                socket_close(server, take_fd);
+                return;
+        }
+        start(session, take_fd);
+}
+
+void session_drop(struct session *session)
+{
+        session_end_connection(session);
+        session_end_process(session);
+}

@@ -1,0 +1,115 @@
+/* A connection's life: its transport, its peer, its client in the policy. On the loop.
+ *
+ * Two signs end it, in either order: the end of the connection, and the end of the process that
+ * made it. A process may close its socket and live on with its memory mapped; a forked child may
+ * hold the socket after its parent has died.
+ *
+ *    session_accept (listener.c)
+ *         |
+ *         v
+ *       HELLO ---- C or P --------------------------------.
+ *         |                                               |
+ *         | its HELLO is agreed on (requests.c)           |
+ *         v                                               v
+ *       READY ---- C, if its client maps nothing ----> CLOSING ----> freed, when its handles are closed
+ *         |  |                                          ^   ^
+ *         |  '---- C, if it does ----> LEFT ----- P ----'   |
+ *         '------- P --------------> ORPHANED --- C --------'
+ *
+ * C: session_end_connection. The connection has ended, or its frame is malformed (session.c, as transport.c
+ *    says). A frame ends it: BYE, a first one that is no HELLO, a HELLO that is refused or is the second
+ *    (requests.c). The peer says no HELLO, or reads nothing, for 5 seconds (deadlines.c).
+ * P: session_end_process. The process has ended (session.c, by its pidfd). In LEFT also: a later session of
+ *    the process has taken over what this one left (kin.c).
+ *
+ * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched goes from HELLO
+ * to CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones. */
+#pragma once
+
+#include "daemon/identity/peer.h"
+#include "daemon/server/transport/transport.h"
+
+enum session_state {
+        SESSION_HELLO,    /* connected; nothing was agreed on */
+        SESSION_READY,    /* has a client in the policy; requests are served */
+        SESSION_LEFT,     /* connection over, process alive: its charge stands */
+        SESSION_ORPHANED, /* process over, connection held by a child: its charge stands */
+        SESSION_CLOSING,  /* nothing stands; handles are being closed */
+        SESSION_N_STATES,
+};
+
+/* By which socket it came. */
+enum session_way { SESSION_AS_CLIENT, SESSION_AS_ADMIN, SESSION_N_WAYS };
+
+struct session {
+        LIST_ENTRY(session) link;
+        struct server *server;
+        enum session_state state;
+        enum session_way way;
+        struct transport transport;
+        struct peer peer;
+        struct account *account; /* the same for who is counted together */
+        struct due connection;
+        uv_poll_t pidfd_poll;
+        unsigned n_open_handles;
+        struct client *client; /* in READY, LEFT, ORPHANED */
+        void *board;
+        size_t n_board_bytes;
+        char program[32];
+        unsigned n_errors;         /* that it was sent */
+        uint64_t features;         /* in force */
+        uint64_t since_ns;         /* when it connected */
+        uint64_t lingers_since_ns; /* in LEFT and ORPHANED, until that is told; then 0 */
+        bool asked_to_mark;        /* and perhaps has not read so */
+        bool succeeds; /* the session that its process left, once it has said what it holds */
+        uint64_t n_held_bytes;      /* as HELLO said, with `succeeds` */
+        uint32_t row;               /* in the listing of clients that is being made */
+        struct limit_draft *draft;  /* changes that are to be made together; NULL: none */
+        struct reclaim *reclaim;    /* the last one; NULL: none */
+        struct answer_list answers; /* the oldest first */
+        unsigned n_answers;
+};
+
+/* Takes a connection in. Failures end the connection and are logged. */
+void session_accept(struct server *server, int take_fd, enum session_way way);
+
+/* Tells a connection that cannot be taken in why, if it takes that at once. */
+void session_turn_away(int fd, int code, const char *text);
+
+/* HELLO is agreed on: the session serves from now on. */
+void session_become_ready(struct session *session, struct client *client);
+
+/* The connection ends because of what its peer does not do; it is told, if it takes that at once. */
+void session_give_up(struct session *session, const char *text);
+
+/* The connection is over: the client said goodbye or broke a rule. */
+void session_end_connection(struct session *session);
+
+/* The process is over, or what it maps has come to another session's account. */
+void session_end_process(struct session *session);
+
+/* The daemon ends: nothing is waited for any more. */
+void session_drop(struct session *session);
+
+/* Not where the daemon serves one user, and this is another. */
+bool session_may_lease(const struct session *session);
+
+/* It has a client in the policy, which may be charged. */
+static inline bool session_has_client(const struct session *session)
+{
+        return session->state == SESSION_READY || session->state == SESSION_LEFT ||
+               session->state == SESSION_ORPHANED;
+}
+
+/* GPUMEM_E_NO_POOL to a request that names a pool by its number. */
+void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool);
+
+/* Answers with an error. The text says what was wrong and what is allowed. */
+void session_send_error(struct session *session, uint32_t serial, int code, const char *text);
+
+/* The same of what the history is told of by another name. */
+void session_tell_error(struct session *session, uint32_t serial, int code, const char *text);
+
+/* Sends a frame of `kind` with fds that are not blocks'. */
+void session_send(struct session *session, struct frame *frame, enum message_kind kind,
+                  uint32_t serial, const int *fds, unsigned n_fds);

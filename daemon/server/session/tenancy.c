@@ -1,0 +1,143 @@
+#include "daemon/server/session/tenancy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "daemon/policy/report/listing.h"
+
+static void be_alone(struct session *session, struct tenant_key *key)
+{
+        (void)snprintf(key->realm, sizeof(key->realm), "client %" PRIu64,
+                       ++session->server->n_alone);
+}
+
+static void say_alone(struct session *session)
+{
+        if (server_may_complain(session->server))
+                log_warning("client %d of user %u is a tenant of its own: its container cannot be "
+                            "read: %s. To do: run gpumemd where it sees all processes in /proc, "
+                            "or set \"tenants\" to \"uid\" or \"client\"",
+                            (int)session->peer.pid, session->peer.uid,
+                            strerror(-session->peer.container_fault));
+}
+
+static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX && ACCOUNT_REALM_MAX == POLICY_REALM_MAX,
+              "a container is a realm");
+
+/* Of processes whose container cannot be read the kernel tells the network namespace all the same: pods have
+ * one each. */
+void tenancy_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX])
+{
+        if (peer->container_fault)
+                (void)snprintf(ret_realm, POLICY_REALM_MAX, ACCOUNT_UNREADABLE " %" PRIu64,
+                               peer->network);
+        else
+                memcpy(ret_realm, peer->container, sizeof(peer->container));
+}
+
+/* As many as have an account, and of those whose container cannot be read as many again. */
+static bool is_one_of_more(const struct session *session)
+{
+        return account_is_of_more(session->account) ||
+               (session->peer.container_fault &&
+                account_n_unreadable(session->account) > ACCOUNTS_A_USER);
+}
+
+static void be_of_more(struct session *session, struct tenant_key *key)
+{
+        memcpy(key->realm, ACCOUNT_MORE, sizeof(ACCOUNT_MORE));
+        if (server_may_complain(session->server))
+                log_warning("client %d of user %u shares a tenant with others: that user has as "
+                            "many containers as it may, %u",
+                            (int)session->peer.pid, session->peer.uid, ACCOUNTS_A_USER);
+}
+
+void tenancy_find_key(struct session *session, struct tenant_key *ret_key)
+{
+        struct tenant_key key = {.uid = session->peer.uid};
+
+        switch (session->server->tenancy) {
+        case TENANCY_OF_CONTAINERS:
+                if (is_one_of_more(session)) {
+                        be_of_more(session, &key);
+                } else if (session->peer.container_fault) {
+                        be_alone(session, &key);
+                        say_alone(session);
+                } else {
+                        memcpy(key.realm, session->peer.container, sizeof(key.realm));
+                }
+                break;
+        case TENANCY_OF_CLIENTS:
+                be_alone(session, &key);
+                break;
+        case TENANCY_OF_USERS:
+                break;
+        }
+        *ret_key = key;
+}
+
+/* Whoever starts a container chooses who is root in it, and what of the machine it finds there. */
+static bool is_at_home(const struct session *session)
+{
+        const struct peer *peer = &session->peer;
+
+        if (session->server->tenancy == TENANCY_OF_USERS)
+                return true;
+        return !peer->container_fault &&
+               (!*peer->container || strcmp(peer->container, session->server->own_container) == 0);
+}
+
+bool tenancy_sees_all(const struct session *session)
+{
+        return (session->peer.uid == 0 || session->peer.uid == geteuid()) && is_at_home(session);
+}
+
+bool tenancy_may_rule(const struct session *session)
+{
+        return (session->peer.uid == 0 || session->way == SESSION_AS_ADMIN) && is_at_home(session);
+}
+
+static bool is_of_same_container(const struct session *asker, pid_t pid)
+{
+        char container[CONTAINER_PATH_MAX];
+
+        return !asker->peer.container_fault && peer_find_container(pid, container) == 0 &&
+               strcmp(container, asker->peer.container) == 0;
+}
+
+bool tenancy_shows_process(const struct session *asker, pid_t pid)
+{
+        struct stat status;
+        char path[32];
+
+        (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+        if (stat(path, &status))
+                return false;
+        if (tenancy_sees_all(asker))
+                return true;
+        if (status.st_uid != asker->peer.uid)
+                return false;
+        switch (asker->server->tenancy) {
+        case TENANCY_OF_USERS:
+                return true;
+        case TENANCY_OF_CONTAINERS:
+                return is_of_same_container(asker, pid);
+        case TENANCY_OF_CLIENTS:
+                break;
+        }
+        return pid == asker->peer.pid;
+}
+
+const char *tenancy_text(const struct tenant_key *key, char ret_text[static TENANCY_TEXT_MAX])
+{
+        char name[CONTAINER_NAME_MAX];
+
+        container_name(key->realm, name);
+        (void)snprintf(ret_text, TENANCY_TEXT_MAX, "uid %" PRIu32 "%s%s", key->uid,
+                       *name ? " in " : "", name);
+        return ret_text;
+}

@@ -1,0 +1,194 @@
+#include "daemon/server/transport/sending.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "gpumem.h"
+
+/* Fds that one peer may have in flight. */
+#define IN_FLIGHT_MAX 16
+
+uint64_t sending_count_unread(const struct transport *transport)
+{
+        int n_bytes = 0;
+
+        return ioctl(transport->fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0 ? (uint64_t)n_bytes : 0;
+}
+
+/* The peer's end is learnt by reading it, so that what it sent before is still taken. A connection
+ * that cannot be written to for another reason is shut, which reads as its end. */
+static void give_up_sending(struct transport *transport)
+{
+        queue_drop_all(&transport->queue);
+        (void)shutdown(transport->fd, SHUT_RDWR);
+}
+
+void sending_wait(struct transport *transport)
+{
+        backoff_begin(&transport->backoff, sending_count_unread(transport),
+                      transport_now_ns(transport));
+        slow_watch(&transport->server->slow, &transport->slow);
+}
+
+static void become_busy(struct transport *transport)
+{
+        if (transport->is_busy)
+                return;
+        transport->is_busy = true;
+        sending_wait(transport);
+}
+
+void sending_forget(struct transport *transport)
+{
+        due_shrink(&transport->in_flight, transport->in_flight.n);
+}
+
+bool transport_is_read(const struct transport *transport)
+{
+        return !transport->queue.n && !sending_count_unread(transport);
+}
+
+bool sending_is_all_received(struct transport *transport)
+{
+        if (!transport->in_flight.n)
+                return true;
+        if (sending_count_unread(transport))
+                return false;
+        sending_forget(transport);
+        return true;
+}
+
+static bool may_send(struct transport *transport, unsigned n_fds)
+{
+        const struct allowance *allowance = transport->account->allowance;
+
+        if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
+            allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))
+                return true;
+        return sending_is_all_received(transport) &&
+               allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds);
+}
+
+/* -EAGAIN: the loop will tell when to go on; -EBUSY: it will not. */
+static int try_send(struct transport *transport, const struct frame *frame, const int *fds)
+{
+        int r;
+
+        /* Once this waits, it is not to be seen whether the fds before it have been taken. */
+        if (!frame->n_fds)
+                (void)sending_is_all_received(transport);
+        else if (!may_send(transport, frame->n_fds))
+                return -EBUSY;
+        r = wire_send(transport->fd, frame, fds);
+        switch (r) {
+        case 0:
+                due_grow(&transport->in_flight, frame->n_fds);
+                return 0;
+        /* Others' doing, and not for ever. */
+        case -ETOOMANYREFS:
+        case -ENOBUFS:
+        case -ENOMEM:
+                return -EBUSY;
+        default:
+                return r;
+        }
+}
+
+static uint64_t lease_of(const struct frame *frame)
+{
+        return frame->kind == MESSAGE_LEASED ? frame->leased.lease : frame->attached.lease;
+}
+
+static int try_first(struct transport *transport)
+{
+        const struct outgoing *outgoing = queue_first(&transport->queue);
+        int block_fd;
+
+        if (outgoing->kind == TRANSPORT_COPIED)
+                return try_send(transport, &outgoing->frame, outgoing->fds.fds);
+        block_fd = transport->find_block_fd(transport, lease_of(&outgoing->frame));
+        return block_fd < 0 ? 0 : try_send(transport, &outgoing->frame, &block_fd);
+}
+
+void sending_flush(struct transport *transport)
+{
+        while (transport->queue.n) {
+                int r = try_first(transport);
+
+                if (r == -EBUSY)
+                        become_busy(transport);
+                if (r == -EBUSY || r == -EAGAIN)
+                        return;
+                if (r) {
+                        give_up_sending(transport);
+                        return;
+                }
+                queue_drop_first(&transport->queue);
+                stall_begin(&transport->stall, sending_count_unread(transport),
+                            transport_now_ns(transport));
+        }
+}
+
+/* On failure the connection cannot go on: an answer is missing. */
+static bool put_off(struct transport *transport, const struct frame *frame, const int *fds,
+                    enum transport_fds kind)
+{
+        bool is_first = transport->queue.n == 0;
+        int r = queue_put(&transport->queue, frame, fds, kind);
+
+        if (r) {
+                transport->fault =
+                        r > 0 ? "more answers wait for it, or for its tenant or user, than may wait"
+                              : "the daemon lacks memory or fds for an answer";
+                return false;
+        }
+        if (is_first)
+                stall_begin(&transport->stall, sending_count_unread(transport),
+                            transport_now_ns(transport));
+        transport->on_unread(transport);
+        return true;
+}
+
+void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
+                    enum transport_fds kind)
+{
+        int r = -EAGAIN;
+
+        if (transport->closing)
+                return;
+        if (!transport->queue.n)
+                r = try_send(transport, frame, fds);
+        if (r == 0)
+                return;
+        if (r == -EBUSY)
+                become_busy(transport);
+        if ((r != -EBUSY && r != -EAGAIN) || !put_off(transport, frame, fds, kind))
+                give_up_sending(transport);
+        transport_watch(transport);
+}
+
+bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
+{
+        return !transport->closing && transport->queue.n &&
+               stall_is_over(&transport->stall, sending_count_unread(transport), patience_ns,
+                             transport_now_ns(transport));
+}
+
+enum rounds_look sending_try_again(struct transport *transport)
+{
+        uint64_t now_ns = transport_now_ns(transport);
+        unsigned n = transport->queue.n;
+        struct backoff backoff = transport->backoff;
+
+        if (!transport->is_busy || !backoff_is_over(&backoff, now_ns))
+                return ROUNDS_GLANCED;
+        transport->is_busy = false;
+        sending_flush(transport);
+        if (transport->queue.n != n)
+                return ROUNDS_WORKED;
+        backoff_go_on(&backoff, sending_count_unread(transport), now_ns);
+        transport->backoff = backoff;
+        return ROUNDS_ASKED;
+}

@@ -1,0 +1,195 @@
+#include "daemon/server/transport/socket_file.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/log.h"
+
+#define BACKLOG 128
+
+/* Linux 6.16; younger than the headers of some systems that run on such a kernel. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+/* Who else may take a file away there and put his own in its place. In a folder with the sticky bit nobody
+ * takes what is another's. */
+static const char *find_stranger(const struct stat *folder)
+{
+        if (folder->st_uid != 0 && folder->st_uid != geteuid())
+                return "it belongs to another user";
+        if (folder->st_mode & S_ISVTX)
+                return NULL;
+        if (folder->st_mode & S_IWOTH)
+                return "everybody may write to it";
+        if (folder->st_mode & S_IWGRP && folder->st_gid != 0 && folder->st_gid != getegid())
+                return "another group may write to it";
+        return NULL;
+}
+
+/* Why no file can be made there is said when the first is. */
+int socket_file_check_folder(const struct sockaddr_un *address)
+{
+        char path[sizeof(address->sun_path)];
+        const char *folder, *stranger;
+        struct stat status;
+
+        memcpy(path, address->sun_path, sizeof(path));
+        folder = dirname(path);
+        if (stat(folder, &status) < 0)
+                return 0;
+        stranger = find_stranger(&status);
+        if (!stranger)
+                return 0;
+        log_error("%s: no folder for a socket: %s, and so could put another socket there; chmod or "
+                  "chown it, or name a socket elsewhere with --socket",
+                  folder, stranger);
+        return -EPERM;
+}
+
+int socket_file_lock(const struct sockaddr_un *address, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        char path[sizeof(address->sun_path) + 8];
+
+        (void)snprintf(path, sizeof(path), "%s.lock", address->sun_path);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0) {
+                int r = err_errno();
+
+                log_error("%s: %s; make its folder, or name a socket with --socket", path,
+                          strerror(-r));
+                return r;
+        }
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                log_error("another gpumemd serves %s; stop it, or name another socket with "
+                          "--socket",
+                          address->sun_path);
+                return -EADDRINUSE;
+        }
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
+
+static bool somebody_listens(const struct sockaddr_un *address)
+{
+        CLEANUP(closep)
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        return fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+               errno != ECONNREFUSED;
+}
+
+/* What is left of a daemon that was killed may go; anything else at that path is somebody's. */
+static int clear_path(const struct sockaddr_un *address)
+{
+        struct stat st;
+
+        if (lstat(address->sun_path, &st) < 0)
+                return errno == ENOENT ? 0 : err_errno();
+        if (!S_ISSOCK(st.st_mode) || somebody_listens(address))
+                return -EEXIST;
+        return unlink(address->sun_path) < 0 ? err_errno() : 0;
+}
+
+/* The kernel drops a fd that nobody takes where it is received, on the loop: whoever closes some of
+ * them (a socket that lingers) waits for long. Accepted sockets inherit that none may be sent. */
+static bool refuse_fds(int fd)
+{
+        const int off = 0;
+
+        return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) == 0;
+}
+
+bool socket_file_refuses_fds(void)
+{
+        CLEANUP(closep)
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        return fd >= 0 && refuse_fds(fd);
+}
+
+bool socket_file_brings_fds(int fd)
+{
+        int is_on = 1;
+        socklen_t n_bytes = sizeof(is_on);
+
+        return getsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &is_on, &n_bytes) < 0 || is_on;
+}
+
+void socket_file_adopt(int fd)
+{
+        (void)refuse_fds(fd);
+}
+
+static int bind_file(int fd, const struct sockaddr_un *address, mode_t mode)
+{
+        mode_t before = umask(0777 & ~mode);
+        int r = bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? err_errno() : 0;
+
+        (void)umask(before);
+        return r;
+}
+
+/* Before anybody can connect. */
+static int give_to(const struct sockaddr_un *address, gid_t group)
+{
+        int r;
+
+        if (group == SOCKET_FILE_OWN_GROUP)
+                return 0;
+        r = lchown(address->sun_path, (uid_t)-1, group) < 0 ? err_errno() : 0;
+        if (r)
+                log_error("%s cannot be given to group %u: %s; gpumemd must be a member of it, or "
+                          "run as root",
+                          address->sun_path, (unsigned)group, strerror(-r));
+        return r;
+}
+
+static int take_path(int fd, const struct sockaddr_un *address, mode_t mode)
+{
+        int r = clear_path(address);
+
+        if (!r)
+                r = bind_file(fd, address, mode);
+        if (r == -EEXIST)
+                log_error("%s is there and is not a dead gpumemd's socket: it is left alone; name "
+                          "another path with --socket",
+                          address->sun_path);
+        else if (r)
+                log_error("%s: %s", address->sun_path, strerror(-r));
+        return r;
+}
+
+int socket_file_open(const struct sockaddr_un *address, mode_t mode, gid_t group, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        int r;
+
+        if (fd < 0)
+                return err_errno();
+        (void)refuse_fds(fd);
+        r = take_path(fd, address, mode);
+        if (r)
+                return r;
+        r = give_to(address, group);
+        if (!r && listen(fd, BACKLOG) < 0)
+                r = err_errno();
+        if (r) {
+                (void)unlink(address->sun_path);
+                return r;
+        }
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
