@@ -35,7 +35,7 @@ START_TEST(bad_requests_are_told_apart)
         check_refusal((code), (const char *const[]){__VA_ARGS__, NULL});
         EXPECT(n_bytes, 0, GPUMEM_E_BAD_REQUEST, "n_bytes is 0", "1 byte or more")
         EXPECT(n_bytes, UINT64_MAX, GPUMEM_E_TOO_LARGE, "asked for; all of")
-        EXPECT(n_bytes, 257 * MIB, GPUMEM_E_TOO_LARGE, "257.00 MiB")
+        EXPECT(n_bytes, 258 * MIB, GPUMEM_E_TOO_LARGE, "258.00 MiB")
         EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST, "kind is 9", "GPUMEM_PINNED (2)")
         EXPECT(place, 1000, GPUMEM_E_NO_POOL, "CUDA device 1000", "it has pools for 0")
         EXPECT(flags, 2, GPUMEM_E_UNSUPPORTED, "flags are 0x2", "GPUMEM_SHAREABLE")
