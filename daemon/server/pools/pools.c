@@ -14,15 +14,19 @@
 #include "daemon/server/pools/devices.h"
 #include "daemon/server/pools/driver_files.h"
 #include "daemon/server/core/server_options.h"
+#include "daemon/server/session/session.h"
 #include "driver/device.h"
 #include "gpumem.h"
+
+#define PINNED_GRANULARITY (2 * MIB)
 
 static void on_worker(void *argument)
 {
         (void)uv_async_send(argument);
 }
 
-int pools_add(struct server *server, struct backing *take_backing, struct pool_row *row)
+/* In the policy, with its worker. Consumes `take_backing`; sets the row's id. */
+static int add_pool(struct server *server, struct backing *take_backing, struct pool_row *row)
 {
         struct policy_pool settings = {
                 .kind = row->kind == GPUMEM_DEVICE ? POLICY_DEVICE : POLICY_PINNED,
@@ -92,12 +96,61 @@ static int add_device(struct server *server, const struct server_options *option
         row.n_capacity_bytes = device.n_bytes;
         row.n_max_bytes = settings_pool_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
-        r = pools_add(server, backing, &row);
+        r = add_pool(server, backing, &row);
         if (r)
                 return r;
         driver_files_find(&server->pools[row.id]);
         if (ordinal < CANARY_DEVICES_MAX && options->canaries[ordinal] == CANARY_DIRTY)
                 devices_find_dirty(server, &server->pools[row.id]);
+        return 0;
+}
+
+/* What is usual goes without saying: one node, pages of 4 KiB. */
+static void name_pinned(char *name, size_t n_name, const struct nodes *nodes, int node,
+                        const char *backing)
+{
+        char which[32] = "";
+
+        if (nodes->n > 1)
+                (void)snprintf(which, sizeof(which), " of node %d", node);
+        (void)snprintf(name, n_name, "pinned memory%s%s%s%s", which, backing ? " (" : "",
+                       backing ? backing : "", backing ? ")" : "");
+}
+
+static int add_pinned(struct server *server, const struct server_options *options,
+                      const struct nodes *nodes, int node)
+{
+        struct pool_row row = {.kind = GPUMEM_PINNED, .place = (uint32_t)node};
+        struct node_memory memory;
+        struct backing *backing;
+        int r;
+
+        node_read_memory(NODES_ROOT, node, &memory);
+        row.n_capacity_bytes = memory.n_total_bytes;
+        row.n_granularity_bytes = PINNED_GRANULARITY;
+        if (settings_pinned_backing(options->settings, &row) == PINNED_VMM) {
+                row.properties = PROTO_POOL_VMM;
+                name_pinned(row.name, sizeof(row.name), nodes, node, "vmm");
+                r = backing_pinned_vmm_new(options->cuda, node, &backing);
+        } else {
+                name_pinned(row.name, sizeof(row.name), nodes, node,
+                            memory.n_huge_pages ? "2 MiB pages" : NULL);
+                r = backing_pinned_new(node, row.name, server->sweeper, &backing);
+        }
+        row.n_max_bytes = settings_pool_max(options->settings, &row);
+        return r ? r : add_pool(server, backing, &row);
+}
+
+/* One a NUMA node. */
+static int add_all_pinned(struct server *server, const struct server_options *options,
+                          const struct nodes *nodes)
+{
+        for (unsigned i = 0; i < nodes->n; i++) {
+                int r = add_pinned(server, options, nodes, nodes->ids[i]);
+
+                if (r)
+                        return r;
+        }
         return 0;
 }
 
@@ -198,11 +251,30 @@ int pools_make(struct server *server, const struct server_options *options)
                         return r;
                 }
         }
-        r = pinned_pools_make(server, options, &nodes);
+        r = add_all_pinned(server, options, &nodes);
         if (r)
                 return r;
         pools_set_mins(server, options->settings);
         return publish(server);
+}
+
+void pools_check_integrity(struct server *server, struct client *client, uint64_t lease_id)
+{
+        const struct session *session = client_owner(client);
+        struct block *block = policy_leased_block(client, lease_id);
+        const struct backing_block *backing = block ? block_backing(block) : NULL;
+        uint32_t pool;
+
+        if (!backing)
+                return;
+        pool = block_pool(block);
+        if (worker_look(server->pools[pool].worker, backing) == BACKING_WHOLE)
+                return;
+        if (server_may_complain(server))
+                log_info("client %d (%s): a block of %s came back with holes: it is not served "
+                         "again",
+                         (int)session->peer.pid, session->program, server->pools[pool].row.name);
+        policy_spoil(server->policy, block, server_now_ns(server));
 }
 
 void pools_cancel(struct server *server)

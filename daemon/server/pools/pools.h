@@ -8,20 +8,12 @@ struct server_options;
 int pools_make(struct server *server, const struct server_options *options);
 void pools_free(struct server *server);
 
-/* A pool in the policy, with its worker. Consumes `take_backing`; sets the row's id. */
-int pools_add(struct server *server, struct backing *take_backing, struct pool_row *row);
-
-/* pinned_pools.c: adds a pinned pool for each NUMA node of the list. */
-struct nodes;
-int pinned_pools_make(struct server *server, const struct server_options *options,
-                      const struct nodes *nodes);
-
 /* The daemon ends: what workers do for long, they give up. */
 void pools_cancel(struct server *server);
 
-/* look.c: before a client's lease, or what it still maps of it, ends: a block that is not whole any more will
+/* Before a client's lease, or what it still maps of it, ends: a block that is not whole any more will
  * not be served again. */
-void pools_look(struct server *server, struct client *client, uint64_t lease_id);
+void pools_check_integrity(struct server *server, struct client *client, uint64_t lease_id);
 
 /* The limit holds also when the rows that clients are told of could not be made again: the result says so. */
 int pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes);

@@ -183,7 +183,7 @@ static void take_return(struct session *session, const struct frame *frame)
                                                                                   : RETURN_MAPPED;
         int r;
 
-        pools_look(session->server, session->client, frame->return_lease.lease);
+        pools_check_integrity(session->server, session->client, frame->return_lease.lease);
         r = policy_return(session->server->policy, session->client, frame->return_lease.lease, kind,
                           server_now_ns(session->server));
         if (r)
@@ -194,7 +194,7 @@ static void take_unmapped(struct session *session, const struct frame *frame)
 {
         int r;
 
-        pools_look(session->server, session->client, frame->unmapped.lease);
+        pools_check_integrity(session->server, session->client, frame->unmapped.lease);
         r = policy_unmapped(session->server->policy, session->client, frame->unmapped.lease,
                             server_now_ns(session->server));
         if (r)
