@@ -2,7 +2,7 @@
  * server's starter wants of the loop: server_apply and server_do_aside are in server.h. On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* The signal. */
 struct server_options;

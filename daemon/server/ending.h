@@ -2,7 +2,7 @@
  * who still holds what then. On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* Takes the signals, and what of the options is about the end. Calls on_over, once, when
  * nothing is waited for any more. */

@@ -2,7 +2,7 @@
  * One daemon a path. On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 struct listener;
 

@@ -1,7 +1,7 @@
 /* What processes say and do to the daemon: one deed, of which the input decides everything. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 #include "tests/fuzz/peers.h"
 
 struct world {

@@ -2,7 +2,7 @@
  * time. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* To be asked between the loop's turns. */
 void wakes_check(struct server *server);

@@ -1,7 +1,7 @@
 /* What all users have together, and what each has of it (daemon/ratelimit/account.h). On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* What all sessions together may have. */
 void user_share_out(struct server *server);

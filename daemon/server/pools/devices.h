@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 #include "proto/proto.h"
 
 /* Starts the watches. `library` is NVML's name; a pool without a watch has unknown figures. `canary_library`: see

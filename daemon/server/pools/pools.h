@@ -1,7 +1,7 @@
 /* The pools of this machine: one a device, one of pinned memory a NUMA node. On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* Adds all of them. */
 struct server_options;

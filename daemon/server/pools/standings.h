@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* There may be something to watch. */
 void standings_watch(struct server *server);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* Keeps what a job has left behind, to be tried again as a release; its job's owner is the policy's block,
  * if that is there still. False: it is not kept, for a daemon that ends. */

@@ -6,7 +6,7 @@
  * serve. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 struct server_options;
 int warming_open(struct server *server, const struct server_options *options);

@@ -1,7 +1,7 @@
 /* What the policy orders is carried out here, and what the workers have done is told to it. On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* From now on the policy is served once in a turn of the loop, before it waits. */
 int orders_open(struct server *server);

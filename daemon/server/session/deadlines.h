@@ -2,7 +2,7 @@
  * On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* After this the connection of a peer that has not said HELLO ends, or of one that reads nothing of what is
  * queued for it. */

@@ -2,7 +2,7 @@
  * (daemon/backing/worker/fd_closer.h). On the loop. */
 #pragma once
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 
 /* A client's socket, or one that clients connect to. */
 void socket_close(struct server *server, int take_fd);

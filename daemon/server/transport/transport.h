@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "daemon/server/core/core.h"
+#include "daemon/server/core/server_state.h"
 #include "daemon/server/transport/queue.h"
 #include "proto/wire.h"
 

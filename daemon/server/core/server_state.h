@@ -1,4 +1,4 @@
-/* What the files of this folder share: the server and its pools. */
+/* The state of the server and of its pools, which every room of it reads. */
 #pragma once
 
 #include <stdbool.h>
