@@ -9,7 +9,7 @@
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/server.h"
-#include "daemon/server/core/user.h"
+#include "daemon/server/core/fd_limits.h"
 #include "daemon/server/pools/warming.h"
 #include "gpumem.h"
 
@@ -82,7 +82,7 @@ int server_apply(struct server *server, struct settings *settings)
         }
         pools_set_mins(server, settings);
         warming_apply(server, settings);
-        user_limit_each(server, &settings->each_user);
+        fd_limits_set_each(server, &settings->each_user);
         server->ending.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;
         audit_signal("SIGHUP", "the configuration was read again");

@@ -22,7 +22,7 @@
 #include "daemon/server/requests/requests.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/unreleased.h"
-#include "daemon/server/core/user.h"
+#include "daemon/server/core/fd_limits.h"
 #include "daemon/server/pools/warming.h"
 
 static void on_worker_wake(uv_async_t *async)
@@ -59,7 +59,7 @@ static void stop(struct server *server)
                 next = LIST_NEXT(session, link);
                 session_drop(session);
         }
-        transport_give_up_slow(server);
+        transport_close_waiting(server);
         pools_cancel(server);
         devices_stop(server);
         orders_take_answered(server);
@@ -69,7 +69,7 @@ static void stop(struct server *server)
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
-        slow_close(&server->slow);
+        polling_close(&server->polling);
         uv_close((uv_handle_t *)&server->warming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_patience, NULL);
@@ -87,7 +87,7 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->retry);
         if (!r)
-                r = slow_open(&server->slow, &server->loop, transport_look);
+                r = polling_open(&server->polling, &server->loop, transport_look);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->driver_look);
         if (!r)
@@ -129,7 +129,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 events_note_node(server, LISTED_EVENT_STARTED, PROTO_ALL_POOLS, "gpumemd started");
         if (!r)
-                policy_set_max_blocks(server->policy, user_max_blocks());
+                policy_set_max_blocks(server->policy, fd_limits_max_blocks());
         if (!r)
                 r = open_handles(server);
         if (!r)
@@ -166,8 +166,8 @@ int server_new(const struct server_options *options, struct server **ret_server)
         LIST_INIT(&server->sessions);
         server->take_frame = session_take_frame;
         server->settle = orders_settle;
-        user_share_out(server);
-        user_limit_each(server, &options->settings->each_user);
+        fd_limits_init(server);
+        fd_limits_set_each(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);
         if (r) {
                 free(server);

@@ -17,7 +17,7 @@ static void check_loop(struct transport *transport)
 
 static void check(struct transport *transport)
 {
-        bool is_looked_at = transport->slow.list != NULL;
+        bool is_looked_at = transport->polled.list != NULL;
 
         if (transport->closing) {
                 FUZZ_EXPECT(is_looked_at != (uv_is_closing((uv_handle_t *)&transport->poll) != 0));
@@ -36,20 +36,21 @@ static void check(struct transport *transport)
 
 void wakes_check(struct server *server)
 {
-        struct slow *slow = &server->slow;
+        struct polling *polling = &server->polling;
         struct session *session;
 
         if (server_is_stopping(server))
                 return;
         LIST_FOREACH (session, &server->sessions, link)
                 check(&session->transport);
-        FUZZ_EXPECT(!slow->rounds.n || uv_is_active((uv_handle_t *)&slow->timer));
-        FUZZ_EXPECT(TAILQ_EMPTY(slow->rounds.now) || uv_is_active((uv_handle_t *)&slow->turn));
+        FUZZ_EXPECT(!polling->rounds.n || uv_is_active((uv_handle_t *)&polling->timer));
+        FUZZ_EXPECT(TAILQ_EMPTY(polling->rounds.now) ||
+                    uv_is_active((uv_handle_t *)&polling->idle));
 }
 
 void wakes_expect_all_served(const struct server *server)
 {
-        const struct slow *slow = &server->slow;
+        const struct polling *polling = &server->polling;
         const struct session *session;
 
         LIST_FOREACH (session, &server->sessions, link) {
@@ -62,6 +63,6 @@ void wakes_expect_all_served(const struct server *server)
                         FUZZ_EXPECT(peers.processes[i].fd != transport->fd ||
                                     !peers.processes[i].n_said);
         }
-        FUZZ_EXPECT(!slow->rounds.n && !uv_is_active((const uv_handle_t *)&slow->timer));
-        FUZZ_EXPECT(!uv_is_active((const uv_handle_t *)&slow->turn));
+        FUZZ_EXPECT(!polling->rounds.n && !uv_is_active((const uv_handle_t *)&polling->timer));
+        FUZZ_EXPECT(!uv_is_active((const uv_handle_t *)&polling->idle));
 }

@@ -18,7 +18,7 @@
 #include "daemon/policy/standing.h"
 #include "daemon/policy/warm.h"
 #include "daemon/server/core/settings.h"
-#include "daemon/server/core/slow.h"
+#include "daemon/server/core/polling.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -148,7 +148,7 @@ struct server {
         uint32_t served_uid;         /* that one */
         uint64_t limits_revision;    /* how often limits have been set, by whatever way */
         struct accounts accounts;    /* of who is counted together */
-        struct slow slow;            /* connections whose peers are waited for, or are held */
+        struct polling polling;      /* connections whose peers are waited for, or are held */
         uv_timer_t reminder;         /* of who has not said HELLO, or does not read */
         struct log_limit complaints; /* about clients */
         uv_prepare_t turn;           /* before the loop waits */

@@ -14,7 +14,7 @@
 #include "daemon/server/session/events.h"
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/session/tenancy.h"
-#include "daemon/server/core/user.h"
+#include "daemon/server/core/fd_limits.h"
 #include "gpumem.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -244,7 +244,7 @@ static bool say_blocks(struct text *text, const struct server *server, const str
             ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE (ulimit "
             "-n) "
             "of gpumemd",
-            policy_open_blocks(server->policy), user_max_blocks());
+            policy_open_blocks(server->policy), fd_limits_max_blocks());
         return true;
 }
 

@@ -29,7 +29,7 @@ void sending_wait(struct transport *transport)
 {
         backoff_begin(&transport->backoff, sending_count_unread(transport),
                       transport_now_ns(transport));
-        slow_watch(&transport->server->slow, &transport->slow);
+        polling_watch(&transport->server->polling, &transport->polled);
 }
 
 static void become_busy(struct transport *transport)

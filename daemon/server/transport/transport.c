@@ -50,7 +50,7 @@ void transport_watch(struct transport *transport)
 
 static void look_later(struct transport *transport)
 {
-        slow_watch(&transport->server->slow, &transport->slow);
+        polling_watch(&transport->server->polling, &transport->polled);
 }
 
 static void take_one(struct transport *transport, int r, const struct frame *frame,
@@ -126,7 +126,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
         transport->account = account;
         transport->fd = take_fd;
         transport->closing = transport->is_busy = transport->hung_up = false;
-        transport->slow = (struct rounds_member){.list = NULL};
+        transport->polled = (struct rounds_member){.list = NULL};
         transport->watched = 0;
         transport->held_until_ns = 0;
         transport->fault = NULL;
@@ -176,7 +176,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void close_handle(struct transport *transport)
 {
-        slow_forget(&transport->server->slow, &transport->slow);
+        polling_forget(&transport->server->polling, &transport->polled);
         sending_forget(transport);
         uv_close((uv_handle_t *)&transport->poll, on_closed);
 }
@@ -236,7 +236,7 @@ static enum rounds_look go_on_reading(struct transport *transport)
 
 enum rounds_look transport_look(struct rounds_member *member)
 {
-        struct transport *transport = CONTAINER_OF(member, struct transport, slow);
+        struct transport *transport = CONTAINER_OF(member, struct transport, polled);
         enum rounds_look sent, was_read;
 
         if (transport->closing)
@@ -244,12 +244,12 @@ enum rounds_look transport_look(struct rounds_member *member)
         sent = sending_try_again(transport);
         was_read = go_on_reading(transport);
         if (!transport->closing && !transport->is_busy && !transport->held_until_ns)
-                slow_forget(&transport->server->slow, member);
+                polling_forget(&transport->server->polling, member);
         transport_watch(transport);
         return sent > was_read ? sent : was_read;
 }
 
-void transport_give_up_slow(struct server *server)
+void transport_close_waiting(struct server *server)
 {
-        slow_look_at_all(&server->slow);
+        polling_look_at_all(&server->polling);
 }

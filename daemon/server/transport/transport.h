@@ -18,15 +18,15 @@
 struct transport {
         struct server *server;
         struct account *account;
-        struct rounds_member slow; /* looked at from time to time: the loop does not tell */
-        bool is_busy;              /* what is queued waits for what the loop does not tell of */
-        struct backoff backoff;    /* of that, or of its end */
-        struct due in_flight;      /* fds sent since the peer was seen to have taken all */
-        struct stall stall;        /* while there is a queue */
-        uint64_t held_until_ns;    /* nothing is read before */
-        bool hung_up;              /* the peer, while it was held, or when that was asked */
-        bool may_bring_fds;        /* its frames are looked at before they are read */
-        const char *fault;         /* for which the daemon has ended it; NULL: none */
+        struct rounds_member polled; /* looked at from time to time: the loop does not tell */
+        bool is_busy;                /* what is queued waits for what the loop does not tell of */
+        struct backoff backoff;      /* of that, or of its end */
+        struct due in_flight;        /* fds sent since the peer was seen to have taken all */
+        struct stall stall;          /* while there is a queue */
+        uint64_t held_until_ns;      /* nothing is read before */
+        bool hung_up;                /* the peer, while it was held, or when that was asked */
+        bool may_bring_fds;          /* its frames are looked at before they are read */
+        const char *fault;           /* for which the daemon has ended it; NULL: none */
         uv_poll_t poll;
         int watched; /* by that: events */
         int fd;
@@ -77,11 +77,11 @@ void transport_catch_up(struct transport *transport);
  * that are in flight, or has hung up: they are accounted for until then. */
 void transport_close(struct transport *transport);
 
-/* The server's look at one that is slow. */
+/* The server's look at one that it polls. */
 enum rounds_look transport_look(struct rounds_member *member);
 
-/* The daemon ends: peers are not waited for any more. */
-void transport_give_up_slow(struct server *server);
+/* The daemon ends: connections that wait for their peers are closed now. */
+void transport_close_waiting(struct server *server);
 
 static inline uint64_t transport_now_ns(const struct transport *transport)
 {

@@ -1,4 +1,4 @@
-#include "daemon/server/core/user.h"
+#include "daemon/server/core/fd_limits.h"
 
 #include <sys/resource.h>
 
@@ -25,7 +25,7 @@ static unsigned max_fds(void)
 /* Half of the fds are for sessions, a quarter for answers that wait, most of the rest for blocks: so
  * there is always one for what the daemon itself opens. What is in flight the kernel counts beside them,
  * up to the same number. */
-void user_share_out(struct server *server)
+void fd_limits_init(struct server *server)
 {
         struct allowances *all = &server->accounts.allowances;
 
@@ -39,12 +39,12 @@ void user_share_out(struct server *server)
         all->max_user[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }
 
-uint64_t user_max_blocks(void)
+uint64_t fd_limits_max_blocks(void)
 {
         return (uint64_t)max_fds() * 3 / 16;
 }
 
-void user_limit_each(struct server *server, const struct user_rule *rule)
+void fd_limits_set_each(struct server *server, const struct user_rule *rule)
 {
         struct accounts *accounts = &server->accounts;
 
