@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "daemon/server/session/answers.h"
-#include "daemon/server/lists/listing.h"
+#include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/session/tenancy.h"
 
@@ -163,7 +163,7 @@ static int add_parties(struct rows *rows, const struct session *asker,
         LIST_FOREACH (session, &asker->server->sessions, link) {
                 ++*n_looked;
                 if (!r && session_has_client(session) &&
-                    listing_shows(asker, client_tenant(session->client)))
+                    rows_may_show(asker, client_tenant(session->client)))
                         r = add_session(rows, session, table);
         }
         return r;

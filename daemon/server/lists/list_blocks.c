@@ -1,6 +1,6 @@
 /* BLOCKS: a row for each block. */
 #include "base/err.h"
-#include "daemon/server/lists/listing.h"
+#include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "gpumem.h"
 
@@ -58,7 +58,7 @@ static void add_block(const struct block_listing *block, void *argument)
         };
 
         walk->n_looks++;
-        if (listing_shows(walk->asker, block->tenant)) {
+        if (rows_may_show(walk->asker, block->tenant)) {
                 row_buffer_add(&walk->buffer, &row);
         } else {
                 walk->others.bytes += block->n_bytes;
@@ -83,7 +83,7 @@ static void walk_pool(struct walk *walk, uint32_t pool)
                 row_buffer_add(&walk->buffer, &walk->others);
 }
 
-void listing_take_blocks(struct session *session, const struct frame *frame)
+void list_blocks_take(struct session *session, const struct frame *frame)
 {
         struct walk walk = {.asker = session,
                             .now_ns = server_now_ns(session->server),
@@ -100,6 +100,6 @@ void listing_take_blocks(struct session *session, const struct frame *frame)
                         walk_pool(&walk, i);
         }
         paying_take_rows(session, walk.buffer.n_rows, walk.n_looks);
-        listing_reply(session, frame, MESSAGE_BLOCKS_REPLY, &walk.buffer);
+        rows_reply(session, frame, MESSAGE_BLOCKS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
 }

@@ -2,8 +2,8 @@
 #include <assert.h>
 
 #include "base/err.h"
-#include "daemon/server/lists/claims.h"
-#include "daemon/server/lists/listing.h"
+#include "daemon/server/lists/board_stats.h"
+#include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "gpumem.h"
 
@@ -29,8 +29,8 @@ struct half {
 /* Adds a half to the fields of its kind. */
 static void add_half(struct client_row *row, uint32_t kind, const struct half *half)
 {
-#define ADD_DEVICE(figure) claims_add(&row->device_##figure, half->figure);
-#define ADD_PINNED(figure) claims_add(&row->pinned_##figure, half->figure);
+#define ADD_DEVICE(figure) board_stats_add(&row->device_##figure, half->figure);
+#define ADD_PINNED(figure) board_stats_add(&row->pinned_##figure, half->figure);
         if (kind == GPUMEM_DEVICE) {
                 EACH_FIGURE(ADD_DEVICE)
         } else {
@@ -42,8 +42,8 @@ static void add_half(struct client_row *row, uint32_t kind, const struct half *h
 
 static void add_row(struct client_row *sum, const struct client_row *row)
 {
-#define ADD_DEVICE(figure) claims_add(&sum->device_##figure, row->device_##figure);
-#define ADD_PINNED(figure) claims_add(&sum->pinned_##figure, row->pinned_##figure);
+#define ADD_DEVICE(figure) board_stats_add(&sum->device_##figure, row->device_##figure);
+#define ADD_PINNED(figure) board_stats_add(&sum->pinned_##figure, row->pinned_##figure);
         EACH_FIGURE(ADD_DEVICE)
         EACH_FIGURE(ADD_PINNED)
 #undef ADD_DEVICE
@@ -53,17 +53,17 @@ static void add_row(struct client_row *sum, const struct client_row *row)
 
 static void add_pool(const struct session *session, uint32_t pool, struct client_row *row)
 {
-        struct claims claims = claims_read(session, pool);
+        struct board_stats stats = board_stats_read(session, pool);
         struct half half = {
                 .attached = client_attached(session->client, pool),
                 .charged = client_charged(session->client, pool),
                 .declared = client_declared(session->client, pool),
-                .requested = claims.requested,
-                .requested_peak = claims.requested_peak,
-                .allocated = claims.allocated,
-                .allocated_peak = claims.allocated_peak,
-                .hits = claims.hits,
-                .misses = claims.misses,
+                .requested = stats.requested,
+                .requested_peak = stats.requested_peak,
+                .allocated = stats.allocated,
+                .allocated_peak = stats.allocated_peak,
+                .hits = stats.hits,
+                .misses = stats.misses,
                 .waiting = client_waiting(session->client, pool),
         };
 
@@ -178,7 +178,7 @@ static void choose(const struct session *asker, const struct table *table,
         LIST_FOREACH (session, &table->server->sessions, link) {
                 if (!session_has_client(session))
                         continue;
-                if (listing_shows(asker, client_tenant(session->client)))
+                if (rows_may_show(asker, client_tenant(session->client)))
                         row_buffer_add(chosen, &rows[session->row]);
                 else if (rows)
                         add_row(&others, &rows[session->row]);
@@ -188,7 +188,7 @@ static void choose(const struct session *asker, const struct table *table,
                 row_buffer_add(chosen, &others);
 }
 
-void listing_take_clients(struct session *session, const struct frame *frame)
+void list_clients_take(struct session *session, const struct frame *frame)
 {
         struct table table = {.server = session->server,
                               .buffer = {.n_row_bytes = sizeof(struct client_row)}};
@@ -203,5 +203,5 @@ void listing_take_clients(struct session *session, const struct frame *frame)
                 choose(session, &table, &chosen);
         paying_take_rows(session, table.buffer.n_rows, table.n_looks);
         row_buffer_deinit(&table.buffer);
-        listing_reply(session, frame, MESSAGE_CLIENTS_REPLY, &chosen);
+        rows_reply(session, frame, MESSAGE_CLIENTS_REPLY, &chosen);
 }

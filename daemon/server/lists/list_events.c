@@ -6,7 +6,7 @@
 #include "base/fdset.h"
 #include "daemon/policy/report/history.h"
 #include "daemon/server/session/answers.h"
-#include "daemon/server/lists/listing.h"
+#include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/session/tenancy.h"
 #include "gpumem.h"
@@ -131,7 +131,7 @@ static uint64_t count_lost(const struct session *asker)
                             tenancy_sees_all(asker) ? NULL : client_tenant_key(asker->client));
 }
 
-void listing_take_events(struct session *session, const struct frame *frame)
+void list_events_take(struct session *session, const struct frame *frame)
 {
         CLEANUP(closep)
         int fd = -1;

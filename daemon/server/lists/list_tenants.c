@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/server/lists/listing.h"
+#include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "gpumem.h"
 
@@ -63,7 +63,7 @@ static void add_tenant(const struct tenant_listing *tenant, void *argument)
         struct tenant_row row = describe(walk, tenant);
 
         walk->n_described++;
-        if (listing_shows(walk->asker, tenant->tenant))
+        if (rows_may_show(walk->asker, tenant->tenant))
                 row_buffer_add(&walk->buffer, &row);
         else
                 add_to_others(&walk->others[tenant->pool], &row);
@@ -80,7 +80,7 @@ static uint64_t count_looks(const struct walk *walk)
         return walk->n_described * n_sessions;
 }
 
-void listing_take_tenants(struct session *session, const struct frame *frame)
+void list_tenants_take(struct session *session, const struct frame *frame)
 {
         CLEANUP(freep)
         struct tenant_row *others = calloc(session->server->n_pools, sizeof(*others));
@@ -98,6 +98,6 @@ void listing_take_tenants(struct session *session, const struct frame *frame)
                         row_buffer_add(&walk.buffer, &others[i]);
         }
         paying_take_rows(session, walk.n_described, count_looks(&walk));
-        listing_reply(session, frame, MESSAGE_TENANTS_REPLY, &walk.buffer);
+        rows_reply(session, frame, MESSAGE_TENANTS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
 }

@@ -4,21 +4,21 @@
 
 #include "base/err.h"
 #include "daemon/server/session/answers.h"
-#include "daemon/server/lists/claims.h"
+#include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/devices.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/pools/standings.h"
 
 static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
 {
-        struct claims claims = claims_read(session, pool);
+        struct board_stats stats = board_stats_read(session, pool);
 
         if (client_charged(session->client, pool))
                 row->clients++;
-        row->allocated += claims.allocated;
-        row->requested += claims.requested;
-        claims_add(&row->hits, claims.hits);
-        claims_add(&row->misses, claims.misses);
+        row->allocated += stats.allocated;
+        row->requested += stats.requested;
+        board_stats_add(&row->hits, stats.hits);
+        board_stats_add(&row->misses, stats.misses);
 }
 
 /* Returns how many there are. */

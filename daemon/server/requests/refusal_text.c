@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "daemon/policy/report/listing.h"
 #include "daemon/server/session/audit.h"
-#include "daemon/server/lists/claims.h"
+#include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/devices.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/requests/limit_text.h"
@@ -103,7 +103,7 @@ static struct holders find_holders(const struct session *asker, uint32_t pool)
                         holders.n_other_bytes += n_bytes;
                         continue;
                 }
-                n_allocated_bytes = claims_read(session, pool).allocated;
+                n_allocated_bytes = board_stats_read(session, pool).allocated;
                 holders.n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
                 add_named(&holders, session, n_bytes);
                 add_late(&holders, session, client_late(session->client, pool));

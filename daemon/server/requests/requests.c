@@ -16,7 +16,7 @@
 #include "daemon/server/pools/driver_files.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/requests/limit_requests.h"
-#include "daemon/server/lists/listing.h"
+#include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/requests/reclaim.h"
 #include "daemon/server/requests/share.h"
@@ -321,10 +321,10 @@ static void (*const takers[])(struct session *session, const struct frame *frame
         [MESSAGE_CANCEL] = take_cancel,
         [MESSAGE_STATS] = take_stats,
         [MESSAGE_POOLS] = take_pools,
-        [MESSAGE_CLIENTS] = listing_take_clients,
-        [MESSAGE_BLOCKS] = listing_take_blocks,
-        [MESSAGE_TENANTS] = listing_take_tenants,
-        [MESSAGE_EVENTS] = listing_take_events,
+        [MESSAGE_CLIENTS] = list_clients_take,
+        [MESSAGE_BLOCKS] = list_blocks_take,
+        [MESSAGE_TENANTS] = list_tenants_take,
+        [MESSAGE_EVENTS] = list_events_take,
         [MESSAGE_FREE_ALL_BLOCKS] = take_free_all,
         [MESSAGE_RESET_PEAKS] = take_reset_peaks,
         [MESSAGE_RECLAIM] = reclaim_take,

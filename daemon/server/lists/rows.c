@@ -1,4 +1,4 @@
-#include "daemon/server/lists/listing.h"
+#include "daemon/server/lists/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ void row_buffer_add(struct row_buffer *buffer, const void *row)
         buffer->n_rows++;
 }
 
-bool listing_shows(const struct session *session, const struct tenant *tenant)
+bool rows_may_show(const struct session *session, const struct tenant *tenant)
 {
         return tenancy_sees_all(session) || client_tenant(session->client) == tenant;
 }
@@ -66,8 +66,8 @@ static int make_fds(struct session *session, const struct row_buffer *buffer, st
         return r ? r : fdset_add(fds, fd);
 }
 
-void listing_reply(struct session *session, const struct frame *request, enum message_kind kind,
-                   const struct row_buffer *buffer)
+void rows_reply(struct session *session, const struct frame *request, enum message_kind kind,
+                const struct row_buffer *buffer)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;

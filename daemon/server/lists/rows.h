@@ -9,12 +9,12 @@
 #include "proto/listing.h"
 
 /* Handlers of requests.c. */
-void listing_take_clients(struct session *session, const struct frame *frame);
-void listing_take_blocks(struct session *session, const struct frame *frame);
-void listing_take_tenants(struct session *session, const struct frame *frame);
+void list_clients_take(struct session *session, const struct frame *frame);
+void list_blocks_take(struct session *session, const struct frame *frame);
+void list_tenants_take(struct session *session, const struct frame *frame);
 
 /* list_events.c: EVENTS, without the pools' figures. */
-void listing_take_events(struct session *session, const struct frame *frame);
+void list_events_take(struct session *session, const struct frame *frame);
 
 /* An array of rows that grows. It owns its memory; `failed` tells that some was missing. */
 struct row_buffer {
@@ -31,8 +31,8 @@ void row_buffer_deinit(struct row_buffer *buffer);
 void row_buffer_add(struct row_buffer *buffer, const void *row);
 
 /* May the peer see this tenant's rows one by one? */
-bool listing_shows(const struct session *session, const struct tenant *tenant);
+bool rows_may_show(const struct session *session, const struct tenant *tenant);
 
 /* Sends the rows, or says that there was no memory for them. */
-void listing_reply(struct session *session, const struct frame *request, enum message_kind kind,
-                   const struct row_buffer *buffer);
+void rows_reply(struct session *session, const struct frame *request, enum message_kind kind,
+                const struct row_buffer *buffer);

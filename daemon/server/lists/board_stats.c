@@ -1,0 +1,45 @@
+#include "daemon/server/lists/board_stats.h"
+
+#include "proto/board.h"
+
+static uint64_t at_most(uint64_t reported, uint64_t limit)
+{
+        return reported < limit ? reported : limit;
+}
+
+/* A pool's limit may have been lowered since, so the capacity bounds it. */
+static uint64_t peak_of(uint64_t reported, uint64_t now, uint64_t n_capacity_bytes)
+{
+        uint64_t peak = at_most(reported, n_capacity_bytes);
+
+        return peak > now ? peak : now;
+}
+
+/* The board is its client's to write: each number is read once, and bytes are no more than can be. */
+struct board_stats board_stats_read(const struct session *session, uint32_t pool)
+{
+        uint64_t charged = client_charged(session->client, pool);
+        uint64_t capacity = session->server->pools[pool].row.n_capacity_bytes;
+        const struct board_pool *board;
+        struct board_sums sums;
+        struct board_stats stats = {0};
+
+        if (session->state != SESSION_READY)
+                return stats;
+        board = board_pool(session->board, pool);
+        sums = board_sum(board);
+        stats.allocated = at_most(sums.allocated, charged);
+        stats.requested = at_most(sums.requested, stats.allocated);
+        stats.allocated_peak = peak_of(atomic_load(&board->allocated_peak), stats.allocated,
+                                       capacity);
+        stats.requested_peak = peak_of(atomic_load(&board->requested_peak), stats.requested,
+                                       capacity);
+        stats.hits = sums.hits;
+        stats.misses = sums.misses;
+        return stats;
+}
+
+void board_stats_add(uint64_t *sum, uint64_t n)
+{
+        *sum = n < INT64_MAX - at_most(*sum, INT64_MAX) ? *sum + n : INT64_MAX;
+}
