@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/server/session/answers.h"
-#include "daemon/server/lists/stats.h"
+#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/session/tenancy.h"
 #include "gpumem.h"
 
@@ -62,7 +62,7 @@ static int make_fds(struct session *session, const struct row_buffer *buffer, st
         if (!r)
                 r = fdset_add(fds, fd);
         if (!r)
-                r = stats_make(session, &fd);
+                r = list_stats_make(session, &fd);
         return r ? r : fdset_add(fds, fd);
 }
 

@@ -15,12 +15,13 @@
 #include "daemon/server/pools/devices.h"
 #include "daemon/server/pools/driver_files.h"
 #include "daemon/server/session/events.h"
-#include "daemon/server/requests/limit_requests.h"
+#include "daemon/server/requests/set_limits.h"
+#include "daemon/server/lists/list_limits.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/requests/reclaim.h"
 #include "daemon/server/requests/share.h"
-#include "daemon/server/lists/stats.h"
+#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/session/tenancy.h"
 #include "gpumem.h"
 #include "proto/board.h"
@@ -208,7 +209,7 @@ static void take_stats(struct session *session, const struct frame *frame)
         struct frame reply = FRAME_NULL;
 
         paying_take_rows(session, 0, policy_see_idle(session->server->policy));
-        if (stats_make(session, &fd)) {
+        if (list_stats_make(session, &fd)) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
                 return;
         }
@@ -332,8 +333,8 @@ static void (*const takers[])(struct session *session, const struct frame *frame
         [MESSAGE_ATTACH] = session_take_attach,
         [MESSAGE_DETACH] = session_take_detach,
         [MESSAGE_UNSHARE] = session_take_unshare,
-        [MESSAGE_LIMITS] = limits_take_list,
-        [MESSAGE_SET_LIMITS] = limits_take_set,
+        [MESSAGE_LIMITS] = list_limits_take,
+        [MESSAGE_SET_LIMITS] = set_limits_take,
 };
 
 static void take_request(struct session *session, const struct frame *frame)

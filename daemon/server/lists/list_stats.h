@@ -6,4 +6,4 @@
 
 /* A file with a row of figures for each pool; of idle leases as policy_see_idle saw them. The session pays
  * for it. */
-int stats_make(struct session *session, int *ret_fd);
+int list_stats_make(struct session *session, int *ret_fd);

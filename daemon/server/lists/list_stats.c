@@ -1,4 +1,4 @@
-#include "daemon/server/lists/stats.h"
+#include "daemon/server/lists/list_stats.h"
 
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row, uin
         return 0;
 }
 
-int stats_make(struct session *session, int *ret_fd)
+int list_stats_make(struct session *session, int *ret_fd)
 {
         struct server *server = session->server;
         CLEANUP(freep)

@@ -1,16 +1,13 @@
-#include "daemon/server/requests/limit_requests.h"
+#include "daemon/server/requests/set_limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/err.h"
-#include "base/fdset.h"
 #include "base/size.h"
 #include "daemon/server/session/audit.h"
 #include "daemon/server/session/events.h"
-#include "daemon/server/lists/limit_rows.h"
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/core/settings.h"
@@ -30,24 +27,6 @@ struct limit_draft {
         unsigned n;
         struct message_set_limits changes[PROTO_LIMIT_CHANGES_MAX];
 };
-
-void limits_take_list(struct session *session, const struct frame *frame)
-{
-        CLEANUP(closep)
-        int fd = -1;
-        struct frame reply = FRAME_NULL;
-        uint32_t n_rows;
-
-        if (limit_rows_make(session, &n_rows, &fd)) {
-                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "the daemon has no memory for a reply");
-                return;
-        }
-        reply.limits_reply.n_rows = n_rows;
-        reply.limits_reply.revision = session->server->limits_revision;
-        reply.limits_reply.n_row_bytes = sizeof(struct limit_row);
-        session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
-}
 
 static void say_most(char text[static LIMIT_TEXT_MAX], const char *what, uint64_t n_bytes)
 {
@@ -258,7 +237,7 @@ static void finish(struct session *session, const struct frame *frame)
                 confirm(session, frame);
 }
 
-void limits_take_set(struct session *session, const struct frame *frame)
+void set_limits_take(struct session *session, const struct frame *frame)
 {
         const struct message_set_limits *set = &frame->set_limits;
         char text[LIMIT_TEXT_MAX];

@@ -1,12 +1,14 @@
-#include "daemon/server/lists/limit_rows.h"
+#include "daemon/server/lists/list_limits.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "daemon/server/session/answers.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/session/tenancy.h"
+#include "gpumem.h"
 
 struct rows {
         struct limit_row *rows;
@@ -169,7 +171,8 @@ static int add_parties(struct rows *rows, const struct session *asker,
         return r;
 }
 
-int limit_rows_make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
+/* A file (reply_files.h) with a row for each limit that the session may see. */
+static int make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
 {
         const struct limit_table *table = policy_limits(session->server->policy);
         struct rows rows = {.n = 0};
@@ -187,4 +190,22 @@ int limit_rows_make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
                 *ret_n_rows = rows.n;
         free(rows.rows);
         return r;
+}
+
+void list_limits_take(struct session *session, const struct frame *frame)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct frame reply = FRAME_NULL;
+        uint32_t n_rows;
+
+        if (make(session, &n_rows, &fd)) {
+                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
+                                   "the daemon has no memory for a reply");
+                return;
+        }
+        reply.limits_reply.n_rows = n_rows;
+        reply.limits_reply.revision = session->server->limits_revision;
+        reply.limits_reply.n_row_bytes = sizeof(struct limit_row);
+        session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
 }

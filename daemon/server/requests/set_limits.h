@@ -1,0 +1,6 @@
+/* SET_LIMITS: limits as clients change them. On the loop. */
+#pragma once
+
+#include "daemon/server/session/session.h"
+
+void set_limits_take(struct session *session, const struct frame *frame);
