@@ -13,7 +13,7 @@
 #include "daemon/backing/worker/page_sweeper.h"
 #include "daemon/server/session/answers.h"
 #include "daemon/server/apply.h"
-#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/device_watch.h"
 #include "daemon/server/ending.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/listener.h"
@@ -61,7 +61,7 @@ static void stop(struct server *server)
         }
         transport_close_waiting(server);
         pools_cancel(server);
-        devices_stop(server);
+        device_watch_stop(server);
         orders_take_answered(server);
         for (uint32_t i = 0; i < server->n_pools; i++)
                 unreleased_try_all(server, i);
@@ -72,7 +72,7 @@ static void stop(struct server *server)
         polling_close(&server->polling);
         uv_close((uv_handle_t *)&server->warming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
-        uv_close((uv_handle_t *)&server->device_patience, NULL);
+        uv_close((uv_handle_t *)&server->device_timeout, NULL);
         answers_close(server);
         ending_close(server);
 }
@@ -143,7 +143,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = warming_open(server, options);
         if (!r)
-                r = devices_open(server, options->nvml_library, options->canary_library);
+                r = device_watch_open(server, options->nvml_library, options->canary_library);
         if (!r) {
                 apply_check_rules(server, options->settings);
                 server->limits_revision = 1;
@@ -215,7 +215,7 @@ struct server *server_free(struct server *server)
                 return NULL;
         server->stopping = true;
         server->listener = listener_close(server->listener);
-        devices_free(server);
+        device_watch_free(server);
         uv_walk(&server->loop, close_handle, NULL);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);

@@ -60,11 +60,11 @@ struct server_pool {
         struct {
                 struct watch *watch; /* NULL in pinned pools */
                 struct nvml_report report;
-                struct job_queue held;     /* creates that failed, see devices.h */
+                struct job_queue held;     /* creates that failed, see device_watch.h */
                 uint64_t n_asked;          /* what they wait for */
                 struct job_queue answered; /* those that wait for nothing more */
                 bool is_late;              /* NVML has not answered in time */
-                bool said_mig;
+                bool logged_mig;
                 bool is_dirty;  /* memory keeps its bytes: one tenant only is served */
                 bool has_owner; /* there: the first that came */
                 struct tenant_key owner;
@@ -93,7 +93,7 @@ struct server {
         int pools_fd; /* the rows of all pools, sealed */
         uv_async_t worker_wake;
         uv_async_t device_wake;
-        uv_timer_t device_patience;
+        uv_timer_t device_timeout;
         uv_timer_t driver_look; /* see standings.h */
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */

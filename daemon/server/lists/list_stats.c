@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "daemon/server/session/answers.h"
 #include "daemon/server/lists/board_stats.h"
-#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/device_watch.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/pools/standings.h"
 
@@ -66,7 +66,7 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row, uin
                 .notices = figures.n_notices,
         };
         standings_fill(server, pool, row);
-        devices_fill(&server->pools[pool], figures.reserved, row);
+        device_watch_fill(&server->pools[pool], figures.reserved, row);
         *n_looks += add_clients(server, pool, row);
         return 0;
 }

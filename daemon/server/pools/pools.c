@@ -11,7 +11,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/backing/pinned/nodes.h"
-#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_files.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/session/session.h"
@@ -101,7 +101,7 @@ static int add_device(struct server *server, const struct server_options *option
                 return r;
         driver_files_find(&server->pools[row.id]);
         if (ordinal < CANARY_DEVICES_MAX && options->canaries[ordinal] == CANARY_DIRTY)
-                devices_find_dirty(server, &server->pools[row.id]);
+                device_watch_mark_dirty(server, &server->pools[row.id]);
         return 0;
 }
 

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
-#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/device_watch.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/pools/jobs.h"
 #include "daemon/server/requests/reclaim.h"
@@ -26,7 +26,7 @@
 
 static void create(struct server *server, struct block *block)
 {
-        bool is_barred = devices_is_barred(&server->pools[block_pool(block)]);
+        bool is_barred = device_watch_is_barred(&server->pools[block_pool(block)]);
         struct backing_block *backing = is_barred ? NULL : calloc(1, sizeof(*backing));
 
         if (!backing) {
@@ -288,7 +288,7 @@ static void done(struct server *server, uint32_t pool, struct job *job)
         standings_hear(server, pool, job);
         switch (job->kind) {
         case JOB_CREATE:
-                if (job->result != GPUMEM_E_DEVICE_FULL || !devices_hold(server, pool, job))
+                if (job->result != GPUMEM_E_DEVICE_FULL || !device_watch_hold(server, pool, job))
                         created(server, job->block);
                 break;
         case JOB_RELEASE:
@@ -318,7 +318,7 @@ void orders_take_answered(struct server *server)
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 struct job *job;
 
-                while ((job = devices_take_answered(&server->pools[i])))
+                while ((job = device_watch_take_answered(&server->pools[i])))
                         created(server, job->block);
         }
 }

@@ -12,5 +12,5 @@ void orders_settle(struct server *server);
 /* Takes back what the workers have done. */
 void orders_take_done(struct server *server);
 
-/* The same of creates that were held (devices.h), and are not any more. In each turn, and when the server stops. */
+/* The same of creates that were held (device_watch.h), and are not any more. In each turn, and when the server stops. */
 void orders_take_answered(struct server *server);

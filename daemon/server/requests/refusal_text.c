@@ -10,7 +10,7 @@
 #include "daemon/policy/report/listing.h"
 #include "daemon/server/session/audit.h"
 #include "daemon/server/lists/board_stats.h"
-#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/device_watch.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/session/tenancy.h"
@@ -259,7 +259,7 @@ static bool say_outage(struct text *text, const struct server *server, const str
                     ": the driver does not answer, since %" PRIu64 " s. To do: try again later, or "
                     "wait (wait_ms); what is cached is served",
                     (now_ns - since_ns) / NS_PER_S);
-        else if (order->outcome == -ENODEV && devices_is_barred(pool))
+        else if (order->outcome == -ENODEV && device_watch_is_barred(pool))
                 say(text,
                     ": the device is in error, NVML says: %s. Until it is well again no memory "
                     "is taken there",
@@ -279,7 +279,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         struct pool_figures figures;
         struct holders holders;
         enum proto_refused reason;
-        char others[DEVICES_TEXT_MAX];
+        char others[DEVICE_WATCH_TEXT_MAX];
         uint64_t n_idle_bytes;
         bool is_late;
 
@@ -312,7 +312,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         if (is_late)
                 say_late(text, &holders);
         if (reason == PROTO_REFUSED_DEVICE_FULL) {
-                devices_say_others(asker, order->pool, figures.reserved, others);
+                device_watch_format_others(asker, order->pool, figures.reserved, others);
                 say(text, "%s", others);
         }
         if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)

@@ -12,7 +12,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/server/session/audit.h"
-#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_files.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/requests/set_limits.h"
@@ -169,7 +169,7 @@ static void take_lease(struct session *session, const struct frame *frame)
         }
         if (driver_files_bar(session, frame->serial, ask.pool))
                 return;
-        if (!devices_admit(server, ask.pool, client_tenant_key(session->client))) {
+        if (!device_watch_admits(server, ask.pool, client_tenant_key(session->client))) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "one tenant only is served there, and it is another: the driver does not "
                        "clear memory of this device");

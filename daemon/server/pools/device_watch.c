@@ -1,4 +1,4 @@
-#include "daemon/server/pools/devices.h"
+#include "daemon/server/pools/device_watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const char *name_of(const struct server_pool *pool)
         return pool->row.name;
 }
 
-bool devices_is_barred(const struct server_pool *pool)
+bool device_watch_is_barred(const struct server_pool *pool)
 {
         return nvml_health_is_error(pool->device.report.health);
 }
@@ -35,7 +35,7 @@ static void release_held(struct server_pool *pool)
         TAILQ_CONCAT(&pool->device.answered, &pool->device.held, link);
 }
 
-struct job *devices_take_answered(struct server_pool *pool)
+struct job *device_watch_take_answered(struct server_pool *pool)
 {
         struct job *job = TAILQ_FIRST(&pool->device.answered);
 
@@ -45,7 +45,7 @@ struct job *devices_take_answered(struct server_pool *pool)
 }
 
 /* Of what it was before only that is told which changes what the daemon does. */
-static void say_health(struct server *server, const struct server_pool *pool,
+static void log_health(struct server *server, const struct server_pool *pool,
                        enum nvml_health before)
 {
         enum nvml_health now = pool->device.report.health;
@@ -68,7 +68,7 @@ static void say_health(struct server *server, const struct server_pool *pool,
                          name_of(pool));
 }
 
-static void say_xids(struct server *server, const struct server_pool *pool,
+static void log_xids(struct server *server, const struct server_pool *pool,
                      const struct nvml_report *before)
 {
         const struct nvml_report *now = &pool->device.report;
@@ -82,7 +82,7 @@ static void say_xids(struct server *server, const struct server_pool *pool,
                          "%s: NVML tells of an error, XID %" PRIu64, name_of(pool), now->last_xid);
 }
 
-void devices_find_dirty(struct server *server, struct server_pool *pool)
+void device_watch_mark_dirty(struct server *server, struct server_pool *pool)
 {
         pool->device.is_dirty = true;
         events_note_node(server, LISTED_EVENT_CANARY, pool->row.id,
@@ -99,12 +99,12 @@ static void take_report(struct server *server, struct server_pool *pool,
 
         pool->device.report = *report;
         if (watched->canary == CANARY_DIRTY && !pool->device.is_dirty)
-                devices_find_dirty(server, pool);
-        say_xids(server, pool, &before);
-        say_health(server, pool, before.health);
+                device_watch_mark_dirty(server, pool);
+        log_xids(server, pool, &before);
+        log_health(server, pool, before.health);
         standings_see_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
-        if (report->mig == 1 && !pool->device.said_mig) {
-                pool->device.said_mig = true;
+        if (report->mig == 1 && !pool->device.logged_mig) {
+                pool->device.logged_mig = true;
                 log_warning("pool %" PRIu32 ": %s is cut into instances (MIG); figures of NVML are "
                             "those of the whole device",
                             pool->row.id, name_of(pool));
@@ -144,10 +144,10 @@ static void release_all_held(struct server *server)
 
 static void on_late(uv_timer_t *timer)
 {
-        release_all_held(CONTAINER_OF(timer, struct server, device_patience));
+        release_all_held(CONTAINER_OF(timer, struct server, device_timeout));
 }
 
-bool devices_hold(struct server *server, uint32_t id, struct job *job)
+bool device_watch_hold(struct server *server, uint32_t id, struct job *job)
 {
         struct server_pool *pool = &server->pools[id];
 
@@ -155,8 +155,8 @@ bool devices_hold(struct server *server, uint32_t id, struct job *job)
                 return false;
         pool->device.n_asked = watch_ask(pool->device.watch);
         TAILQ_INSERT_TAIL(&pool->device.held, job, link);
-        if (!uv_is_active((uv_handle_t *)&server->device_patience))
-                (void)uv_timer_start(&server->device_patience, on_late, HOLD_MS, 0);
+        if (!uv_is_active((uv_handle_t *)&server->device_timeout))
+                (void)uv_timer_start(&server->device_timeout, on_late, HOLD_MS, 0);
         return true;
 }
 
@@ -177,13 +177,13 @@ static int watch(struct server *server, struct server_pool *pool, const char *li
         return watch_new(library, &watched, &pool->device.watch);
 }
 
-int devices_open(struct server *server, const char *library, const char *canary_library)
+int device_watch_open(struct server *server, const char *library, const char *canary_library)
 {
         int r;
 
         r = uv_async_init(&server->loop, &server->device_wake, on_report);
         if (!r)
-                r = uv_timer_init(&server->loop, &server->device_patience);
+                r = uv_timer_init(&server->loop, &server->device_timeout);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
                 struct server_pool *pool = &server->pools[i];
 
@@ -193,18 +193,18 @@ int devices_open(struct server *server, const char *library, const char *canary_
         return r;
 }
 
-void devices_stop(struct server *server)
+void device_watch_stop(struct server *server)
 {
         release_all_held(server);
 }
 
-void devices_free(struct server *server)
+void device_watch_free(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++)
                 server->pools[i].device.watch = watch_free(server->pools[i].device.watch);
 }
 
-bool devices_admit(struct server *server, uint32_t id, const struct tenant_key *tenant)
+bool device_watch_admits(struct server *server, uint32_t id, const struct tenant_key *tenant)
 {
         struct server_pool *pool = id < server->n_pools ? &server->pools[id] : NULL;
 
@@ -239,7 +239,7 @@ static uint64_t others_bytes(const struct nvml_report *report, uint64_t reserved
         return report->n_used_bytes > reserved ? report->n_used_bytes - reserved : 0;
 }
 
-void devices_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row)
+void device_watch_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row)
 {
         const struct nvml_report *report = &pool->device.report;
 
@@ -283,8 +283,8 @@ static void program_name(uint32_t pid, char name[static TEXT_BYTES])
         name[strcspn(name, "\n")] = '\0';
 }
 
-void devices_say_others(const struct session *asker, uint32_t id, uint64_t reserved,
-                        char ret_text[static DEVICES_TEXT_MAX])
+void device_watch_format_others(const struct session *asker, uint32_t id, uint64_t reserved,
+                                char ret_text[static DEVICE_WATCH_TEXT_MAX])
 {
         const struct server_pool *pool = &asker->server->pools[id];
         const struct nvml_report *report = &pool->device.report;
@@ -296,15 +296,15 @@ void devices_say_others(const struct session *asker, uint32_t id, uint64_t reser
         ret_text[0] = '\0';
         if (!n_others_bytes || n_others_bytes == NVML_UNKNOWN)
                 return;
-        n = (size_t)snprintf(ret_text, DEVICES_TEXT_MAX, ", %s free, %s not gpumemd's",
+        n = (size_t)snprintf(ret_text, DEVICE_WATCH_TEXT_MAX, ", %s free, %s not gpumemd's",
                              size_format(report->n_free_bytes, free_text),
                              size_format(n_others_bytes, others_text));
-        for (unsigned i = 0; i < N_NAMED && n < DEVICES_TEXT_MAX; i++) {
+        for (unsigned i = 0; i < N_NAMED && n < DEVICE_WATCH_TEXT_MAX; i++) {
                 process = next_largest(asker, report, process);
                 if (!process)
                         return;
                 program_name(process->pid, name);
-                n += (size_t)snprintf(ret_text + n, DEVICES_TEXT_MAX - n,
+                n += (size_t)snprintf(ret_text + n, DEVICE_WATCH_TEXT_MAX - n,
                                       "%s%.16s (pid %" PRIu32 ") %s", i ? ", " : ": ", name,
                                       process->pid, size_format(process->n_bytes, others_text));
         }
