@@ -139,7 +139,7 @@ struct server {
         void (*take_frame)(struct session *session, int r, const struct frame *frame);
         /* See server_settle. The same, so that what tells the policy something need not know the orders. */
         void (*settle)(struct server *server);
-        struct watched_file driver_file; /* see driver_files.h */
+        struct watched_file driver_file; /* see gpu_file_access.h */
         enum tenancy tenancy;
         uint64_t n_limit_lists;                 /* that were asked for */
         uint64_t n_alone;                       /* tenants of one client that there were */

@@ -12,7 +12,7 @@
 #include "base/size.h"
 #include "daemon/backing/pinned/nodes.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/pools/driver_files.h"
+#include "daemon/server/pools/gpu_file_access.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/session/session.h"
 #include "driver/device.h"
@@ -99,7 +99,7 @@ static int add_device(struct server *server, const struct server_options *option
         r = add_pool(server, backing, &row);
         if (r)
                 return r;
-        driver_files_find(&server->pools[row.id]);
+        gpu_file_access_find(&server->pools[row.id]);
         if (ordinal < CANARY_DEVICES_MAX && options->canaries[ordinal] == CANARY_DIRTY)
                 device_watch_mark_dirty(server, &server->pools[row.id]);
         return 0;

@@ -13,7 +13,7 @@
 #include "base/size.h"
 #include "daemon/server/session/audit.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/pools/driver_files.h"
+#include "daemon/server/pools/gpu_file_access.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/requests/set_limits.h"
 #include "daemon/server/lists/list_limits.h"
@@ -167,7 +167,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED, not_for_legacy(session, frame));
                 return;
         }
-        if (driver_files_bar(session, frame->serial, ask.pool))
+        if (gpu_file_access_refuse(session, frame->serial, ask.pool))
                 return;
         if (!device_watch_admits(server, ask.pool, client_tenant_key(session->client))) {
                 refuse(session, frame, GPUMEM_E_DENIED,

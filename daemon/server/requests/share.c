@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "daemon/server/session/audit.h"
-#include "daemon/server/pools/driver_files.h"
+#include "daemon/server/pools/gpu_file_access.h"
 #include "daemon/server/session/events.h"
 #include "gpumem.h"
 
@@ -98,7 +98,7 @@ void session_take_attach(struct session *session, const struct frame *frame)
                 return;
         }
         block = lease_block(lease);
-        if (driver_files_bar(session, frame->serial, block_pool(block))) {
+        if (gpu_file_access_refuse(session, frame->serial, block_pool(block))) {
                 (void)policy_return(session->server->policy, session->client, lease_id(lease),
                                     RETURN_UNMAPPED, server_now_ns(session->server));
                 return;

@@ -10,7 +10,7 @@
 #include "daemon/server/session/session.h"
 
 /* Which file is a device's. Before anybody is served. */
-void driver_files_find(struct server_pool *pool);
+void gpu_file_access_find(struct server_pool *pool);
 
 /* Sends the refusal, if the peer may not be handed blocks of the pool. */
-bool driver_files_bar(struct session *session, uint32_t serial, uint32_t pool);
+bool gpu_file_access_refuse(struct session *session, uint32_t serial, uint32_t pool);

@@ -1,4 +1,4 @@
-#include "daemon/server/pools/driver_files.h"
+#include "daemon/server/pools/gpu_file_access.h"
 
 #include <glob.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #define SO_PEERGROUPS 59
 #endif
 
-void driver_files_find(struct server_pool *pool)
+void gpu_file_access_find(struct server_pool *pool)
 {
         char text[TEXT_BYTES];
         glob_t found;
@@ -110,7 +110,7 @@ static bool refuse(struct session *session, uint32_t serial, const char *path,
         return true;
 }
 
-bool driver_files_bar(struct session *session, uint32_t serial, uint32_t id)
+bool gpu_file_access_refuse(struct session *session, uint32_t serial, uint32_t id)
 {
         struct server *server = session->server;
         struct server_pool *pool = id < server->n_pools ? &server->pools[id] : NULL;
