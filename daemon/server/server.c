@@ -89,7 +89,7 @@ static int open_handles(struct server *server)
         if (!r)
                 r = polling_open(&server->polling, &server->loop, transport_look);
         if (!r)
-                r = uv_timer_init(&server->loop, &server->driver_look);
+                r = uv_timer_init(&server->loop, &server->driver_health_timer);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->reminder);
         if (!r)

@@ -94,7 +94,7 @@ struct server {
         uv_async_t worker_wake;
         uv_async_t device_wake;
         uv_timer_t device_timeout;
-        uv_timer_t driver_look; /* see standings.h */
+        uv_timer_t driver_health_timer; /* see driver_health.h */
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */
         uv_signal_t sighup;

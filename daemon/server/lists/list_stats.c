@@ -7,7 +7,7 @@
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/session/paying.h"
-#include "daemon/server/pools/standings.h"
+#include "daemon/server/pools/driver_health.h"
 
 static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
 {
@@ -65,7 +65,7 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row, uin
                 .known_grants = figures.n_known_grants,
                 .notices = figures.n_notices,
         };
-        standings_fill(server, pool, row);
+        driver_health_fill(server, pool, row);
         device_watch_fill(&server->pools[pool], figures.reserved, row);
         *n_looks += add_clients(server, pool, row);
         return 0;

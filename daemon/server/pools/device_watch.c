@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/pools/standings.h"
+#include "daemon/server/pools/driver_health.h"
 #include "daemon/server/session/tenancy.h"
 #include "gpumem.h"
 
@@ -102,7 +102,7 @@ static void take_report(struct server *server, struct server_pool *pool,
                 device_watch_mark_dirty(server, pool);
         log_xids(server, pool, &before);
         log_health(server, pool, before.health);
-        standings_see_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
+        driver_health_note_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
         if (report->mig == 1 && !pool->device.logged_mig) {
                 pool->device.logged_mig = true;
                 log_warning("pool %" PRIu32 ": %s is cut into instances (MIG); figures of NVML are "

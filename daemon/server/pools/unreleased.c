@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "daemon/server/session/events.h"
 #include "daemon/server/pools/jobs.h"
-#include "daemon/server/pools/standings.h"
+#include "daemon/server/pools/driver_health.h"
 
 static bool is_trial(const struct job *job)
 {
@@ -61,7 +61,7 @@ bool unreleased_keep(struct server *server, uint32_t id, struct job *job)
                                                      ++block->life.n_failures,
                                                      server_now_ns(server));
         TAILQ_INSERT_TAIL(&pool->driver.unreleased, job, link);
-        standings_watch(server);
+        driver_health_watch(server);
         return true;
 }
 

@@ -13,7 +13,7 @@
 #include "daemon/server/requests/reclaim.h"
 #include "daemon/server/requests/refusal_text.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/pools/standings.h"
+#include "daemon/server/pools/driver_health.h"
 #include "daemon/server/pools/unreleased.h"
 #include "daemon/server/pools/warming.h"
 #include "gpumem.h"
@@ -285,7 +285,7 @@ static void released(struct server *server, uint32_t pool, struct job *job)
 
 static void done(struct server *server, uint32_t pool, struct job *job)
 {
-        standings_hear(server, pool, job);
+        driver_health_note_job(server, pool, job);
         switch (job->kind) {
         case JOB_CREATE:
                 if (job->result != GPUMEM_E_DEVICE_FULL || !device_watch_hold(server, pool, job))
@@ -295,7 +295,7 @@ static void done(struct server *server, uint32_t pool, struct job *job)
                 released(server, pool, job);
                 break;
         case JOB_TRY:
-                standings_tried(server, pool, job);
+                driver_health_end_try(server, pool, job);
                 break;
         }
 }

@@ -11,14 +11,14 @@
 #include "daemon/server/core/server_state.h"
 
 /* There may be something to watch. */
-void standings_watch(struct server *server);
+void driver_health_watch(struct server *server);
 
 /* What a job that has come back says of the driver; before what it has left is kept, or gone. */
-void standings_hear(struct server *server, uint32_t pool, const struct job *job);
-void standings_see_nvml(struct server *server, uint32_t pool, bool says_lost);
+void driver_health_note_job(struct server *server, uint32_t pool, const struct job *job);
+void driver_health_note_nvml(struct server *server, uint32_t pool, bool says_lost);
 
 /* A trial of the driver, that it is, is over. Its block goes. */
-void standings_tried(struct server *server, uint32_t pool, struct job *job);
+void driver_health_end_try(struct server *server, uint32_t pool, struct job *job);
 
 /* The figures of a pool's driver. */
-void standings_fill(const struct server *server, uint32_t pool, struct stats_row *row);
+void driver_health_fill(const struct server *server, uint32_t pool, struct stats_row *row);

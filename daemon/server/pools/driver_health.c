@@ -1,4 +1,4 @@
-#include "daemon/server/pools/standings.h"
+#include "daemon/server/pools/driver_health.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 #define LOOK_MS 250
 
-static void say(const struct server_pool *pool, const struct standing *before, uint64_t now_ns)
+static void log_change(const struct server_pool *pool, const struct standing *before,
+                       uint64_t now_ns)
 {
         double seconds = (double)(now_ns - before->since_ns) / 1e9;
 
@@ -77,7 +78,7 @@ static void change(struct server *server, uint32_t id, const struct standing *be
         struct server_pool *pool = &server->pools[id];
         uint64_t now_ns = server_now_ns(server);
 
-        say(pool, before, now_ns);
+        log_change(pool, before, now_ns);
         note(server, pool, before);
         if (pool->driver.standing.state != STANDING_SERVES)
                 warming_give_up(server, id, "the driver does not answer, or has lost the device");
@@ -92,7 +93,7 @@ static void change(struct server *server, uint32_t id, const struct standing *be
 }
 
 /* What was kept once says nothing that was not known then. */
-static bool hear(struct server *server, struct standing *standing, const struct job *job)
+static bool note_result(struct server *server, struct standing *standing, const struct job *job)
 {
         const struct backing_block *block = job->block;
 
@@ -102,15 +103,15 @@ static bool hear(struct server *server, struct standing *standing, const struct 
                                                                 job->result, server_now_ns(server));
 }
 
-void standings_hear(struct server *server, uint32_t id, const struct job *job)
+void driver_health_note_job(struct server *server, uint32_t id, const struct job *job)
 {
         struct standing *standing = &server->pools[id].driver.standing, before = *standing;
 
-        if (worker_needs_driver(server->pools[id].worker) && hear(server, standing, job))
+        if (worker_needs_driver(server->pools[id].worker) && note_result(server, standing, job))
                 change(server, id, &before);
 }
 
-void standings_see_nvml(struct server *server, uint32_t id, bool says_lost)
+void driver_health_note_nvml(struct server *server, uint32_t id, bool says_lost)
 {
         struct standing *standing = &server->pools[id].driver.standing, before = *standing;
 
@@ -137,7 +138,7 @@ static void try_again(struct server *server, uint32_t id)
         jobs_submit(server, id, &block->job);
 }
 
-void standings_tried(struct server *server, uint32_t id, struct job *job)
+void driver_health_end_try(struct server *server, uint32_t id, struct job *job)
 {
         server->pools[id].driver.is_tried = false;
         if (!job->block->handle || !unreleased_keep(server, id, job))
@@ -161,7 +162,7 @@ static bool look(struct server *server, uint32_t id)
 
 static void on_look(uv_timer_t *timer)
 {
-        struct server *server = CONTAINER_OF(timer, struct server, driver_look);
+        struct server *server = CONTAINER_OF(timer, struct server, driver_health_timer);
         bool goes_on = false;
 
         for (uint32_t i = 0; i < server->n_pools; i++) {
@@ -172,13 +173,13 @@ static void on_look(uv_timer_t *timer)
                 (void)uv_timer_stop(timer);
 }
 
-void standings_watch(struct server *server)
+void driver_health_watch(struct server *server)
 {
-        if (!uv_is_active((uv_handle_t *)&server->driver_look))
-                (void)uv_timer_start(&server->driver_look, on_look, LOOK_MS, LOOK_MS);
+        if (!uv_is_active((uv_handle_t *)&server->driver_health_timer))
+                (void)uv_timer_start(&server->driver_health_timer, on_look, LOOK_MS, LOOK_MS);
 }
 
-void standings_fill(const struct server *server, uint32_t id, struct stats_row *row)
+void driver_health_fill(const struct server *server, uint32_t id, struct stats_row *row)
 {
         static const uint64_t states[] = {
                 [STANDING_SERVES] = PROTO_DRIVER_ANSWERS,
