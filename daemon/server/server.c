@@ -21,7 +21,7 @@
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/requests.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/pools/unreleased.h"
+#include "daemon/server/pools/release_retry.h"
 #include "daemon/server/core/fd_limits.h"
 #include "daemon/server/pools/warming.h"
 
@@ -64,7 +64,7 @@ static void stop(struct server *server)
         device_watch_stop(server);
         orders_take_answered(server);
         for (uint32_t i = 0; i < server->n_pools; i++)
-                unreleased_try_all(server, i);
+                release_retry_try_all(server, i);
         policy_shut_down(server->policy);
         server_settle(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);

@@ -51,11 +51,12 @@ struct server_pool {
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
                 struct standing standing;
-                struct job_queue unreleased; /* see unreleased.h */
+                struct job_queue unreleased; /* see release_retry.h */
                 unsigned n_trials_kept;      /* of these */
-                uint64_t stranded;           /* of these, bytes that are no block's of the policy */
-                bool is_tried;               /* by a trial, now */
-                bool said_unreleased;        /* since one was last released */
+                uint64_t
+                        n_unreleasable_bytes; /* of these, bytes that are no block's of the policy */
+                bool is_tried;                /* by a trial, now */
+                bool logged_unreleased;       /* since one was last released */
         } driver;
         struct {
                 struct watch *watch; /* NULL in pinned pools */

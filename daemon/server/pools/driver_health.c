@@ -7,7 +7,7 @@
 #include "daemon/server/session/events.h"
 #include "daemon/server/pools/jobs.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/pools/unreleased.h"
+#include "daemon/server/pools/release_retry.h"
 #include "daemon/server/pools/warming.h"
 
 #define LOOK_MS 250
@@ -85,7 +85,7 @@ static void change(struct server *server, uint32_t id, const struct standing *be
         if (!server->stopping)
                 (void)policy_set_standing(server->policy, id, pool->driver.standing.state, now_ns);
         if (before->state == STANDING_LOST) {
-                unreleased_try_all(server, id);
+                release_retry_try_all(server, id);
                 tell(server, id, PROTO_NOTICE_BACK);
         } else if (pool->driver.standing.state == STANDING_LOST)
                 tell(server, id, PROTO_NOTICE_LOST);
@@ -141,7 +141,7 @@ static void try_again(struct server *server, uint32_t id)
 void driver_health_end_try(struct server *server, uint32_t id, struct job *job)
 {
         server->pools[id].driver.is_tried = false;
-        if (!job->block->handle || !unreleased_keep(server, id, job))
+        if (!job->block->handle || !release_retry_keep(server, id, job))
                 free(job->block);
 }
 
@@ -166,7 +166,7 @@ static void on_look(uv_timer_t *timer)
         bool goes_on = false;
 
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                unreleased_try(server, i);
+                release_retry_try(server, i);
                 goes_on = look(server, i) || goes_on;
         }
         if (!goes_on)

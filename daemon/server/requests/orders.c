@@ -14,7 +14,7 @@
 #include "daemon/server/requests/refusal_text.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/driver_health.h"
-#include "daemon/server/pools/unreleased.h"
+#include "daemon/server/pools/release_retry.h"
 #include "daemon/server/pools/warming.h"
 #include "gpumem.h"
 
@@ -264,7 +264,7 @@ static void created(struct server *server, struct backing_block *backing)
                 log_warning("%s: no block of %" PRIu64 " bytes: %s", server->pools[pool].row.name,
                             backing->n_bytes, backing->job.failure);
         /* Before the room that it takes is given to another. */
-        is_kept = r && backing->handle && unreleased_keep(server, pool, &backing->job);
+        is_kept = r && backing->handle && release_retry_keep(server, pool, &backing->job);
         policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
         if (is_warm)
                 warming_go_on(server, pool, backing->n_bytes, r ? failure : NULL);
@@ -274,10 +274,10 @@ static void created(struct server *server, struct backing_block *backing)
 
 static void released(struct server *server, uint32_t pool, struct job *job)
 {
-        if (job->result && unreleased_keep(server, pool, job))
+        if (job->result && release_retry_keep(server, pool, job))
                 return;
-        server->pools[pool].driver.said_unreleased = job->result != 0;
-        unreleased_forget(server, pool, job);
+        server->pools[pool].driver.logged_unreleased = job->result != 0;
+        release_retry_forget(server, pool, job);
         if (job->owner)
                 policy_released(server->policy, job->owner, server_now_ns(server));
         free(job->block);

@@ -10,11 +10,11 @@
 
 /* Keeps what a job has left behind, to be tried again as a release; its job's owner is the policy's block,
  * if that is there still. False: it is not kept, for a daemon that ends. */
-bool unreleased_keep(struct server *server, uint32_t pool, struct job *job);
+bool release_retry_keep(struct server *server, uint32_t pool, struct job *job);
 
 /* What was kept, perhaps, has been released. */
-void unreleased_forget(struct server *server, uint32_t pool, const struct job *job);
+void release_retry_forget(struct server *server, uint32_t pool, const struct job *job);
 
 /* Tries what is due; all that there is. */
-void unreleased_try(struct server *server, uint32_t pool);
-void unreleased_try_all(struct server *server, uint32_t pool);
+void release_retry_try(struct server *server, uint32_t pool);
+void release_retry_try_all(struct server *server, uint32_t pool);

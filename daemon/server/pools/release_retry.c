@@ -1,4 +1,4 @@
-#include "daemon/server/pools/unreleased.h"
+#include "daemon/server/pools/release_retry.h"
 
 #include <inttypes.h>
 
@@ -12,9 +12,9 @@ static bool is_trial(const struct job *job)
         return !job->owner && job->block->life.is_trial;
 }
 
-static void strand(struct server *server, uint32_t id, uint64_t n_bytes)
+static void set_unreleasable(struct server *server, uint32_t id, uint64_t n_bytes)
 {
-        server->pools[id].driver.stranded = n_bytes;
+        server->pools[id].driver.n_unreleasable_bytes = n_bytes;
         (void)policy_set_stranded(server->policy, id, n_bytes, server_now_ns(server));
 }
 
@@ -28,18 +28,19 @@ static void adopt(struct server *server, uint32_t id, struct job *job)
                 job->block->life.is_trial = job->kind == JOB_TRY;
                 job->kind = JOB_RELEASE;
                 pool->driver.n_trials_kept += is_trial(job);
-                strand(server, id, pool->driver.stranded + job->block->n_bytes);
+                set_unreleasable(server, id,
+                                 pool->driver.n_unreleasable_bytes + job->block->n_bytes);
         } else if (job->owner) {
                 policy_not_released(server->policy, job->owner, server_now_ns(server));
         }
 }
 
-/* Said once for each time that the driver begins to refuse. */
-static void say(struct server *server, struct server_pool *pool, const struct job *job)
+/* Logged once for each time that the driver begins to refuse. */
+static void log_failure(struct server *server, struct server_pool *pool, const struct job *job)
 {
-        if (pool->driver.said_unreleased)
+        if (pool->driver.logged_unreleased)
                 return;
-        pool->driver.said_unreleased = true;
+        pool->driver.logged_unreleased = true;
         log_error("pool %" PRIu32 ": %s: %" PRIu64 " bytes do not go back to the driver, "
                   "which is tried again: %s",
                   pool->row.id, pool->row.name, job->block->n_bytes, job->failure);
@@ -48,14 +49,14 @@ static void say(struct server *server, struct server_pool *pool, const struct jo
                          pool->row.name, job->block->n_bytes);
 }
 
-bool unreleased_keep(struct server *server, uint32_t id, struct job *job)
+bool release_retry_keep(struct server *server, uint32_t id, struct job *job)
 {
         struct server_pool *pool = &server->pools[id];
         struct backing_block *block = job->block;
 
         if (server->stopping)
                 return false;
-        say(server, pool, job);
+        log_failure(server, pool, job);
         adopt(server, id, job);
         block->life.retry_ns = standing_next_release(&pool->driver.standing, block->life.n_losses,
                                                      ++block->life.n_failures,
@@ -65,14 +66,14 @@ bool unreleased_keep(struct server *server, uint32_t id, struct job *job)
         return true;
 }
 
-void unreleased_forget(struct server *server, uint32_t id, const struct job *job)
+void release_retry_forget(struct server *server, uint32_t id, const struct job *job)
 {
         struct server_pool *pool = &server->pools[id];
 
         if (job->owner)
                 return;
         pool->driver.n_trials_kept -= is_trial(job);
-        strand(server, id, pool->driver.stranded - job->block->n_bytes);
+        set_unreleasable(server, id, pool->driver.n_unreleasable_bytes - job->block->n_bytes);
 }
 
 static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
@@ -89,12 +90,12 @@ static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
         }
 }
 
-void unreleased_try(struct server *server, uint32_t id)
+void release_retry_try(struct server *server, uint32_t id)
 {
         try_until(server, id, server_now_ns(server));
 }
 
-void unreleased_try_all(struct server *server, uint32_t id)
+void release_retry_try_all(struct server *server, uint32_t id)
 {
         try_until(server, id, UINT64_MAX);
 }
