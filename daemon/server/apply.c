@@ -10,7 +10,7 @@
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/server.h"
 #include "daemon/server/core/fd_limits.h"
-#include "daemon/server/pools/warming.h"
+#include "daemon/server/pools/prewarming.h"
 #include "gpumem.h"
 
 static bool names_any(const struct server *server, const struct pool_rule *rule)
@@ -81,7 +81,7 @@ int server_apply(struct server *server, struct settings *settings)
                         r = pools_set_max(server, i, max_bytes);
         }
         pools_set_mins(server, settings);
-        warming_apply(server, settings);
+        prewarming_apply_settings(server, settings);
         fd_limits_set_each(server, &settings->each_user);
         server->ending.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;

@@ -23,7 +23,7 @@
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/core/fd_limits.h"
-#include "daemon/server/pools/warming.h"
+#include "daemon/server/pools/prewarming.h"
 
 static void on_worker_wake(uv_async_t *async)
 {
@@ -70,7 +70,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         polling_close(&server->polling);
-        uv_close((uv_handle_t *)&server->warming.timer, NULL);
+        uv_close((uv_handle_t *)&server->prewarming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
         answers_close(server);
@@ -141,7 +141,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = pools_make(server, options);
         if (!r)
-                r = warming_open(server, options);
+                r = prewarming_open(server, options);
         if (!r)
                 r = device_watch_open(server, options->nvml_library, options->canary_library);
         if (!r) {
@@ -193,7 +193,7 @@ static bool jobs_left(const struct server *server)
 
 int server_run(struct server *server)
 {
-        warming_begin(server);
+        prewarming_begin(server);
         while (!server->stopping)
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
         /* What was cached goes back to the driver before the daemon is gone, if the driver answers. */

@@ -12,7 +12,7 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/pools/warming.h"
+#include "daemon/server/pools/prewarming.h"
 #include "gpumem.h"
 #include "tests/fuzz/deeds.h"
 #include "tests/fuzz/loop.h"
@@ -271,7 +271,7 @@ static void begin(struct world *world)
         peers_begin();
         loop_begin(peers_ready);
         FUZZ_EXPECT(server_new(&options, &world->server) == 0);
-        warming_begin(world->server);
+        prewarming_begin(world->server);
         if (how % 8 == 2)
                 world->server->pools[0].device.is_dirty = true;
 }

@@ -79,7 +79,7 @@ struct server_pool {
                 uint64_t n_made_bytes;
                 uint64_t n_wanted_bytes;
                 uint64_t since_ns;
-        } warming; /* see warming.h */
+        } prewarming; /* see prewarming.h */
 };
 
 struct server {
@@ -110,7 +110,7 @@ struct server {
                 uv_timer_t timer;
                 bool is_ready; /* and that was told */
                 uint64_t said_ns;
-        } warming;
+        } prewarming;
         struct {
                 struct drain drain;
                 uint64_t n_seconds; /* that are waited for what is held */

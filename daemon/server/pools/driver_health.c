@@ -8,7 +8,7 @@
 #include "daemon/server/pools/jobs.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/release_retry.h"
-#include "daemon/server/pools/warming.h"
+#include "daemon/server/pools/prewarming.h"
 
 #define LOOK_MS 250
 
@@ -81,7 +81,7 @@ static void change(struct server *server, uint32_t id, const struct standing *be
         log_change(pool, before, now_ns);
         note(server, pool, before);
         if (pool->driver.standing.state != STANDING_SERVES)
-                warming_give_up(server, id, "the driver does not answer, or has lost the device");
+                prewarming_stop(server, id, "the driver does not answer, or has lost the device");
         if (!server->stopping)
                 (void)policy_set_standing(server->policy, id, pool->driver.standing.state, now_ns);
         if (before->state == STANDING_LOST) {

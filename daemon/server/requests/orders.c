@@ -15,7 +15,7 @@
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/pools/release_retry.h"
-#include "daemon/server/pools/warming.h"
+#include "daemon/server/pools/prewarming.h"
 #include "gpumem.h"
 
 /* Between tries of a driver that had no memory. */
@@ -36,7 +36,7 @@ static void create(struct server *server, struct block *block)
                 policy_created(server->policy, block, is_barred ? -ENODEV : -ENOMEM, NULL,
                                server_now_ns(server));
                 if (is_warm)
-                        warming_give_up(server, pool,
+                        prewarming_stop(server, pool,
                                         is_barred ? "the device is in error"
                                                   : "the daemon has no memory for it");
                 return;
@@ -267,7 +267,7 @@ static void created(struct server *server, struct backing_block *backing)
         is_kept = r && backing->handle && release_retry_keep(server, pool, &backing->job);
         policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
         if (is_warm)
-                warming_go_on(server, pool, backing->n_bytes, r ? failure : NULL);
+                prewarming_continue(server, pool, backing->n_bytes, r ? failure : NULL);
         if (r && !is_kept)
                 free(backing);
 }
@@ -336,7 +336,7 @@ static void on_turn(uv_prepare_t *turn)
         } while (carry_all_out(server));
         server->settling = server->unsettled = false;
         abandon(server);
-        warming_watch(server);
+        prewarming_watch(server);
         if (!server->stopping)
                 set_deadline(server);
 }

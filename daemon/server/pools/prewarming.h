@@ -9,20 +9,21 @@
 #include "daemon/server/core/server_state.h"
 
 struct server_options;
-int warming_open(struct server *server, const struct server_options *options);
+int prewarming_open(struct server *server, const struct server_options *options);
 
 /* The server runs: begins, and tells once that all is ready, at once if there is nothing to make; never
  * when it is told to end before. */
-void warming_begin(struct server *server);
+void prewarming_begin(struct server *server);
 
 /* Other settings: what is missing by these is made. */
-void warming_apply(struct server *server, const struct settings *settings);
+void prewarming_apply_settings(struct server *server, const struct settings *settings);
 
 /* Such a block has been made, or not: `failure` says why. */
-void warming_go_on(struct server *server, uint32_t pool, uint64_t n_bytes, const char *failure);
+void prewarming_continue(struct server *server, uint32_t pool, uint64_t n_bytes,
+                         const char *failure);
 
 /* The pool's driver does not answer any more, or has lost its device. */
-void warming_give_up(struct server *server, uint32_t pool, const char *why);
+void prewarming_stop(struct server *server, uint32_t pool, const char *why);
 
 /* More may be cached than is kept. */
-void warming_watch(struct server *server);
+void prewarming_watch(struct server *server);

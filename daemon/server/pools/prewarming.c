@@ -1,4 +1,4 @@
-#include "daemon/server/pools/warming.h"
+#include "daemon/server/pools/prewarming.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static uint64_t reserved_bytes(const struct server *server, uint32_t id)
 static bool is_any_under_way(const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (server->pools[i].warming.is_under_way)
+                if (server->pools[i].prewarming.is_under_way)
                         return true;
         }
         return false;
@@ -39,9 +39,9 @@ static bool is_ending(const struct server *server)
 /* Who has been told of the end is told nothing that would take that back. */
 static void tell_ready(struct server *server)
 {
-        if (server->warming.is_ready || is_ending(server) || is_any_under_way(server))
+        if (server->prewarming.is_ready || is_ending(server) || is_any_under_way(server))
                 return;
-        server->warming.is_ready = true;
+        server->prewarming.is_ready = true;
         if (server->on_ready)
                 server->on_ready();
 }
@@ -51,13 +51,13 @@ static void say_status(struct server *server)
         char status[STATUS_MAX], made[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
         uint64_t n_made_bytes = 0, n_wanted_bytes = 0, now_ns = server_now_ns(server);
 
-        if (server->warming.is_ready || !server->on_status ||
-            now_ns < server->warming.said_ns + NS_PER_S)
+        if (server->prewarming.is_ready || !server->on_status ||
+            now_ns < server->prewarming.said_ns + NS_PER_S)
                 return;
-        server->warming.said_ns = now_ns;
+        server->prewarming.said_ns = now_ns;
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                n_made_bytes += server->pools[i].warming.n_made_bytes;
-                n_wanted_bytes += server->pools[i].warming.n_wanted_bytes;
+                n_made_bytes += server->pools[i].prewarming.n_made_bytes;
+                n_wanted_bytes += server->pools[i].prewarming.n_wanted_bytes;
         }
         (void)snprintf(status, sizeof(status), "warming: %s of %s are made",
                        size_format(n_made_bytes, made), size_format(n_wanted_bytes, wanted));
@@ -67,12 +67,12 @@ static void say_status(struct server *server)
 static void end(struct server *server, uint32_t id, const char *why)
 {
         struct server_pool *pool = &server->pools[id];
-        double seconds = (double)(server_now_ns(server) - pool->warming.since_ns) / 1e9;
+        double seconds = (double)(server_now_ns(server) - pool->prewarming.since_ns) / 1e9;
         char made[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
 
-        pool->warming.is_under_way = false;
-        (void)size_format(pool->warming.n_made_bytes, made);
-        (void)size_format(pool->warming.n_wanted_bytes, wanted);
+        pool->prewarming.is_under_way = false;
+        (void)size_format(pool->prewarming.n_made_bytes, made);
+        (void)size_format(pool->prewarming.n_wanted_bytes, wanted);
         if (why && is_ending(server))
                 log_info("pool %" PRIu32 ": %s: %s of %s are made ahead and no more: "
                          "gpumemd is ending",
@@ -104,8 +104,9 @@ static const char *why_not(int r)
 static void step(struct server *server, uint32_t id)
 {
         struct server_pool *pool = &server->pools[id];
-        uint64_t n_bytes = warm_next(&pool->warming.sizes,
-                                     pool->warming.n_wanted_bytes - pool->warming.n_made_bytes);
+        uint64_t n_bytes = warm_next(&pool->prewarming.sizes,
+                                     pool->prewarming.n_wanted_bytes -
+                                             pool->prewarming.n_made_bytes);
         int r;
 
         if (!n_bytes || is_ending(server)) {
@@ -127,16 +128,16 @@ static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
         char text[SIZE_TEXT_MAX];
 
         n_bytes &= ~(SETTINGS_POOL_BYTES_MIN - 1);
-        if (is_ending(server) || pool->warming.is_under_way || n_bytes <= n_reserved_bytes)
+        if (is_ending(server) || pool->prewarming.is_under_way || n_bytes <= n_reserved_bytes)
                 return;
         n_bytes = (n_bytes - n_reserved_bytes) & ~(SETTINGS_POOL_BYTES_MIN - 1);
         if (!n_bytes)
                 return;
-        pool->warming.is_under_way = true;
-        pool->warming.sizes = (struct warm){{0}};
-        pool->warming.n_made_bytes = 0;
-        pool->warming.n_wanted_bytes = n_bytes;
-        pool->warming.since_ns = server_now_ns(server);
+        pool->prewarming.is_under_way = true;
+        pool->prewarming.sizes = (struct warm){{0}};
+        pool->prewarming.n_made_bytes = 0;
+        pool->prewarming.n_wanted_bytes = n_bytes;
+        pool->prewarming.since_ns = server_now_ns(server);
         log_info("pool %" PRIu32 ": %s: %s are made ahead", id, pool->row.name,
                  size_format(n_bytes, text));
         step(server, id);
@@ -147,58 +148,58 @@ static void keep(struct server *server, uint32_t id, const struct settings *sett
         struct server_pool *pool = &server->pools[id];
         struct pool_stock stock = settings_pool_stock(settings, &pool->row);
 
-        pool->warming.stock = stock;
+        pool->prewarming.stock = stock;
         (void)policy_set_pool_keep(server->policy, id, stock.keep_bytes, stock.return_after_ns);
 }
 
-int warming_open(struct server *server, const struct server_options *options)
+int prewarming_open(struct server *server, const struct server_options *options)
 {
         server->on_ready = options->on_ready;
         for (uint32_t i = 0; i < server->n_pools; i++)
                 keep(server, i, options->settings);
-        return uv_timer_init(&server->loop, &server->warming.timer);
+        return uv_timer_init(&server->loop, &server->prewarming.timer);
 }
 
-void warming_begin(struct server *server)
+void prewarming_begin(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++)
-                start(server, i, server->pools[i].warming.stock.warm_bytes);
+                start(server, i, server->pools[i].prewarming.stock.warm_bytes);
         tell_ready(server);
         server_settle(server);
 }
 
-void warming_apply(struct server *server, const struct settings *settings)
+void prewarming_apply_settings(struct server *server, const struct settings *settings)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 keep(server, i, settings);
-                start(server, i, server->pools[i].warming.stock.warm_bytes);
+                start(server, i, server->pools[i].prewarming.stock.warm_bytes);
         }
-        warming_watch(server);
+        prewarming_watch(server);
 }
 
-void warming_go_on(struct server *server, uint32_t id, uint64_t n_bytes, const char *failure)
+void prewarming_continue(struct server *server, uint32_t id, uint64_t n_bytes, const char *failure)
 {
         struct server_pool *pool = &server->pools[id];
 
-        if (!pool->warming.is_under_way)
+        if (!pool->prewarming.is_under_way)
                 return;
         if (failure) {
                 end(server, id, *failure ? failure : "the driver does not make it");
                 return;
         }
-        pool->warming.n_made_bytes += n_bytes;
+        pool->prewarming.n_made_bytes += n_bytes;
         step(server, id);
 }
 
-void warming_give_up(struct server *server, uint32_t id, const char *why)
+void prewarming_stop(struct server *server, uint32_t id, const char *why)
 {
-        if (server->pools[id].warming.is_under_way)
+        if (server->pools[id].prewarming.is_under_way)
                 end(server, id, why);
 }
 
 static void on_look(uv_timer_t *timer)
 {
-        struct server *server = CONTAINER_OF(timer, struct server, warming.timer);
+        struct server *server = CONTAINER_OF(timer, struct server, prewarming.timer);
 
         policy_return_cached(server->policy, RETURN_LOOKS, server_now_ns(server));
         server_settle(server);
@@ -206,9 +207,9 @@ static void on_look(uv_timer_t *timer)
                 (void)uv_timer_stop(timer);
 }
 
-void warming_watch(struct server *server)
+void prewarming_watch(struct server *server)
 {
-        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->warming.timer) &&
+        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->prewarming.timer) &&
             policy_keeps_more(server->policy))
-                (void)uv_timer_start(&server->warming.timer, on_look, RETURN_MS, RETURN_MS);
+                (void)uv_timer_start(&server->prewarming.timer, on_look, RETURN_MS, RETURN_MS);
 }
