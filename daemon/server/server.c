@@ -11,7 +11,7 @@
 #include "daemon/backing/worker/abandoned_workers.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
-#include "daemon/server/session/answers.h"
+#include "daemon/server/session/reply_files.h"
 #include "daemon/server/apply.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/ending.h"
@@ -73,7 +73,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->prewarming.timer, NULL);
         uv_close((uv_handle_t *)&server->reminder, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
-        answers_close(server);
+        reply_files_close(server);
         ending_close(server);
 }
 
@@ -93,7 +93,7 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->reminder);
         if (!r)
-                r = answers_open(server);
+                r = reply_files_open(server);
         return r ? r : orders_open(server);
 }
 

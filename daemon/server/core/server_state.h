@@ -29,8 +29,8 @@
 
 struct session;
 LIST_HEAD(session_list, session);
-struct answer;
-TAILQ_HEAD(answer_list, answer); /* see answers.h */
+struct reply_file;
+TAILQ_HEAD(reply_file_list, reply_file); /* see reply_files.h */
 struct history;
 struct page_sweeper;
 struct fd_closer;
@@ -128,11 +128,11 @@ struct server {
                 void *argument;
         } aside;
         struct {
-                struct answer_list list; /* the oldest first */
+                struct reply_file_list list; /* the oldest first */
                 unsigned n;
                 uint64_t n_bytes;
                 uv_timer_t timer;
-        } answers; /* see answers.h */
+        } reply_files; /* see reply_files.h */
         struct listener *listener;
         struct session_list sessions;
         /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not

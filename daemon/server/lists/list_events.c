@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/policy/report/history.h"
-#include "daemon/server/session/answers.h"
+#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/session/tenancy.h"
@@ -148,8 +148,9 @@ void list_events_take(struct session *session, const struct frame *frame)
         if (!walk.buffer.failed)
                 list(&walk, frame->events.since);
         paying_take_rows(session, walk.buffer.n_rows, walk.n_looked);
-        if (walk.buffer.failed || answers_make(session, walk.buffer.rows,
-                                               walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {
+        if (walk.buffer.failed ||
+            reply_files_make(session, walk.buffer.rows,
+                             walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "the daemon has no memory for a reply");
         } else {

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/server/session/answers.h"
+#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/session/tenancy.h"
@@ -185,7 +185,7 @@ static int make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
                 r = add_parties(&rows, session, table, &n_looked);
         paying_take_rows(session, rows.n, n_looked);
         if (!r)
-                r = answers_make(session, rows.rows, rows.n * sizeof(*rows.rows), ret_fd);
+                r = reply_files_make(session, rows.rows, rows.n * sizeof(*rows.rows), ret_fd);
         if (!r)
                 *ret_n_rows = rows.n;
         free(rows.rows);

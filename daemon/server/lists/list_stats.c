@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/server/session/answers.h"
+#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/session/paying.h"
@@ -87,5 +87,5 @@ int list_stats_make(struct session *session, int *ret_fd)
                         return r;
         }
         paying_take_rows(session, server->n_pools, n_looks);
-        return answers_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
+        return reply_files_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
 }

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/server/session/answers.h"
+#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/session/tenancy.h"
 #include "gpumem.h"
@@ -58,7 +58,7 @@ static int make_fds(struct session *session, const struct row_buffer *buffer, st
 {
         int fd, r;
 
-        r = answers_make(session, buffer->rows, buffer->n_rows * buffer->n_row_bytes, &fd);
+        r = reply_files_make(session, buffer->rows, buffer->n_rows * buffer->n_row_bytes, &fd);
         if (!r)
                 r = fdset_add(fds, fd);
         if (!r)

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "daemon/server/session/answers.h"
+#include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/audit.h"
 #include "daemon/server/session/deadlines.h"
 #include "daemon/server/session/events.h"
@@ -41,10 +41,10 @@ static void set_state(struct session *session, enum session_state state)
 
 static void session_free(struct session *session)
 {
-        answers_end(session);
+        reply_files_end(session);
         /* The process may keep the file, whose memory the daemon pays for. */
         if (session->board)
-                server_take_back(session->server, session->board, session->n_board_bytes);
+                reply_files_take_back(session->server, session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
         free(session->draft);
         free(session->reclaim);
@@ -369,7 +369,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                 return r;
         }
         session->state = SESSION_HELLO;
-        TAILQ_INIT(&session->answers);
+        TAILQ_INIT(&session->reply_files);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
         deadlines_watch(server);

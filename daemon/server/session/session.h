@@ -62,12 +62,12 @@ struct session {
         uint64_t lingers_since_ns; /* in LEFT and ORPHANED, until that is told; then 0 */
         bool asked_to_mark;        /* and perhaps has not read so */
         bool succeeds; /* the session that its process left, once it has said what it holds */
-        uint64_t n_held_bytes;      /* as HELLO said, with `succeeds` */
-        uint32_t row;               /* in the listing of clients that is being made */
-        struct limit_draft *draft;  /* changes that are to be made together; NULL: none */
-        struct reclaim *reclaim;    /* the last one; NULL: none */
-        struct answer_list answers; /* the oldest first */
-        unsigned n_answers;
+        uint64_t n_held_bytes;              /* as HELLO said, with `succeeds` */
+        uint32_t row;                       /* in the listing of clients that is being made */
+        struct limit_draft *draft;          /* changes that are to be made together; NULL: none */
+        struct reclaim *reclaim;            /* the last one; NULL: none */
+        struct reply_file_list reply_files; /* the oldest first */
+        unsigned n_reply_files;
 };
 
 /* Takes a connection in. Failures end the connection and are logged. */

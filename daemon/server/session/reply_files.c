@@ -1,0 +1,130 @@
+#include "daemon/server/session/reply_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/memfd.h"
+#include "daemon/backing/worker/page_sweeper.h"
+#include "daemon/server/session/session.h"
+
+#define LOOK_MS 1000
+
+/* More than any row has. */
+#define FIRST_BYTES 4096
+
+static size_t smaller(size_t a, size_t b)
+{
+        return a < b ? a : b;
+}
+
+/* Who copies rows meanwhile looks at the first one again: it goes before the others. */
+static void take_back(struct reply_file *file)
+{
+        struct server *server = file->session->server;
+
+        if (!server->stopping)
+                memset(file->bytes, 0, smaller(file->n_bytes, FIRST_BYTES));
+        reply_files_take_back(server, file->bytes, file->n_bytes);
+        TAILQ_REMOVE(&server->reply_files.list, file, of_all);
+        TAILQ_REMOVE(&file->session->reply_files, file, of_session);
+        server->reply_files.n--;
+        server->reply_files.n_bytes -= file->n_bytes;
+        file->session->n_reply_files--;
+        free(file);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+        struct server *server = timer->data;
+        uint64_t now_ns = server_now_ns(server);
+        struct reply_file *file;
+
+        while ((file = TAILQ_FIRST(&server->reply_files.list)) &&
+               now_ns - file->since_ns >= REPLY_FILES_KEPT_S * NS_PER_S)
+                take_back(file);
+        if (!file)
+                (void)uv_timer_stop(timer);
+}
+
+void reply_files_take_back(struct server *server, void *take_bytes, size_t n_bytes)
+{
+        if (server->stopping)
+                (void)munmap(take_bytes, n_bytes);
+        else
+                page_sweeper_take_mapping(server->sweeper, take_bytes, n_bytes);
+}
+
+int reply_files_open(struct server *server)
+{
+        TAILQ_INIT(&server->reply_files.list);
+        server->reply_files.timer.data = server;
+        return uv_timer_init(&server->loop, &server->reply_files.timer);
+}
+
+void reply_files_close(struct server *server)
+{
+        uv_close((uv_handle_t *)&server->reply_files.timer, NULL);
+}
+
+void reply_files_end(struct session *session)
+{
+        struct reply_file *file;
+
+        while ((file = TAILQ_FIRST(&session->reply_files)))
+                take_back(file);
+}
+
+static void make_room(struct session *session, size_t n_bytes)
+{
+        struct server *server = session->server;
+
+        if (session->n_reply_files == REPLY_FILES_A_SESSION)
+                take_back(TAILQ_FIRST(&session->reply_files));
+        while (server->reply_files.n == REPLY_FILES_MAX ||
+               (server->reply_files.n &&
+                server->reply_files.n_bytes + n_bytes > REPLY_FILES_MAX_BYTES))
+                take_back(TAILQ_FIRST(&server->reply_files.list));
+}
+
+static void keep(struct session *session, struct reply_file *file)
+{
+        struct server *server = session->server;
+
+        make_room(session, file->n_bytes);
+        file->session = session;
+        file->since_ns = server_now_ns(server);
+        TAILQ_INSERT_TAIL(&server->reply_files.list, file, of_all);
+        TAILQ_INSERT_TAIL(&session->reply_files, file, of_session);
+        server->reply_files.n++;
+        server->reply_files.n_bytes += file->n_bytes;
+        session->n_reply_files++;
+        if (!uv_is_active((uv_handle_t *)&server->reply_files.timer))
+                (void)uv_timer_start(&server->reply_files.timer, on_look, LOOK_MS, LOOK_MS);
+}
+
+int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd)
+{
+        CLEANUP(freep)
+        struct reply_file *file = malloc(sizeof(*file));
+        CLEANUP(closep)
+        int fd = -1;
+        int r;
+
+        if (!file)
+                return -ENOMEM;
+        r = memfd_new("gpumem-rows", n_bytes, &fd);
+        if (!r && n_bytes)
+                r = memfd_map_shared(fd, n_bytes, &file->bytes);
+        if (r)
+                return r;
+        if (n_bytes) {
+                memcpy(file->bytes, rows, n_bytes);
+                file->n_bytes = n_bytes;
+                keep(session, steal_ptr(file));
+        }
+        *ret_fd = steal_fd(&fd);
+        return 0;
+}
