@@ -1,5 +1,5 @@
 /* A handler tells the policy or answers at once. */
-#include "daemon/server/session/kin.h"
+#include "daemon/server/session/process_sessions.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/requests.h"
 
@@ -117,7 +117,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                 client_set_held(client, frame->hello.n_held_bytes);
         session_become_ready(session, client);
         if (frame->hello.incarnation == session->server->incarnation)
-                kin_come_back(session, frame->hello.n_held_bytes);
+                process_sessions_reconnect(session, frame->hello.n_held_bytes);
         welcome(session, frame->serial, board_fd);
 }
 
@@ -289,7 +289,7 @@ static void take_held(struct session *session, const struct frame *frame)
         if (r)
                 refuse(session, frame, r, NULL);
         else
-                kin_succeed(session);
+                process_sessions_take_over(session);
 }
 
 static void take_bye(struct session *session, const struct frame *frame)

@@ -12,7 +12,7 @@
 #include "daemon/server/session/audit.h"
 #include "daemon/server/session/deadlines.h"
 #include "daemon/server/session/events.h"
-#include "daemon/server/session/kin.h"
+#include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/transport/socket_close.h"
 #include "daemon/server/session/tenancy.h"
@@ -337,7 +337,7 @@ static int charge_connection(struct session *session)
         if (r)
                 return r;
         /* All sessions are gone through for it. */
-        r = kin_may_join(session->server, &session->peer);
+        r = process_sessions_may_join(session->server, &session->peer);
         if (r)
                 due_end(&session->connection);
         return r;

@@ -20,7 +20,7 @@
  *    says). A frame ends it: BYE, a first one that is no HELLO, a HELLO that is refused or is the second
  *    (requests.c). The peer says no HELLO, or reads nothing, for 5 seconds (deadlines.c).
  * P: session_end_process. The process has ended (session.c, by its pidfd). In LEFT also: a later session of
- *    the process has taken over what this one left (kin.c).
+ *    the process has taken over what this one left (process_sessions.c).
  *
  * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched goes from HELLO
  * to CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones. */
@@ -61,8 +61,8 @@ struct session {
         uint64_t since_ns;         /* when it connected */
         uint64_t lingers_since_ns; /* in LEFT and ORPHANED, until that is told; then 0 */
         bool asked_to_mark;        /* and perhaps has not read so */
-        bool succeeds; /* the session that its process left, once it has said what it holds */
-        uint64_t n_held_bytes;              /* as HELLO said, with `succeeds` */
+        bool takes_over; /* the session that its process left, once it has said what it holds */
+        uint64_t n_held_bytes;              /* as HELLO said, with `takes_over` */
         uint32_t row;                       /* in the listing of clients that is being made */
         struct limit_draft *draft;          /* changes that are to be made together; NULL: none */
         struct reclaim *reclaim;            /* the last one; NULL: none */

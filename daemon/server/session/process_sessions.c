@@ -1,4 +1,4 @@
-#include "daemon/server/session/kin.h"
+#include "daemon/server/session/process_sessions.h"
 
 #include "base/log.h"
 #include "gpumem.h"
@@ -14,12 +14,12 @@ static bool is_of(const struct session *session, const struct peer *peer)
                session->peer.uid == peer->uid;
 }
 
-static bool are_kin(const struct session *one, const struct session *other)
+static bool are_of_one_process(const struct session *one, const struct session *other)
 {
         return one != other && is_of(one, &other->peer);
 }
 
-int kin_may_join(const struct server *server, const struct peer *peer)
+int process_sessions_may_join(const struct server *server, const struct peer *peer)
 {
         const struct session *session;
         unsigned n = 0;
@@ -42,41 +42,41 @@ static uint64_t charged_bytes(const struct session *session)
  * is held now, unless some was freed meanwhile; then the last one will do. */
 static struct session *find_left(struct session *session)
 {
-        struct session *kin, *found = NULL;
+        struct session *other, *found = NULL;
 
-        LIST_FOREACH (kin, &session->server->sessions, link) {
-                if (kin->state != SESSION_LEFT || !are_kin(kin, session))
+        LIST_FOREACH (other, &session->server->sessions, link) {
+                if (other->state != SESSION_LEFT || !are_of_one_process(other, session))
                         continue;
-                if (charged_bytes(kin) == session->n_held_bytes)
-                        return kin;
+                if (charged_bytes(other) == session->n_held_bytes)
+                        return other;
                 if (!found)
-                        found = kin;
+                        found = other;
         }
         return found;
 }
 
-void kin_come_back(struct session *session, uint64_t n_held_bytes)
+void process_sessions_reconnect(struct session *session, uint64_t n_held_bytes)
 {
-        struct session *kin;
+        struct session *other;
 
         /* The loop may come to the end of a connection after the HELLO of the next. */
-        LIST_FOREACH (kin, &session->server->sessions, link) {
-                if (kin->state == SESSION_READY && are_kin(kin, session))
-                        transport_catch_up(&kin->transport);
+        LIST_FOREACH (other, &session->server->sessions, link) {
+                if (other->state == SESSION_READY && are_of_one_process(other, session))
+                        transport_catch_up(&other->transport);
         }
-        session->succeeds = true;
+        session->takes_over = true;
         session->n_held_bytes = n_held_bytes;
         if (!n_held_bytes)
-                kin_succeed(session);
+                process_sessions_take_over(session);
 }
 
-void kin_succeed(struct session *session)
+void process_sessions_take_over(struct session *session)
 {
-        struct session *kin = session->succeeds ? find_left(session) : NULL;
+        struct session *other = session->takes_over ? find_left(session) : NULL;
 
-        session->succeeds = false;
-        if (!kin)
+        session->takes_over = false;
+        if (!other)
                 return;
-        log_debug("client %d (%s) is back", (int)session->peer.pid, session->program);
-        session_end_process(kin);
+        log_debug("client %d (%s) has reconnected", (int)session->peer.pid, session->program);
+        session_end_process(other);
 }

@@ -1,0 +1,15 @@
+/* Sessions of one process: how many it may have, and how one takes over what an earlier one left, when a process
+ * reconnects to the same run of the daemon. On the loop. */
+#pragma once
+
+#include "daemon/server/session/session.h"
+
+/* GPUMEM_E_TOO_MANY when the process has as many as one may have, also such as it has left. */
+int process_sessions_may_join(const struct server *server, const struct peer *peer);
+
+/* The process has reconnected after its connection was cut, and holds so much. What the session that it left is
+ * charged ends with process_sessions_take_over: at the first HELD, or at once if nothing is held. A HELLO alone may be one that
+ * nobody waits for any more. */
+void process_sessions_reconnect(struct session *session, uint64_t n_held_bytes);
+void process_sessions_take_over(
+        struct session *session); /* legal also for one that has not reconnected */
