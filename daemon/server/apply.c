@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "daemon/server/session/audit.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/audit_log.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/server.h"
@@ -85,9 +85,9 @@ int server_apply(struct server *server, struct settings *settings)
         fd_limits_set_each(server, &settings->each_user);
         server->ending.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;
-        audit_signal("SIGHUP", "the configuration was read again");
-        events_note_node(server, LISTED_EVENT_RELOADED, PROTO_ALL_POOLS,
-                         "the configuration was read again");
+        audit_log_signal("SIGHUP", "the configuration was read again");
+        event_log_note_node(server, LISTED_EVENT_RELOADED, PROTO_ALL_POOLS,
+                            "the configuration was read again");
         limits_say_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_settle(server);

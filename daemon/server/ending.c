@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
@@ -173,10 +173,10 @@ static void begin(struct server *server)
                 log_info("nothing is leased any more; %s are held: that is waited for, %" PRIu64
                          " s at most",
                          size_format(n_held_bytes, size), server->ending.n_seconds);
-        events_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS,
-                         "gpumemd is ending and leases nothing more; it waits %" PRIu64
-                         " s at most for what is held",
-                         server->ending.n_seconds);
+        event_log_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS,
+                            "gpumemd is ending and leases nothing more; it waits %" PRIu64
+                            " s at most for what is held",
+                            server->ending.n_seconds);
         policy_drain(server->policy, server_now_ns(server));
         (void)uv_timer_start(&server->ending.timer, on_look, 0, LOOK_MS);
         server_settle(server);

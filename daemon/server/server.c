@@ -15,7 +15,7 @@
 #include "daemon/server/apply.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/ending.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/requests/orders.h"
 #include "daemon/server/pools/pools.h"
@@ -52,7 +52,7 @@ static void stop(struct server *server)
         if (server->stopping)
                 return;
         server->stopping = true;
-        events_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS, "gpumemd shuts down");
+        event_log_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS, "gpumemd shuts down");
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -125,9 +125,10 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = policy_new(&server->policy);
         if (!r)
-                r = events_open(server);
+                r = event_log_open(server);
         if (!r)
-                events_note_node(server, LISTED_EVENT_STARTED, PROTO_ALL_POOLS, "gpumemd started");
+                event_log_note_node(server, LISTED_EVENT_STARTED, PROTO_ALL_POOLS,
+                                    "gpumemd started");
         if (!r)
                 policy_set_max_blocks(server->policy, fd_limits_max_blocks());
         if (!r)
@@ -225,7 +226,7 @@ struct server *server_free(struct server *server)
         if (abandoned_workers_any())
                 return NULL;
         policy_free(server->policy);
-        events_close(server);
+        event_log_close(server);
         (void)uv_loop_close(&server->loop);
         accounts_deinit(&server->accounts);
         free(server);

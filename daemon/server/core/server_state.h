@@ -85,7 +85,7 @@ struct server_pool {
 struct server {
         uv_loop_t loop;
         struct policy *policy;
-        struct history *history; /* see events.h */
+        struct history *history; /* see event_log.h */
         struct page_sweeper *sweeper;
         struct fd_closer *closer; /* NULL: the kernel lets no client send file descriptors */
         uint64_t incarnation;

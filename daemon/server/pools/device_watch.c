@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/session/tenancy.h"
@@ -53,8 +53,8 @@ static void log_health(struct server *server, const struct server_pool *pool,
         if (now == before || now == NVML_HEALTH_UNKNOWN)
                 return;
         if (now != NVML_WELL || before != NVML_HEALTH_UNKNOWN)
-                events_note_node(server, LISTED_EVENT_HEALTH, pool->row.id, "%s: NVML says: %s",
-                                 name_of(pool), nvml_health_text(now));
+                event_log_note_node(server, LISTED_EVENT_HEALTH, pool->row.id, "%s: NVML says: %s",
+                                    name_of(pool), nvml_health_text(now));
         if (nvml_health_is_error(now))
                 log_error("pool %" PRIu32
                           ": %s: NVML says: %s; no new blocks are made there until it "
@@ -78,16 +78,17 @@ static void log_xids(struct server *server, const struct server_pool *pool,
                 return;
         log_warning("pool %" PRIu32 ": %s: NVML tells of an error, XID %" PRIu64, pool->row.id,
                     name_of(pool), now->last_xid);
-        events_note_node(server, LISTED_EVENT_HEALTH, pool->row.id,
-                         "%s: NVML tells of an error, XID %" PRIu64, name_of(pool), now->last_xid);
+        event_log_note_node(server, LISTED_EVENT_HEALTH, pool->row.id,
+                            "%s: NVML tells of an error, XID %" PRIu64, name_of(pool),
+                            now->last_xid);
 }
 
 void device_watch_mark_dirty(struct server *server, struct server_pool *pool)
 {
         pool->device.is_dirty = true;
-        events_note_node(server, LISTED_EVENT_CANARY, pool->row.id,
-                         "%s: the driver does not clear memory: one tenant only is served there",
-                         name_of(pool));
+        event_log_note_node(server, LISTED_EVENT_CANARY, pool->row.id,
+                            "%s: the driver does not clear memory: one tenant only is served there",
+                            name_of(pool));
 }
 
 /* What has been found dirty stays so: its memory is in use. */

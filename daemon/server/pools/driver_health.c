@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/pools/jobs.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/release_retry.h"
@@ -42,18 +42,19 @@ static void note(struct server *server, const struct server_pool *pool,
 
         switch (pool->driver.standing.state) {
         case STANDING_STALLED:
-                events_note_node(server, LISTED_EVENT_STALLED, pool->row.id,
-                                 "%s: the driver does not answer; what is cached is served",
-                                 pool->row.name);
+                event_log_note_node(server, LISTED_EVENT_STALLED, pool->row.id,
+                                    "%s: the driver does not answer; what is cached is served",
+                                    pool->row.name);
                 break;
         case STANDING_LOST:
-                events_note_node(server, LISTED_EVENT_LOST, pool->row.id,
-                                 "%s: the device is lost; nothing is served there", pool->row.name);
+                event_log_note_node(server, LISTED_EVENT_LOST, pool->row.id,
+                                    "%s: the device is lost; nothing is served there",
+                                    pool->row.name);
                 break;
         case STANDING_SERVES:
-                events_note_node(server, LISTED_EVENT_BACK, pool->row.id,
-                                 "%s: the driver answers again, after %.1f s", pool->row.name,
-                                 seconds);
+                event_log_note_node(server, LISTED_EVENT_BACK, pool->row.id,
+                                    "%s: the driver answers again, after %.1f s", pool->row.name,
+                                    seconds);
                 break;
         }
 }

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/err.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/pools/jobs.h"
 #include "daemon/server/pools/driver_health.h"
 
@@ -44,9 +44,10 @@ static void log_failure(struct server *server, struct server_pool *pool, const s
         log_error("pool %" PRIu32 ": %s: %" PRIu64 " bytes do not go back to the driver, "
                   "which is tried again: %s",
                   pool->row.id, pool->row.name, job->block->n_bytes, job->failure);
-        events_note_node(server, LISTED_EVENT_STUCK, pool->row.id,
-                         "%s: %" PRIu64 " bytes do not go back to the driver, which is tried again",
-                         pool->row.name, job->block->n_bytes);
+        event_log_note_node(server, LISTED_EVENT_STUCK, pool->row.id,
+                            "%s: %" PRIu64
+                            " bytes do not go back to the driver, which is tried again",
+                            pool->row.name, job->block->n_bytes);
 }
 
 bool release_retry_keep(struct server *server, uint32_t id, struct job *job)

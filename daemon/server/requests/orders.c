@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/pools/jobs.h"
 #include "daemon/server/requests/reclaim.h"
 #include "daemon/server/requests/refusal_text.h"
@@ -60,8 +60,8 @@ static void release(struct server *server, struct block *block)
 
 static void note_grant(const struct order *order)
 {
-        events_note(client_owner(order->client), LISTED_EVENT_GRANTED, block_pool(order->block),
-                    block_bytes(order->block), NULL);
+        event_log_note(client_owner(order->client), LISTED_EVENT_GRANTED, block_pool(order->block),
+                       block_bytes(order->block), NULL);
 }
 
 static void grant_known(const struct order *order)
@@ -99,7 +99,7 @@ static void freed(const struct order *order)
         struct frame frame = FRAME_NULL;
 
         if (order->n_bytes && !order->of_others)
-                events_note(session, LISTED_EVENT_FREED, order->pool, order->n_bytes, NULL);
+                event_log_note(session, LISTED_EVENT_FREED, order->pool, order->n_bytes, NULL);
         if (reclaim_answer(session, order))
                 return;
         frame.freed.n_bytes = order->n_bytes;

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "daemon/policy/report/listing.h"
-#include "daemon/server/session/audit.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/audit_log.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/session/tenancy.h"
 #include "gpumem.h"
 
@@ -33,8 +33,8 @@ static void say(const struct session *session, const struct reclaim *reclaim)
                 (void)snprintf(user, sizeof(user), "uid %u", (unsigned)reclaim->uid);
         (void)snprintf(text, sizeof(text), "cached and idle blocks of %s%s%s are freed", user,
                        *reclaim->container ? " in " : "", reclaim->container);
-        audit_act(session, "%s", text);
-        events_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
+        audit_log_act(session, "%s", text);
+        event_log_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
 }
 
 /* Who waits until nothing is left asks again and again. */

@@ -8,10 +8,10 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/report/listing.h"
-#include "daemon/server/session/audit.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/session/tenancy.h"
 #include "daemon/server/core/fd_limits.h"
@@ -356,14 +356,14 @@ void refuse_lease(struct server *server, const struct order *order)
         bool is_told = !order->only_known && order->outcome != GPUMEM_E_CANCELLED;
 
         if (is_told)
-                events_note_refusal(session, order->pool, order->n_bytes, (uint32_t)code, reason,
-                                    bytes);
+                event_log_note_refusal(session, order->pool, order->n_bytes, (uint32_t)code, reason,
+                                       bytes);
         if (!(session->features & PROTO_FEATURE_REFUSED)) {
                 session_tell_error(session, order->serial, code, bytes);
                 return;
         }
         if (is_told)
-                audit_refusal(session, bytes);
+                audit_log_refusal(session, bytes);
         frame.refused.code = (uint32_t)code;
         frame.refused.reason = reason;
         proto_put_text(frame.refused.text, sizeof(frame.refused.text), bytes);

@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/server/session/audit.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/gpu_file_access.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/requests/set_limits.h"
 #include "daemon/server/lists/list_limits.h"
 #include "daemon/server/lists/rows.h"
@@ -232,8 +232,8 @@ static void say_freed_all(const struct session *session)
 {
         static const char text[] = "every tenant's cached blocks are freed";
 
-        audit_act(session, text);
-        events_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
+        audit_log_act(session, text);
+        event_log_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
 }
 
 static void take_free_all(struct session *session, const struct frame *frame)
@@ -272,7 +272,7 @@ static void take_reset_peaks(struct session *session, const struct frame *frame)
         r = policy_reset_peaks(session->server->policy, session->client, scope,
                                frame->reset_peaks.pool);
         if (!r && scope == SCOPE_NODE)
-                audit_act(session, "every tenant's peaks are reset");
+                audit_log_act(session, "every tenant's peaks are reset");
         if (r == GPUMEM_E_NO_POOL)
                 session_refuse_pool(session, frame->serial, frame->reset_peaks.pool);
         else if (r)

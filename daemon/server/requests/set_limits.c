@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/server/session/audit.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/audit_log.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/core/settings.h"
@@ -162,9 +162,9 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         if (r)
                 return r;
         (void)limit_text(&name, set->max, text);
-        audit_act(session, "limit: %s, revision %" PRIu64, text, server->limits_revision);
-        events_note(session, LISTED_EVENT_LIMITED,
-                    set->scope == PROTO_LIMIT_OF_POOL ? set->holder : PROTO_ALL_POOLS, 0, text);
+        audit_log_act(session, "limit: %s, revision %" PRIu64, text, server->limits_revision);
+        event_log_note(session, LISTED_EVENT_LIMITED,
+                       set->scope == PROTO_LIMIT_OF_POOL ? set->holder : PROTO_ALL_POOLS, 0, text);
         return 0;
 }
 

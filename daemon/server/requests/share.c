@@ -5,9 +5,9 @@
 #include <sys/random.h>
 
 #include "base/err.h"
-#include "daemon/server/session/audit.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/pools/gpu_file_access.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "gpumem.h"
 
 static_assert(POLICY_SHAREABLE == PROTO_PROPERTY_SHAREABLE,
@@ -70,8 +70,8 @@ void session_take_share(struct session *session, const struct frame *frame)
                 r = policy_share(session->server->policy, session->client, frame->share.lease,
                                  &share);
         if (!r && is_granted)
-                audit_act(session, "grants lease %" PRIu64 " to uid %u", frame->share.lease,
-                          (unsigned)share.granted_uid);
+                audit_log_act(session, "grants lease %" PRIu64 " to uid %u", frame->share.lease,
+                              (unsigned)share.granted_uid);
         if (r)
                 refuse(session, frame, r);
         else
@@ -103,8 +103,8 @@ void session_take_attach(struct session *session, const struct frame *frame)
                                     RETURN_UNMAPPED, server_now_ns(session->server));
                 return;
         }
-        events_note(session, LISTED_EVENT_GRANTED, block_pool(block), block_bytes(block),
-                    "attached by a token");
+        event_log_note(session, LISTED_EVENT_GRANTED, block_pool(block), block_bytes(block),
+                       "attached by a token");
         backing = block_backing(block);
         reply.attached = (struct message_attached){
                 .lease = lease_id(lease),

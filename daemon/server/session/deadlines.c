@@ -1,7 +1,7 @@
 #include "daemon/server/session/deadlines.h"
 
 #include "base/err.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
 
@@ -36,9 +36,9 @@ static void tell_lingering(struct session *session)
             server_now_ns(session->server) - session->lingers_since_ns < LINGERS_MS * NS_PER_MS)
                 return;
         session->lingers_since_ns = 0;
-        events_note_left(session, LISTED_EVENT_LINGERING,
-                         has_left ? "the connection is over, the process is not"
-                                  : "the process is over, a child of it holds the connection");
+        event_log_note_left(session, LISTED_EVENT_LINGERING,
+                            has_left ? "the connection is over, the process is not"
+                                     : "the process is over, a child of it holds the connection");
 }
 
 /* Whether it is to be looked at again. */

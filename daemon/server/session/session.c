@@ -9,9 +9,9 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/server/session/reply_files.h"
-#include "daemon/server/session/audit.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/deadlines.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/transport/socket_close.h"
@@ -96,7 +96,7 @@ static void leave(struct session *session)
 
         (void)policy_client_eof(server->policy, session->client, now_ns);
         if (!client_maps_anything(session->client)) {
-                events_note_left(session, LISTED_EVENT_ENDED, NULL);
+                event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 close_handles(session);
         } else {
@@ -118,7 +118,7 @@ void session_end_connection(struct session *session)
                 leave(session);
                 break;
         case SESSION_ORPHANED:
-                events_note_left(session, LISTED_EVENT_ENDED, NULL);
+                event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_eof(server->policy, session->client, server_now_ns(server));
                 close_handles(session);
                 server_settle(server);
@@ -149,7 +149,7 @@ void session_end_process(struct session *session)
                 server_settle(server);
                 break;
         case SESSION_LEFT:
-                events_note_left(session, LISTED_EVENT_ENDED, NULL);
+                event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 close_handles(session);
                 server_settle(server);
@@ -201,11 +201,11 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
                 if (server_may_complain(session->server))
                         log_warning("client %d (%s): %s; its connection ends",
                                     (int)session->peer.pid, session->program, text);
-                events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
+                event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
                 session_tell_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         }
         if (transport->fault)
-                events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, transport->fault);
+                event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, transport->fault);
         if (transport->fault && server_may_complain(session->server))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, transport->fault);
@@ -223,7 +223,7 @@ void session_give_up(struct session *session, const char *text)
         if (server_may_complain(session->server))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, text);
-        events_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
+        event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
         session_tell_error(session, 0, GPUMEM_E_BAD_FRAME, text);
         session_end_connection(session);
 }
@@ -237,7 +237,7 @@ void session_send(struct session *session, struct frame *frame, enum message_kin
 
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text)
 {
-        events_note_denial(session, (uint32_t)code, text);
+        event_log_note_denial(session, (uint32_t)code, text);
         session_tell_error(session, serial, code, text);
 }
 
@@ -246,7 +246,7 @@ void session_tell_error(struct session *session, uint32_t serial, int code, cons
         struct frame frame = FRAME_NULL;
 
         session->n_errors++;
-        audit_refusal(session, text);
+        audit_log_refusal(session, text);
         frame.error.code = (uint32_t)code;
         proto_put_text(frame.error.text, sizeof(frame.error.text), text);
         session_send(session, &frame, MESSAGE_ERROR, serial, NULL, 0);
@@ -271,8 +271,8 @@ void session_become_ready(struct session *session, struct client *client)
 {
         session->client = client;
         set_state(session, SESSION_READY);
-        events_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
-                    session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
+        event_log_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
+                       session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
 }
 
 static void start(struct session *session, int take_fd)
@@ -321,7 +321,7 @@ static void turn_stranger_away(struct server *server, int fd, int r)
 {
         /* Who connects and ends is no matter. */
         if (r != -ESRCH)
-                audit_stranger(server, peer_fault(r));
+                audit_log_stranger(server, peer_fault(r));
         session_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
                           peer_fault(r));
 }
@@ -351,7 +351,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         int r;
 
         if (!session) {
-                audit_turned_away(server, NULL, peer, why_turned_away(-ENOMEM));
+                audit_log_turned_away(server, NULL, peer, why_turned_away(-ENOMEM));
                 return -ENOMEM;
         }
         session->server = server;
@@ -363,7 +363,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         if (!r)
                 r = charge_connection(session);
         if (r) {
-                audit_turned_away(server, session->account, peer, why_turned_away(r));
+                audit_log_turned_away(server, session->account, peer, why_turned_away(r));
                 (void)account_unref(session->account);
                 free(session);
                 return r;

@@ -5,15 +5,15 @@
 
 #include "daemon/server/session/session.h"
 
-void audit_act(const struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
+void audit_log_act(const struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* By a signal, of which nobody knows who sent it. */
-void audit_signal(const char *signal, const char *what);
+void audit_log_signal(const char *signal, const char *what);
 
 /* `text` is what the client is told. */
-void audit_refusal(struct session *session, const char *text);
+void audit_log_refusal(struct session *session, const char *text);
 
 /* A connection that was not taken in, at level warning. Without an account, so many lines a second of all. */
-void audit_turned_away(struct server *server, struct account *account, const struct peer *peer,
-                       const char *text);
-void audit_stranger(struct server *server, const char *text);
+void audit_log_turned_away(struct server *server, struct account *account, const struct peer *peer,
+                           const char *text);
+void audit_log_stranger(struct server *server, const char *text);

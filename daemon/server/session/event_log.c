@@ -1,4 +1,4 @@
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 static void on_revoked(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
 {
         (void)argument;
-        events_note(client_owner(client), LISTED_EVENT_REVOKED, pool, n_bytes, NULL);
+        event_log_note(client_owner(client), LISTED_EVENT_REVOKED, pool, n_bytes, NULL);
 }
 
 /* Registering pinned memory is dear: a process that works keeps it so. */
@@ -22,11 +22,11 @@ static void on_late(void *argument, const struct client *client, uint32_t pool, 
         bool is_pinned = session->server->pools[pool].row.kind == GPUMEM_PINNED;
 
         (void)argument;
-        events_note(session, LISTED_EVENT_LATE, pool, n_bytes,
-                    is_pinned
-                            ? "the process keeps it registered: until it calls gpumem_flush, ends, "
-                              "or needs it again"
-                            : "the process does not answer: is it stopped, or does it hang?");
+        event_log_note(
+                session, LISTED_EVENT_LATE, pool, n_bytes,
+                is_pinned ? "the process keeps it registered: until it calls gpumem_flush, ends, "
+                            "or needs it again"
+                          : "the process does not answer: is it stopped, or does it hang?");
 }
 
 /* Microseconds since 1970: so a number says when it was, as the log does, and there are fewer events than these
@@ -39,7 +39,7 @@ static uint64_t number_now(void)
         return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-int events_open(struct server *server)
+int event_log_open(struct server *server)
 {
         const struct policy_witness witness = {.revoked = on_revoked, .late = on_late};
         int r = history_new(HISTORY_ROWS, number_now(), &server->history);
@@ -49,7 +49,7 @@ int events_open(struct server *server)
         return r;
 }
 
-void events_close(struct server *server)
+void event_log_close(struct server *server)
 {
         server->history = history_free(server->history);
 }
@@ -78,8 +78,8 @@ static void note(const struct session *session, const struct history_event *even
         history_note(session->server->history, tenant, event, server_now_ns(session->server));
 }
 
-void events_note(const struct session *session, enum listed_event what, uint32_t pool,
-                 uint64_t n_bytes, const char *text)
+void event_log_note(const struct session *session, enum listed_event what, uint32_t pool,
+                    uint64_t n_bytes, const char *text)
 {
         struct history_event event = describe(session, what);
 
@@ -89,8 +89,8 @@ void events_note(const struct session *session, enum listed_event what, uint32_t
         note(session, &event);
 }
 
-void events_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
-                         uint32_t code, enum proto_refused reason, const char *text)
+void event_log_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
+                            uint32_t code, enum proto_refused reason, const char *text)
 {
         struct history_event event = describe(session, LISTED_EVENT_REFUSED);
 
@@ -102,7 +102,7 @@ void events_note_refusal(const struct session *session, uint32_t pool, uint64_t 
         note(session, &event);
 }
 
-void events_note_denial(const struct session *session, uint32_t code, const char *text)
+void event_log_note_denial(const struct session *session, uint32_t code, const char *text)
 {
         struct history_event event = describe(session, LISTED_EVENT_DENIED);
 
@@ -111,8 +111,8 @@ void events_note_denial(const struct session *session, uint32_t code, const char
         note(session, &event);
 }
 
-void events_note_stranger(struct server *server, const struct account *account,
-                          const struct peer *peer, const char *text)
+void event_log_note_stranger(struct server *server, const struct account *account,
+                             const struct peer *peer, const char *text)
 {
         struct tenant_key key = {.uid = peer ? peer->uid : LISTING_NOBODY};
         const struct history_event event = {.number = number_now(),
@@ -126,8 +126,8 @@ void events_note_stranger(struct server *server, const struct account *account,
         history_note(server->history, &key, &event, server_now_ns(server));
 }
 
-void events_note_node(struct server *server, enum listed_event what, uint32_t pool,
-                      const char *format, ...)
+void event_log_note_node(struct server *server, enum listed_event what, uint32_t pool,
+                         const char *format, ...)
 {
         char text[HISTORY_TEXT_MAX];
         const struct history_event event = {
@@ -140,12 +140,12 @@ void events_note_node(struct server *server, enum listed_event what, uint32_t po
         history_note(server->history, NULL, &event, server_now_ns(server));
 }
 
-void events_note_left(const struct session *session, enum listed_event what, const char *text)
+void event_log_note_left(const struct session *session, enum listed_event what, const char *text)
 {
         uint64_t n_bytes = 0;
 
         for (uint32_t pool = 0; pool < session->server->n_pools; pool++)
                 n_bytes += client_charged(session->client, pool);
         if (n_bytes || what != LISTED_EVENT_LINGERING)
-                events_note(session, what, PROTO_ALL_POOLS, n_bytes, text);
+                event_log_note(session, what, PROTO_ALL_POOLS, n_bytes, text);
 }

@@ -1,10 +1,10 @@
-#include "daemon/server/session/audit.h"
+#include "daemon/server/session/audit_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/log.h"
-#include "daemon/server/session/events.h"
+#include "daemon/server/session/event_log.h"
 
 static void write_line(const struct session *session, const char *what)
 {
@@ -13,7 +13,7 @@ static void write_line(const struct session *session, const char *what)
                  session->way == SESSION_AS_ADMIN ? ", admin socket" : "", what);
 }
 
-void audit_act(const struct session *session, const char *format, ...)
+void audit_log_act(const struct session *session, const char *format, ...)
 {
         char what[400];
         va_list arguments;
@@ -24,30 +24,30 @@ void audit_act(const struct session *session, const char *format, ...)
         write_line(session, what);
 }
 
-void audit_signal(const char *signal, const char *what)
+void audit_log_signal(const char *signal, const char *what)
 {
         log_info("audit: %s: %s", signal, what);
 }
 
-void audit_refusal(struct session *session, const char *text)
+void audit_log_refusal(struct session *session, const char *text)
 {
         if (log_may(&session->account->refusals, LOG_INFO, server_now_ns(session->server)))
-                audit_act(session, "refused: %s", text);
+                audit_log_act(session, "refused: %s", text);
 }
 
-void audit_turned_away(struct server *server, struct account *account, const struct peer *peer,
-                       const char *text)
+void audit_log_turned_away(struct server *server, struct account *account, const struct peer *peer,
+                           const char *text)
 {
-        events_note_stranger(server, account, peer, text);
+        event_log_note_stranger(server, account, peer, text);
         if (account ? log_may(&account->refusals, LOG_WARNING, server_now_ns(server))
                     : server_may_complain(server))
                 log_warning("audit: uid %u, process %d (?): refused: %s", (unsigned)peer->uid,
                             (int)peer->pid, text);
 }
 
-void audit_stranger(struct server *server, const char *text)
+void audit_log_stranger(struct server *server, const char *text)
 {
-        events_note_stranger(server, NULL, NULL, text);
+        event_log_note_stranger(server, NULL, NULL, text);
         if (server_may_complain(server))
                 log_warning("audit: uid ?, process ?: refused: %s", text);
 }
