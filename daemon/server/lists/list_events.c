@@ -8,7 +8,7 @@
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 
 /* In one answer, beside those of other tenants: what is short to make, as nobody else is served meanwhile. */
@@ -88,7 +88,7 @@ static bool shows(const struct walk *walk, const struct history_row *row)
 {
         const struct tenant_key *whose = history_whose(row);
 
-        return !whose || tenancy_sees_all(walk->asker) ||
+        return !whose || authorization_sees_all(walk->asker) ||
                memcmp(whose, client_tenant_key(walk->asker->client), sizeof(*whose)) == 0;
 }
 
@@ -102,7 +102,7 @@ static void sum_others(struct walk *walk)
 {
         const struct history_row *row = history_find(walk->asker->server->history, 0);
 
-        if (tenancy_sees_all(walk->asker))
+        if (authorization_sees_all(walk->asker))
                 return;
         for (; row; row = history_next(row), walk->n_looked++) {
                 if (is_asked_for(walk, row) && !shows(walk, row))
@@ -127,8 +127,9 @@ static void list(struct walk *walk, uint64_t since)
 
 static uint64_t count_lost(const struct session *asker)
 {
-        return history_lost(asker->server->history,
-                            tenancy_sees_all(asker) ? NULL : client_tenant_key(asker->client));
+        return history_lost(asker->server->history, authorization_sees_all(asker)
+                                                            ? NULL
+                                                            : client_tenant_key(asker->client));
 }
 
 void list_events_take(struct session *session, const struct frame *frame)

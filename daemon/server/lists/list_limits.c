@@ -7,7 +7,7 @@
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 
 struct rows {
@@ -140,7 +140,7 @@ static int add_absent(struct rows *rows, const struct session *asker,
                 uint32_t uid = table->uids[i].uid;
                 int r;
 
-                if (!tenancy_sees_all(asker) || is_here(asker->server, uid))
+                if (!authorization_sees_all(asker) || is_here(asker->server, uid))
                         continue;
                 r = add_tenant(rows, table, uid, "", &nothing);
                 if (r)

@@ -7,7 +7,7 @@
 #include "base/fdset.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/list_stats.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 
 #define FIRST_ROOM 64
@@ -46,7 +46,7 @@ void row_buffer_add(struct row_buffer *buffer, const void *row)
 
 bool rows_may_show(const struct session *session, const struct tenant *tenant)
 {
-        return tenancy_sees_all(session) || client_tenant(session->client) == tenant;
+        return authorization_sees_all(session) || client_tenant(session->client) == tenant;
 }
 
 /* The replies differ in their kind only. */

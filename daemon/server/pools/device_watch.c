@@ -11,7 +11,7 @@
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/driver_health.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 
 /* For so long a refusal waits for NVML. */
@@ -267,7 +267,7 @@ static const struct nvml_process *next_largest(const struct session *asker,
 
                 if (process->n_bytes == NVML_UNKNOWN || process->pid == (uint32_t)getpid() ||
                     !comes_later || (largest && process->n_bytes <= largest->n_bytes) ||
-                    !tenancy_shows_process(asker, (pid_t)process->pid))
+                    !authorization_shows_process(asker, (pid_t)process->pid))
                         continue;
                 largest = process;
         }

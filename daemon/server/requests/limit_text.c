@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "daemon/policy/report/listing.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "proto/proto.h"
 
 static const char *const nouns[LIMIT_N_KINDS] = {
@@ -27,11 +27,12 @@ static const char *amount(enum limit_kind kind, uint64_t n, char text[static SIZ
 static void name_holder(const struct session *session, enum limit_scope scope, char *text,
                         size_t n_text)
 {
-        char tenant[TENANCY_TEXT_MAX];
+        char tenant[AUTHORIZATION_TEXT_MAX];
 
         if (scope == LIMIT_OF_TENANT)
-                (void)snprintf(text, n_text, "tenant %s",
-                               tenancy_text(client_tenant_key(session->client), tenant));
+                (void)snprintf(
+                        text, n_text, "tenant %s",
+                        authorization_tenant_text(client_tenant_key(session->client), tenant));
         else
                 (void)snprintf(text, n_text, "client %d (%s)", (int)session->peer.pid,
                                session->program);

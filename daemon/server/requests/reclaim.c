@@ -8,7 +8,7 @@
 #include "daemon/policy/report/listing.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 
 #define ANY_UID UINT32_MAX
@@ -69,7 +69,7 @@ static int begin(struct session *session, const struct frame *frame)
 
 void reclaim_take(struct session *session, const struct frame *frame)
 {
-        if (!tenancy_may_rule(session))
+        if (!authorization_may_administer(session))
                 session_send_error(session, frame->serial, GPUMEM_E_DENIED,
                                    "blocks of a tenant are reclaimed by root, or over the admin "
                                    "socket");

@@ -13,7 +13,7 @@
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/requests/limit_text.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "daemon/server/core/fd_limits.h"
 #include "gpumem.h"
 
@@ -84,7 +84,7 @@ static void add_late(struct holders *holders, const struct session *session, uin
 
 static bool may_name(const struct session *asker, const struct session *session)
 {
-        return tenancy_sees_all(asker) ||
+        return authorization_sees_all(asker) ||
                client_tenant(session->client) == client_tenant(asker->client);
 }
 

@@ -22,7 +22,7 @@
 #include "daemon/server/requests/reclaim.h"
 #include "daemon/server/requests/share.h"
 #include "daemon/server/lists/list_stats.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -95,14 +95,14 @@ static void take_hello(struct session *session, const struct frame *frame)
         struct tenant_key key;
         int r;
 
-        if (!session_may_lease(session) && !tenancy_sees_all(session)) {
+        if (!session_may_lease(session) && !authorization_sees_all(session)) {
                 refuse_user(session, frame);
                 session_end_connection(session);
                 return;
         }
         memcpy(session->program, frame->hello.program, sizeof(session->program));
         session->features = frame->hello.features & PROTO_FEATURES;
-        tenancy_find_key(session, &key);
+        authorization_find_tenant(session, &key);
         r = make_board(session, &board_fd);
         if (!r)
                 r = policy_add_client(session->server->policy, &key, CLIENT_N_SLOTS,
@@ -242,7 +242,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
         uint64_t n_looks = policy_free_looks(session->server->policy);
         int r;
 
-        if (scope == SCOPE_NODE && !tenancy_may_rule(session)) {
+        if (scope == SCOPE_NODE && !authorization_may_administer(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "every tenant's blocks are freed by root, or over the admin socket");
                 return;
@@ -264,7 +264,7 @@ static void take_reset_peaks(struct session *session, const struct frame *frame)
         struct frame reply = FRAME_NULL;
         int r;
 
-        if (scope == SCOPE_NODE && !tenancy_may_rule(session)) {
+        if (scope == SCOPE_NODE && !authorization_may_administer(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "every tenant's peaks are reset by root, or over the admin socket");
                 return;

@@ -11,7 +11,7 @@
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/core/settings.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 
 static_assert(PROTO_LIMIT_OF_CLIENT == LIMIT_OF_CLIENT && PROTO_LIMIT_OF_TENANT == LIMIT_OF_TENANT,
@@ -244,7 +244,7 @@ void set_limits_take(struct session *session, const struct frame *frame)
         const char *fault = find_fault(session->server, set, text);
         int r;
 
-        if (!tenancy_may_rule(session)) {
+        if (!authorization_may_administer(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
                        "limits are set by root, or over the admin socket");
                 return;

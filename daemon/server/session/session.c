@@ -15,7 +15,7 @@
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/transport/socket_close.h"
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 #include "gpumem.h"
 
 static const unsigned legal_next[SESSION_N_STATES] = {
@@ -358,7 +358,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         session->way = way;
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
-        tenancy_realm(peer, realm);
+        authorization_realm(peer, realm);
         r = account_ref(&server->accounts, peer->uid, realm, session->since_ns, &session->account);
         if (!r)
                 r = charge_connection(session);

@@ -1,4 +1,4 @@
-#include "daemon/server/session/tenancy.h"
+#include "daemon/server/session/authorization.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void be_alone(struct session *session, struct tenant_key *key)
                        ++session->server->n_alone);
 }
 
-static void say_alone(struct session *session)
+static void log_alone(struct session *session)
 {
         if (server_may_complain(session->server))
                 log_warning("client %d of user %u is a tenant of its own: its container cannot be "
@@ -30,7 +30,7 @@ static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX && ACCOUNT_REALM_MAX == POL
 
 /* Of processes whose container cannot be read the kernel tells the network namespace all the same: pods have
  * one each. */
-void tenancy_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX])
+void authorization_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX])
 {
         if (peer->container_fault)
                 (void)snprintf(ret_realm, POLICY_REALM_MAX, ACCOUNT_UNREADABLE " %" PRIu64,
@@ -56,7 +56,7 @@ static void be_of_more(struct session *session, struct tenant_key *key)
                             (int)session->peer.pid, session->peer.uid, ACCOUNTS_A_USER);
 }
 
-void tenancy_find_key(struct session *session, struct tenant_key *ret_key)
+void authorization_find_tenant(struct session *session, struct tenant_key *ret_key)
 {
         struct tenant_key key = {.uid = session->peer.uid};
 
@@ -66,7 +66,7 @@ void tenancy_find_key(struct session *session, struct tenant_key *ret_key)
                         be_of_more(session, &key);
                 } else if (session->peer.container_fault) {
                         be_alone(session, &key);
-                        say_alone(session);
+                        log_alone(session);
                 } else {
                         memcpy(key.realm, session->peer.container, sizeof(key.realm));
                 }
@@ -91,12 +91,12 @@ static bool is_at_home(const struct session *session)
                (!*peer->container || strcmp(peer->container, session->server->own_container) == 0);
 }
 
-bool tenancy_sees_all(const struct session *session)
+bool authorization_sees_all(const struct session *session)
 {
         return (session->peer.uid == 0 || session->peer.uid == geteuid()) && is_at_home(session);
 }
 
-bool tenancy_may_rule(const struct session *session)
+bool authorization_may_administer(const struct session *session)
 {
         return (session->peer.uid == 0 || session->way == SESSION_AS_ADMIN) && is_at_home(session);
 }
@@ -109,7 +109,7 @@ static bool is_of_same_container(const struct session *asker, pid_t pid)
                strcmp(container, asker->peer.container) == 0;
 }
 
-bool tenancy_shows_process(const struct session *asker, pid_t pid)
+bool authorization_shows_process(const struct session *asker, pid_t pid)
 {
         struct stat status;
         char path[32];
@@ -117,7 +117,7 @@ bool tenancy_shows_process(const struct session *asker, pid_t pid)
         (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
         if (stat(path, &status))
                 return false;
-        if (tenancy_sees_all(asker))
+        if (authorization_sees_all(asker))
                 return true;
         if (status.st_uid != asker->peer.uid)
                 return false;
@@ -132,12 +132,13 @@ bool tenancy_shows_process(const struct session *asker, pid_t pid)
         return pid == asker->peer.pid;
 }
 
-const char *tenancy_text(const struct tenant_key *key, char ret_text[static TENANCY_TEXT_MAX])
+const char *authorization_tenant_text(const struct tenant_key *key,
+                                      char ret_text[static AUTHORIZATION_TEXT_MAX])
 {
         char name[CONTAINER_NAME_MAX];
 
         container_name(key->realm, name);
-        (void)snprintf(ret_text, TENANCY_TEXT_MAX, "uid %" PRIu32 "%s%s", key->uid,
+        (void)snprintf(ret_text, AUTHORIZATION_TEXT_MAX, "uid %" PRIu32 "%s%s", key->uid,
                        *name ? " in " : "", name);
         return ret_text;
 }
