@@ -71,7 +71,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->retry, NULL);
         polling_close(&server->polling);
         uv_close((uv_handle_t *)&server->prewarming.timer, NULL);
-        uv_close((uv_handle_t *)&server->reminder, NULL);
+        uv_close((uv_handle_t *)&server->timeouts_timer, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
         reply_files_close(server);
         ending_close(server);
@@ -91,7 +91,7 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->driver_health_timer);
         if (!r)
-                r = uv_timer_init(&server->loop, &server->reminder);
+                r = uv_timer_init(&server->loop, &server->timeouts_timer);
         if (!r)
                 r = reply_files_open(server);
         return r ? r : orders_open(server);

@@ -150,7 +150,7 @@ struct server {
         uint64_t limits_revision;    /* how often limits have been set, by whatever way */
         struct accounts accounts;    /* of who is counted together */
         struct polling polling;      /* connections whose peers are waited for, or are held */
-        uv_timer_t reminder;         /* of who has not said HELLO, or does not read */
+        uv_timer_t timeouts_timer;   /* of who has not said HELLO, or does not read */
         struct log_limit complaints; /* about clients */
         uv_prepare_t turn;           /* before the loop waits */
         bool settling;

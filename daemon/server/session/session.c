@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/audit_log.h"
-#include "daemon/server/session/deadlines.h"
+#include "daemon/server/session/timeouts.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/paying.h"
@@ -79,12 +79,12 @@ static void close_handles(struct session *session)
         uv_close((uv_handle_t *)&session->pidfd_poll, on_pidfd_closed);
 }
 
-/* The other sign mostly follows at once: it is no event unless it does not (deadlines.c). */
+/* The other sign mostly follows at once: it is no event unless it does not (timeouts.c). */
 static void begin_lingering(struct session *session, enum session_state state)
 {
         set_state(session, state);
         session->lingers_since_ns = server_now_ns(session->server);
-        deadlines_watch(session->server);
+        timeouts_watch(session->server);
 }
 
 /* The first sign for a session in READY: the connection is over. A client that maps nothing has
@@ -215,7 +215,7 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
 /* Frames wait for the peer: it must read them in time. */
 static void on_unread(struct transport *transport)
 {
-        deadlines_watch(transport->server);
+        timeouts_watch(transport->server);
 }
 
 void session_give_up(struct session *session, const char *text)
@@ -372,7 +372,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         TAILQ_INIT(&session->reply_files);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
-        deadlines_watch(server);
+        timeouts_watch(server);
         *ret_session = session;
         return 0;
 }

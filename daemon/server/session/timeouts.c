@@ -1,4 +1,4 @@
-#include "daemon/server/session/deadlines.h"
+#include "daemon/server/session/timeouts.h"
 
 #include "base/err.h"
 #include "daemon/server/session/event_log.h"
@@ -16,7 +16,7 @@ static void demand_hello(struct session *session)
 
         if (session->transport.held_until_ns)
                 session->since_ns = now_ns;
-        if (now_ns - session->since_ns < DEADLINE_MS * NS_PER_MS)
+        if (now_ns - session->since_ns < SESSION_TIMEOUT_MS * NS_PER_MS)
                 return;
         transport_take(&session->transport);
         if (session->state == SESSION_HELLO)
@@ -46,16 +46,16 @@ static bool look_at(struct session *session)
 {
         if (session->state == SESSION_HELLO)
                 demand_hello(session);
-        else if (transport_is_stalled(&session->transport, DEADLINE_MS * NS_PER_MS))
+        else if (transport_is_stalled(&session->transport, SESSION_TIMEOUT_MS * NS_PER_MS))
                 session_give_up(session, "it has read nothing for 5 seconds, with answers waiting");
         tell_lingering(session);
         return session->state == SESSION_HELLO || session->lingers_since_ns ||
                (session->state != SESSION_CLOSING && session->transport.queue.n);
 }
 
-static void on_reminder(uv_timer_t *timer)
+static void on_timeouts_timer(uv_timer_t *timer)
 {
-        struct server *server = CONTAINER_OF(timer, struct server, reminder);
+        struct server *server = CONTAINER_OF(timer, struct server, timeouts_timer);
         struct session *session, *next;
         bool is_any_left = false;
 
@@ -64,11 +64,11 @@ static void on_reminder(uv_timer_t *timer)
                 is_any_left |= look_at(session);
         }
         if (is_any_left)
-                deadlines_watch(server);
+                timeouts_watch(server);
 }
 
-void deadlines_watch(struct server *server)
+void timeouts_watch(struct server *server)
 {
-        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->reminder))
-                (void)uv_timer_start(&server->reminder, on_reminder, LOOK_MS, 0);
+        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->timeouts_timer))
+                (void)uv_timer_start(&server->timeouts_timer, on_timeouts_timer, LOOK_MS, 0);
 }

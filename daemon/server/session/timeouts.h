@@ -6,7 +6,7 @@
 
 /* After this the connection of a peer that has not said HELLO ends, or of one that reads nothing of what is
  * queued for it. */
-#define DEADLINE_MS 5000
+#define SESSION_TIMEOUT_MS 5000
 
 /* Somebody is to be watched from now on: it has just connected, does not read, or lingers. */
-void deadlines_watch(struct server *server);
+void timeouts_watch(struct server *server);
