@@ -28,9 +28,9 @@ static void check(struct transport *transport)
         FUZZ_EXPECT(transport->watched || transport->is_busy);
         if (transport->held_until_ns)
                 FUZZ_EXPECT(transport->watched & UV_DISCONNECT && !transport->hung_up);
-        else if (!transport->queue.n)
+        else if (!transport->send_queue.n)
                 FUZZ_EXPECT(transport->watched & UV_READABLE);
-        if (transport->queue.n)
+        if (transport->send_queue.n)
                 FUZZ_EXPECT(transport->is_busy || transport->watched & UV_WRITABLE);
 }
 
@@ -58,7 +58,7 @@ void wakes_expect_all_served(const struct server *server)
 
                 if (transport->closing)
                         continue;
-                FUZZ_EXPECT(!transport->queue.n && !transport->is_busy);
+                FUZZ_EXPECT(!transport->send_queue.n && !transport->is_busy);
                 for (unsigned i = 0; i < N_PEERS; i++)
                         FUZZ_EXPECT(peers.processes[i].fd != transport->fd ||
                                     !peers.processes[i].n_said);

@@ -50,7 +50,7 @@ static bool look_at(struct session *session)
                 session_give_up(session, "it has read nothing for 5 seconds, with answers waiting");
         tell_lingering(session);
         return session->state == SESSION_HELLO || session->lingers_since_ns ||
-               (session->state != SESSION_CLOSING && session->transport.queue.n);
+               (session->state != SESSION_CLOSING && session->transport.send_queue.n);
 }
 
 static void on_timeouts_timer(uv_timer_t *timer)

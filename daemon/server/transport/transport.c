@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/server/transport/sending.h"
+#include "daemon/server/transport/send.h"
 #include "daemon/server/transport/socket_close.h"
 #include "daemon/server/transport/socket_file.h"
 #include "gpumem.h"
@@ -17,7 +17,7 @@
 #define FRAMES_A_LOOK 2
 
 /* Queued frames at which reading stops. */
-#define QUEUE_HIGH 64
+#define SEND_QUEUE_HIGH 64
 
 static const struct proto_reason fds_came = {"fds that this side cannot take", NULL};
 
@@ -25,7 +25,7 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 
 static bool may_read(const struct transport *transport)
 {
-        return transport->queue.n < QUEUE_HIGH && !transport->queue.fds.n &&
+        return transport->send_queue.n < SEND_QUEUE_HIGH && !transport->send_queue.fds.n &&
                !transport->held_until_ns;
 }
 
@@ -40,7 +40,7 @@ void transport_watch(struct transport *transport)
                 events |= UV_READABLE;
         else if (transport->held_until_ns)
                 events |= UV_DISCONNECT;
-        if (transport->queue.n && !transport->is_busy)
+        if (transport->send_queue.n && !transport->is_busy)
                 events |= UV_WRITABLE;
         if (events == transport->watched)
                 return;
@@ -101,9 +101,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
         if (status < 0) {
                 transport->watched = 0; /* libuv has stopped */
-                queue_drop_all(&transport->queue);
+                send_queue_drop_all(&transport->send_queue);
         } else if (events & UV_WRITABLE) {
-                sending_flush(transport);
+                send_flush(transport);
         }
         if (transport->held_until_ns && (status < 0 || events & UV_DISCONNECT))
                 note_end(transport);
@@ -133,7 +133,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
         transport->may_bring_fds = server->closer && socket_file_brings_fds(take_fd);
         transport->in_flight = (struct due){.allowance = account->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
-        queue_init(&transport->queue, account->allowance);
+        send_queue_init(&transport->send_queue, account->allowance);
         transport_watch(transport);
         return 0;
 }
@@ -159,7 +159,7 @@ void transport_catch_up(struct transport *transport)
 
         if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
                 return;
-        queue_drop_all(&transport->queue);
+        send_queue_drop_all(&transport->send_queue);
         note_end(transport);
         while (receive(transport, FRAMES_A_TURN) == FRAMES_A_TURN)
                 continue;
@@ -177,7 +177,7 @@ static void on_closed(uv_handle_t *handle)
 static void close_handle(struct transport *transport)
 {
         polling_forget(&transport->server->polling, &transport->polled);
-        sending_forget(transport);
+        send_forget(transport);
         uv_close((uv_handle_t *)&transport->poll, on_closed);
 }
 
@@ -186,14 +186,14 @@ void transport_close(struct transport *transport)
         if (transport->closing)
                 return;
         transport->closing = true;
-        queue_drop_all(&transport->queue);
-        if (sending_is_all_received(transport) || transport->server->stopping) {
+        send_queue_drop_all(&transport->send_queue);
+        if (send_is_all_received(transport) || transport->server->stopping) {
                 close_handle(transport);
                 return;
         }
         (void)uv_poll_stop(&transport->poll);
         (void)shutdown(transport->fd, SHUT_RDWR);
-        sending_wait(transport);
+        send_wait(transport);
 }
 
 /* It is closed when its peer has taken the fds that are in flight. */
@@ -204,7 +204,7 @@ static enum rounds_look look_at_end(struct transport *transport)
         if (!transport->server->stopping) {
                 if (!backoff_is_over(&transport->backoff, now_ns))
                         return ROUNDS_GLANCED;
-                n_unread = sending_count_unread(transport);
+                n_unread = send_count_unread(transport);
                 backoff_go_on(&transport->backoff, n_unread, now_ns);
                 if (n_unread)
                         return ROUNDS_ASKED;
@@ -241,7 +241,7 @@ enum rounds_look transport_look(struct rounds_member *member)
 
         if (transport->closing)
                 return look_at_end(transport);
-        sent = sending_try_again(transport);
+        sent = send_try_again(transport);
         was_read = go_on_reading(transport);
         if (!transport->closing && !transport->is_busy && !transport->held_until_ns)
                 polling_forget(&transport->server->polling, member);

@@ -1,4 +1,4 @@
-/* A connection's socket on the loop: frames in (transport.c), frames out with their fds (sending.c).
+/* A connection's socket on the loop: frames in (transport.c), frames out with their fds (send.c).
  *
  * Embedded in its owner, which it must not outlive. Callbacks run on the loop; the owner may close
  * the transport in any of them. Frames that the socket does not take at once are queued; while many
@@ -12,7 +12,7 @@
 #include <uv.h>
 
 #include "daemon/server/core/server_state.h"
-#include "daemon/server/transport/queue.h"
+#include "daemon/server/transport/send_queue.h"
 #include "proto/wire.h"
 
 struct transport {
@@ -31,7 +31,7 @@ struct transport {
         int watched; /* by that: events */
         int fd;
         bool closing;
-        struct queue queue;
+        struct send_queue send_queue;
         /* r: 0, or GPUMEM_E_UNKNOWN_KIND with a sound header. */
         void (*on_frame)(struct transport *transport, int r, const struct frame *frame);
         /* The peer is gone (reason NULL), or what it sent was no frame. Called once. */

@@ -1,4 +1,4 @@
-#include "daemon/server/transport/queue.h"
+#include "daemon/server/transport/send_queue.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "gpumem.h"
 
-void queue_init(struct queue *queue, struct allowance *allowance)
+void send_queue_init(struct send_queue *queue, struct allowance *allowance)
 {
         TAILQ_INIT(&queue->list);
         queue->n = 0;
@@ -32,16 +32,16 @@ static int copy_fds(struct fdset *set, const int *fds, unsigned n_fds)
         return 0;
 }
 
-static bool fits(const struct queue *queue, unsigned n_fds)
+static bool fits(const struct send_queue *queue, unsigned n_fds)
 {
-        return queue->bytes.n + sizeof(struct outgoing) <= QUEUE_BYTES_MAX &&
+        return queue->bytes.n + sizeof(struct outgoing) <= SEND_QUEUE_BYTES_MAX &&
                allowance_fits(queue->bytes.allowance, ALLOWANCE_QUEUED_BYTES,
                               sizeof(struct outgoing)) &&
                (!n_fds || allowance_fits(queue->fds.allowance, ALLOWANCE_QUEUED_FDS, n_fds));
 }
 
-int queue_put(struct queue *queue, const struct frame *frame, const int *fds,
-              enum transport_fds kind)
+int send_queue_put(struct send_queue *queue, const struct frame *frame, const int *fds,
+                   enum transport_fds kind)
 {
         unsigned n_fds = kind == TRANSPORT_COPIED ? frame->n_fds : 0;
         struct outgoing *outgoing;
@@ -66,12 +66,12 @@ int queue_put(struct queue *queue, const struct frame *frame, const int *fds,
         return 0;
 }
 
-const struct outgoing *queue_first(const struct queue *queue)
+const struct outgoing *send_queue_first(const struct send_queue *queue)
 {
         return TAILQ_FIRST(&queue->list);
 }
 
-void queue_drop_first(struct queue *queue)
+void send_queue_drop_first(struct send_queue *queue)
 {
         struct outgoing *outgoing = TAILQ_FIRST(&queue->list);
 
@@ -82,8 +82,8 @@ void queue_drop_first(struct queue *queue)
         outgoing_free(outgoing);
 }
 
-void queue_drop_all(struct queue *queue)
+void send_queue_drop_all(struct send_queue *queue)
 {
         while (queue->n)
-                queue_drop_first(queue);
+                send_queue_drop_first(queue);
 }

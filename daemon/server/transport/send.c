@@ -1,4 +1,4 @@
-#include "daemon/server/transport/sending.h"
+#include "daemon/server/transport/send.h"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -10,7 +10,7 @@
 /* Fds that one peer may have in flight. */
 #define IN_FLIGHT_MAX 16
 
-uint64_t sending_count_unread(const struct transport *transport)
+uint64_t send_count_unread(const struct transport *transport)
 {
         int n_bytes = 0;
 
@@ -21,13 +21,13 @@ uint64_t sending_count_unread(const struct transport *transport)
  * that cannot be written to for another reason is shut, which reads as its end. */
 static void give_up_sending(struct transport *transport)
 {
-        queue_drop_all(&transport->queue);
+        send_queue_drop_all(&transport->send_queue);
         (void)shutdown(transport->fd, SHUT_RDWR);
 }
 
-void sending_wait(struct transport *transport)
+void send_wait(struct transport *transport)
 {
-        backoff_begin(&transport->backoff, sending_count_unread(transport),
+        backoff_begin(&transport->backoff, send_count_unread(transport),
                       transport_now_ns(transport));
         polling_watch(&transport->server->polling, &transport->polled);
 }
@@ -37,26 +37,26 @@ static void become_busy(struct transport *transport)
         if (transport->is_busy)
                 return;
         transport->is_busy = true;
-        sending_wait(transport);
+        send_wait(transport);
 }
 
-void sending_forget(struct transport *transport)
+void send_forget(struct transport *transport)
 {
         due_shrink(&transport->in_flight, transport->in_flight.n);
 }
 
 bool transport_is_read(const struct transport *transport)
 {
-        return !transport->queue.n && !sending_count_unread(transport);
+        return !transport->send_queue.n && !send_count_unread(transport);
 }
 
-bool sending_is_all_received(struct transport *transport)
+bool send_is_all_received(struct transport *transport)
 {
         if (!transport->in_flight.n)
                 return true;
-        if (sending_count_unread(transport))
+        if (send_count_unread(transport))
                 return false;
-        sending_forget(transport);
+        send_forget(transport);
         return true;
 }
 
@@ -67,7 +67,7 @@ static bool may_send(struct transport *transport, unsigned n_fds)
         if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
             allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))
                 return true;
-        return sending_is_all_received(transport) &&
+        return send_is_all_received(transport) &&
                allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds);
 }
 
@@ -78,7 +78,7 @@ static int try_send(struct transport *transport, const struct frame *frame, cons
 
         /* Once this waits, it is not to be seen whether the fds before it have been taken. */
         if (!frame->n_fds)
-                (void)sending_is_all_received(transport);
+                (void)send_is_all_received(transport);
         else if (!may_send(transport, frame->n_fds))
                 return -EBUSY;
         r = wire_send(transport->fd, frame, fds);
@@ -103,7 +103,7 @@ static uint64_t lease_of(const struct frame *frame)
 
 static int try_first(struct transport *transport)
 {
-        const struct outgoing *outgoing = queue_first(&transport->queue);
+        const struct outgoing *outgoing = send_queue_first(&transport->send_queue);
         int block_fd;
 
         if (outgoing->kind == TRANSPORT_COPIED)
@@ -112,9 +112,9 @@ static int try_first(struct transport *transport)
         return block_fd < 0 ? 0 : try_send(transport, &outgoing->frame, &block_fd);
 }
 
-void sending_flush(struct transport *transport)
+void send_flush(struct transport *transport)
 {
-        while (transport->queue.n) {
+        while (transport->send_queue.n) {
                 int r = try_first(transport);
 
                 if (r == -EBUSY)
@@ -125,8 +125,8 @@ void sending_flush(struct transport *transport)
                         give_up_sending(transport);
                         return;
                 }
-                queue_drop_first(&transport->queue);
-                stall_begin(&transport->stall, sending_count_unread(transport),
+                send_queue_drop_first(&transport->send_queue);
+                stall_begin(&transport->stall, send_count_unread(transport),
                             transport_now_ns(transport));
         }
 }
@@ -135,8 +135,8 @@ void sending_flush(struct transport *transport)
 static bool put_off(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind)
 {
-        bool is_first = transport->queue.n == 0;
-        int r = queue_put(&transport->queue, frame, fds, kind);
+        bool is_first = transport->send_queue.n == 0;
+        int r = send_queue_put(&transport->send_queue, frame, fds, kind);
 
         if (r) {
                 transport->fault =
@@ -145,7 +145,7 @@ static bool put_off(struct transport *transport, const struct frame *frame, cons
                 return false;
         }
         if (is_first)
-                stall_begin(&transport->stall, sending_count_unread(transport),
+                stall_begin(&transport->stall, send_count_unread(transport),
                             transport_now_ns(transport));
         transport->on_unread(transport);
         return true;
@@ -158,7 +158,7 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
 
         if (transport->closing)
                 return;
-        if (!transport->queue.n)
+        if (!transport->send_queue.n)
                 r = try_send(transport, frame, fds);
         if (r == 0)
                 return;
@@ -171,24 +171,24 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
 
 bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
 {
-        return !transport->closing && transport->queue.n &&
-               stall_is_over(&transport->stall, sending_count_unread(transport), patience_ns,
+        return !transport->closing && transport->send_queue.n &&
+               stall_is_over(&transport->stall, send_count_unread(transport), patience_ns,
                              transport_now_ns(transport));
 }
 
-enum rounds_look sending_try_again(struct transport *transport)
+enum rounds_look send_try_again(struct transport *transport)
 {
         uint64_t now_ns = transport_now_ns(transport);
-        unsigned n = transport->queue.n;
+        unsigned n = transport->send_queue.n;
         struct backoff backoff = transport->backoff;
 
         if (!transport->is_busy || !backoff_is_over(&backoff, now_ns))
                 return ROUNDS_GLANCED;
         transport->is_busy = false;
-        sending_flush(transport);
-        if (transport->queue.n != n)
+        send_flush(transport);
+        if (transport->send_queue.n != n)
                 return ROUNDS_WORKED;
-        backoff_go_on(&backoff, sending_count_unread(transport), now_ns);
+        backoff_go_on(&backoff, send_count_unread(transport), now_ns);
         transport->backoff = backoff;
         return ROUNDS_ASKED;
 }

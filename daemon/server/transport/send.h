@@ -5,19 +5,19 @@
 #include "daemon/server/transport/transport.h"
 
 /* Sends of what waits as much as the socket takes. */
-void sending_flush(struct transport *transport);
+void send_flush(struct transport *transport);
 
 /* What the kernel holds of what was sent; also after the peer's end was shut. */
-uint64_t sending_count_unread(const struct transport *transport);
+uint64_t send_count_unread(const struct transport *transport);
 
 /* Whether the peer has taken the fds that were sent. */
-bool sending_is_all_received(struct transport *transport);
+bool send_is_all_received(struct transport *transport);
 
 /* It does not matter any more. */
-void sending_forget(struct transport *transport);
+void send_forget(struct transport *transport);
 
 /* It waits for something of which nobody tells: that is looked at from time to time. */
-void sending_wait(struct transport *transport);
+void send_wait(struct transport *transport);
 
 /* Such a look, if one is due. */
-enum rounds_look sending_try_again(struct transport *transport);
+enum rounds_look send_try_again(struct transport *transport);

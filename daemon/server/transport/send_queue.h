@@ -9,7 +9,7 @@
 #include "proto/proto.h"
 
 /* What waits for one peer, at most. */
-#define QUEUE_BYTES_MAX (UINT64_C(1) << 20)
+#define SEND_QUEUE_BYTES_MAX (UINT64_C(1) << 20)
 
 /* Fds of a frame to send are borrowed. If it has to wait they are copied, or found again: those of
  * blocks, which are many, and a driver's. */
@@ -22,21 +22,21 @@ struct outgoing {
         enum transport_fds kind;
 };
 
-struct queue {
+struct send_queue {
         TAILQ_HEAD(, outgoing) list;
         unsigned n;
         struct due fds;
         struct due bytes;
 };
 
-void queue_init(struct queue *queue, struct allowance *allowance);
+void send_queue_init(struct send_queue *queue, struct allowance *allowance);
 
 /* GPUMEM_E_TOO_MANY when so much may not wait, for the peer, its tenant or its user; -ENOMEM, or another -errno of
  * copying the fds. */
-int queue_put(struct queue *queue, const struct frame *frame, const int *fds,
-              enum transport_fds kind);
+int send_queue_put(struct send_queue *queue, const struct frame *frame, const int *fds,
+                   enum transport_fds kind);
 
 /* NULL: nothing waits. */
-const struct outgoing *queue_first(const struct queue *queue);
-void queue_drop_first(struct queue *queue);
-void queue_drop_all(struct queue *queue);
+const struct outgoing *send_queue_first(const struct send_queue *queue);
+void send_queue_drop_first(struct send_queue *queue);
+void send_queue_drop_all(struct send_queue *queue);
