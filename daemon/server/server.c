@@ -19,7 +19,7 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/requests/orders.h"
 #include "daemon/server/pools/pools.h"
-#include "daemon/server/requests/requests.h"
+#include "daemon/server/requests/dispatch.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/core/fd_limits.h"
@@ -165,7 +165,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
                 return -ENOMEM;
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
-        server->take_frame = session_take_frame;
+        server->take_frame = dispatch_frame;
         server->settle = orders_settle;
         fd_limits_init(server);
         fd_limits_set_each(server, &options->settings->each_user);

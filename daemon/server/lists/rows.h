@@ -8,7 +8,7 @@
 #include "daemon/server/session/session.h"
 #include "proto/listing.h"
 
-/* Handlers of requests.c. */
+/* Handlers of dispatch.c. */
 void list_clients_take(struct session *session, const struct frame *frame);
 void list_blocks_take(struct session *session, const struct frame *frame);
 void list_tenants_take(struct session *session, const struct frame *frame);

@@ -14,7 +14,7 @@ struct reclaim {
         char container[252];
 };
 
-/* Handler of requests.c. */
+/* Handler of dispatch.c. */
 void reclaim_take(struct session *session, const struct frame *frame);
 
 /* Whether the order is an answer to it, which is sent then. */

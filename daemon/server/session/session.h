@@ -9,7 +9,7 @@
  *         v
  *       HELLO ---- C or P --------------------------------.
  *         |                                               |
- *         | its HELLO is agreed on (requests.c)           |
+ *         | its HELLO is agreed on (dispatch.c)           |
  *         v                                               v
  *       READY ---- C, if its client maps nothing ----> CLOSING ----> freed, when its handles are closed
  *         |  |                                          ^   ^
@@ -18,7 +18,7 @@
  *
  * C: session_end_connection. The connection has ended, or its frame is malformed (session.c, as transport.c
  *    says). A frame ends it: BYE, a first one that is no HELLO, a HELLO that is refused or is the second
- *    (requests.c). The peer says no HELLO, or reads nothing, for 5 seconds (timeouts.c).
+ *    (dispatch.c). The peer says no HELLO, or reads nothing, for 5 seconds (timeouts.c).
  * P: session_end_process. The process has ended (session.c, by its pidfd). In LEFT also: a later session of
  *    the process has taken over what this one left (process_sessions.c).
  *

@@ -1,4 +1,4 @@
-#include "daemon/server/requests/share.h"
+#include "daemon/server/requests/share_requests.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void answer_shared(struct session *session, uint32_t serial,
         session_send(session, &reply, MESSAGE_SHARED, serial, NULL, 0);
 }
 
-void session_take_share(struct session *session, const struct frame *frame)
+void share_requests_share(struct session *session, const struct frame *frame)
 {
         bool is_granted = frame->share.flags & PROTO_SHARE_GRANT;
         struct policy_share share = {
@@ -78,7 +78,7 @@ void session_take_share(struct session *session, const struct frame *frame)
                 answer_shared(session, frame->serial, &share.token);
 }
 
-void session_take_attach(struct session *session, const struct frame *frame)
+void share_requests_attach(struct session *session, const struct frame *frame)
 {
         struct policy_token token = from_wire(frame->attach.token_low, frame->attach.token_high);
         struct frame reply = FRAME_NULL;
@@ -118,7 +118,7 @@ void session_take_attach(struct session *session, const struct frame *frame)
         transport_send(&session->transport, &reply, &backing->fd, TRANSPORT_OF_BLOCK);
 }
 
-void session_take_detach(struct session *session, const struct frame *frame)
+void share_requests_detach(struct session *session, const struct frame *frame)
 {
         struct server *server = session->server;
         enum return_kind kind = frame->detach.flags & PROTO_RETURN_UNMAPPED ? RETURN_UNMAPPED
@@ -130,7 +130,7 @@ void session_take_detach(struct session *session, const struct frame *frame)
                 refuse(session, frame, r);
 }
 
-void session_take_unshare(struct session *session, const struct frame *frame)
+void share_requests_unshare(struct session *session, const struct frame *frame)
 {
         struct policy_token token = from_wire(frame->unshare.token_low, frame->unshare.token_high);
         struct frame reply = FRAME_NULL;

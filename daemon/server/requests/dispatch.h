@@ -4,4 +4,4 @@
 #include "daemon/server/session/session.h"
 
 /* Takes one frame of a session in HELLO or READY: the server's take_frame. */
-void session_take_frame(struct session *session, int r, const struct frame *frame);
+void dispatch_frame(struct session *session, int r, const struct frame *frame);

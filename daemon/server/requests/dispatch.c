@@ -1,7 +1,7 @@
 /* A handler tells the policy or answers at once. */
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/pools/pools.h"
-#include "daemon/server/requests/requests.h"
+#include "daemon/server/requests/dispatch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "daemon/server/requests/reclaim.h"
-#include "daemon/server/requests/share.h"
+#include "daemon/server/requests/share_requests.h"
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/session/authorization.h"
 #include "gpumem.h"
@@ -312,7 +312,7 @@ static void refuse_hello(struct session *session, const struct frame *frame)
 }
 
 /* By kind: every message of a client's. */
-static void (*const takers[])(struct session *session, const struct frame *frame) = {
+static void (*const handlers[])(struct session *session, const struct frame *frame) = {
         [MESSAGE_HELLO] = refuse_hello,
         [MESSAGE_BYE] = take_bye,
         [MESSAGE_HELD] = take_held,
@@ -329,28 +329,28 @@ static void (*const takers[])(struct session *session, const struct frame *frame
         [MESSAGE_FREE_ALL_BLOCKS] = take_free_all,
         [MESSAGE_RESET_PEAKS] = take_reset_peaks,
         [MESSAGE_RECLAIM] = reclaim_take,
-        [MESSAGE_SHARE] = session_take_share,
-        [MESSAGE_ATTACH] = session_take_attach,
-        [MESSAGE_DETACH] = session_take_detach,
-        [MESSAGE_UNSHARE] = session_take_unshare,
+        [MESSAGE_SHARE] = share_requests_share,
+        [MESSAGE_ATTACH] = share_requests_attach,
+        [MESSAGE_DETACH] = share_requests_detach,
+        [MESSAGE_UNSHARE] = share_requests_unshare,
         [MESSAGE_LIMITS] = list_limits_take,
         [MESSAGE_SET_LIMITS] = set_limits_take,
 };
 
-static void take_request(struct session *session, const struct frame *frame)
+static void serve_request(struct session *session, const struct frame *frame)
 {
         unsigned n_errors = session->n_errors;
 
         if (!paying_may_serve(session, frame))
                 return;
         /* proto_decode lets no message of ours through. */
-        assert(frame->kind < ARRAY_SIZE(takers) && takers[frame->kind]);
-        takers[frame->kind](session, frame);
+        assert(frame->kind < ARRAY_SIZE(handlers) && handlers[frame->kind]);
+        handlers[frame->kind](session, frame);
         if (session->n_errors != n_errors)
                 paying_note_vain(session, frame);
 }
 
-void session_take_frame(struct session *session, int r, const struct frame *frame)
+void dispatch_frame(struct session *session, int r, const struct frame *frame)
 {
         struct server *server = session->server;
 
@@ -368,7 +368,7 @@ void session_take_frame(struct session *session, int r, const struct frame *fram
                 paying_take(session);
                 refuse(session, frame, GPUMEM_E_UNKNOWN_KIND, NULL);
         } else {
-                take_request(session, frame);
+                serve_request(session, frame);
         }
         server_settle(server);
 }
