@@ -17,7 +17,7 @@
 #include "daemon/server/ending.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/listener.h"
-#include "daemon/server/requests/orders.h"
+#include "daemon/server/requests/execute.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/dispatch.h"
 #include "daemon/server/session/session.h"
@@ -27,7 +27,7 @@
 
 static void on_worker_wake(uv_async_t *async)
 {
-        orders_take_done(CONTAINER_OF(async, struct server, worker_wake));
+        execute_take_done(CONTAINER_OF(async, struct server, worker_wake));
 }
 
 static void tell_everybody(struct server *server)
@@ -62,7 +62,7 @@ static void stop(struct server *server)
         transport_close_waiting(server);
         pools_cancel(server);
         device_watch_stop(server);
-        orders_take_answered(server);
+        execute_take_answered(server);
         for (uint32_t i = 0; i < server->n_pools; i++)
                 release_retry_try_all(server, i);
         policy_shut_down(server->policy);
@@ -94,7 +94,7 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->timeouts_timer);
         if (!r)
                 r = reply_files_open(server);
-        return r ? r : orders_open(server);
+        return r ? r : execute_open(server);
 }
 
 /* 0 means "none" on the wire. */
@@ -166,7 +166,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
         server->take_frame = dispatch_frame;
-        server->settle = orders_settle;
+        server->settle = execute_now;
         fd_limits_init(server);
         fd_limits_set_each(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);

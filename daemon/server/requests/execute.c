@@ -1,4 +1,4 @@
-#include "daemon/server/requests/orders.h"
+#include "daemon/server/requests/execute.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static void ask_to_mark(const struct order *order)
         session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
-static void carry_out(struct server *server, const struct order *order)
+static void execute_one(struct server *server, const struct order *order)
 {
         switch (order->kind) {
         case ORDER_CREATE:
@@ -162,8 +162,8 @@ static void carry_out(struct server *server, const struct order *order)
         }
 }
 
-/* Whoever asks for much and leaves must not keep a pool's worker from others. */
-static void abandon(struct server *server)
+/* Cancels creations whose requester has left, so that they do not block the worker. */
+static void cancel_unwanted(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 struct backing_block *backing;
@@ -180,7 +180,7 @@ static void on_deadline(uv_timer_t *timer)
         struct server *server = CONTAINER_OF(timer, struct server, deadline);
 
         policy_expire(server->policy, server_now_ns(server));
-        orders_settle(server);
+        execute_now(server);
 }
 
 /* The loop counts whole milliseconds: one more, so that the deadline has passed when it wakes. Nobody
@@ -206,24 +206,24 @@ static void set_deadline(struct server *server)
 }
 
 /* Returns whether there was any. */
-static bool carry_all_out(struct server *server)
+static bool execute_all(struct server *server)
 {
         struct order order = policy_next_order(server->policy);
         bool any = order.kind != ORDER_NONE;
 
         for (; order.kind != ORDER_NONE; order = policy_next_order(server->policy))
-                carry_out(server, &order);
+                execute_one(server, &order);
         return any;
 }
 
-void orders_settle(struct server *server)
+void execute_now(struct server *server)
 {
         server->unsettled = true;
         /* An order may end a session, which settles: the outer loop goes on with what that adds. */
         if (server->settling)
                 return;
         server->settling = true;
-        (void)carry_all_out(server);
+        (void)execute_all(server);
         server->settling = false;
 }
 
@@ -238,7 +238,7 @@ static void on_retry(uv_timer_t *timer)
                         policy_retry(server->policy, i, server_now_ns(server));
                 server->pools[i].is_full = false;
         }
-        orders_settle(server);
+        execute_now(server);
 }
 
 static void note_full(struct server *server, uint32_t pool)
@@ -300,7 +300,7 @@ static void done(struct server *server, uint32_t pool, struct job *job)
         }
 }
 
-void orders_take_done(struct server *server)
+void execute_take_done(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 struct job *job;
@@ -310,10 +310,10 @@ void orders_take_done(struct server *server)
                         done(server, i, job);
                 }
         }
-        orders_settle(server);
+        execute_now(server);
 }
 
-void orders_take_answered(struct server *server)
+void execute_take_answered(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 struct job *job;
@@ -329,19 +329,19 @@ static void on_turn(uv_prepare_t *turn)
 
         if (!server->unsettled)
                 return;
-        orders_take_answered(server);
+        execute_take_answered(server);
         server->settling = true;
         do {
                 policy_serve(server->policy, server_now_ns(server));
-        } while (carry_all_out(server));
+        } while (execute_all(server));
         server->settling = server->unsettled = false;
-        abandon(server);
+        cancel_unwanted(server);
         prewarming_watch(server);
         if (!server->stopping)
                 set_deadline(server);
 }
 
-int orders_open(struct server *server)
+int execute_open(struct server *server)
 {
         int r = uv_prepare_init(&server->loop, &server->turn);
 

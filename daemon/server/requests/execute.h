@@ -1,16 +1,16 @@
-/* What the policy orders is carried out here, and what the workers have done is told to it. On the loop. */
+/* What the policy orders is executed here, and what the workers have done is told to it. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
 
 /* From now on the policy is served once in a turn of the loop, before it waits. */
-int orders_open(struct server *server);
+int execute_open(struct server *server);
 
 /* The server's settle. */
-void orders_settle(struct server *server);
+void execute_now(struct server *server);
 
 /* Takes back what the workers have done. */
-void orders_take_done(struct server *server);
+void execute_take_done(struct server *server);
 
 /* The same of creates that were held (device_watch.h), and are not any more. In each turn, and when the server stops. */
-void orders_take_answered(struct server *server);
+void execute_take_answered(struct server *server);
