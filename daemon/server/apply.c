@@ -90,7 +90,7 @@ int server_apply(struct server *server, struct settings *settings)
                             "the configuration was read again");
         limits_say_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
-        server_settle(server);
+        server_execute(server);
         return r;
 }
 

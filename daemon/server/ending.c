@@ -160,7 +160,7 @@ static void on_look(uv_timer_t *timer)
         struct server *server = CONTAINER_OF(timer, struct server, ending.timer);
 
         policy_drain_idle(server->policy, LOOKS);
-        server_settle(server);
+        server_execute(server);
         go_on(server);
 }
 
@@ -179,7 +179,7 @@ static void begin(struct server *server)
                             server->ending.n_seconds);
         policy_drain(server->policy, server_now_ns(server));
         (void)uv_timer_start(&server->ending.timer, on_look, 0, LOOK_MS);
-        server_settle(server);
+        server_execute(server);
 }
 
 static void on_signal(uv_signal_t *signal, int number)

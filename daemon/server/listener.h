@@ -11,5 +11,5 @@ struct server_options;
 int listener_new(struct server *server, const struct server_options *options,
                  struct listener **ret_listener);
 
-/* Takes the files away that it has made and ends with the loop's next turn. NULL is legal; returns NULL. */
+/* Takes the files away that it has made and ends with the next loop iteration. NULL is legal; returns NULL. */
 struct listener *listener_close(struct listener *listener);

@@ -66,7 +66,7 @@ static void stop(struct server *server)
         for (uint32_t i = 0; i < server->n_pools; i++)
                 release_retry_try_all(server, i);
         policy_shut_down(server->policy);
-        server_settle(server);
+        server_execute(server);
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         polling_close(&server->polling);
@@ -166,7 +166,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
         server->take_frame = dispatch_frame;
-        server->settle = execute_now;
+        server->execute = execute_now;
         fd_limits_init(server);
         fd_limits_set_each(server, &options->settings->each_user);
         r = uv_loop_init(&server->loop);

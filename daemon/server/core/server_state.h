@@ -138,8 +138,8 @@ struct server {
         /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not
          * know the requests. */
         void (*take_frame)(struct session *session, int r, const struct frame *frame);
-        /* See server_settle. The same, so that what tells the policy something need not know the orders. */
-        void (*settle)(struct server *server);
+        /* See server_execute. The same, so that what tells the policy something need not know execute.c. */
+        void (*execute)(struct server *server);
         struct watched_file driver_file; /* see gpu_file_access.h */
         enum tenancy tenancy;
         uint64_t n_limit_lists;                 /* that were asked for */
@@ -152,9 +152,9 @@ struct server {
         struct polling polling;      /* connections whose peers are waited for, or are held */
         uv_timer_t timeouts_timer;   /* of who has not said HELLO, or does not read */
         struct log_limit complaints; /* about clients */
-        uv_prepare_t turn;           /* before the loop waits */
-        bool settling;
-        bool unsettled; /* something was told to the policy in this turn */
+        uv_prepare_t iteration;      /* before the loop waits */
+        bool is_executing;
+        bool is_dirty; /* something was told to the policy in this loop iteration */
         bool stopping;
 };
 
@@ -163,12 +163,12 @@ static inline uint64_t server_now_ns(const struct server *server)
         return uv_now(&server->loop) * NS_PER_MS;
 }
 
-/* Carries out what the policy has ordered. To be called after everything that was told to the policy: an order
+/* Executes what the policy has ordered. To be called after everything that was told to the policy: an order
  * says what is so when it is given, and may not be so after the next event. The queues are served, and the
- * deadline timer is set, once in a turn of the loop, before it waits. */
-static inline void server_settle(struct server *server)
+ * deadline timer is set, once in a loop iteration, before it waits. */
+static inline void server_execute(struct server *server)
 {
-        server->settle(server);
+        server->execute(server);
 }
 
 /* Whether a line about a client may be written: it can cause as many as it likes. */

@@ -129,7 +129,7 @@ static void on_report(uv_async_t *async)
                 pool->device.is_late = false;
                 release_held(pool);
         }
-        server_settle(server);
+        server_execute(server);
 }
 
 static void release_all_held(struct server *server)
@@ -140,7 +140,7 @@ static void release_all_held(struct server *server)
                 server->pools[i].device.is_late = true;
                 release_held(&server->pools[i]);
         }
-        server_settle(server);
+        server_execute(server);
 }
 
 static void on_late(uv_timer_t *timer)

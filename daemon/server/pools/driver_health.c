@@ -90,7 +90,7 @@ static void change(struct server *server, uint32_t id, const struct standing *be
                 tell(server, id, PROTO_NOTICE_BACK);
         } else if (pool->driver.standing.state == STANDING_LOST)
                 tell(server, id, PROTO_NOTICE_LOST);
-        server_settle(server);
+        server_execute(server);
 }
 
 /* What was kept once says nothing that was not known then. */

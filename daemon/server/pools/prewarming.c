@@ -165,7 +165,7 @@ void prewarming_begin(struct server *server)
         for (uint32_t i = 0; i < server->n_pools; i++)
                 start(server, i, server->pools[i].prewarming.stock.warm_bytes);
         tell_ready(server);
-        server_settle(server);
+        server_execute(server);
 }
 
 void prewarming_apply_settings(struct server *server, const struct settings *settings)
@@ -202,7 +202,7 @@ static void on_look(uv_timer_t *timer)
         struct server *server = CONTAINER_OF(timer, struct server, prewarming.timer);
 
         policy_return_cached(server->policy, RETURN_LOOKS, server_now_ns(server));
-        server_settle(server);
+        server_execute(server);
         if (!policy_keeps_more(server->policy))
                 (void)uv_timer_stop(timer);
 }

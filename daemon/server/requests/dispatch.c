@@ -370,5 +370,5 @@ void dispatch_frame(struct session *session, int r, const struct frame *frame)
         } else {
                 serve_request(session, frame);
         }
-        server_settle(server);
+        server_execute(server);
 }

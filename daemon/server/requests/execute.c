@@ -218,13 +218,13 @@ static bool execute_all(struct server *server)
 
 void execute_now(struct server *server)
 {
-        server->unsettled = true;
-        /* An order may end a session, which settles: the outer loop goes on with what that adds. */
-        if (server->settling)
+        server->is_dirty = true;
+        /* An order may end a session, which calls this: the outer loop goes on with what that adds. */
+        if (server->is_executing)
                 return;
-        server->settling = true;
+        server->is_executing = true;
         (void)execute_all(server);
-        server->settling = false;
+        server->is_executing = false;
 }
 
 /* A driver that is full gets memory back without a word: from processes outside of gpumemd, and late
@@ -323,18 +323,18 @@ void execute_take_answered(struct server *server)
         }
 }
 
-static void on_turn(uv_prepare_t *turn)
+static void on_iteration(uv_prepare_t *iteration)
 {
-        struct server *server = CONTAINER_OF(turn, struct server, turn);
+        struct server *server = CONTAINER_OF(iteration, struct server, iteration);
 
-        if (!server->unsettled)
+        if (!server->is_dirty)
                 return;
         execute_take_answered(server);
-        server->settling = true;
+        server->is_executing = true;
         do {
                 policy_serve(server->policy, server_now_ns(server));
         } while (execute_all(server));
-        server->settling = server->unsettled = false;
+        server->is_executing = server->is_dirty = false;
         cancel_unwanted(server);
         prewarming_watch(server);
         if (!server->stopping)
@@ -343,10 +343,10 @@ static void on_turn(uv_prepare_t *turn)
 
 int execute_open(struct server *server)
 {
-        int r = uv_prepare_init(&server->loop, &server->turn);
+        int r = uv_prepare_init(&server->loop, &server->iteration);
 
         if (r)
                 return r;
         policy_serve_in_turns(server->policy);
-        return uv_prepare_start(&server->turn, on_turn);
+        return uv_prepare_start(&server->iteration, on_iteration);
 }

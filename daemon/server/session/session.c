@@ -103,7 +103,7 @@ static void leave(struct session *session)
                 begin_lingering(session, SESSION_LEFT);
                 transport_close(&session->transport);
         }
-        server_settle(server);
+        server_execute(server);
 }
 
 void session_end_connection(struct session *session)
@@ -121,7 +121,7 @@ void session_end_connection(struct session *session)
                 event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_eof(server->policy, session->client, server_now_ns(server));
                 close_handles(session);
-                server_settle(server);
+                server_execute(server);
                 break;
         case SESSION_LEFT:
         case SESSION_CLOSING:
@@ -146,13 +146,13 @@ void session_end_process(struct session *session)
                 (void)uv_poll_stop(&session->pidfd_poll);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 begin_lingering(session, SESSION_ORPHANED);
-                server_settle(server);
+                server_execute(server);
                 break;
         case SESSION_LEFT:
                 event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
                 (void)policy_client_dead(server->policy, session->client, now_ns);
                 close_handles(session);
-                server_settle(server);
+                server_execute(server);
                 break;
         case SESSION_ORPHANED:
         case SESSION_CLOSING:
