@@ -121,7 +121,7 @@ static void apply(struct server *server, struct start *start)
         say_what_cannot_change(start, config);
         apply_log_level(start, config);
         complete_settings(&start->options, &config->settings);
-        if (server_apply(server, &config->settings))
+        if (server_apply_settings(server, &config->settings))
                 log_error("no memory to tell clients of the pools' new limits");
         log_info("%s was read again", start->options.config_path);
 }

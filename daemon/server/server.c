@@ -12,7 +12,7 @@
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
 #include "daemon/server/session/reply_files.h"
-#include "daemon/server/apply.h"
+#include "daemon/server/apply_settings.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/ending.h"
 #include "daemon/server/session/event_log.h"
@@ -136,9 +136,9 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = ending_open(server, options, stop);
         if (!r)
-                r = apply_open_hangup(server, options);
+                r = apply_settings_open_hangup(server, options);
         if (!r)
-                r = apply_open_alive(server, options);
+                r = apply_settings_open_alive(server, options);
         if (!r)
                 r = pools_make(server, options);
         if (!r)
@@ -146,7 +146,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = device_watch_open(server, options->nvml_library, options->canary_library);
         if (!r) {
-                apply_check_rules(server, options->settings);
+                apply_settings_check_rules(server, options->settings);
                 server->limits_revision = 1;
                 policy_set_limits(server->policy, steal_ptr(options->settings->limits),
                                   server_now_ns(server));

@@ -13,7 +13,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
 
 /* Brings other settings into force: what is held beyond a new limit stays. The limits are taken out
  * of `settings`. */
-int server_apply(struct server *server, struct settings *settings);
+int server_apply_settings(struct server *server, struct settings *settings);
 
 /* Serves until a signal ends it; 0 after an orderly end. */
 int server_run(struct server *server);

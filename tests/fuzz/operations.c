@@ -136,7 +136,7 @@ static void apply(struct world *world)
         if (how & 128)
                 (void)limit_table_set_uid(settings.limits, 1000, LIMIT_DEVICE_BYTES,
                                           deeds_any_bytes(world));
-        (void)server_apply(world->server, &settings);
+        (void)server_apply_settings(world->server, &settings);
         limit_table_free(settings.limits);
 }
 

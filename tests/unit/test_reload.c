@@ -72,7 +72,7 @@ bool server_is_stopping(const struct server *server)
         return told.stopping;
 }
 
-int server_apply(struct server *server, struct settings *settings)
+int server_apply_settings(struct server *server, struct settings *settings)
 {
         (void)server;
         told.n_applied++;

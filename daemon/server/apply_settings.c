@@ -1,4 +1,4 @@
-#include "daemon/server/apply.h"
+#include "daemon/server/apply_settings.h"
 
 #include <signal.h>
 
@@ -22,7 +22,7 @@ static bool names_any(const struct server *server, const struct pool_rule *rule)
         return false;
 }
 
-void apply_check_rules(const struct server *server, const struct settings *settings)
+void apply_settings_check_rules(const struct server *server, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_rules; i++) {
                 if (!names_any(server, &settings->rules[i]))
@@ -67,11 +67,11 @@ static void check_ipc(const struct server *server, const struct settings *settin
                         "\"user\" has changed; this takes effect when gpumemd is started again");
 }
 
-int server_apply(struct server *server, struct settings *settings)
+int server_apply_settings(struct server *server, struct settings *settings)
 {
         int r = 0;
 
-        apply_check_rules(server, settings);
+        apply_settings_check_rules(server, settings);
         check_backings(server, settings);
         check_ipc(server, settings);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
@@ -103,7 +103,7 @@ static void on_hangup(uv_signal_t *signal, int number)
                 server->on_hangup(server, server->hangup_argument);
 }
 
-int apply_open_hangup(struct server *server, const struct server_options *options)
+int apply_settings_open_hangup(struct server *server, const struct server_options *options)
 {
         int r;
 
@@ -121,7 +121,7 @@ static void on_alive(uv_timer_t *timer)
         CONTAINER_OF(timer, struct server, alive)->on_alive();
 }
 
-int apply_open_alive(struct server *server, const struct server_options *options)
+int apply_settings_open_alive(struct server *server, const struct server_options *options)
 {
         int r;
 
