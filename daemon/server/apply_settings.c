@@ -83,7 +83,7 @@ int server_apply_settings(struct server *server, struct settings *settings)
         pools_set_mins(server, settings);
         prewarming_apply_settings(server, settings);
         fd_limits_set_each(server, &settings->each_user);
-        server->ending.n_seconds = settings->n_drain_seconds;
+        server->shutdown.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;
         audit_log_signal("SIGHUP", "the configuration was read again");
         event_log_note_node(server, LISTED_EVENT_RELOADED, PROTO_ALL_POOLS,
@@ -99,7 +99,7 @@ static void on_hangup(uv_signal_t *signal, int number)
         struct server *server = signal->data;
 
         (void)number;
-        if (!server->stopping && server->ending.drain.state == DRAIN_NONE && server->on_hangup)
+        if (!server->stopping && server->shutdown.drain.state == DRAIN_NONE && server->on_hangup)
                 server->on_hangup(server, server->hangup_argument);
 }
 

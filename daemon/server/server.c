@@ -14,7 +14,7 @@
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/apply_settings.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/ending.h"
+#include "daemon/server/shutdown.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/requests/execute.h"
@@ -74,7 +74,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->timeouts_timer, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
         reply_files_close(server);
-        ending_close(server);
+        shutdown_close(server);
 }
 
 static int open_handles(struct server *server)
@@ -134,7 +134,7 @@ static int set_up(struct server *server, const struct server_options *options)
         if (!r)
                 r = open_handles(server);
         if (!r)
-                r = ending_open(server, options, stop);
+                r = shutdown_open(server, options, stop);
         if (!r)
                 r = apply_settings_open_hangup(server, options);
         if (!r)

@@ -119,7 +119,7 @@ struct server {
                 uv_signal_t sigint;
                 uint64_t said_ns; /* when progress was told last */
                 void (*on_over)(struct server *server);
-        } ending;
+        } shutdown;
         struct {
                 uv_work_t request;
                 bool busy;

@@ -31,7 +31,7 @@ static bool is_any_under_way(const struct server *server)
         return false;
 }
 
-static bool is_ending(const struct server *server)
+static bool is_shutting_down(const struct server *server)
 {
         return server->stopping || policy_is_draining(server->policy);
 }
@@ -39,7 +39,7 @@ static bool is_ending(const struct server *server)
 /* Who has been told of the end is told nothing that would take that back. */
 static void tell_ready(struct server *server)
 {
-        if (server->prewarming.is_ready || is_ending(server) || is_any_under_way(server))
+        if (server->prewarming.is_ready || is_shutting_down(server) || is_any_under_way(server))
                 return;
         server->prewarming.is_ready = true;
         if (server->on_ready)
@@ -73,7 +73,7 @@ static void end(struct server *server, uint32_t id, const char *why)
         pool->prewarming.is_under_way = false;
         (void)size_format(pool->prewarming.n_made_bytes, made);
         (void)size_format(pool->prewarming.n_wanted_bytes, wanted);
-        if (why && is_ending(server))
+        if (why && is_shutting_down(server))
                 log_info("pool %" PRIu32 ": %s: %s of %s are made ahead and no more: "
                          "gpumemd is ending",
                          id, pool->row.name, made, wanted);
@@ -109,7 +109,7 @@ static void step(struct server *server, uint32_t id)
                                              pool->prewarming.n_made_bytes);
         int r;
 
-        if (!n_bytes || is_ending(server)) {
+        if (!n_bytes || is_shutting_down(server)) {
                 end(server, id, n_bytes ? "it ends" : NULL);
                 return;
         }
@@ -128,7 +128,8 @@ static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
         char text[SIZE_TEXT_MAX];
 
         n_bytes &= ~(SETTINGS_POOL_BYTES_MIN - 1);
-        if (is_ending(server) || pool->prewarming.is_under_way || n_bytes <= n_reserved_bytes)
+        if (is_shutting_down(server) || pool->prewarming.is_under_way ||
+            n_bytes <= n_reserved_bytes)
                 return;
         n_bytes = (n_bytes - n_reserved_bytes) & ~(SETTINGS_POOL_BYTES_MIN - 1);
         if (!n_bytes)

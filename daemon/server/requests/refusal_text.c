@@ -330,7 +330,7 @@ static enum proto_refused say_ending(struct text *text, const struct server *ser
             " s at most for what is held. What you hold stays valid. To do: try again when the "
             "next "
             "gpumemd is there",
-            drain_seconds_left(&server->ending.drain, server_now_ns(server)));
+            drain_seconds_left(&server->shutdown.drain, server_now_ns(server)));
         return PROTO_REFUSED_OTHERWISE;
 }
 

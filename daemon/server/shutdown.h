@@ -7,8 +7,8 @@
 /* Takes the signals, and what of the options is about the end. Calls on_over, once, when
  * nothing is waited for any more. */
 struct server_options;
-int ending_open(struct server *server, const struct server_options *options,
-                void (*on_over)(struct server *server));
+int shutdown_open(struct server *server, const struct server_options *options,
+                  void (*on_over)(struct server *server));
 
 /* The server stops: there is nothing more to wait for. */
-void ending_close(struct server *server);
+void shutdown_close(struct server *server);

@@ -1,4 +1,4 @@
-#include "daemon/server/ending.h"
+#include "daemon/server/shutdown.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -103,7 +103,7 @@ static void name_holders(enum log_level level, struct holder *holders, unsigned 
 /* Who waited for them is warned; else it is as it always is. */
 static void say_holders(const struct server *server)
 {
-        enum log_level level = server->ending.n_seconds ? LOG_WARNING : LOG_INFO;
+        enum log_level level = server->shutdown.n_seconds ? LOG_WARNING : LOG_INFO;
         unsigned n_holders = count_holders(server), n = 0;
         struct holder *holders = calloc(n_holders ? n_holders : 1, sizeof(*holders));
         const struct session *session;
@@ -131,12 +131,12 @@ static void say_status(struct server *server, uint64_t now_ns)
 {
         char status[STATUS_MAX], size[SIZE_TEXT_MAX];
 
-        if (!server->on_status || now_ns < server->ending.said_ns + NS_PER_S)
+        if (!server->on_status || now_ns < server->shutdown.said_ns + NS_PER_S)
                 return;
-        server->ending.said_ns = now_ns;
+        server->shutdown.said_ns = now_ns;
         (void)snprintf(status, sizeof(status),
                        "ending: waits %" PRIu64 " s at most for %s, held by clients: %u",
-                       drain_seconds_left(&server->ending.drain, now_ns),
+                       drain_seconds_left(&server->shutdown.drain, now_ns),
                        size_format(policy_held_bytes(server->policy), size), count_holders(server));
         server->on_status(status);
 }
@@ -146,10 +146,10 @@ static void go_on(struct server *server)
 {
         uint64_t now_ns = server_now_ns(server);
 
-        drain_see(&server->ending.drain, policy_held_bytes(server->policy), now_ns);
-        if (server->ending.drain.state == DRAIN_OVER) {
+        drain_see(&server->shutdown.drain, policy_held_bytes(server->policy), now_ns);
+        if (server->shutdown.drain.state == DRAIN_OVER) {
                 say_holders(server);
-                server->ending.on_over(server);
+                server->shutdown.on_over(server);
         } else {
                 say_status(server, now_ns);
         }
@@ -157,7 +157,7 @@ static void go_on(struct server *server)
 
 static void on_look(uv_timer_t *timer)
 {
-        struct server *server = CONTAINER_OF(timer, struct server, ending.timer);
+        struct server *server = CONTAINER_OF(timer, struct server, shutdown.timer);
 
         policy_drain_idle(server->policy, LOOKS);
         server_execute(server);
@@ -172,13 +172,13 @@ static void begin(struct server *server)
         if (n_held_bytes)
                 log_info("nothing is leased any more; %s are held: that is waited for, %" PRIu64
                          " s at most",
-                         size_format(n_held_bytes, size), server->ending.n_seconds);
+                         size_format(n_held_bytes, size), server->shutdown.n_seconds);
         event_log_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS,
                             "gpumemd is ending and leases nothing more; it waits %" PRIu64
                             " s at most for what is held",
-                            server->ending.n_seconds);
+                            server->shutdown.n_seconds);
         policy_drain(server->policy, server_now_ns(server));
-        (void)uv_timer_start(&server->ending.timer, on_look, 0, LOOK_MS);
+        (void)uv_timer_start(&server->shutdown.timer, on_look, 0, LOOK_MS);
         server_execute(server);
 }
 
@@ -189,40 +189,40 @@ static void on_signal(uv_signal_t *signal, int number)
         if (server->stopping)
                 return;
         log_info("%s: shutting down", strsignal(number));
-        if (server->ending.drain.state == DRAIN_NONE && server->on_stop)
+        if (server->shutdown.drain.state == DRAIN_NONE && server->on_stop)
                 server->on_stop();
-        drain_signal(&server->ending.drain, server->ending.n_seconds, server_now_ns(server));
-        if (server->ending.drain.state == DRAIN_WAITS)
+        drain_signal(&server->shutdown.drain, server->shutdown.n_seconds, server_now_ns(server));
+        if (server->shutdown.drain.state == DRAIN_WAITS)
                 begin(server);
         else
                 go_on(server);
 }
 
-int ending_open(struct server *server, const struct server_options *options,
-                void (*on_over)(struct server *server))
+int shutdown_open(struct server *server, const struct server_options *options,
+                  void (*on_over)(struct server *server))
 {
         int r;
 
         server->on_stop = options->on_stop;
         server->on_status = options->on_status;
-        server->ending.n_seconds = options->settings->n_drain_seconds;
-        server->ending.on_over = on_over;
-        r = uv_timer_init(&server->loop, &server->ending.timer);
+        server->shutdown.n_seconds = options->settings->n_drain_seconds;
+        server->shutdown.on_over = on_over;
+        r = uv_timer_init(&server->loop, &server->shutdown.timer);
         if (!r)
-                r = uv_signal_init(&server->loop, &server->ending.sigterm);
+                r = uv_signal_init(&server->loop, &server->shutdown.sigterm);
         if (!r)
-                r = uv_signal_init(&server->loop, &server->ending.sigint);
+                r = uv_signal_init(&server->loop, &server->shutdown.sigint);
         if (r)
                 return r;
-        server->ending.sigterm.data = server;
-        server->ending.sigint.data = server;
-        r = uv_signal_start(&server->ending.sigterm, on_signal, SIGTERM);
-        return r ? r : uv_signal_start(&server->ending.sigint, on_signal, SIGINT);
+        server->shutdown.sigterm.data = server;
+        server->shutdown.sigint.data = server;
+        r = uv_signal_start(&server->shutdown.sigterm, on_signal, SIGTERM);
+        return r ? r : uv_signal_start(&server->shutdown.sigint, on_signal, SIGINT);
 }
 
-void ending_close(struct server *server)
+void shutdown_close(struct server *server)
 {
-        uv_close((uv_handle_t *)&server->ending.timer, NULL);
-        uv_close((uv_handle_t *)&server->ending.sigterm, NULL);
-        uv_close((uv_handle_t *)&server->ending.sigint, NULL);
+        uv_close((uv_handle_t *)&server->shutdown.timer, NULL);
+        uv_close((uv_handle_t *)&server->shutdown.sigterm, NULL);
+        uv_close((uv_handle_t *)&server->shutdown.sigint, NULL);
 }
