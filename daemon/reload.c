@@ -7,20 +7,20 @@
 
 #include "base/err.h"
 
-static void say_on_stderr(void *argument, const char *sentence)
+static void print_on_stderr(void *argument, const char *sentence)
 {
         (void)argument;
         (void)fprintf(stderr, "gpumemd: %s\n", sentence);
 }
 
-static void say_in_log(void *argument, const char *sentence)
+static void print_in_log(void *argument, const char *sentence)
 {
         (void)argument;
         log_error("%s", sentence);
 }
 
-const struct config_report config_report_stderr = {.say = say_on_stderr};
-static const struct config_report log_report = {.say = say_in_log};
+const struct config_report config_report_stderr = {.print = print_on_stderr};
+static const struct config_report log_report = {.print = print_in_log};
 
 /* What the file says holds where neither command line nor environment says anything. */
 static void complete(struct options *options, const struct config *config)
@@ -81,26 +81,26 @@ static bool differ(const char *a, const char *b)
         return a && b ? strcmp(a, b) != 0 : a != b;
 }
 
-static void say_unchanged(const struct start *start, const char *key)
+static void log_unchanged(const struct start *start, const char *key)
 {
         log_warning("%s: \"%s\" has changed; this takes effect when gpumemd is started again",
                     start->options.config_path, key);
 }
 
-static void say_what_cannot_change(const struct start *start, const struct config *config)
+static void log_what_cannot_change(const struct start *start, const struct config *config)
 {
         if (differ(start->config.socket_path, config->socket_path))
-                say_unchanged(start, "socket");
+                log_unchanged(start, "socket");
         if (start->config.group != config->group)
-                say_unchanged(start, "group");
+                log_unchanged(start, "group");
         if (differ(start->config.cuda_library, config->cuda_library))
-                say_unchanged(start, "cuda_library");
+                log_unchanged(start, "cuda_library");
         if (differ(start->config.nvml_library, config->nvml_library))
-                say_unchanged(start, "nvml_library");
+                log_unchanged(start, "nvml_library");
         if (start->config.canary != config->canary)
-                say_unchanged(start, "canary");
+                log_unchanged(start, "canary");
         if (start->config.settings.tenancy != config->settings.tenancy)
-                say_unchanged(start, "tenants");
+                log_unchanged(start, "tenants");
 }
 
 /* A level that the file does not name any more is the one of the start. */
@@ -118,7 +118,7 @@ static void apply(struct server *server, struct start *start)
 {
         struct config *config = &start->reading.config;
 
-        say_what_cannot_change(start, config);
+        log_what_cannot_change(start, config);
         apply_log_level(start, config);
         complete_settings(&start->options, &config->settings);
         if (server_apply_settings(server, &config->settings))

@@ -221,7 +221,7 @@ static void read_all(struct reader *reader, const json_t *json, struct config *c
 int config_parse(const char *path, const char *bytes, size_t n_bytes,
                  const struct config_report *report, struct config *ret_config)
 {
-        struct reader reader = {.file = path, .say = report->say, .argument = report->argument};
+        struct reader reader = {.file = path, .print = report->print, .argument = report->argument};
         struct config config = CONFIG_NULL;
         json_t *json;
         int r;
@@ -243,7 +243,7 @@ int config_load(const char *path, const struct config_report *report, struct con
 {
         CLEANUP(freep)
         char *bytes = malloc(FILE_BYTES_MAX + 1);
-        struct reader reader = {.file = path, .say = report->say, .argument = report->argument};
+        struct reader reader = {.file = path, .print = report->print, .argument = report->argument};
         size_t n_bytes;
         int r;
 

@@ -41,7 +41,7 @@ void config_deinit(struct config *config);
 
 /* Where each sentence about what is wrong goes. */
 struct config_report {
-        void (*say)(void *argument, const char *sentence);
+        void (*print)(void *argument, const char *sentence);
         void *argument;
 };
 

@@ -34,7 +34,7 @@ void reader_complain(struct reader *reader, const char *path, const char *format
                        *path ? ": " : "", what);
         make_printable(sentence);
         reader->n_faults++;
-        reader->say(reader->argument, sentence);
+        reader->print(reader->argument, sentence);
 }
 
 /* The value as it is written, cut to a line's length. */

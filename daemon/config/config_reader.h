@@ -12,7 +12,7 @@
 
 struct reader {
         const char *file;
-        void (*say)(void *argument, const char *sentence); /* takes what is wrong */
+        void (*print)(void *argument, const char *sentence); /* takes what is wrong */
         void *argument;
         unsigned n_faults;
 };

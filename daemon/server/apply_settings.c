@@ -88,7 +88,7 @@ int server_apply_settings(struct server *server, struct settings *settings)
         audit_log_signal("SIGHUP", "the configuration was read again");
         event_log_note_node(server, LISTED_EVENT_RELOADED, PROTO_ALL_POOLS,
                             "the configuration was read again");
-        limits_say_changes(policy_limits(server->policy), settings->limits);
+        limit_text_log_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_execute(server);
         return r;

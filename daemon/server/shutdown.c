@@ -101,7 +101,7 @@ static void name_holders(enum log_level level, struct holder *holders, unsigned 
 }
 
 /* Who waited for them is warned; else it is as it always is. */
-static void say_holders(const struct server *server)
+static void log_holders(const struct server *server)
 {
         enum log_level level = server->shutdown.n_seconds ? LOG_WARNING : LOG_INFO;
         unsigned n_holders = count_holders(server), n = 0;
@@ -127,13 +127,13 @@ static void say_holders(const struct server *server)
         free(holders);
 }
 
-static void say_status(struct server *server, uint64_t now_ns)
+static void report_status(struct server *server, uint64_t now_ns)
 {
         char status[STATUS_MAX], size[SIZE_TEXT_MAX];
 
-        if (!server->on_status || now_ns < server->shutdown.said_ns + NS_PER_S)
+        if (!server->on_status || now_ns < server->shutdown.reported_ns + NS_PER_S)
                 return;
-        server->shutdown.said_ns = now_ns;
+        server->shutdown.reported_ns = now_ns;
         (void)snprintf(status, sizeof(status),
                        "ending: waits %" PRIu64 " s at most for %s, held by clients: %u",
                        drain_seconds_left(&server->shutdown.drain, now_ns),
@@ -148,10 +148,10 @@ static void go_on(struct server *server)
 
         drain_see(&server->shutdown.drain, policy_held_bytes(server->policy), now_ns);
         if (server->shutdown.drain.state == DRAIN_OVER) {
-                say_holders(server);
+                log_holders(server);
                 server->shutdown.on_over(server);
         } else {
-                say_status(server, now_ns);
+                report_status(server, now_ns);
         }
 }
 

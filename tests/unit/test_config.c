@@ -59,7 +59,7 @@ static void write_bytes(const char *bytes, size_t n)
 
 static int load(const char *text, char said[static TEXT_MAX], struct config *ret_config)
 {
-        struct config_report report = {.say = add_sentence, .argument = said};
+        struct config_report report = {.print = add_sentence, .argument = said};
 
         *said = '\0';
         write_bytes(text, strlen(text));
@@ -471,7 +471,7 @@ END_TEST
 static void expect_unreadable(const char *file, int wanted, const char *what)
 {
         char said[TEXT_MAX] = "", expected[256];
-        struct config_report report = {.say = add_sentence, .argument = said};
+        struct config_report report = {.print = add_sentence, .argument = said};
         struct config config;
 
         ck_assert_int_eq(config_load(file, &report, &config), wanted);
@@ -491,7 +491,7 @@ END_TEST
 
 static int load_file(char said[static TEXT_MAX])
 {
-        struct config_report report = {.say = add_sentence, .argument = said};
+        struct config_report report = {.print = add_sentence, .argument = said};
         struct config config;
         int r;
 
@@ -538,7 +538,7 @@ START_TEST(a_mebibyte_is_the_most)
 {
         char *bytes = malloc(MIB + 1);
         char said[TEXT_MAX] = "";
-        struct config_report report = {.say = add_sentence, .argument = said};
+        struct config_report report = {.print = add_sentence, .argument = said};
         struct config config;
 
         ck_assert_ptr_nonnull(bytes);

@@ -109,7 +109,7 @@ struct server {
         struct {
                 uv_timer_t timer;
                 bool is_ready; /* and that was told */
-                uint64_t said_ns;
+                uint64_t reported_ns;
         } prewarming;
         struct {
                 struct drain drain;
@@ -117,7 +117,7 @@ struct server {
                 uv_timer_t timer;
                 uv_signal_t sigterm;
                 uv_signal_t sigint;
-                uint64_t said_ns; /* when progress was told last */
+                uint64_t reported_ns; /* when progress was told last */
                 void (*on_over)(struct server *server);
         } shutdown;
         struct {

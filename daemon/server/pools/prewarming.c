@@ -46,15 +46,15 @@ static void tell_ready(struct server *server)
                 server->on_ready();
 }
 
-static void say_status(struct server *server)
+static void report_status(struct server *server)
 {
         char status[STATUS_MAX], made[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
         uint64_t n_made_bytes = 0, n_wanted_bytes = 0, now_ns = server_now_ns(server);
 
         if (server->prewarming.is_ready || !server->on_status ||
-            now_ns < server->prewarming.said_ns + NS_PER_S)
+            now_ns < server->prewarming.reported_ns + NS_PER_S)
                 return;
-        server->prewarming.said_ns = now_ns;
+        server->prewarming.reported_ns = now_ns;
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 n_made_bytes += server->pools[i].prewarming.n_made_bytes;
                 n_wanted_bytes += server->pools[i].prewarming.n_wanted_bytes;
@@ -116,7 +116,7 @@ static void step(struct server *server, uint32_t id)
         r = policy_warm(server->policy, id, n_bytes, server_now_ns(server));
         if (r)
                 end(server, id, why_not(r));
-        say_status(server);
+        report_status(server);
 }
 
 /* Blocks are whole, and a pool reserves no more than it may. */

@@ -228,7 +228,7 @@ static void take_pools(struct session *session, const struct frame *frame)
                      &session->server->pools_fd, 1);
 }
 
-static void say_freed_all(const struct session *session)
+static void log_freed_all(const struct session *session)
 {
         static const char text[] = "every tenant's cached blocks are freed";
 
@@ -255,7 +255,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
         else if (r)
                 refuse(session, frame, r > 0 ? r : GPUMEM_E_TOO_MANY, NULL);
         else if (scope == SCOPE_NODE)
-                say_freed_all(session);
+                log_freed_all(session);
 }
 
 static void take_reset_peaks(struct session *session, const struct frame *frame)

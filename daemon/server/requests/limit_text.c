@@ -130,7 +130,7 @@ const char *limit_text(const struct limit_name *name, uint64_t max,
         return text;
 }
 
-static void say_change(const struct limit_name *name, uint64_t before, uint64_t now)
+static void log_change(const struct limit_name *name, uint64_t before, uint64_t now)
 {
         char text[LIMIT_TEXT_MAX], last[LIMIT_TEXT_MAX];
 
@@ -151,11 +151,11 @@ static uint64_t own_max(const struct limit_table *table, uint32_t uid, enum limi
         return table ? limit_table_own_max(table, uid, kind) : LIMIT_INHERIT;
 }
 
-static void say_own_changes(const struct limit_table *before, const struct limit_table *now,
+static void log_own_changes(const struct limit_table *before, const struct limit_table *now,
                             uint32_t uid)
 {
         for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
-                say_change(&(struct limit_name){PROTO_LIMIT_OF_TENANT, uid,
+                log_change(&(struct limit_name){PROTO_LIMIT_OF_TENANT, uid,
                                                 PROTO_LIMIT_DEVICE_BYTES + kind},
                            own_max(before, uid, (enum limit_kind)kind),
                            own_max(now, uid, (enum limit_kind)kind));
@@ -170,19 +170,19 @@ static bool names(const struct limit_table *table, uint32_t uid)
         return false;
 }
 
-void limits_say_changes(const struct limit_table *before, const struct limit_table *now)
+void limit_text_log_changes(const struct limit_table *before, const struct limit_table *now)
 {
         for (uint32_t scope = PROTO_LIMIT_OF_CLIENT; scope <= PROTO_LIMIT_OF_TENANT; scope++) {
                 for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
-                        say_change(&(struct limit_name){scope, PROTO_LIMIT_OF_EACH,
+                        log_change(&(struct limit_name){scope, PROTO_LIMIT_OF_EACH,
                                                         PROTO_LIMIT_DEVICE_BYTES + kind},
                                    each_max(before, scope, (enum limit_kind)kind),
                                    each_max(now, scope, (enum limit_kind)kind));
         }
         for (size_t i = 0; before && i < before->n_uids; i++)
-                say_own_changes(before, now, before->uids[i].uid);
+                log_own_changes(before, now, before->uids[i].uid);
         for (size_t i = 0; now && i < now->n_uids; i++) {
                 if (!names(before, now->uids[i].uid))
-                        say_own_changes(before, now, now->uids[i].uid);
+                        log_own_changes(before, now, now->uids[i].uid);
         }
 }

@@ -28,4 +28,4 @@ void limit_explain(const struct session *session, const struct order *order, cha
 uint64_t limit_kept(const struct session *session, const struct limit_hit *hit);
 
 /* A line in the log for each limit of clients and tenants that differs. NULL: a table of none. */
-void limits_say_changes(const struct limit_table *before, const struct limit_table *now);
+void limit_text_log_changes(const struct limit_table *before, const struct limit_table *now);

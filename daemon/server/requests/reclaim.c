@@ -25,7 +25,7 @@ static bool is_meant(const struct tenant_key *key, const void *argument)
                (!*reclaim->container || container_is_called(key->realm, reclaim->container));
 }
 
-static void say(const struct session *session, const struct reclaim *reclaim)
+static void log_reclaim(const struct session *session, const struct reclaim *reclaim)
 {
         char text[400], user[32] = "any user";
 
@@ -61,7 +61,7 @@ static int begin(struct session *session, const struct frame *frame)
         if (r)
                 return r;
         if (n_blocks || !is_again(session->reclaim, reclaim))
-                say(session, reclaim);
+                log_reclaim(session, reclaim);
         free(session->reclaim);
         session->reclaim = steal_ptr(reclaim);
         return 0;

@@ -25,10 +25,10 @@ struct text {
         size_t length;
 };
 
-static void say(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+static void append(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* What does not fit is cut. */
-static void say(struct text *text, const char *format, ...)
+static void append(struct text *text, const char *format, ...)
 {
         va_list arguments;
         int n;
@@ -111,23 +111,24 @@ static struct holders find_holders(const struct session *asker, uint32_t pool)
         return holders;
 }
 
-static void say_holders(struct text *text, const struct holders *holders)
+static void append_holders(struct text *text, const struct holders *holders)
 {
         char size[SIZE_TEXT_MAX];
         const char *before = ". Held by ";
 
         for (unsigned i = 0; i < REFUSAL_N_NAMED && holders->largest[i]; i++) {
-                say(text, "%s%s (pid %d) %s", before, holders->largest[i]->program,
-                    (int)holders->largest[i]->peer.pid, size_format(holders->n_bytes[i], size));
+                append(text, "%s%s (pid %d) %s", before, holders->largest[i]->program,
+                       (int)holders->largest[i]->peer.pid, size_format(holders->n_bytes[i], size));
                 before = ", ";
         }
         if (holders->n_more) {
-                say(text, "%s%" PRIu64 " more %s", before, holders->n_more,
-                    size_format(holders->n_more_bytes, size));
+                append(text, "%s%" PRIu64 " more %s", before, holders->n_more,
+                       size_format(holders->n_more_bytes, size));
                 before = ", ";
         }
         if (holders->n_other_bytes)
-                say(text, "%sother tenants %s", before, size_format(holders->n_other_bytes, size));
+                append(text, "%sother tenants %s", before,
+                       size_format(holders->n_other_bytes, size));
 }
 
 /* What is in the way first, of what the asker can do nothing about to what it can. */
@@ -200,73 +201,76 @@ static const char *advice(const struct session *asker, const struct order *order
 }
 
 /* As it is stopped, or hangs: nothing else brings it back. */
-static void say_late(struct text *text, const struct holders *holders)
+static void append_late(struct text *text, const struct holders *holders)
 {
         char size[SIZE_TEXT_MAX];
 
         if (holders->late)
-                say(text, ", %s of it by %s (pid %d), which does not answer",
-                    size_format(holders->n_late_bytes, size), holders->late->program,
-                    (int)holders->late->peer.pid);
+                append(text, ", %s of it by %s (pid %d), which does not answer",
+                       size_format(holders->n_late_bytes, size), holders->late->program,
+                       (int)holders->late->peer.pid);
         else
-                say(text, " by a process that does not answer");
+                append(text, " by a process that does not answer");
 }
 
-static void say_figures(struct text *text, const struct server *server, const struct order *order,
-                        const struct pool_figures *figures, uint64_t n_idle_bytes)
+static void append_figures(struct text *text, const struct server *server,
+                           const struct order *order, const struct pool_figures *figures,
+                           uint64_t n_idle_bytes)
 {
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
         char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
 
-        say(text, "%s: %s of %s reserved, %s leased (%s idle), %s lingering; %s asked",
-            server->pools[order->pool].row.name, size_format(figures->reserved, reserved),
-            size_format(figures->max, max), size_format(figures->leased, leased),
-            size_format(n_idle_bytes, idle), size_format(figures->lingering, lingering),
-            size_format(order->n_bytes, asked));
+        append(text, "%s: %s of %s reserved, %s leased (%s idle), %s lingering; %s asked",
+               server->pools[order->pool].row.name, size_format(figures->reserved, reserved),
+               size_format(figures->max, max), size_format(figures->leased, leased),
+               size_format(n_idle_bytes, idle), size_format(figures->lingering, lingering),
+               size_format(order->n_bytes, asked));
 }
 
 /* Who asks only for that asks often, and for something else next: to look at all leases and clients for
  * it would keep others waiting. */
-static enum proto_refused say_unknown(struct text *text)
+static enum proto_refused append_unknown(struct text *text)
 {
-        say(text, "the client maps no block that it may have again");
+        append(text, "the client maps no block that it may have again");
         return PROTO_REFUSED_OTHERWISE;
 }
 
 /* Whether that is why. */
-static bool say_blocks(struct text *text, const struct server *server, const struct order *order)
+static bool append_blocks(struct text *text, const struct server *server, const struct order *order)
 {
         if (!order->of_blocks)
                 return false;
-        say(text,
-            ": a block more would be too many, of %" PRIu64
-            " in all pools; the daemon has files for %" PRIu64
-            ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE (ulimit "
-            "-n) "
-            "of gpumemd",
-            policy_open_blocks(server->policy), fd_limits_max_blocks());
+        append(text,
+               ": a block more would be too many, of %" PRIu64
+               " in all pools; the daemon has files for %" PRIu64
+               ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE "
+               "(ulimit "
+               "-n) "
+               "of gpumemd",
+               policy_open_blocks(server->policy), fd_limits_max_blocks());
         return true;
 }
 
 /* Whether that is why. */
-static bool say_outage(struct text *text, const struct server *server, const struct order *order)
+static bool append_outage(struct text *text, const struct server *server, const struct order *order)
 {
         const struct server_pool *pool = &server->pools[order->pool];
         uint64_t since_ns = pool->driver.standing.since_ns, now_ns = server_now_ns(server);
 
         if (order->outcome == GPUMEM_E_STALLED)
-                say(text,
-                    ": the driver does not answer, since %" PRIu64 " s. To do: try again later, or "
-                    "wait (wait_ms); what is cached is served",
-                    (now_ns - since_ns) / NS_PER_S);
+                append(text,
+                       ": the driver does not answer, since %" PRIu64
+                       " s. To do: try again later, or "
+                       "wait (wait_ms); what is cached is served",
+                       (now_ns - since_ns) / NS_PER_S);
         else if (order->outcome == -ENODEV && device_watch_is_barred(pool))
-                say(text,
-                    ": the device is in error, NVML says: %s. Until it is well again no memory "
-                    "is taken there",
-                    nvml_health_text(pool->device.report.health));
+                append(text,
+                       ": the device is in error, NVML says: %s. Until it is well again no memory "
+                       "is taken there",
+                       nvml_health_text(pool->device.report.health));
         else if (order->outcome == -ENODEV)
-                say(text, ": the device is lost, the driver says. Until it is back nothing is "
-                          "served there");
+                append(text, ": the device is lost, the driver says. Until it is back nothing is "
+                             "served there");
         else
                 return false;
         return true;
@@ -284,8 +288,8 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         bool is_late;
 
         if (policy_pool_figures(server->policy, order->pool, &figures)) {
-                say(text, "no pool %" PRIu32 "; pools are 0 to %u", order->pool,
-                    server->n_pools - 1);
+                append(text, "no pool %" PRIu32 "; pools are 0 to %u", order->pool,
+                       server->n_pools - 1);
                 return PROTO_REFUSED_OTHERWISE;
         }
         policy_see_idle_of(server->policy, order->pool, server_now_ns(server));
@@ -296,41 +300,41 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 limit_explain(asker, order, text->bytes, text->n_bytes);
                 text->length = strlen(text->bytes);
         } else {
-                say_figures(text, server, order, &figures, n_idle_bytes);
+                append_figures(text, server, order, &figures, n_idle_bytes);
         }
         is_late = reason == PROTO_REFUSED_LINGERING && figures.late;
-        if (say_blocks(text, server, order) || say_outage(text, server, order))
+        if (append_blocks(text, server, order) || append_outage(text, server, order))
                 return PROTO_REFUSED_OTHERWISE;
         if (is_beyond(order))
-                say(text, ", which is more than there may ever be. To do: ask for less, or have "
-                          "the limit "
-                          "raised (gpumemctl limits)");
+                append(text, ", which is more than there may ever be. To do: ask for less, or have "
+                             "the limit "
+                             "raised (gpumemctl limits)");
         if (is_beyond(order) || reason == PROTO_REFUSED_OTHERWISE)
                 return reason;
         if (reason != PROTO_REFUSED_QUOTA)
-                say(text, ": %s", name_of(reason));
+                append(text, ": %s", name_of(reason));
         if (is_late)
-                say_late(text, &holders);
+                append_late(text, &holders);
         if (reason == PROTO_REFUSED_DEVICE_FULL) {
                 device_watch_format_others(asker, order->pool, figures.reserved, others);
-                say(text, "%s", others);
+                append(text, "%s", others);
         }
         if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)
-                say_holders(text, &holders);
-        say(text, ". To do: %s",
-            is_late ? "continue or end the process that does not answer"
-                    : advice(asker, order, reason));
+                append_holders(text, &holders);
+        append(text, ". To do: %s",
+               is_late ? "continue or end the process that does not answer"
+                       : advice(asker, order, reason));
         return reason;
 }
 
-static enum proto_refused say_ending(struct text *text, const struct server *server)
+static enum proto_refused append_shutdown(struct text *text, const struct server *server)
 {
-        say(text,
-            "gpumemd is ending and leases nothing more; it waits %" PRIu64
-            " s at most for what is held. What you hold stays valid. To do: try again when the "
-            "next "
-            "gpumemd is there",
-            drain_seconds_left(&server->shutdown.drain, server_now_ns(server)));
+        append(text,
+               "gpumemd is ending and leases nothing more; it waits %" PRIu64
+               " s at most for what is held. What you hold stays valid. To do: try again when the "
+               "next "
+               "gpumemd is there",
+               drain_seconds_left(&server->shutdown.drain, server_now_ns(server)));
         return PROTO_REFUSED_OTHERWISE;
 }
 
@@ -338,10 +342,10 @@ static enum proto_refused give_reason(struct server *server, const struct order 
                                       struct text *text)
 {
         if (order->only_known && order->outcome == GPUMEM_E_REFUSED)
-                return say_unknown(text);
+                return append_unknown(text);
         if (order->outcome != GPUMEM_E_SHUTTING_DOWN)
                 return explain(server, order, text);
-        return say_ending(text, server);
+        return append_shutdown(text, server);
 }
 
 void refuse_lease(struct server *server, const struct order *order)

@@ -28,7 +28,7 @@ struct limit_draft {
         struct message_set_limits changes[PROTO_LIMIT_CHANGES_MAX];
 };
 
-static void say_most(char text[static LIMIT_TEXT_MAX], const char *what, uint64_t n_bytes)
+static void format_most(char text[static LIMIT_TEXT_MAX], const char *what, uint64_t n_bytes)
 {
         char most[SIZE_TEXT_MAX];
 
@@ -59,8 +59,8 @@ static const char *find_pool_fault(const struct server *server,
                 return "a pool's limit is 2 MiB at least";
         if (set->max == PROTO_LIMIT_NONE || set->max <= pool->n_capacity_bytes)
                 return NULL;
-        say_most(text, "a pool's limit is at most the memory that there is",
-                 pool->n_capacity_bytes);
+        format_most(text, "a pool's limit is at most the memory that there is",
+                    pool->n_capacity_bytes);
         return text;
 }
 
@@ -120,7 +120,7 @@ static const char *find_minimum_fault(const struct server *server, const struct 
                 (void)snprintf(what, sizeof(what),
                                "pool/%" PRIu32 ": min_bytes are at most its max_bytes",
                                set->holder);
-                say_most(text, what, max);
+                format_most(text, what, max);
                 return text;
         }
         return NULL;
