@@ -17,7 +17,7 @@
 #include "gpumem.h"
 #include "proto/address.h"
 
-struct door {
+struct listen_socket {
         struct listener *listener;
         enum session_way way;
         struct sockaddr_un address;
@@ -28,20 +28,20 @@ struct door {
 
 struct listener {
         struct server *server;
-        struct door doors[SESSION_N_WAYS];
+        struct listen_socket sockets[SESSION_N_WAYS];
         unsigned n_open_handles;
         int lock_fd;
         int spare_fd; /* given up for a moment when the process has no fd left for a connection */
 };
 
 /* Without a spare the waiting connection would wake the loop for ever. */
-static void turn_away(struct door *door)
+static void turn_away(struct listen_socket *socket)
 {
-        struct listener *listener = door->listener;
+        struct listener *listener = socket->listener;
         int fd;
 
         closep(&listener->spare_fd);
-        fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
                 session_turn_away(fd, GPUMEM_E_TOO_MANY,
                                   "the daemon has no file descriptor left for a connection");
@@ -56,16 +56,16 @@ static void turn_away(struct door *door)
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
-        struct door *door = CONTAINER_OF(poll, struct door, poll);
+        struct listen_socket *socket = CONTAINER_OF(poll, struct listen_socket, poll);
         int fd;
 
         (void)status;
         (void)events;
-        fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-                session_accept(door->listener->server, fd, door->way);
+                session_accept(socket->listener->server, fd, socket->way);
         else if (errno == EMFILE || errno == ENFILE)
-                turn_away(door);
+                turn_away(socket);
 }
 
 static const char *address_fault(int r)
@@ -78,55 +78,55 @@ static const char *address_fault(int r)
 
 static int find_places(struct listener *listener, const char *named)
 {
-        struct sockaddr_un *address = &listener->doors[SESSION_AS_CLIENT].address;
+        struct sockaddr_un *address = &listener->sockets[SESSION_AS_CLIENT].address;
         int r = address_to_listen(named, address);
 
         if (!r)
-                r = address_of_admin(address, &listener->doors[SESSION_AS_ADMIN].address);
+                r = address_of_admin(address, &listener->sockets[SESSION_AS_ADMIN].address);
         if (r)
                 log_error("no place for the socket: %s; name one with --socket", address_fault(r));
         return r;
 }
 
-static int watch_door(struct door *door)
+static int watch_socket(struct listen_socket *socket)
 {
-        int r = uv_poll_init(&door->listener->server->loop, &door->poll, door->fd);
+        int r = uv_poll_init(&socket->listener->server->loop, &socket->poll, socket->fd);
 
         if (r)
                 return r;
-        door->listener->n_open_handles++;
-        (void)uv_poll_start(&door->poll, UV_READABLE, on_connection);
+        socket->listener->n_open_handles++;
+        (void)uv_poll_start(&socket->poll, UV_READABLE, on_connection);
         return 0;
 }
 
-static int open_door(struct door *door, mode_t mode, gid_t group)
+static int open_socket(struct listen_socket *socket, mode_t mode, gid_t group)
 {
-        int r = socket_file_open(&door->address, mode, group, &door->fd);
+        int r = socket_file_open(&socket->address, mode, group, &socket->fd);
 
         if (r)
                 return r;
-        door->has_file = true;
-        return watch_door(door);
+        socket->has_file = true;
+        return watch_socket(socket);
 }
 
 /* What is said of where to listen is said in vain: whoever passes sockets decides. */
-static void warn_of_vain(const struct door *door, const struct server_options *options)
+static void warn_of_vain(const struct listen_socket *socket, const struct server_options *options)
 {
         struct sockaddr_un named;
 
         if (options->socket_path && address_to_listen(options->socket_path, &named) == 0 &&
-            strcmp(named.sun_path, door->address.sun_path) != 0)
+            strcmp(named.sun_path, socket->address.sun_path) != 0)
                 log_warning("%s is not served, but %s: systemd has opened that; change "
                             "ListenSequentialPacket= of its socket units instead",
-                            named.sun_path, door->address.sun_path);
+                            named.sun_path, socket->address.sun_path);
         if (options->group != SOCKET_FILE_OWN_GROUP)
                 log_warning("who may connect to %s says SocketGroup= of the socket unit: a group "
                             "that is said elsewhere has no effect",
-                            door->address.sun_path);
+                            socket->address.sun_path);
 }
 
 /* Sockets whose files somebody else has made, and takes away. */
-static int adopt_doors(struct listener *listener, const struct server_options *options)
+static int adopt_sockets(struct listener *listener, const struct server_options *options)
 {
         const int fds[SESSION_N_WAYS] = {
                 [SESSION_AS_CLIENT] = options->sockets->client,
@@ -135,45 +135,45 @@ static int adopt_doors(struct listener *listener, const struct server_options *o
         int r = 0;
 
         for (unsigned way = 0; way < SESSION_N_WAYS && !r; way++) {
-                struct door *door = &listener->doors[way];
-                socklen_t n = sizeof(door->address);
+                struct listen_socket *socket = &listener->sockets[way];
+                socklen_t n = sizeof(socket->address);
 
                 if (fds[way] < 0)
                         continue;
-                door->fd = fds[way];
-                socket_file_adopt(door->fd);
-                (void)getsockname(door->fd, (struct sockaddr *)&door->address, &n);
-                r = watch_door(door);
+                socket->fd = fds[way];
+                socket_file_adopt(socket->fd);
+                (void)getsockname(socket->fd, (struct sockaddr *)&socket->address, &n);
+                r = watch_socket(socket);
         }
-        warn_of_vain(&listener->doors[SESSION_AS_CLIENT], options);
+        warn_of_vain(&listener->sockets[SESSION_AS_CLIENT], options);
         return r;
 }
 
 /* Clients find theirs last: who meets one meets the other. */
-static int open_doors(struct listener *listener, const struct server_options *options)
+static int open_sockets(struct listener *listener, const struct server_options *options)
 {
-        struct door *doors = listener->doors;
+        struct listen_socket *sockets = listener->sockets;
         int r;
 
         if (options->sockets && options->sockets->client >= 0)
-                return adopt_doors(listener, options);
+                return adopt_sockets(listener, options);
         r = find_places(listener, options->socket_path);
         if (!r)
-                r = socket_file_check_folder(&doors[SESSION_AS_CLIENT].address);
+                r = socket_file_check_folder(&sockets[SESSION_AS_CLIENT].address);
         if (!r)
-                r = socket_file_lock(&doors[SESSION_AS_CLIENT].address, &listener->lock_fd);
+                r = socket_file_lock(&sockets[SESSION_AS_CLIENT].address, &listener->lock_fd);
         if (!r)
-                r = open_door(&doors[SESSION_AS_ADMIN], 0600, SOCKET_FILE_OWN_GROUP);
+                r = open_socket(&sockets[SESSION_AS_ADMIN], 0600, SOCKET_FILE_OWN_GROUP);
         if (!r)
-                r = open_door(&doors[SESSION_AS_CLIENT], 0660, options->group);
+                r = open_socket(&sockets[SESSION_AS_CLIENT], 0660, options->group);
         return r;
 }
 
 static void listener_free(struct listener *listener)
 {
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
-                if (listener->doors[way].fd >= 0)
-                        socket_close(listener->server, listener->doors[way].fd);
+                if (listener->sockets[way].fd >= 0)
+                        socket_close(listener->server, listener->sockets[way].fd);
         }
         closep(&listener->spare_fd);
         closep(&listener->lock_fd);
@@ -182,10 +182,11 @@ static void listener_free(struct listener *listener)
 
 static void on_closed(uv_handle_t *handle)
 {
-        struct door *door = CONTAINER_OF((uv_poll_t *)handle, struct door, poll);
+        struct listen_socket *socket = CONTAINER_OF((uv_poll_t *)handle, struct listen_socket,
+                                                    poll);
 
-        if (--door->listener->n_open_handles == 0)
-                listener_free(door->listener);
+        if (--socket->listener->n_open_handles == 0)
+                listener_free(socket->listener);
 }
 
 struct listener *listener_close(struct listener *listener)
@@ -193,12 +194,12 @@ struct listener *listener_close(struct listener *listener)
         if (!listener)
                 return NULL;
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
-                struct door *door = &listener->doors[way];
+                struct listen_socket *socket = &listener->sockets[way];
 
-                if (door->has_file)
-                        (void)unlink(door->address.sun_path);
-                if (door->poll.loop)
-                        uv_close((uv_handle_t *)&door->poll, on_closed);
+                if (socket->has_file)
+                        (void)unlink(socket->address.sun_path);
+                if (socket->poll.loop)
+                        uv_close((uv_handle_t *)&socket->poll, on_closed);
         }
         if (!listener->n_open_handles)
                 listener_free(listener);
@@ -228,17 +229,17 @@ int listener_new(struct server *server, const struct server_options *options,
         listener->server = server;
         listener->lock_fd = -1;
         for (unsigned way = 0; way < SESSION_N_WAYS; way++)
-                listener->doors[way] = (struct door){
+                listener->sockets[way] = (struct listen_socket){
                         .listener = listener, .way = (enum session_way)way, .fd = -1};
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         r = guard_loop(server, options);
         if (!r)
-                r = open_doors(listener, options);
+                r = open_sockets(listener, options);
         if (r) {
                 listener_close(listener);
                 return r;
         }
-        log_info("serving %s", listener->doors[SESSION_AS_CLIENT].address.sun_path);
+        log_info("serving %s", listener->sockets[SESSION_AS_CLIENT].address.sun_path);
         *ret_listener = listener;
         return 0;
 }
