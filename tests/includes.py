@@ -54,7 +54,7 @@ DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
 SEES_DRIVER = ('driver/', 'tests/', 'bench/')
 
 # Code that is a function of its arguments: nothing here that could ask the world.
-PURE = re.compile(r'daemon/(policy|ratelimit)/|daemon/identity/(container|device_file|process)\.|'
+PURE = re.compile(r'daemon/(policy|ratelimit)/|daemon/identity/(cgroup|device_file|proc_stat)\.|'
                   r'client/(heap|reserve)/|'
                   r'metrics/(figures|lines|listen|metrics|pool_sample|tenants|visit)\.')
 IMPURE_HEADER = re.compile(

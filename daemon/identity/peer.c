@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/text.h"
-#include "daemon/identity/process.h"
+#include "daemon/identity/proc_stat.h"
 
 /* Linux 5.14, 6.5 and 6.9; younger than the headers of some systems that run on such a kernel. */
 #ifndef SO_NETNS_COOKIE
@@ -47,10 +47,10 @@ static int read_start(pid_t pid, uint64_t *ret_ticks)
                 return -EXDEV;
         (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
         r = text_read(path, text);
-        return r ? r : process_start(text, ret_ticks);
+        return r ? r : proc_stat_start(text, ret_ticks);
 }
 
-int peer_find_container(pid_t pid, char ret_path[static CONTAINER_PATH_MAX])
+int peer_find_container(pid_t pid, char ret_path[static CGROUP_PATH_MAX])
 {
         char path[32], text[TEXT_BYTES];
         int r;
@@ -59,7 +59,7 @@ int peer_find_container(pid_t pid, char ret_path[static CONTAINER_PATH_MAX])
                 return -EXDEV;
         (void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
         r = text_read(path, text);
-        return r ? r : container_find(text, ret_path);
+        return r ? r : cgroup_find_container(text, ret_path);
 }
 
 /* Whoever has ended has closed its socket, unless a child of it has that, too. */

@@ -8,15 +8,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/identity/container.h"
+#include "daemon/identity/cgroup.h"
 
 struct peer {
         pid_t pid; /* for people, who may find somebody else there later; 0: of a pid namespace that
                     * the daemon's does not see */
         uid_t uid;
-        int pidfd;                          /* readable when the process has ended */
-        int container_fault;                /* why `container` is unknown: a negative errno; or 0 */
-        char container[CONTAINER_PATH_MAX]; /* that it ran in when it was taken in; "": in none */
+        int pidfd;                       /* readable when the process has ended */
+        int container_fault;             /* why `container` is unknown: a negative errno; or 0 */
+        char container[CGROUP_PATH_MAX]; /* that it ran in when it was taken in; "": in none */
         uint64_t
                 network; /* the namespace in which it made its socket has this number, for ever; 0: unknown */
         uint64_t process; /* no other process has this number while the pidfd is open; 0: unknown */
@@ -33,8 +33,8 @@ int peer_init(struct peer *peer, int socket);
 void peer_deinit(struct peer *peer);
 
 /* Which container the process with this pid runs in now. -EXDEV where /proc tells of other pids, and what
- * reading it and container_find come to. */
-int peer_find_container(pid_t pid, char ret_path[static CONTAINER_PATH_MAX]);
+ * reading it and cgroup_find_container come to. */
+int peer_find_container(pid_t pid, char ret_path[static CGROUP_PATH_MAX]);
 
 /* Why peer_init failed, and what would help. */
 const char *peer_fault(int r);

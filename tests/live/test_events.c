@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/identity/container.h"
+#include "daemon/identity/cgroup.h"
 #include "tests/live/frames_world.h"
 #include "tests/live/links.h"
 #include "tests/live/party.h"
@@ -90,14 +90,14 @@ static void refuse_one(struct party *party, uint64_t n_bytes, enum gpumem_error 
 /* The one that the kernel says this process is in: perhaps none. */
 static void expect_own_container(const char *told)
 {
-        char cgroups[4096], path[CONTAINER_PATH_MAX], name[CONTAINER_NAME_MAX];
+        char cgroups[4096], path[CGROUP_PATH_MAX], name[CGROUP_NAME_MAX];
         FILE *file = fopen("/proc/self/cgroup", "re");
 
         ck_assert_ptr_nonnull(file);
         cgroups[fread(cgroups, 1, sizeof(cgroups) - 1, file)] = '\0';
         (void)fclose(file);
-        ck_assert_int_eq(container_find(cgroups, path), 0);
-        container_name(path, name);
+        ck_assert_int_eq(cgroup_find_container(cgroups, path), 0);
+        cgroup_container_name(path, name);
         ck_assert_str_eq(told, name);
 }
 

@@ -10,7 +10,7 @@
 #include "daemon/backing/device/watch.h"
 #include "daemon/backing/worker/worker.h"
 #include "daemon/ratelimit/account.h"
-#include "daemon/identity/container.h"
+#include "daemon/identity/cgroup.h"
 #include "daemon/identity/device_file.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/report/figures.h"
@@ -142,9 +142,9 @@ struct server {
         void (*execute)(struct server *server);
         struct watched_file driver_file; /* see gpu_file_access.h */
         enum tenancy tenancy;
-        uint64_t n_limit_lists;                 /* that were asked for */
-        uint64_t n_alone;                       /* tenants of one client that there were */
-        char own_container[CONTAINER_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
+        uint64_t n_limit_lists;              /* that were asked for */
+        uint64_t n_alone;                    /* tenants of one client that there were */
+        char own_container[CGROUP_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
         bool serves_one_user;
         uint32_t served_uid;         /* that one */
         uint64_t limits_revision;    /* how often limits have been set, by whatever way */

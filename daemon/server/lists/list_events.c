@@ -53,7 +53,7 @@ static void add_row(struct walk *walk, const struct history_row *kept)
         proto_put_text(row.program, sizeof(row.program), kept->program);
         proto_put_text(row.text, sizeof(row.text), kept->text);
         if (whose)
-                container_name(whose->realm, row.container);
+                cgroup_container_name(whose->realm, row.container);
         row_buffer_add(&walk->buffer, &row);
 }
 

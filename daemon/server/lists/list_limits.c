@@ -117,10 +117,10 @@ static int add_session(struct rows *rows, const struct session *session,
                        const struct limit_table *table)
 {
         const struct tenant_key *key = client_tenant_key(session->client);
-        char container[CONTAINER_NAME_MAX];
+        char container[CGROUP_NAME_MAX];
         int r = 0;
 
-        container_name(key->realm, container);
+        cgroup_container_name(key->realm, container);
         if (client_is_first_listed(session->client, session->server->n_limit_lists))
                 r = add_tenant(rows, table, key->uid, container,
                                client_tenant_usage(session->client));

@@ -33,7 +33,7 @@ static struct tenant_row describe(const struct walk *walk, const struct tenant_l
                 .waiting = tenant->n_waiting,
         };
 
-        container_name(tenant->key->realm, row.container);
+        cgroup_container_name(tenant->key->realm, row.container);
         return row;
 }
 

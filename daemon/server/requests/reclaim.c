@@ -22,7 +22,7 @@ static bool is_meant(const struct tenant_key *key, const void *argument)
         const struct reclaim *reclaim = argument;
 
         return (reclaim->uid == ANY_UID || key->uid == reclaim->uid) &&
-               (!*reclaim->container || container_is_called(key->realm, reclaim->container));
+               (!*reclaim->container || cgroup_container_is_called(key->realm, reclaim->container));
 }
 
 static void log_reclaim(const struct session *session, const struct reclaim *reclaim)
@@ -110,7 +110,7 @@ static void add(const struct tenant_listing *tenant, void *argument)
                 left->reply->n_meant++;
         left->last_meant = tenant->tenant;
         if (*left->reclaim->container)
-                container_name(tenant->key->realm, left->reply->container);
+                cgroup_container_name(tenant->key->realm, left->reply->container);
         left->reply->n_left_bytes += n_bytes;
         left->reply->n_charged_bytes += tenant->charged;
         left->reply->n_clients += (uint32_t)tenant->n_clients;

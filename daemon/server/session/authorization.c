@@ -25,7 +25,7 @@ static void log_alone(struct session *session)
                             strerror(-session->peer.container_fault));
 }
 
-static_assert(CONTAINER_PATH_MAX == POLICY_REALM_MAX && ACCOUNT_REALM_MAX == POLICY_REALM_MAX,
+static_assert(CGROUP_PATH_MAX == POLICY_REALM_MAX && ACCOUNT_REALM_MAX == POLICY_REALM_MAX,
               "a container is a realm");
 
 /* Of processes whose container cannot be read the kernel tells the network namespace all the same: pods have
@@ -103,7 +103,7 @@ bool authorization_may_administer(const struct session *session)
 
 static bool is_of_same_container(const struct session *asker, pid_t pid)
 {
-        char container[CONTAINER_PATH_MAX];
+        char container[CGROUP_PATH_MAX];
 
         return !asker->peer.container_fault && peer_find_container(pid, container) == 0 &&
                strcmp(container, asker->peer.container) == 0;
@@ -135,9 +135,9 @@ bool authorization_shows_process(const struct session *asker, pid_t pid)
 const char *authorization_tenant_text(const struct tenant_key *key,
                                       char ret_text[static AUTHORIZATION_TEXT_MAX])
 {
-        char name[CONTAINER_NAME_MAX];
+        char name[CGROUP_NAME_MAX];
 
-        container_name(key->realm, name);
+        cgroup_container_name(key->realm, name);
         (void)snprintf(ret_text, AUTHORIZATION_TEXT_MAX, "uid %" PRIu32 "%s%s", key->uid,
                        *name ? " in " : "", name);
         return ret_text;

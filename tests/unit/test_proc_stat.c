@@ -1,5 +1,5 @@
 /* What /proc says of a process, whatever name that has given itself. */
-#include "daemon/identity/process.h"
+#include "daemon/identity/proc_stat.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ START_TEST(the_start_is_found_whatever_the_name)
 
         for (unsigned i = 0; i < sizeof(stats) / sizeof(stats[0]); i++) {
                 ticks = 0;
-                ck_assert_int_eq(process_start(stats[i], &ticks), 0);
+                ck_assert_int_eq(proc_stat_start(stats[i], &ticks), 0);
                 ck_assert_uint_eq(ticks, UINT64_C(987654321012));
         }
 }
@@ -40,13 +40,14 @@ START_TEST(what_is_cut_is_no_start)
 
                 (void)snprintf(text, sizeof(text), "%.*s", (int)n, whole);
                 ticks = 7;
-                r = process_start(text, &ticks);
+                r = proc_stat_start(text, &ticks);
                 ck_assert_int_eq(r ? -EPROTO : 0, r);
                 ck_assert_uint_eq(ticks, r ? 7 : UINT64_C(987654321012));
         }
-        ck_assert_int_eq(process_start("1 (sh) S 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 -9 1", &ticks),
-                         -EPROTO);
-        ck_assert_int_eq(process_start("no parenthesis", &ticks), -EPROTO);
+        ck_assert_int_eq(
+                proc_stat_start("1 (sh) S 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 -9 1", &ticks),
+                -EPROTO);
+        ck_assert_int_eq(proc_stat_start("no parenthesis", &ticks), -EPROTO);
 }
 END_TEST
 
@@ -59,15 +60,15 @@ START_TEST(this_process_has_one)
         ck_assert_ptr_nonnull(file);
         ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, file), 0);
         ck_assert_int_eq(fclose(file), 0);
-        ck_assert_int_eq(process_start(text, &ticks), 0);
+        ck_assert_int_eq(proc_stat_start(text, &ticks), 0);
         ck_assert_uint_gt(ticks, 0);
 }
 END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("process");
-        TCase *tests = tcase_create("process");
+        Suite *suite = suite_create("proc_stat");
+        TCase *tests = tcase_create("proc_stat");
 
         tcase_add_test(tests, the_start_is_found_whatever_the_name);
         tcase_add_test(tests, what_is_cut_is_no_start);

@@ -1,4 +1,4 @@
-#include "daemon/identity/process.h"
+#include "daemon/identity/proc_stat.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 /* Fields after the name: the state is the first of them. */
 #define START_FIELD 20
 
-int process_start(const char *stat, uint64_t *ret_ticks)
+int proc_stat_start(const char *stat, uint64_t *ret_ticks)
 {
         const char *at = strrchr(stat, ')');
         char *end;

@@ -9,15 +9,15 @@
 #include <stdbool.h>
 
 /* With the 0 at the end. */
-#define CONTAINER_PATH_MAX 252
-#define CONTAINER_NAME_MAX 32
+#define CGROUP_PATH_MAX 252
+#define CGROUP_NAME_MAX 32
 
 /* The container's own cgroup, which is no other one's on this machine; "" for none. -EPROTO: this is no
  * such text; -ENAMETOOLONG. */
-int container_find(const char *cgroups, char ret_path[static CONTAINER_PATH_MAX]);
+int cgroup_find_container(const char *cgroups, char ret_path[static CGROUP_PATH_MAX]);
 
 /* Whether that is meant by `text`: its name, as below, or a path in a file system that ends with its own. */
-bool container_is_called(const char *path, const char *text);
+bool cgroup_container_is_called(const char *path, const char *text);
 
 /* For people: what the runtime calls it, 12 digits of an id as Docker prints them; "" for "". */
-void container_name(const char *path, char ret_name[static CONTAINER_NAME_MAX]);
+void cgroup_container_name(const char *path, char ret_name[static CGROUP_NAME_MAX]);

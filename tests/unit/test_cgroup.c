@@ -1,5 +1,5 @@
 /* Containers as runtimes name their cgroups: lines as machines have shown them, ids replaced. */
-#include "daemon/identity/container.h"
+#include "daemon/identity/cgroup.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -172,13 +172,13 @@ static const struct {
 START_TEST(containers_are_known_by_their_cgroup)
 {
         for (unsigned i = 0; i < N_KNOWN; i++) {
-                char path[CONTAINER_PATH_MAX], name[CONTAINER_NAME_MAX];
+                char path[CGROUP_PATH_MAX], name[CGROUP_NAME_MAX];
 
                 memset(path, 'x', sizeof(path));
-                ck_assert_int_eq(container_find(known[i].cgroups, path), 0);
+                ck_assert_int_eq(cgroup_find_container(known[i].cgroups, path), 0);
                 ck_assert_msg(strcmp(path, known[i].path) == 0, "%s: \"%s\", not \"%s\"",
                               known[i].what, path, known[i].path);
-                container_name(path, name);
+                cgroup_container_name(path, name);
                 ck_assert_msg(strcmp(name, known[i].name) == 0, "%s: \"%s\", not \"%s\"",
                               known[i].what, name, known[i].name);
                 /* Keys are compared as a whole. */
@@ -195,26 +195,26 @@ START_TEST(other_texts_are_refused)
                 "::/\n",    "x::/\n",  "0::/\n\n",  "0::/\nx",    ":a:/\n", "-1:a:/\n",
                 "0::/\n1:", "0 ::/\n", "0::/\n0::", "name=x:/\n",
         };
-        char path[CONTAINER_PATH_MAX];
+        char path[CGROUP_PATH_MAX];
 
         for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-                ck_assert_msg(container_find(texts[i], path) == -EPROTO, "\"%s\"", texts[i]);
+                ck_assert_msg(cgroup_find_container(texts[i], path) == -EPROTO, "\"%s\"", texts[i]);
 }
 END_TEST
 
 START_TEST(a_path_has_its_bound)
 {
-        char cgroups[2 * CONTAINER_PATH_MAX], path[CONTAINER_PATH_MAX];
+        char cgroups[2 * CGROUP_PATH_MAX], path[CGROUP_PATH_MAX];
         int n;
 
-        n = snprintf(cgroups, sizeof(cgroups), "0::/%0*d", CONTAINER_PATH_MAX - 2, 7);
-        ck_assert_int_eq(container_find(cgroups, path), 0);
-        ck_assert_uint_eq(strlen(path), CONTAINER_PATH_MAX - 1);
+        n = snprintf(cgroups, sizeof(cgroups), "0::/%0*d", CGROUP_PATH_MAX - 2, 7);
+        ck_assert_int_eq(cgroup_find_container(cgroups, path), 0);
+        ck_assert_uint_eq(strlen(path), CGROUP_PATH_MAX - 1);
         (void)snprintf(cgroups + n, sizeof(cgroups) - (size_t)n, "8");
-        ck_assert_int_eq(container_find(cgroups, path), -ENAMETOOLONG);
+        ck_assert_int_eq(cgroup_find_container(cgroups, path), -ENAMETOOLONG);
         /* What lies in a container is no part of its name. */
-        (void)snprintf(cgroups, sizeof(cgroups), "0::/lxc/a/%0*d\n", CONTAINER_PATH_MAX, 7);
-        ck_assert_int_eq(container_find(cgroups, path), 0);
+        (void)snprintf(cgroups, sizeof(cgroups), "0::/lxc/a/%0*d\n", CGROUP_PATH_MAX, 7);
+        ck_assert_int_eq(cgroup_find_container(cgroups, path), 0);
         ck_assert_str_eq(path, "/lxc/a");
 }
 END_TEST
@@ -247,7 +247,7 @@ START_TEST(a_container_is_called_by_its_name_or_by_a_path)
         };
 
         for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-                ck_assert_msg(container_is_called(calls[i].path, calls[i].text) ==
+                ck_assert_msg(cgroup_container_is_called(calls[i].path, calls[i].text) ==
                                       calls[i].is_meant,
                               "\"%s\" by \"%s\"", calls[i].path, calls[i].text);
 }
@@ -255,8 +255,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("container");
-        TCase *tests = tcase_create("container");
+        Suite *suite = suite_create("cgroup");
+        TCase *tests = tcase_create("cgroup");
 
         tcase_add_test(tests, containers_are_known_by_their_cgroup);
         tcase_add_test(tests, other_texts_are_refused);

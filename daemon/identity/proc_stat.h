@@ -6,4 +6,4 @@
 /* When it started, in ticks since the boot, out of /proc/PID/stat: with its pid it names a process once
  * and for all. The process chooses its own name, which stands before, in parentheses and with
  * anything in it. -EPROTO: that is not there. */
-int process_start(const char *stat, uint64_t *ret_ticks);
+int proc_stat_start(const char *stat, uint64_t *ret_ticks);

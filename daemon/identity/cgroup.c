@@ -1,4 +1,4 @@
-#include "daemon/identity/container.h"
+#include "daemon/identity/cgroup.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -191,7 +191,7 @@ static bool is_of_units(const struct line *line)
         return line->controllers.n == 0 || begins(line->controllers, "name=");
 }
 
-int container_find(const char *cgroups, char ret_path[static CONTAINER_PATH_MAX])
+int cgroup_find_container(const char *cgroups, char ret_path[static CGROUP_PATH_MAX])
 {
         struct piece known = {cgroups, 0}, unknown = {cgroups, 0};
 
@@ -212,10 +212,10 @@ int container_find(const char *cgroups, char ret_path[static CONTAINER_PATH_MAX]
         }
         if (!known.n)
                 known = unknown;
-        if (known.n >= CONTAINER_PATH_MAX)
+        if (known.n >= CGROUP_PATH_MAX)
                 return -ENAMETOOLONG;
         memcpy(ret_path, known.bytes, known.n);
-        memset(ret_path + known.n, 0, CONTAINER_PATH_MAX - known.n);
+        memset(ret_path + known.n, 0, CGROUP_PATH_MAX - known.n);
         return 0;
 }
 
@@ -235,7 +235,7 @@ static char next_character(struct piece *name)
         return isgraph((unsigned char)character) ? character : '?';
 }
 
-void container_name(const char *path, char ret_name[static CONTAINER_NAME_MAX])
+void cgroup_container_name(const char *path, char ret_name[static CGROUP_NAME_MAX])
 {
         const char *last = strrchr(path, '/');
         struct piece name = piece_of(last ? last + 1 : path), scope;
@@ -248,22 +248,22 @@ void container_name(const char *path, char ret_name[static CONTAINER_NAME_MAX])
                 name = scope;
         if (ends_with_id(name))
                 name = (struct piece){name.bytes + name.n - ID_DIGITS, SHORT_ID_DIGITS};
-        while (name.n && n < CONTAINER_NAME_MAX - 1)
+        while (name.n && n < CGROUP_NAME_MAX - 1)
                 ret_name[n++] = next_character(&name);
         ret_name[n] = '\0';
 }
 
-bool container_is_called(const char *path, const char *text)
+bool cgroup_container_is_called(const char *path, const char *text)
 {
         struct piece wanted = piece_of(text);
-        char name[CONTAINER_NAME_MAX];
+        char name[CGROUP_NAME_MAX];
         size_t n;
 
         while (wanted.n > 1 && wanted.bytes[wanted.n - 1] == '/')
                 wanted.n--;
         if (!*path || strcmp(path, "/") == 0 || !wanted.n)
                 return false;
-        container_name(path, name);
+        cgroup_container_name(path, name);
         /* It is cut. */
         n = wanted.n < sizeof(name) - 1 ? wanted.n : sizeof(name) - 1;
         return (strlen(name) == n && memcmp(name, wanted.bytes, n) == 0) ||
