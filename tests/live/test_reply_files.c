@@ -165,8 +165,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("answers");
-        TCase *tests = tcase_create("answers");
+        Suite *suite = suite_create("reply_files");
+        TCase *tests = tcase_create("reply_files");
 
         tcase_set_timeout(tests, 120);
         tcase_add_checked_fixture(tests, start, stop);

@@ -157,8 +157,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("warming");
-        TCase *tests = tcase_create("warming");
+        Suite *suite = suite_create("prewarming");
+        TCase *tests = tcase_create("prewarming");
 
         tcase_set_timeout(tests, 60);
         tcase_add_test(tests, memory_is_there_before_anybody_asks);

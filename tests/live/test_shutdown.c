@@ -300,8 +300,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("ending");
-        TCase *tests = tcase_create("ending");
+        Suite *suite = suite_create("shutdown");
+        TCase *tests = tcase_create("shutdown");
 
         tcase_set_timeout(tests, 60);
         tcase_add_test(tests, nothing_is_leased_and_what_comes_back_ends_it);

@@ -177,8 +177,8 @@ END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("limit_rows");
-        TCase *tests = tcase_create("limit_rows");
+        Suite *suite = suite_create("list_limits");
+        TCase *tests = tcase_create("list_limits");
 
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, stop);

@@ -197,8 +197,8 @@ static bool may_have_own_dev(void)
 
 int main(void)
 {
-        Suite *suite = suite_create("driver_files");
-        TCase *tests = tcase_create("driver_files");
+        Suite *suite = suite_create("gpu_file_access");
+        TCase *tests = tcase_create("gpu_file_access");
 
         tcase_set_timeout(tests, 60);
         tcase_add_checked_fixture(tests, start, stop);
