@@ -1,5 +1,5 @@
-/* Settings that come into force while the daemon runs, the signal that asks for them, and what else the
- * server's starter wants of the loop: server_apply_settings and server_do_aside are in server.h. On the loop. */
+/* Applies settings while the daemon runs, at a signal; and calls what the server's starter wants called on the
+ * loop. server_apply_settings and server_do_aside are in server.h. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
@@ -11,5 +11,5 @@ int apply_settings_open_hangup(struct server *server, const struct server_option
 /* A call at intervals. */
 int apply_settings_open_alive(struct server *server, const struct server_options *options);
 
-/* Says in the log which rules have no effect on this machine. */
+/* Logs which rules have no effect on this machine. */
 void apply_settings_check_rules(const struct server *server, const struct settings *settings);

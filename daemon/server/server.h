@@ -26,6 +26,6 @@ int server_do_aside(struct server *server, void (*work)(void *argument),
 /* It ends: nothing is to be changed any more. */
 bool server_is_stopping(const struct server *server);
 
-/* NULL is legal; returns NULL. Where the driver does not answer (worker_any_left) some of it stays, and
+/* NULL is legal; returns NULL. Where the driver does not answer (abandoned_workers_any) some of it stays, and
  * nothing but _exit() may follow. */
 struct server *server_free(struct server *server);

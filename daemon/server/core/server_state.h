@@ -1,4 +1,4 @@
-/* The state of the server and of its pools, which every room of it reads. */
+/* The state of the server and of its pools, which every room reads. */
 #pragma once
 
 #include <stdbool.h>
@@ -51,12 +51,11 @@ struct server_pool {
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
                 struct standing standing;
-                struct job_queue unreleased; /* see release_retry.h */
-                unsigned n_trials_kept;      /* of these */
-                uint64_t
-                        n_unreleasable_bytes; /* of these, bytes that are no block's of the policy */
-                bool is_tried;                /* by a trial, now */
-                bool logged_unreleased;       /* since one was last released */
+                struct job_queue retries;      /* see release_retry.h */
+                unsigned n_trials_kept;        /* of these */
+                uint64_t n_unreleasable_bytes; /* beside the policy's blocks */
+                bool is_tried;                 /* by a trial, now */
+                bool logged_unreleased;        /* since one was last released */
         } driver;
         struct {
                 struct watch *watch; /* NULL in pinned pools */
@@ -108,8 +107,8 @@ struct server {
         void (*on_ready)(void);
         struct {
                 uv_timer_t timer;
-                bool is_ready; /* and that was told */
-                uint64_t reported_ns;
+                bool is_ready;        /* and that was told */
+                uint64_t reported_ns; /* when progress was reported last */
         } prewarming;
         struct {
                 struct drain drain;
@@ -117,7 +116,7 @@ struct server {
                 uv_timer_t timer;
                 uv_signal_t sigterm;
                 uv_signal_t sigint;
-                uint64_t reported_ns; /* when progress was told last */
+                uint64_t reported_ns; /* the same */
                 void (*on_over)(struct server *server);
         } shutdown;
         struct {
@@ -138,7 +137,7 @@ struct server {
         /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not
          * know the requests. */
         void (*take_frame)(struct session *session, int r, const struct frame *frame);
-        /* See server_execute. The same, so that what tells the policy something need not know execute.c. */
+        /* See server_execute. server_new sets it, too, so that lower rooms need not know execute.c. */
         void (*execute)(struct server *server);
         struct watched_file driver_file; /* see gpu_file_access.h */
         enum tenancy tenancy;
@@ -150,7 +149,7 @@ struct server {
         uint64_t limits_revision;    /* how often limits have been set, by whatever way */
         struct accounts accounts;    /* of who is counted together */
         struct polling polling;      /* connections whose peers are waited for, or are held */
-        uv_timer_t timeouts_timer;   /* of who has not said HELLO, or does not read */
+        uv_timer_t timeouts_timer;   /* for peers that have not said HELLO, or do not read */
         struct log_limit complaints; /* about clients */
         uv_prepare_t iteration;      /* before the loop waits */
         bool is_executing;
@@ -165,7 +164,7 @@ static inline uint64_t server_now_ns(const struct server *server)
 
 /* Executes what the policy has ordered. To be called after everything that was told to the policy: an order
  * says what is so when it is given, and may not be so after the next event. The queues are served, and the
- * deadline timer is set, once in a loop iteration, before it waits. */
+ * deadline timer is set, once in a loop iteration, before the loop waits. */
 static inline void server_execute(struct server *server)
 {
         server->execute(server);

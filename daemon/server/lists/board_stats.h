@@ -9,9 +9,9 @@ struct board_stats {
         uint64_t hits, misses;              /* any number: for board_stats_add */
 };
 
-/* Nothing of a client that does not serve itself any more: its board is nobody's. */
+/* All zero for a client that is not READY: its board has no writer any more. */
 struct board_stats board_stats_read(const struct session *session, uint32_t pool);
 
-/* Adds up to INT64_MAX, the largest number that JSON readers take: one who lies spoils a sum, but
- * does not wrap it. */
+/* Adds up to INT64_MAX, the largest number that JSON readers take: a client that reports too much spoils a sum,
+ * but does not wrap it. */
 void board_stats_add(uint64_t *sum, uint64_t n);

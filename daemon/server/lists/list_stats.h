@@ -1,4 +1,4 @@
-/* Figures for STATS_REPLY and for every listing: the policy's own, and what clients report on their
+/* Statistics for STATS_REPLY and for every list: the policy's own, and what clients report on their
  * boards. On the loop. */
 #pragma once
 

@@ -52,7 +52,7 @@ bool rows_may_show(const struct session *session, const struct tenant *tenant)
 /* The replies differ in their kind only. */
 static_assert(sizeof(struct message_clients_reply) == sizeof(struct message_blocks_reply) &&
                       sizeof(struct message_clients_reply) == sizeof(struct message_tenants_reply),
-              "one layout for every listing");
+              "one layout for every list");
 
 static int make_fds(struct session *session, const struct row_buffer *buffer, struct fdset *fds)
 {

@@ -1,7 +1,7 @@
 /* What NVML says of the pools' devices, and what the daemon makes of it. On the loop; the asking is
  * done by watches (daemon/backing/device/watch.h).
  *
- * Where a device is in error no new blocks are made, until it is well again; leases go on, and so
+ * Where a device is in error no new blocks are made, until it recovers; leases go on, and so
  * does the cache. A create that the driver had no memory for is held until NVML has said who has it,
  * so that a refusal can: not for long, since NVML may hang. */
 #pragma once
@@ -16,7 +16,7 @@
  * server_options. */
 int device_watch_open(struct server *server, const char *library, const char *canary_library);
 
-/* Lets go of what is held, and holds nothing more. */
+/* Releases what is held, and holds nothing more. */
 void device_watch_stop(struct server *server);
 void device_watch_free(struct server *server);
 

@@ -158,7 +158,7 @@ static bool look(struct server *server, uint32_t id)
         if (server->stopping)
                 return pool->n_jobs;
         try_again(server, id);
-        return pool->n_jobs || standing->is_lost_by_call || !TAILQ_EMPTY(&pool->driver.unreleased);
+        return pool->n_jobs || standing->is_lost_by_call || !TAILQ_EMPTY(&pool->driver.retries);
 }
 
 static void on_look(uv_timer_t *timer)

@@ -1,4 +1,4 @@
-/* Which pools' drivers answer (daemon/policy/standing.h): the server's ears and its watch. On the loop.
+/* Which pools' drivers answer (daemon/policy/standing.h): takes note of results, and watches calls. On the loop.
  *
  * While a worker has something to do, or a device is lost, or the driver has not taken a block back, the
  * loop looks from time to time: whether a call hangs, whether to try again. Each change of a pool's
@@ -10,7 +10,7 @@
 
 #include "daemon/server/core/server_state.h"
 
-/* There may be something to watch. */
+/* Starts the timer, if it does not run. */
 void driver_health_watch(struct server *server);
 
 /* What a job that has come back says of the driver; before what it has left is kept, or gone. */

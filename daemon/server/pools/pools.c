@@ -48,7 +48,7 @@ static int add_pool(struct server *server, struct backing *take_backing, struct 
         pool->row = *row;
         TAILQ_INIT(&pool->device.held);
         TAILQ_INIT(&pool->device.answered);
-        TAILQ_INIT(&pool->driver.unreleased);
+        TAILQ_INIT(&pool->driver.retries);
         nvml_report_init(&pool->device.report);
         server->n_pools++;
         log_info("pool %" PRIu32 ": %s, at most %s", row->id, row->name,

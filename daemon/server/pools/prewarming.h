@@ -1,9 +1,9 @@
-/* Pools' memory that is made before anybody asks (daemon/policy/warm.h), a block of each pool at a time, so that
- * who asks meanwhile is served; and what is cached for too long, which goes back. On the loop.
+/* Makes pools' memory before any client asks (daemon/policy/warm.h), a block of each pool at a time, so that
+ * requests are served meanwhile. Gives back what is cached for too long. On the loop.
  *
- * A pool that reserves less than its warm_bytes when the daemon starts, or when it is said anew, has the rest made.
- * That ends early where somebody waits for memory, and where the driver fails: that is said, and no reason not to
- * serve. */
+ * A pool that reserves less than its warm_bytes when the daemon starts, or when the setting changes, has the rest
+ * made. That ends early where a request waits for memory, and where the driver fails: that is logged, and the
+ * daemon serves all the same. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"

@@ -62,7 +62,7 @@ bool release_retry_keep(struct server *server, uint32_t id, struct job *job)
         block->life.retry_ns = standing_next_release(&pool->driver.standing, block->life.n_losses,
                                                      ++block->life.n_failures,
                                                      server_now_ns(server));
-        TAILQ_INSERT_TAIL(&pool->driver.unreleased, job, link);
+        TAILQ_INSERT_TAIL(&pool->driver.retries, job, link);
         driver_health_watch(server);
         return true;
 }
@@ -79,7 +79,7 @@ void release_retry_forget(struct server *server, uint32_t id, const struct job *
 
 static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
 {
-        struct job_queue *jobs = &server->pools[id].driver.unreleased;
+        struct job_queue *jobs = &server->pools[id].driver.retries;
         struct job *job, *next;
 
         for (job = TAILQ_FIRST(jobs); job; job = next) {

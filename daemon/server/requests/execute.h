@@ -1,16 +1,17 @@
-/* What the policy orders is executed here, and what the workers have done is told to it. On the loop. */
+/* Executes what the policy orders, and tells it what the workers have done. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
 
-/* From now on the policy is served once in a loop iteration, before it waits. */
+/* From now on the policy is served once in a loop iteration, before the loop waits. */
 int execute_open(struct server *server);
 
-/* The server's execute, which also marks it dirty: the policy is served in this loop iteration. */
+/* The server's execute. Marks the server dirty: the policy is served at the end of this loop iteration. */
 void execute_now(struct server *server);
 
 /* Takes back what the workers have done. */
 void execute_take_done(struct server *server);
 
-/* The same of creates that were held (device_watch.h), and are not any more. In each loop iteration, and when the server stops. */
+/* The same of creates that are no longer held (device_watch.h). In each loop iteration, and when the server
+ * stops. */
 void execute_take_answered(struct server *server);

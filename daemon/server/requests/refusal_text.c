@@ -244,9 +244,7 @@ static bool append_blocks(struct text *text, const struct server *server, const 
                ": a block more would be too many, of %" PRIu64
                " in all pools; the daemon has files for %" PRIu64
                ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE "
-               "(ulimit "
-               "-n) "
-               "of gpumemd",
+               "(ulimit -n) of gpumemd",
                policy_open_blocks(server->policy), fd_limits_max_blocks());
         return true;
 }
@@ -260,8 +258,7 @@ static bool append_outage(struct text *text, const struct server *server, const 
         if (order->outcome == GPUMEM_E_STALLED)
                 append(text,
                        ": the driver does not answer, since %" PRIu64
-                       " s. To do: try again later, or "
-                       "wait (wait_ms); what is cached is served",
+                       " s. To do: try again later, or wait (wait_ms); what is cached is served",
                        (now_ns - since_ns) / NS_PER_S);
         else if (order->outcome == -ENODEV && device_watch_is_barred(pool))
                 append(text,
@@ -307,8 +304,7 @@ static enum proto_refused explain(struct server *server, const struct order *ord
                 return PROTO_REFUSED_OTHERWISE;
         if (is_beyond(order))
                 append(text, ", which is more than there may ever be. To do: ask for less, or have "
-                             "the limit "
-                             "raised (gpumemctl limits)");
+                             "the limit raised (gpumemctl limits)");
         if (is_beyond(order) || reason == PROTO_REFUSED_OTHERWISE)
                 return reason;
         if (reason != PROTO_REFUSED_QUOTA)
@@ -332,8 +328,7 @@ static enum proto_refused append_shutdown(struct text *text, const struct server
         append(text,
                "gpumemd is ending and leases nothing more; it waits %" PRIu64
                " s at most for what is held. What you hold stays valid. To do: try again when the "
-               "next "
-               "gpumemd is there",
+               "next gpumemd is there",
                drain_seconds_left(&server->shutdown.drain, server_now_ns(server)));
         return PROTO_REFUSED_OTHERWISE;
 }

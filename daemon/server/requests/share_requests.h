@@ -1,5 +1,4 @@
-/* What clients may ask about shared blocks, one handler a message: dispatch.c sends frames of a
- * session in READY here. The loop's thread. */
+/* Handlers of dispatch.c for messages about shared blocks. On the loop. */
 #pragma once
 
 #include "daemon/server/session/session.h"

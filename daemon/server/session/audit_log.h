@@ -1,4 +1,4 @@
-/* Who did what, and what came of it: a line of the log for each act of an administrator's, each grant to a
+/* Which peer did what, and what came of it: a line of the log for each act of an administrator's, each grant to a
  * user, and each refusal, at level info. "audit: uid 0, process 12 (gpumemctl), admin socket: WHAT". Of what
  * one tenant is refused, as often as it likes, so many lines a second as base/log.h says. On the loop. */
 #pragma once
@@ -7,7 +7,7 @@
 
 void audit_log_act(const struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* By a signal, of which nobody knows who sent it. */
+/* By a signal, whose sender is not known. */
 void audit_log_signal(const char *signal, const char *what);
 
 /* `text` is what the client is told. */

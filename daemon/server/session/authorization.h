@@ -1,4 +1,4 @@
-/* Which tenant a client is of, and who may see and do what concerns all of them. On the loop. */
+/* Which tenant a client belongs to, and which clients may see and change what concerns all tenants. On the loop. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 void authorization_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX]);
 
 /* What a tenant's clients have in common besides the uid. One whose container cannot be read is a tenant of
- * its own: nobody else is known to be in the same. But of such, and of containers, a user has so many, and
+ * its own: no other client is known to be in the same. But of such, and of containers, a user has so many, and
  * what comes later is one tenant. */
 void authorization_find_tenant(struct session *session, struct tenant_key *ret_key);
 
@@ -18,7 +18,7 @@ void authorization_find_tenant(struct session *session, struct tenant_key *ret_k
  * other than the daemon's; where tenants are users, containers make no difference to this. */
 bool authorization_sees_all(const struct session *session);
 
-/* Root, and whoever may open the admin socket, may change what concerns every tenant; likewise. */
+/* Root, and clients on the admin socket, may change what concerns every tenant; likewise. */
 bool authorization_may_administer(const struct session *session);
 
 /* Is the process of the asker's tenant, or may the asker know of all? */

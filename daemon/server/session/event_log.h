@@ -1,4 +1,4 @@
-/* What the daemon remembers of what happened (daemon/policy/report/history.h): here it is noted. On the loop. */
+/* Notes events, which the daemon remembers (daemon/policy/report/history.h). On the loop. */
 #pragma once
 
 #include "daemon/policy/report/history.h"
@@ -17,11 +17,11 @@ void event_log_note_refusal(const struct session *session, uint32_t pool, uint64
                             uint32_t code, enum proto_refused reason, const char *text);
 void event_log_note_denial(const struct session *session, uint32_t code, const char *text);
 
-/* A connection that became no session's; without an account nobody's that is known. */
+/* A connection that became no session; without an account its peer is not known. */
 void event_log_note_stranger(struct server *server, const struct account *account,
                              const struct peer *peer, const char *text);
 
-/* What everybody may know. */
+/* What every client may know. */
 void event_log_note_node(struct server *server, enum listed_event what, uint32_t pool,
                          const char *format, ...) PRINTF_LIKE(4, 5);
 

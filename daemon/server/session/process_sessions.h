@@ -7,9 +7,10 @@
 /* GPUMEM_E_TOO_MANY when the process has as many as one may have, also such as it has left. */
 int process_sessions_may_join(const struct server *server, const struct peer *peer);
 
-/* The process has reconnected after its connection was cut, and holds so much. What the session that it left is
- * charged ends with process_sessions_take_over: at the first HELD, or at once if nothing is held. A HELLO alone may be one that
- * nobody waits for any more. */
+/* The process has reconnected after its connection was cut, and holds so much. The charge of the session that it
+ * left ends with process_sessions_take_over: at the first HELD, or at once if nothing is held. A HELLO alone does
+ * not end it: its sender may have given up waiting. */
 void process_sessions_reconnect(struct session *session, uint64_t n_held_bytes);
-void process_sessions_take_over(
-        struct session *session); /* legal also for one that has not reconnected */
+
+/* Legal also for a session that has not reconnected. */
+void process_sessions_take_over(struct session *session);

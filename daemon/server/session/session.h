@@ -63,7 +63,7 @@ struct session {
         bool asked_to_mark;        /* and perhaps has not read so */
         bool takes_over; /* the session that its process left, once it has said what it holds */
         uint64_t n_held_bytes;              /* as HELLO said, with `takes_over` */
-        uint32_t row;                       /* in the listing of clients that is being made */
+        uint32_t row;                       /* in the list of clients that is being made */
         struct limit_draft *draft;          /* changes that are to be made together; NULL: none */
         struct reclaim *reclaim;            /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */

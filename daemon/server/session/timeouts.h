@@ -1,4 +1,4 @@
-/* What peers must do in time: say HELLO, and read what waits for them; and who lingers for so long that it is told.
+/* What peers must do in time: say HELLO, and read what waits for them. Notes the clients that linger for long.
  * On the loop. */
 #pragma once
 
@@ -8,5 +8,5 @@
  * queued for it. */
 #define SESSION_TIMEOUT_MS 5000
 
-/* Somebody is to be watched from now on: it has just connected, does not read, or lingers. */
+/* A session is to be watched from now on: it has just connected, does not read, or lingers. */
 void timeouts_watch(struct server *server);
