@@ -55,10 +55,15 @@ static void calls_load(void)
 #undef CUDA_OPTIONAL
 }
 
-static void setup(void)
+void contract_setup(void)
 {
         contract_configure(CONTRACT_OPTIONS);
         calls_load();
+}
+
+bool is_root(void)
+{
+        return geteuid() == 0;
 }
 
 int contract_has(const char *call)
@@ -87,16 +92,6 @@ void contract_configure(const char *options)
         /* Open to other users, as a machine is. */
         ck_assert(mkdir(text, 0700) == 0 || errno == EEXIST);
         ck_assert_int_eq(chmod(text, 0777), 0);
-}
-
-TCase *contract_case(Suite *suite, const char *name)
-{
-        TCase *tcase = tcase_create(name);
-
-        tcase_add_checked_fixture(tcase, setup, NULL);
-        tcase_set_timeout(tcase, 60);
-        suite_add_tcase(suite, tcase);
-        return tcase;
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)

@@ -8,11 +8,12 @@
  * removed when the program ends. */
 #pragma once
 
-#include <check.h>
 #include <cuda.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "tests/suite.h"
 
 /* Check notes every assertion that holds in a file that all processes of a test share; one that is
  * killed, or two at once, spoil it. Failures are noted all the same. */
@@ -52,15 +53,29 @@ struct contract_peer {
         int socket; /* the child's is its function's argument */
 };
 
-/* Runs the tests; the exit status for main. */
+/* Runs the suite; the exit status. */
 int contract_main(Suite *suite);
+
+/* Fills `cu`, and says what the machine is. */
+void contract_setup(void);
+
+/* TESTS_MAIN for tests that find `cu` filled. */
+#define CONTRACT_MAIN(...)                                                              \
+        int main(void)                                                                  \
+        {                                                                               \
+                return run_all_tests(&(const struct test_case){.limit_s = 60,           \
+                                                               .start = contract_setup, \
+                                                               .name = __VA_ARGS__},    \
+                                     contract_main);                                    \
+        }
 
 /* Whether the driver has the call, or cannot be asked. For main, before any test: a child asks, so that this
  * process does not load the driver. */
 int contract_has(const char *call);
 
-/* A case whose tests find `cu` filled. */
-TCase *contract_case(Suite *suite, const char *name);
+/* Root may become other users; no other user may. */
+bool is_root(void);
+#define NEEDS_ROOT .can_run = is_root, .needs = "root"
 
 /* The machine's options, for processes with more to say than CONTRACT_OPTIONS; before cuInit. */
 void contract_configure(const char *options);

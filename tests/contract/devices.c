@@ -68,18 +68,14 @@ CUresult devices_fill(CUdeviceptr address, unsigned char byte)
         return r == CUDA_SUCCESS ? cu.cuCtxSynchronize() : r;
 }
 
-int devices_is_one(void)
+bool devices_is_one(void)
 {
         const char *devices = getenv("GPUMEM_TEST_DEVICES");
 
         return devices && strcmp(devices, "1") == 0;
 }
 
-void devices_add(TCase *tcase, const TTest *test, const char *name)
+bool devices_are_two(void)
 {
-        if (devices_is_one())
-                (void)printf("# left out: %s: one device only\n", name);
-        else
-                tcase_add_test(tcase, test);
-        (void)fflush(stdout);
+        return !devices_is_one();
 }

@@ -22,7 +22,6 @@ void devices_allow_both(CUdeviceptr address);
 CUresult devices_fill(CUdeviceptr address, unsigned char byte);
 
 /* There is one device only to try on: GPUMEM_TEST_DEVICES. */
-int devices_is_one(void);
-
-/* What one device cannot try is left out, and said so. */
-void devices_add(TCase *tcase, const TTest *test, const char *name);
+bool devices_is_one(void);
+bool devices_are_two(void);
+#define NEEDS_TWO_DEVICES .can_run = devices_are_two, .needs = "a second device"

@@ -55,7 +55,7 @@ static void tell_bill(const char *whose, pid_t pid)
                 (void)pclose(said);
 }
 
-START_TEST(memory_is_counted_once_and_until_its_last_holder_ends)
+TEST(memory_is_counted_once_and_until_its_last_holder_ends)
 {
         struct contract_peer owner = contract_start(creator), other = contract_start(importer);
         size_t n_created, n_imported, n_orphaned;
@@ -80,13 +80,5 @@ START_TEST(memory_is_counted_once_and_until_its_last_holder_ends)
         while (contract_free_bytes() < n_orphaned + LARGE)
                 contract_pause(&n_looks);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("billing");
-        TCase *tcase = contract_case(suite, "billing");
-
-        tcase_add_test(tcase, memory_is_counted_once_and_until_its_last_holder_ends);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("billing")

@@ -55,7 +55,7 @@ static void allocation(void)
 static void (*const calls[])(void) = {device_memory, host_memory, registration, allocation};
 
 /* That a mapping has gone does not tell that nothing uses it. */
-START_TEST(nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work)
+TEST(nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work, .to = ARRAY_SIZE(calls))
 {
         struct contract_gate gate;
         CUstream stream;
@@ -69,10 +69,9 @@ START_TEST(nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work
         contract_open(&gate);
         ck_ok(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 /* Of the same context, that is; every later call tells of it, and an event's work is over. */
-START_TEST(work_on_what_was_unmapped_spoils_the_context)
+TEST(work_on_what_was_unmapped_spoils_the_context)
 {
         struct contract_block block;
         struct contract_gate gate;
@@ -93,7 +92,6 @@ START_TEST(work_on_what_was_unmapped_spoils_the_context)
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuEventQuery(event));
 }
-END_TEST
 
 static CUcontext destroyed(void)
 {
@@ -121,7 +119,7 @@ static CUcontext (*const ends[])(void) = {destroyed, released};
 
 /* The library asks this before it makes a context current that its own program may have ended: with one that was
  * destroyed a driver may crash then. */
-START_TEST(a_context_that_has_ended_says_so)
+TEST(a_context_that_has_ended_says_so, .to = ARRAY_SIZE(ends))
 {
         CUcontext ended = ends[_i]();
         unsigned long long id;
@@ -132,7 +130,6 @@ START_TEST(a_context_that_has_ended_says_so)
         ck_ok(cu.cuCtxGetApiVersion(contract_context(), &version));
         ck_assert_uint_gt(version, 0);
 }
-END_TEST
 
 static CUresult register_more(void)
 {
@@ -151,24 +148,10 @@ static CUresult synchronize(void)
 
 static CUresult (*const in_vain[])(void) = {register_more, unregister, synchronize};
 
-START_TEST(a_primary_context_that_was_released_takes_no_calls)
+TEST(a_primary_context_that_was_released_takes_no_calls, .to = ARRAY_SIZE(in_vain))
 {
         ck_ok(cu.cuCtxSetCurrent(released()));
         ck_cuda(CUDA_ERROR_CONTEXT_IS_DESTROYED, in_vain[_i]());
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("busy");
-        TCase *tcase = contract_case(suite, "busy");
-
-        tcase_add_loop_test(tcase,
-                            nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work,
-                            0, ARRAY_SIZE(calls));
-        tcase_add_test(tcase, work_on_what_was_unmapped_spoils_the_context);
-        tcase_add_loop_test(tcase, a_context_that_has_ended_says_so, 0, ARRAY_SIZE(ends));
-        tcase_add_loop_test(tcase, a_primary_context_that_was_released_takes_no_calls, 0,
-                            ARRAY_SIZE(in_vain));
-        return contract_main(suite);
-}
+CONTRACT_MAIN("busy")

@@ -78,7 +78,7 @@ static void check_end(CUresult expected, CUstream stream)
                 ck_assert_ptr_null(graph);
 }
 
-START_TEST(a_capture_begins_and_ends)
+TEST(a_capture_begins_and_ends)
 {
         CUstream stream, other;
 
@@ -99,7 +99,6 @@ START_TEST(a_capture_begins_and_ends)
         ck_assert_int_eq(status_of(CU_STREAM_PER_THREAD), ACTIVE);
         check_end(CUDA_SUCCESS, CU_STREAM_PER_THREAD);
 }
-END_TEST
 
 static CUresult info_of(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
                         CUgraph *graph, size_t *n)
@@ -112,7 +111,7 @@ static CUresult info_of(CUstream stream, CUstreamCaptureStatus *status, cuuint64
         return r;
 }
 
-START_TEST(a_capture_has_an_id_a_graph_and_ends_of_its_streams)
+TEST(a_capture_has_an_id_a_graph_and_ends_of_its_streams)
 {
         CUstream stream, joined;
         CUstreamCaptureStatus status = (CUstreamCaptureStatus)9;
@@ -151,9 +150,8 @@ START_TEST(a_capture_has_an_id_a_graph_and_ends_of_its_streams)
         ck_assert_int_eq(status, LOST);
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, stream);
 }
-END_TEST
 
-START_TEST(a_stream_that_waits_for_a_capture_joins_it)
+TEST(a_stream_that_waits_for_a_capture_joins_it)
 {
         CUstream stream, joined;
 
@@ -180,9 +178,8 @@ START_TEST(a_stream_that_waits_for_a_capture_joins_it)
         work(joined);
         ck_ok(cu.cuStreamSynchronize(joined));
 }
-END_TEST
 
-START_TEST(what_spoils_a_capture_spoils_it_for_all_its_streams)
+TEST(what_spoils_a_capture_spoils_it_for_all_its_streams)
 {
         CUstream stream, joined, alone;
 
@@ -200,9 +197,8 @@ START_TEST(what_spoils_a_capture_spoils_it_for_all_its_streams)
         ck_assert_int_eq(status_of(alone), ACTIVE);
         check_end(CUDA_SUCCESS, alone);
 }
-END_TEST
 
-START_TEST(captures_are_not_merged)
+TEST(captures_are_not_merged)
 {
         CUstream first, second;
 
@@ -213,9 +209,8 @@ START_TEST(captures_are_not_merged)
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, first);
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, second);
 }
-END_TEST
 
-START_TEST(an_event_of_a_capture_that_is_over_is_of_no_use)
+TEST(an_event_of_a_capture_that_is_over_is_of_no_use)
 {
         CUstream stream, other;
         CUevent event;
@@ -232,9 +227,8 @@ START_TEST(an_event_of_a_capture_that_is_over_is_of_no_use)
         ck_ok(cu.cuEventSynchronize(event));
         ck_ok(cu.cuEventQuery(event));
 }
-END_TEST
 
-START_TEST(a_destroyed_stream_leaves_its_capture)
+TEST(a_destroyed_stream_leaves_its_capture)
 {
         CUstream stream, joined;
 
@@ -248,7 +242,6 @@ START_TEST(a_destroyed_stream_leaves_its_capture)
         ck_assert_int_eq(status_of(stream), ACTIVE);
         check_end(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, stream);
 }
-END_TEST
 
 static CUdeviceptr somewhere;
 
@@ -275,7 +268,7 @@ static CUresult default_query(void)
 static CUresult (*const of_the_default[])(void) = {default_fill, default_record, default_wait,
                                                    default_query};
 
-START_TEST(a_blocking_stream_that_captures_locks_the_default_one)
+TEST(a_blocking_stream_that_captures_locks_the_default_one, .to = ARRAY_SIZE(of_the_default))
 {
         CUstreamCaptureStatus status;
         CUstream stream;
@@ -295,9 +288,8 @@ START_TEST(a_blocking_stream_that_captures_locks_the_default_one)
         ck_assert_int_eq(status_of(NULL), NONE);
         ck_ok(cu.cuStreamSynchronize(NULL));
 }
-END_TEST
 
-START_TEST(the_default_stream_joins_no_capture)
+TEST(the_default_stream_joins_no_capture)
 {
         CUstream stream;
 
@@ -307,7 +299,6 @@ START_TEST(the_default_stream_joins_no_capture)
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, stream);
         ck_assert_int_eq(status_of(NULL), NONE);
 }
-END_TEST
 
 static CUcontext context;
 static CUstream shared;
@@ -344,7 +335,7 @@ static CUresult by_another_thread(void *(*function)(void *))
         return result;
 }
 
-START_TEST(another_thread_may_work_but_end_relaxed_ones_only)
+TEST(another_thread_may_work_but_end_relaxed_ones_only)
 {
         const CUstreamCaptureMode modes[] = {GLOBAL, LOCAL, RELAXED};
 
@@ -357,10 +348,9 @@ START_TEST(another_thread_may_work_but_end_relaxed_ones_only)
                 ck_cuda(CUDA_ERROR_ILLEGAL_STATE, cu.cuStreamEndCapture(shared, NULL));
         }
 }
-END_TEST
 
 /* Of this thread's captures a call of another spoils those only that forbid it. */
-START_TEST(another_thread_is_bound_by_global_captures)
+TEST(another_thread_is_bound_by_global_captures)
 {
         const CUstreamCaptureMode modes[] = {GLOBAL, LOCAL, RELAXED};
 
@@ -377,24 +367,5 @@ START_TEST(another_thread_is_bound_by_global_captures)
                 check_end(CUDA_SUCCESS, local);
         }
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("capture");
-        TCase *tcase = contract_case(suite, "captures");
-
-        tcase_add_test(tcase, a_capture_begins_and_ends);
-        tcase_add_test(tcase, a_capture_has_an_id_a_graph_and_ends_of_its_streams);
-        tcase_add_test(tcase, a_stream_that_waits_for_a_capture_joins_it);
-        tcase_add_test(tcase, what_spoils_a_capture_spoils_it_for_all_its_streams);
-        tcase_add_test(tcase, captures_are_not_merged);
-        tcase_add_test(tcase, an_event_of_a_capture_that_is_over_is_of_no_use);
-        tcase_add_test(tcase, a_destroyed_stream_leaves_its_capture);
-        tcase_add_loop_test(tcase, a_blocking_stream_that_captures_locks_the_default_one, 0,
-                            ARRAY_SIZE(of_the_default));
-        tcase_add_test(tcase, the_default_stream_joins_no_capture);
-        tcase_add_test(tcase, another_thread_may_work_but_end_relaxed_ones_only);
-        tcase_add_test(tcase, another_thread_is_bound_by_global_captures);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("captures")

@@ -180,11 +180,10 @@ static const struct rule unsafe[] = {
         RULE(executable_destroy, REFUSED),
 };
 
-START_TEST(unsafe_calls_are_refused_unless_relaxed)
+TEST(unsafe_calls_are_refused_unless_relaxed, .to = ARRAY_SIZE(unsafe))
 {
         rule_check(&unsafe[_i], unless_relaxed);
 }
-END_TEST
 
 CALL(own_query, cu.cuStreamQuery(capturing))
 CALL(own_wait, cu.cuStreamSynchronize(capturing))
@@ -213,11 +212,10 @@ static const struct rule conflicts[] = {
         RULE(end_of_a_fork, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED),
 };
 
-START_TEST(conflicting_calls_are_refused_in_every_mode)
+TEST(conflicting_calls_are_refused_in_every_mode, .to = ARRAY_SIZE(conflicts))
 {
         rule_check(&conflicts[_i], always);
 }
-END_TEST
 
 CALL(memory_info, cu.cuMemGetInfo(&n_free, &n_total))
 CALL(pointer_ask, cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory))
@@ -277,13 +275,12 @@ static const struct rule harmless[] = {
         RULE(share, 0),          RULE(wait_for_nothing, 0),
 };
 
-START_TEST(harmless_calls_are_allowed_in_every_mode)
+TEST(harmless_calls_are_allowed_in_every_mode, .to = ARRAY_SIZE(harmless))
 {
         rule_check(&harmless[_i], never);
 }
-END_TEST
 
-START_TEST(a_refused_thing_keeps_being_refused)
+TEST(a_refused_thing_keeps_being_refused)
 {
         (void)contract_context();
         world_new();
@@ -298,9 +295,8 @@ START_TEST(a_refused_thing_keeps_being_refused)
         capture_is_lost();
         ck_ok(alloc());
 }
-END_TEST
 
-START_TEST(a_threads_mode_is_exchanged)
+TEST(a_threads_mode_is_exchanged)
 {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED, wrong = (CUstreamCaptureMode)7;
 
@@ -314,11 +310,10 @@ START_TEST(a_threads_mode_is_exchanged)
         ck_assert_int_eq(wrong, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
 }
-END_TEST
 
 /* Its context may be asked for, as long as the capture is not lost; its id not, whatever the thread's
  * mode. */
-START_TEST(a_stream_that_captures_has_no_id)
+TEST(a_stream_that_captures_has_no_id)
 {
         CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
         unsigned long long id;
@@ -334,9 +329,8 @@ START_TEST(a_stream_that_captures_has_no_id)
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(capturing, &graph));
         ck_ok(cu.cuStreamGetId(capturing, &id));
 }
-END_TEST
 
-START_TEST(no_time_is_measured_in_a_capture)
+TEST(no_time_is_measured_in_a_capture)
 {
         (void)contract_context();
         world_new();
@@ -345,21 +339,5 @@ START_TEST(no_time_is_measured_in_a_capture)
         ck_cuda(CUDA_ERROR_CAPTURED_EVENT, elapsed());
         capture_survives();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("capture rules");
-        TCase *tcase = contract_case(suite, "rules");
-
-        tcase_add_loop_test(tcase, unsafe_calls_are_refused_unless_relaxed, 0, ARRAY_SIZE(unsafe));
-        tcase_add_loop_test(tcase, conflicting_calls_are_refused_in_every_mode, 0,
-                            ARRAY_SIZE(conflicts));
-        tcase_add_loop_test(tcase, harmless_calls_are_allowed_in_every_mode, 0,
-                            ARRAY_SIZE(harmless));
-        tcase_add_test(tcase, a_threads_mode_is_exchanged);
-        tcase_add_test(tcase, a_stream_that_captures_has_no_id);
-        tcase_add_test(tcase, no_time_is_measured_in_a_capture);
-        tcase_add_test(tcase, a_refused_thing_keeps_being_refused);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("rules")

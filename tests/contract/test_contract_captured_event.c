@@ -102,16 +102,15 @@ static void end_well(void)
         ck_ok(cu.cuGraphDestroy(graph));
 }
 
-START_TEST(to_record_it_harms_nothing)
+TEST(to_record_it_harms_nothing, .to = N_MODES)
 {
         begin(_i);
         ck_ok(by_another_thread(record));
         end_well();
         ck_cuda(CUDA_ERROR_INVALID_VALUE, query());
 }
-END_TEST
 
-START_TEST(to_query_it_loses_the_capture)
+TEST(to_query_it_loses_the_capture, .to = N_MODES)
 {
         CUstreamCaptureStatus status;
         CUgraph graph;
@@ -125,17 +124,15 @@ START_TEST(to_query_it_loses_the_capture)
         ck_assert_ptr_null(graph);
         ck_cuda(CUDA_ERROR_INVALID_VALUE, by_another_thread(query));
 }
-END_TEST
 
-START_TEST(to_destroy_it_harms_nothing)
+TEST(to_destroy_it_harms_nothing, .to = N_MODES)
 {
         begin(_i);
         ck_ok(by_another_thread(destroy));
         end_well();
 }
-END_TEST
 
-START_TEST(recorded_in_another_stream_it_is_as_any)
+TEST(recorded_in_another_stream_it_is_as_any, .to = N_MODES)
 {
         begin(_i);
         ck_ok(by_another_thread(record_in_the_other));
@@ -144,9 +141,8 @@ START_TEST(recorded_in_another_stream_it_is_as_any)
         end_well();
         ck_ok(query());
 }
-END_TEST
 
-START_TEST(it_is_as_any_once_recorded_after_the_capture)
+TEST(it_is_as_any_once_recorded_after_the_capture, .to = N_MODES)
 {
         begin(_i);
         end_well();
@@ -155,17 +151,5 @@ START_TEST(it_is_as_any_once_recorded_after_the_capture)
         ck_ok(by_another_thread(wait_for_it));
         ck_ok(query());
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("captured_event");
-        TCase *tcase = contract_case(suite, "captured events");
-
-        tcase_add_loop_test(tcase, to_record_it_harms_nothing, 0, N_MODES);
-        tcase_add_loop_test(tcase, to_query_it_loses_the_capture, 0, N_MODES);
-        tcase_add_loop_test(tcase, to_destroy_it_harms_nothing, 0, N_MODES);
-        tcase_add_loop_test(tcase, recorded_in_another_stream_it_is_as_any, 0, N_MODES);
-        tcase_add_loop_test(tcase, it_is_as_any_once_recorded_after_the_capture, 0, N_MODES);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("captured events")

@@ -51,7 +51,7 @@ static CUstream per_thread(void)
 
 static CUstream (*const kinds[])(void) = {non_blocking, blocking, legacy, per_thread};
 
-START_TEST(it_passes_with_the_work_of_any_stream)
+TEST(it_passes_with_the_work_of_any_stream, .to = ARRAY_SIZE(kinds))
 {
         struct contract_gate gate;
         CUevent event;
@@ -66,9 +66,8 @@ START_TEST(it_passes_with_the_work_of_any_stream)
         ck_ok(cu.cuEventQuery(event));
         ck_ok(cu.cuEventDestroy(event));
 }
-END_TEST
 
-START_TEST(it_passes_with_the_work_of_a_destroyed_stream)
+TEST(it_passes_with_the_work_of_a_destroyed_stream)
 {
         struct contract_gate gate;
         CUstream stream;
@@ -85,9 +84,8 @@ START_TEST(it_passes_with_the_work_of_a_destroyed_stream)
         ck_ok(cu.cuEventSynchronize(event));
         ck_ok(cu.cuEventQuery(event));
 }
-END_TEST
 
-START_TEST(it_passes_with_the_last_of_several_streams)
+TEST(it_passes_with_the_last_of_several_streams)
 {
         struct contract_gate gates[N_STREAMS];
         CUevent event;
@@ -106,10 +104,9 @@ START_TEST(it_passes_with_the_last_of_several_streams)
         ck_ok(cu.cuEventSynchronize(event));
         ck_ok(cu.cuEventQuery(event));
 }
-END_TEST
 
 /* The same stream has work before and after it, and another stream after it only. */
-START_TEST(it_does_not_wait_for_what_comes_later)
+TEST(it_does_not_wait_for_what_comes_later)
 {
         struct contract_gate before, after, elsewhere;
         CUstream stream, other;
@@ -133,9 +130,8 @@ START_TEST(it_does_not_wait_for_what_comes_later)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_ok(cu.cuStreamSynchronize(other));
 }
-END_TEST
 
-START_TEST(a_stream_waits_for_the_work_of_all)
+TEST(a_stream_waits_for_the_work_of_all)
 {
         struct contract_gate gates[2];
         CUstream filling, busy, reading;
@@ -166,10 +162,9 @@ START_TEST(a_stream_waits_for_the_work_of_all)
         ck_ok(cu.cuStreamSynchronize(reading));
         ck_assert_uint_eq(*(unsigned char *)bytes, 0x71);
 }
-END_TEST
 
 /* Which context is current does not matter. */
-START_TEST(it_is_of_one_context)
+TEST(it_is_of_one_context)
 {
         struct contract_gate gate;
         CUcontext other;
@@ -195,7 +190,6 @@ START_TEST(it_is_of_one_context)
         contract_open(&gate);
         ck_ok(cu.cuEventSynchronize(others));
 }
-END_TEST
 
 static CUevent recorded;
 
@@ -242,7 +236,7 @@ static CUstreamCaptureStatus status_of(CUstream stream)
 }
 
 /* In each mode of the capture, and whatever the calling thread's mode is. */
-START_TEST(a_capture_in_the_context_is_lost)
+TEST(a_capture_in_the_context_is_lost, .to = ARRAY_SIZE(callers))
 {
         CUgraph graph;
         CUstream stream;
@@ -263,9 +257,8 @@ START_TEST(a_capture_in_the_context_is_lost)
                 ck_ok(cu.cuEventSynchronize(recorded));
         }
 }
-END_TEST
 
-START_TEST(a_capture_in_another_context_goes_on)
+TEST(a_capture_in_another_context_goes_on, .to = ARRAY_SIZE(callers))
 {
         CUgraph graph = NULL;
         CUcontext other;
@@ -283,28 +276,11 @@ START_TEST(a_capture_in_another_context_goes_on)
                 ck_ok(cu.cuGraphDestroy(graph));
         }
 }
-END_TEST
 
-static Suite *suite_new(void)
+static bool has_context_events(void)
 {
-        Suite *suite = suite_create("context_event");
-        TCase *tcase = contract_case(suite, "events of whole contexts");
-
-        tcase_add_loop_test(tcase, it_passes_with_the_work_of_any_stream, 0, ARRAY_SIZE(kinds));
-        tcase_add_test(tcase, it_passes_with_the_work_of_a_destroyed_stream);
-        tcase_add_test(tcase, it_passes_with_the_last_of_several_streams);
-        tcase_add_test(tcase, it_does_not_wait_for_what_comes_later);
-        tcase_add_test(tcase, a_stream_waits_for_the_work_of_all);
-        tcase_add_test(tcase, it_is_of_one_context);
-        tcase_add_loop_test(tcase, a_capture_in_the_context_is_lost, 0, ARRAY_SIZE(callers));
-        tcase_add_loop_test(tcase, a_capture_in_another_context_goes_on, 0, ARRAY_SIZE(callers));
-        return suite;
+        return contract_has("cuCtxRecordEvent");
 }
 
-int main(void)
-{
-        if (contract_has("cuCtxRecordEvent"))
-                return contract_main(suite_new());
-        (void)puts("1..0 # SKIP the driver has no cuCtxRecordEvent");
-        return EXIT_SUCCESS;
-}
+CONTRACT_MAIN("events of whole contexts", .can_run = has_context_events,
+              .needs = "cuCtxRecordEvent")

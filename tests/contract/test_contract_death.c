@@ -32,7 +32,7 @@ static void modest(int socket)
         (void)contract_receive(socket, 'x');
 }
 
-START_TEST(a_process_without_a_context_costs_little)
+TEST(a_process_without_a_context_costs_little)
 {
         struct contract_peer other;
         size_t n_before, n_without;
@@ -49,7 +49,6 @@ START_TEST(a_process_without_a_context_costs_little)
         ck_assert_uint_ge(n_without, contract_free_bytes() + MUCH);
         contract_kill(&other);
 }
-END_TEST
 
 static void await_readable(int fd)
 {
@@ -80,7 +79,7 @@ static void worker(int socket)
         (void)pause();
 }
 
-START_TEST(a_killed_process_s_socket_pidfd_and_memory_end)
+TEST(a_killed_process_s_socket_pidfd_and_memory_end)
 {
         struct contract_peer peer = contract_start(worker);
         int n_looks = 0, pidfd;
@@ -98,7 +97,6 @@ START_TEST(a_killed_process_s_socket_pidfd_and_memory_end)
         ck_assert_int_eq(waitpid(peer.pid, NULL, 0), peer.pid);
         (void)close(pidfd);
 }
-END_TEST
 
 /* In a memfd that the killed process had registered. */
 struct words {
@@ -195,7 +193,7 @@ static struct left start_and_kill(void (*function)(int socket))
         return left;
 }
 
-START_TEST(a_killed_process_s_work_is_not_done)
+TEST(a_killed_process_s_work_is_not_done)
 {
         struct left left = start_and_kill(alone);
 
@@ -204,10 +202,9 @@ START_TEST(a_killed_process_s_work_is_not_done)
         ck_assert_uint_eq(__atomic_load_n(&left.words->done, __ATOMIC_ACQUIRE), 0);
         ck_assert_uint_eq(contract_read(left.block.address), 0);
 }
-END_TEST
 
 /* The end of the process, which its pidfd tells, is not the end of its work. */
-START_TEST(a_killed_process_s_work_goes_on_while_a_forked_child_lives)
+TEST(a_killed_process_s_work_goes_on_while_a_forked_child_lives)
 {
         struct left left = start_and_kill(with_a_child);
         int n_looks = 0;
@@ -217,16 +214,5 @@ START_TEST(a_killed_process_s_work_goes_on_while_a_forked_child_lives)
         ck_assert_uint_eq(contract_read(left.block.address + 2 * MIB - 1), 0x5C);
         contract_send(left.peer.socket, 'x', -1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("death");
-        TCase *tcase = contract_case(suite, "death");
-
-        tcase_add_test(tcase, a_process_without_a_context_costs_little);
-        tcase_add_test(tcase, a_killed_process_s_socket_pidfd_and_memory_end);
-        tcase_add_test(tcase, a_killed_process_s_work_is_not_done);
-        tcase_add_test(tcase, a_killed_process_s_work_goes_on_while_a_forked_child_lives);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("death")

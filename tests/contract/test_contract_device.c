@@ -7,7 +7,7 @@
 #define INVALID CUDA_ERROR_INVALID_VALUE
 #define LARGE   ((size_t)128 << 20)
 
-START_TEST(version_is_known_before_init)
+TEST(version_is_known_before_init)
 {
         int version = 0;
 
@@ -15,9 +15,8 @@ START_TEST(version_is_known_before_init)
         ck_assert_int_ge(version, 13000);
         ck_cuda(INVALID, cu.cuDriverGetVersion(NULL));
 }
-END_TEST
 
-START_TEST(errors_have_names_and_texts)
+TEST(errors_have_names_and_texts)
 {
         static const struct {
                 CUresult result;
@@ -48,9 +47,8 @@ START_TEST(errors_have_names_and_texts)
         ck_assert_str_eq(text, "out of memory");
         ck_cuda(INVALID, cu.cuGetErrorName((CUresult)123456, &text));
 }
-END_TEST
 
-START_TEST(devices_are_counted_and_named)
+TEST(devices_are_counted_and_named)
 {
         CUdevice device = -1;
         CUuuid uuid = {0}, none = {0};
@@ -71,9 +69,8 @@ START_TEST(devices_are_counted_and_named)
         ck_ok(cu.cuDeviceTotalMem(&n_bytes, 0));
         ck_assert_uint_ge(n_bytes, LARGE);
 }
-END_TEST
 
-START_TEST(the_device_can_what_is_needed)
+TEST(the_device_can_what_is_needed)
 {
         static const CUdevice_attribute needed[] = {
                 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
@@ -100,9 +97,8 @@ START_TEST(the_device_can_what_is_needed)
                 cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 999));
         ck_cuda(INVALID, cu.cuDeviceGetAttribute(NULL, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0));
 }
-END_TEST
 
-START_TEST(calls_that_need_a_context_say_so)
+TEST(calls_that_need_a_context_say_so)
 {
         const CUresult none = CUDA_ERROR_INVALID_CONTEXT;
         CUdeviceptr address;
@@ -125,9 +121,8 @@ START_TEST(calls_that_need_a_context_say_so)
         ck_cuda(none, cu.cuStreamSynchronize(NULL));
         ck_cuda(none, cu.cuCtxPopCurrent(NULL));
 }
-END_TEST
 
-START_TEST(a_primary_context_is_one_and_counted)
+TEST(a_primary_context_is_one_and_counted)
 {
         CUcontext first, second, current;
         CUdevice device = -1;
@@ -146,9 +141,8 @@ START_TEST(a_primary_context_is_one_and_counted)
         ck_ok(cu.cuCtxGetCurrent(&current));
         ck_assert_ptr_null(current);
 }
-END_TEST
 
-START_TEST(contexts_are_stacked_and_told_apart)
+TEST(contexts_are_stacked_and_told_apart)
 {
         CUcontext primary = contract_context(), created, popped;
         unsigned long long first = 0, second = 0;
@@ -169,9 +163,8 @@ START_TEST(contexts_are_stacked_and_told_apart)
         ck_ok(cu.cuCtxGetCurrent(&popped));
         ck_assert_ptr_eq(popped, primary);
 }
-END_TEST
 
-START_TEST(memory_of_a_context_ends_with_it)
+TEST(memory_of_a_context_ends_with_it)
 {
         size_t n_before, n_held;
         CUdeviceptr address;
@@ -186,20 +179,5 @@ START_TEST(memory_of_a_context_ends_with_it)
         ck_ok(cu.cuCtxDestroy(created));
         ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("device");
-        TCase *tcase = contract_case(suite, "device");
-
-        tcase_add_test(tcase, version_is_known_before_init);
-        tcase_add_test(tcase, errors_have_names_and_texts);
-        tcase_add_test(tcase, devices_are_counted_and_named);
-        tcase_add_test(tcase, the_device_can_what_is_needed);
-        tcase_add_test(tcase, calls_that_need_a_context_say_so);
-        tcase_add_test(tcase, a_primary_context_is_one_and_counted);
-        tcase_add_test(tcase, contexts_are_stacked_and_told_apart);
-        tcase_add_test(tcase, memory_of_a_context_ends_with_it);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("device")

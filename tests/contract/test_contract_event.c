@@ -41,7 +41,7 @@ static unsigned char *pinned(void)
         return bytes;
 }
 
-START_TEST(an_event_passes_with_the_work_before_it)
+TEST(an_event_passes_with_the_work_before_it)
 {
         struct contract_gate gate;
         CUstream stream;
@@ -67,9 +67,8 @@ START_TEST(an_event_passes_with_the_work_before_it)
         ck_ok(cu.cuEventSynchronize(event));
         ck_ok(cu.cuEventDestroy(event));
 }
-END_TEST
 
-START_TEST(an_event_outlives_its_stream)
+TEST(an_event_outlives_its_stream)
 {
         struct contract_gate gate;
         CUstream stream;
@@ -86,9 +85,8 @@ START_TEST(an_event_outlives_its_stream)
         ck_ok(cu.cuEventSynchronize(event));
         ck_ok(cu.cuEventQuery(event));
 }
-END_TEST
 
-START_TEST(a_stream_waits_for_an_event)
+TEST(a_stream_waits_for_an_event)
 {
         struct contract_gate gate;
         unsigned char *bytes;
@@ -115,10 +113,9 @@ START_TEST(a_stream_waits_for_an_event)
         ck_ok(cu.cuStreamSynchronize(second));
         ck_assert_uint_eq(bytes[0], 0x71);
 }
-END_TEST
 
 /* Another stream's work holds up neither the making of an event nor its recording elsewhere. */
-START_TEST(events_are_recorded_beside_a_busy_stream)
+TEST(events_are_recorded_beside_a_busy_stream)
 {
         CUstream busy, others[] = {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, NULL};
         struct contract_gate gate;
@@ -139,9 +136,8 @@ START_TEST(events_are_recorded_beside_a_busy_stream)
         contract_open(&gate);
         ck_ok(cu.cuStreamSynchronize(busy));
 }
-END_TEST
 
-START_TEST(events_measure_time)
+TEST(events_measure_time)
 {
         struct contract_gate gate;
         CUevent start, end;
@@ -168,17 +164,5 @@ START_TEST(events_measure_time)
         ck_ok(cu.cuEventSynchronize(end));
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("event");
-        TCase *tcase = contract_case(suite, "events");
-
-        tcase_add_test(tcase, an_event_passes_with_the_work_before_it);
-        tcase_add_test(tcase, an_event_outlives_its_stream);
-        tcase_add_test(tcase, a_stream_waits_for_an_event);
-        tcase_add_test(tcase, events_are_recorded_beside_a_busy_stream);
-        tcase_add_test(tcase, events_measure_time);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("events")

@@ -78,7 +78,7 @@ static void order(CUstream before, CUstream after)
         ck_ok(cu.cuEventDestroy(event));
 }
 
-START_TEST(captured_work_runs_when_it_is_launched_and_each_time)
+TEST(captured_work_runs_when_it_is_launched_and_each_time)
 {
         CUgraphExec executable;
 
@@ -102,9 +102,8 @@ START_TEST(captured_work_runs_when_it_is_launched_and_each_time)
         }
         ck_ok(cu.cuGraphExecDestroy(executable));
 }
-END_TEST
 
-START_TEST(pageable_memory_is_read_by_the_launch)
+TEST(pageable_memory_is_read_by_the_launch)
 {
         unsigned char source = 1, result = 0;
         CUgraphExec executable;
@@ -119,9 +118,8 @@ START_TEST(pageable_memory_is_read_by_the_launch)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(result, 2);
 }
-END_TEST
 
-START_TEST(a_launch_is_in_its_streams_order)
+TEST(a_launch_is_in_its_streams_order)
 {
         struct contract_gate gate;
         CUgraphExec executable;
@@ -140,9 +138,8 @@ START_TEST(a_launch_is_in_its_streams_order)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(bytes[0], 0x51);
 }
-END_TEST
 
-START_TEST(launches_of_one_executable_do_not_overlap)
+TEST(launches_of_one_executable_do_not_overlap)
 {
         struct contract_gate gate;
         CUgraphExec executable;
@@ -158,9 +155,8 @@ START_TEST(launches_of_one_executable_do_not_overlap)
         contract_open(&gate);
         ck_ok(cu.cuStreamSynchronize(other));
 }
-END_TEST
 
-START_TEST(forks_and_joins_order_the_nodes)
+TEST(forks_and_joins_order_the_nodes)
 {
         CUgraphExec executable;
 
@@ -183,9 +179,8 @@ START_TEST(forks_and_joins_order_the_nodes)
         ck_assert_uint_eq(bytes[1], 0x12);
         ck_assert_uint_eq(contract_read(memory), 0x13);
 }
-END_TEST
 
-START_TEST(a_graph_waits_for_values_and_writes_them)
+TEST(a_graph_waits_for_values_and_writes_them)
 {
         volatile uint64_t *words;
         CUgraphExec executable;
@@ -205,14 +200,13 @@ START_TEST(a_graph_waits_for_values_and_writes_them)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(words[1], 6);
 }
-END_TEST
 
 static void count_up(void *counter)
 {
         ++*(int *)counter;
 }
 
-START_TEST(host_functions_are_captured)
+TEST(host_functions_are_captured)
 {
         CUgraphExec executable;
         int counter = 0;
@@ -227,9 +221,8 @@ START_TEST(host_functions_are_captured)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_int_eq(counter, 3);
 }
-END_TEST
 
-START_TEST(a_launch_completes_without_its_graph_and_executable)
+TEST(a_launch_completes_without_its_graph_and_executable)
 {
         struct contract_gate gate;
         CUgraphExec executable;
@@ -250,10 +243,9 @@ START_TEST(a_launch_completes_without_its_graph_and_executable)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(contract_read(memory), 0x61);
 }
-END_TEST
 
 /* Only what there is: the rest of the capture is not in it. */
-START_TEST(a_graph_may_be_used_while_it_is_captured)
+TEST(a_graph_may_be_used_while_it_is_captured)
 {
         CUstreamCaptureStatus status;
         const CUgraphNode *nodes = NULL;
@@ -277,9 +269,8 @@ START_TEST(a_graph_may_be_used_while_it_is_captured)
         ck_assert_uint_eq(contract_read(memory), 0x21);
         ck_assert_uint_eq(contract_read(more), 0);
 }
-END_TEST
 
-START_TEST(an_empty_graph_does_nothing)
+TEST(an_empty_graph_does_nothing)
 {
         CUgraphExec executable;
 
@@ -291,22 +282,5 @@ START_TEST(an_empty_graph_does_nothing)
         ck_ok(cu.cuGraphExecDestroy(executable));
         ck_cuda(INVALID, cu.cuGraphDestroy(NULL));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("graph");
-        TCase *tcase = contract_case(suite, "graphs");
-
-        tcase_add_test(tcase, captured_work_runs_when_it_is_launched_and_each_time);
-        tcase_add_test(tcase, pageable_memory_is_read_by_the_launch);
-        tcase_add_test(tcase, a_launch_is_in_its_streams_order);
-        tcase_add_test(tcase, launches_of_one_executable_do_not_overlap);
-        tcase_add_test(tcase, forks_and_joins_order_the_nodes);
-        tcase_add_test(tcase, a_graph_waits_for_values_and_writes_them);
-        tcase_add_test(tcase, host_functions_are_captured);
-        tcase_add_test(tcase, a_launch_completes_without_its_graph_and_executable);
-        tcase_add_test(tcase, a_graph_may_be_used_while_it_is_captured);
-        tcase_add_test(tcase, an_empty_graph_does_nothing);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("graphs")

@@ -28,7 +28,7 @@ static CUdeviceptr alloc(size_t n_bytes)
         return address;
 }
 
-START_TEST(registered_memory_has_a_device_address)
+TEST(registered_memory_has_a_device_address)
 {
         unsigned char *bytes = pages(N_BYTES);
         CUdeviceptr address = 0;
@@ -43,9 +43,8 @@ START_TEST(registered_memory_has_a_device_address)
         ck_ok(cu.cuMemHostUnregister(bytes));
         ck_cuda(INVALID, cu.cuMemHostGetDevicePointer(&address, bytes, 0));
 }
-END_TEST
 
-START_TEST(memory_is_registered_once)
+TEST(memory_is_registered_once)
 {
         unsigned char *bytes = pages(2 * N_BYTES);
 
@@ -59,9 +58,8 @@ START_TEST(memory_is_registered_once)
         ck_ok(cu.cuMemHostUnregister(bytes));
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
 }
-END_TEST
 
-START_TEST(register_and_unregister_refuse)
+TEST(register_and_unregister_refuse)
 {
         unsigned char *bytes = pages(N_BYTES), *gone = pages(N_BYTES);
 
@@ -75,10 +73,9 @@ START_TEST(register_and_unregister_refuse)
         ck_ok(cu.cuMemHostUnregister(bytes));
         ck_cuda(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cu.cuMemHostUnregister(bytes));
 }
-END_TEST
 
 /* Freeing the same memory twice is left out: the driver may call it a success. */
-START_TEST(host_memory_is_allocated_and_freed)
+TEST(host_memory_is_allocated_and_freed)
 {
         unsigned char local = 0;
         CUdeviceptr address;
@@ -93,9 +90,8 @@ START_TEST(host_memory_is_allocated_and_freed)
         ck_cuda(INVALID, cu.cuMemFreeHost(&local));
         ck_ok(cu.cuMemFreeHost(bytes));
 }
-END_TEST
 
-START_TEST(attributes_of_host_memory)
+TEST(attributes_of_host_memory)
 {
         unsigned char *bytes = pages(N_BYTES);
         unsigned int type = 0;
@@ -116,9 +112,8 @@ START_TEST(attributes_of_host_memory)
         ck_assert_uint_eq(device, address + 8);
         ck_ok(cu.cuMemHostUnregister(bytes));
 }
-END_TEST
 
-START_TEST(host_memory_of_the_virtual_interface_is_host_memory)
+TEST(host_memory_of_the_virtual_interface_is_host_memory)
 {
         CUmemAllocationProp properties = contract_properties(CU_MEM_HANDLE_TYPE_NONE);
         CUmemGenericAllocationHandle handle;
@@ -132,9 +127,8 @@ START_TEST(host_memory_of_the_virtual_interface_is_host_memory)
         ck_ok(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, block.address));
         ck_assert_uint_eq(type, CU_MEMORYTYPE_HOST);
 }
-END_TEST
 
-START_TEST(a_pinned_source_is_read_when_the_copy_runs)
+TEST(a_pinned_source_is_read_when_the_copy_runs)
 {
         unsigned char *bytes = pages(N_BYTES);
         struct contract_gate gate;
@@ -153,9 +147,8 @@ START_TEST(a_pinned_source_is_read_when_the_copy_runs)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(contract_read(address + 7), 2);
 }
-END_TEST
 
-START_TEST(a_small_pageable_source_is_read_by_the_call)
+TEST(a_small_pageable_source_is_read_by_the_call)
 {
         unsigned char *bytes = malloc(4096);
         struct contract_gate gate;
@@ -174,9 +167,8 @@ START_TEST(a_small_pageable_source_is_read_by_the_call)
         ck_assert_uint_eq(contract_read(address + 7), 1);
         free(bytes);
 }
-END_TEST
 
-START_TEST(copies_take_registered_memory_as_the_devices)
+TEST(copies_take_registered_memory_as_the_devices)
 {
         unsigned char *bytes = pages(N_BYTES);
         CUdeviceptr address, host;
@@ -194,7 +186,6 @@ START_TEST(copies_take_registered_memory_as_the_devices)
         ck_assert_uint_eq(bytes[3], 0x52);
         ck_assert_uint_eq(bytes[5], 0x51);
 }
-END_TEST
 
 static void memfd_writer(int socket)
 {
@@ -211,7 +202,7 @@ static void memfd_writer(int socket)
         contract_send(socket, 'w', -1);
 }
 
-START_TEST(two_processes_register_one_memfd)
+TEST(two_processes_register_one_memfd)
 {
         struct contract_peer other = contract_start(memfd_writer);
         int fd = memfd_create("pinned", MFD_CLOEXEC);
@@ -230,9 +221,8 @@ START_TEST(two_processes_register_one_memfd)
         ck_assert_uint_eq(contract_read(address + N_BYTES - 1), 0x77);
         contract_finish(&other);
 }
-END_TEST
 
-START_TEST(a_stream_waits_for_a_word_and_writes_one)
+TEST(a_stream_waits_for_a_word_and_writes_one)
 {
         uint64_t *words = (void *)pages(PAGE);
         CUdeviceptr address, memory;
@@ -255,7 +245,6 @@ START_TEST(a_stream_waits_for_a_word_and_writes_one)
         ck_assert_uint_eq(contract_read(memory), 0x66);
         ck_cuda(INVALID, cu.cuStreamWaitValue64(stream, address + 4, 1, 0));
 }
-END_TEST
 
 /* A registered memfd of two processes: the words that order their streams, and bytes. */
 struct shared {
@@ -312,7 +301,7 @@ static void second_in_turn(int socket)
         contract_send(socket, 'd', -1);
 }
 
-START_TEST(words_order_streams_of_two_processes)
+TEST(words_order_streams_of_two_processes)
 {
         struct contract_peer other = contract_start(second_in_turn);
         int fd = memfd_create("words", MFD_CLOEXEC);
@@ -345,9 +334,8 @@ START_TEST(words_order_streams_of_two_processes)
         (void)contract_receive(other.socket, 'd');
         contract_finish(&other);
 }
-END_TEST
 
-START_TEST(unregister_waits_for_running_work)
+TEST(unregister_waits_for_running_work)
 {
         unsigned char *bytes = pages(N_BYTES);
         struct contract_gate gate;
@@ -367,26 +355,5 @@ START_TEST(unregister_waits_for_running_work)
         ck_ok(cu.cuStreamQuery(stream));
         ck_assert_uint_eq(bytes[N_BYTES - 1], 0x29);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("host");
-        TCase *tcase = contract_case(suite, "registration");
-
-        tcase_add_test(tcase, registered_memory_has_a_device_address);
-        tcase_add_test(tcase, memory_is_registered_once);
-        tcase_add_test(tcase, register_and_unregister_refuse);
-        tcase_add_test(tcase, host_memory_is_allocated_and_freed);
-        tcase_add_test(tcase, attributes_of_host_memory);
-        tcase_add_test(tcase, host_memory_of_the_virtual_interface_is_host_memory);
-        tcase = contract_case(suite, "use");
-        tcase_add_test(tcase, a_pinned_source_is_read_when_the_copy_runs);
-        tcase_add_test(tcase, a_small_pageable_source_is_read_by_the_call);
-        tcase_add_test(tcase, copies_take_registered_memory_as_the_devices);
-        tcase_add_test(tcase, two_processes_register_one_memfd);
-        tcase_add_test(tcase, a_stream_waits_for_a_word_and_writes_one);
-        tcase_add_test(tcase, words_order_streams_of_two_processes);
-        tcase_add_test(tcase, unregister_waits_for_running_work);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("host")

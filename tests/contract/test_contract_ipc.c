@@ -91,7 +91,7 @@ static CUresult opened_by(const struct contract_peer *peer, const CUipcMemHandle
         return result;
 }
 
-START_TEST(memory_of_whole_granules_begins_at_one)
+TEST(memory_of_whole_granules_begins_at_one)
 {
         static const size_t n_granules[] = {1, 2, 3, 10, 64};
 
@@ -99,9 +99,8 @@ START_TEST(memory_of_whole_granules_begins_at_one)
         for (int i = 0; i < 5; i++)
                 ck_assert_uint_eq(alloc(n_granules[i] * CONTRACT_GRANULE) % CONTRACT_GRANULE, 0);
 }
-END_TEST
 
-START_TEST(another_process_opens_memory_by_its_handle)
+TEST(another_process_opens_memory_by_its_handle)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -114,9 +113,8 @@ START_TEST(another_process_opens_memory_by_its_handle)
         ck_ok(cu.cuIpcCloseMemHandle(address));
         contract_kill(&peer);
 }
-END_TEST
 
-START_TEST(memory_opened_again_is_at_the_same_address_and_counted)
+TEST(memory_opened_again_is_at_the_same_address_and_counted)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -131,9 +129,8 @@ START_TEST(memory_opened_again_is_at_the_same_address_and_counted)
         ck_cuda(INVALID, cu.cuIpcCloseMemHandle(address));
         contract_kill(&peer);
 }
-END_TEST
 
-START_TEST(its_owner_cannot_open_it)
+TEST(its_owner_cannot_open_it)
 {
         CUdeviceptr address, opened;
 
@@ -143,9 +140,8 @@ START_TEST(its_owner_cannot_open_it)
                 cu.cuIpcOpenMemHandle(&opened, handle_of(address), LAZY));
         ck_cuda(INVALID, cu.cuIpcCloseMemHandle(address));
 }
-END_TEST
 
-START_TEST(a_handle_is_of_all_of_an_allocation)
+TEST(a_handle_is_of_all_of_an_allocation)
 {
         struct contract_block block;
         CUipcMemHandle first, second;
@@ -162,9 +158,8 @@ START_TEST(a_handle_is_of_all_of_an_allocation)
                 CONTRACT_GRANULE);
         ck_cuda(INVALID, cu.cuIpcGetMemHandle(&first, block.address));
 }
-END_TEST
 
-START_TEST(opening_and_closing_need_a_context)
+TEST(opening_and_closing_need_a_context)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -178,9 +173,8 @@ START_TEST(opening_and_closing_need_a_context)
         ck_cuda(CUDA_ERROR_INVALID_CONTEXT, cu.cuIpcCloseMemHandle(opened));
         contract_kill(&peer);
 }
-END_TEST
 
-START_TEST(what_is_no_handle_is_refused)
+TEST(what_is_no_handle_is_refused)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -193,7 +187,6 @@ START_TEST(what_is_no_handle_is_refused)
         ck_cuda(INVALID, cu.cuIpcCloseMemHandle(777));
         contract_kill(&peer);
 }
-END_TEST
 
 static int is_ipc_capable(CUdeviceptr address)
 {
@@ -204,7 +197,7 @@ static int is_ipc_capable(CUdeviceptr address)
         return capable;
 }
 
-START_TEST(opened_memory_is_not_ones_own)
+TEST(opened_memory_is_not_ones_own)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -223,9 +216,8 @@ START_TEST(opened_memory_is_not_ones_own)
         ck_assert_int_eq(is_ipc_capable(alloc(LARGE)), 1);
         contract_kill(&peer);
 }
-END_TEST
 
-START_TEST(memory_that_its_owner_frees_stays_until_it_is_closed)
+TEST(memory_that_its_owner_frees_stays_until_it_is_closed)
 {
         struct contract_peer peer = contract_start(owner), late = contract_start(opener);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -245,9 +237,8 @@ START_TEST(memory_that_its_owner_frees_stays_until_it_is_closed)
         ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
         contract_kill(&peer);
 }
-END_TEST
 
-START_TEST(memory_outlives_its_killed_owner_where_it_is_open)
+TEST(memory_outlives_its_killed_owner_where_it_is_open)
 {
         struct contract_peer peer = contract_start(owner), late = contract_start(opener);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -267,9 +258,8 @@ START_TEST(memory_outlives_its_killed_owner_where_it_is_open)
         ck_ok(cu.cuIpcCloseMemHandle(address));
         ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
 }
-END_TEST
 
-START_TEST(several_processes_open_one_handle)
+TEST(several_processes_open_one_handle)
 {
         struct contract_peer peer = contract_start(owner);
         struct contract_peer openers[3];
@@ -282,7 +272,6 @@ START_TEST(several_processes_open_one_handle)
                 ck_ok(opened_by(&openers[i], &handle));
         contract_kill(&peer);
 }
-END_TEST
 
 static void foreign_opener(int socket)
 {
@@ -292,7 +281,7 @@ static void foreign_opener(int socket)
 }
 
 /* Started by root only. */
-START_TEST(another_user_opens_a_handle)
+TEST(another_user_opens_a_handle, NEEDS_ROOT)
 {
         struct contract_peer peer = contract_start(owner);
         struct contract_peer other = contract_start(foreign_opener);
@@ -301,9 +290,8 @@ START_TEST(another_user_opens_a_handle)
         ck_ok(opened_by(&other, &handle));
         contract_kill(&peer);
 }
-END_TEST
 
-START_TEST(closing_waits_for_running_work)
+TEST(closing_waits_for_running_work)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -324,9 +312,8 @@ START_TEST(closing_waits_for_running_work)
         }
         contract_kill(&peer);
 }
-END_TEST
 
-START_TEST(a_capture_does_not_mind)
+TEST(a_capture_does_not_mind)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
@@ -344,27 +331,5 @@ START_TEST(a_capture_does_not_mind)
         ck_ok(cu.cuStreamEndCapture(stream, &graph));
         contract_kill(&peer);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("contract-ipc");
-        TCase *tcase = contract_case(suite, "ipc");
-
-        tcase_add_test(tcase, memory_of_whole_granules_begins_at_one);
-        tcase_add_test(tcase, another_process_opens_memory_by_its_handle);
-        tcase_add_test(tcase, memory_opened_again_is_at_the_same_address_and_counted);
-        tcase_add_test(tcase, its_owner_cannot_open_it);
-        tcase_add_test(tcase, a_handle_is_of_all_of_an_allocation);
-        tcase_add_test(tcase, opening_and_closing_need_a_context);
-        tcase_add_test(tcase, what_is_no_handle_is_refused);
-        tcase_add_test(tcase, opened_memory_is_not_ones_own);
-        tcase_add_test(tcase, memory_that_its_owner_frees_stays_until_it_is_closed);
-        tcase_add_test(tcase, memory_outlives_its_killed_owner_where_it_is_open);
-        tcase_add_test(tcase, several_processes_open_one_handle);
-        if (geteuid() == 0)
-                tcase_add_test(tcase, another_user_opens_a_handle);
-        tcase_add_test(tcase, closing_waits_for_running_work);
-        tcase_add_test(tcase, a_capture_does_not_mind);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("ipc")

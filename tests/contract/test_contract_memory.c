@@ -16,7 +16,7 @@ static CUdeviceptr alloc(size_t n_bytes)
         return address;
 }
 
-START_TEST(alloc_takes_and_free_returns)
+TEST(alloc_takes_and_free_returns)
 {
         size_t n_before, n_held;
         CUdeviceptr address;
@@ -30,9 +30,8 @@ START_TEST(alloc_takes_and_free_returns)
         ck_ok(cu.cuMemFree(address));
         ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
 }
-END_TEST
 
-START_TEST(free_waits_for_all_work_of_the_context)
+TEST(free_waits_for_all_work_of_the_context)
 {
         struct contract_gate gate;
         CUdeviceptr address;
@@ -48,7 +47,6 @@ START_TEST(free_waits_for_all_work_of_the_context)
         ck_ok(cu.cuMemFree(address));
         ck_ok(cu.cuStreamQuery(stream));
 }
-END_TEST
 
 /* More than any device has free. */
 static size_t too_many_bytes(void)
@@ -59,16 +57,15 @@ static size_t too_many_bytes(void)
         return n_total + 1;
 }
 
-START_TEST(alloc_refuses_zero_bytes)
+TEST(alloc_refuses_zero_bytes)
 {
         CUdeviceptr address;
 
         (void)contract_context();
         ck_cuda(INVALID, cu.cuMemAlloc(&address, 0));
 }
-END_TEST
 
-START_TEST(alloc_of_zero_bytes_gives_no_address)
+TEST(alloc_of_zero_bytes_gives_no_address)
 {
         CUdeviceptr address = 77;
 
@@ -76,25 +73,22 @@ START_TEST(alloc_of_zero_bytes_gives_no_address)
         (void)cu.cuMemAlloc(&address, 0);
         ck_assert_uint_eq(address, 0);
 }
-END_TEST
 
-START_TEST(alloc_needs_an_output)
+TEST(alloc_needs_an_output)
 {
         (void)contract_context();
         ck_cuda(INVALID, cu.cuMemAlloc(NULL, 4096));
 }
-END_TEST
 
-START_TEST(alloc_beyond_the_device_is_out_of_memory)
+TEST(alloc_beyond_the_device_is_out_of_memory)
 {
         CUdeviceptr address;
 
         (void)contract_context();
         ck_cuda(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc(&address, too_many_bytes()));
 }
-END_TEST
 
-START_TEST(alloc_beyond_the_device_gives_no_address)
+TEST(alloc_beyond_the_device_gives_no_address)
 {
         CUdeviceptr address = 77;
 
@@ -102,16 +96,14 @@ START_TEST(alloc_beyond_the_device_gives_no_address)
         (void)cu.cuMemAlloc(&address, too_many_bytes());
         ck_assert_uint_eq(address, 0);
 }
-END_TEST
 
-START_TEST(free_of_nothing_is_no_fault)
+TEST(free_of_nothing_is_no_fault)
 {
         (void)contract_context();
         ck_ok(cu.cuMemFree(0));
 }
-END_TEST
 
-START_TEST(free_refuses_an_address_inside)
+TEST(free_refuses_an_address_inside)
 {
         CUdeviceptr address;
 
@@ -120,9 +112,8 @@ START_TEST(free_refuses_an_address_inside)
         ck_cuda(INVALID, cu.cuMemFree(address + 512));
         ck_ok(cu.cuMemFree(address));
 }
-END_TEST
 
-START_TEST(free_refuses_what_was_freed)
+TEST(free_refuses_what_was_freed)
 {
         CUdeviceptr address;
 
@@ -131,9 +122,8 @@ START_TEST(free_refuses_what_was_freed)
         ck_ok(cu.cuMemFree(address));
         ck_cuda(INVALID, cu.cuMemFree(address));
 }
-END_TEST
 
-START_TEST(allocated_memory_is_not_the_virtual_interface_s)
+TEST(allocated_memory_is_not_the_virtual_interface_s)
 {
         struct contract_block block;
         CUdeviceptr address;
@@ -147,9 +137,8 @@ START_TEST(allocated_memory_is_not_the_virtual_interface_s)
         contract_write(block.address, 1);
         contract_write(address, 1);
 }
-END_TEST
 
-START_TEST(memory_allocated_again_is_zero)
+TEST(memory_allocated_again_is_zero)
 {
         enum { TRIES = 4 };
 
@@ -165,9 +154,8 @@ START_TEST(memory_allocated_again_is_zero)
                 ck_ok(cu.cuMemFree(address));
         }
 }
-END_TEST
 
-START_TEST(bytes_go_there_and_back)
+TEST(bytes_go_there_and_back)
 {
         unsigned char out[100000], in[sizeof(out)];
         CUdeviceptr first, second;
@@ -187,9 +175,8 @@ START_TEST(bytes_go_there_and_back)
         ck_assert_uint_eq(in[0], out[0]);
         ck_assert_mem_eq(in + 1, out, 1000);
 }
-END_TEST
 
-START_TEST(one_copy_knows_both_sides)
+TEST(one_copy_knows_both_sides)
 {
         unsigned char out[512], in[512] = {0};
         CUdeviceptr address;
@@ -201,9 +188,8 @@ START_TEST(one_copy_knows_both_sides)
         ck_ok(cu.cuMemcpy((CUdeviceptr)(uintptr_t)in, address, sizeof(in)));
         ck_assert_mem_eq(in, out, sizeof(out));
 }
-END_TEST
 
-START_TEST(nothing_is_copied_for_zero_bytes)
+TEST(nothing_is_copied_for_zero_bytes)
 {
         unsigned char byte = 3;
         CUdeviceptr address;
@@ -215,9 +201,8 @@ START_TEST(nothing_is_copied_for_zero_bytes)
         ck_ok(cu.cuMemsetD8(address, 7, 0));
         ck_assert_uint_eq(contract_read(address), 9);
 }
-END_TEST
 
-START_TEST(memset_fills_bytes_and_words)
+TEST(memset_fills_bytes_and_words)
 {
         uint32_t words[1024];
         CUdeviceptr address;
@@ -237,28 +222,5 @@ START_TEST(memset_fills_bytes_and_words)
         ck_assert_uint_eq(words[1], 0xA1B29999);
         ck_cuda(INVALID, cu.cuMemsetD32(address + 2, 1, 1));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("memory");
-        TCase *tcase = contract_case(suite, "memory");
-
-        tcase_add_test(tcase, alloc_takes_and_free_returns);
-        tcase_add_test(tcase, free_waits_for_all_work_of_the_context);
-        tcase_add_test(tcase, alloc_refuses_zero_bytes);
-        tcase_add_test(tcase, alloc_of_zero_bytes_gives_no_address);
-        tcase_add_test(tcase, alloc_needs_an_output);
-        tcase_add_test(tcase, alloc_beyond_the_device_is_out_of_memory);
-        tcase_add_test(tcase, alloc_beyond_the_device_gives_no_address);
-        tcase_add_test(tcase, free_of_nothing_is_no_fault);
-        tcase_add_test(tcase, free_refuses_an_address_inside);
-        tcase_add_test(tcase, free_refuses_what_was_freed);
-        tcase_add_test(tcase, allocated_memory_is_not_the_virtual_interface_s);
-        tcase_add_test(tcase, memory_allocated_again_is_zero);
-        tcase_add_test(tcase, bytes_go_there_and_back);
-        tcase_add_test(tcase, one_copy_knows_both_sides);
-        tcase_add_test(tcase, nothing_is_copied_for_zero_bytes);
-        tcase_add_test(tcase, memset_fills_bytes_and_words);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("memory")

@@ -61,7 +61,7 @@ static void await_used(uint64_t at_most)
                 contract_pause(&n_looks);
 }
 
-START_TEST(a_device_is_found_by_its_uuid)
+TEST(a_device_is_found_by_its_uuid)
 {
         uint8_t none[DEVICE_UUID_BYTES] = {0};
         nvmlDevice_t other;
@@ -69,9 +69,8 @@ START_TEST(a_device_is_found_by_its_uuid)
         open_device();
         ck_assert_int_eq(nvml_find(&nvml, none, &other), GPUMEM_E_NO_POOL);
 }
-END_TEST
 
-START_TEST(a_sound_device_is_called_well)
+TEST(a_sound_device_is_called_well)
 {
         struct nvml_report report;
         size_t n_bytes;
@@ -85,9 +84,8 @@ START_TEST(a_sound_device_is_called_well)
         ck_assert_uint_ge(report.n_total_bytes, n_bytes);
         ck_assert_uint_le(report.mig, 1);
 }
-END_TEST
 
-START_TEST(used_bytes_grow_by_a_block_without_a_context)
+TEST(used_bytes_grow_by_a_block_without_a_context)
 {
         CUmemGenericAllocationHandle handle;
         struct nvml_report before, with;
@@ -105,9 +103,8 @@ START_TEST(used_bytes_grow_by_a_block_without_a_context)
         ck_ok(cu.cuMemRelease(handle));
         await_used(before.n_used_bytes);
 }
-END_TEST
 
-START_TEST(the_bytes_are_billed_to_who_made_them)
+TEST(the_bytes_are_billed_to_who_made_them)
 {
         struct nvml_report report;
         uint64_t n_bytes;
@@ -124,7 +121,6 @@ START_TEST(the_bytes_are_billed_to_who_made_them)
         ck_assert_uint_ge(n_bytes, LARGE);
         ck_assert_uint_le(n_bytes, LARGE + OWN_MAX);
 }
-END_TEST
 
 /* Its context is spoilt by work on what was unmapped. */
 static void reach_for_nothing(int socket)
@@ -148,7 +144,7 @@ static void reach_for_nothing(int socket)
 }
 
 /* Whether it tells of a process's own fault is told as a figure: nothing relies on it. */
-START_TEST(errors_are_asked_for_without_waiting)
+TEST(errors_are_asked_for_without_waiting)
 {
         struct contract_peer peer = contract_start(reach_for_nothing);
         struct nvml_events events;
@@ -173,7 +169,6 @@ START_TEST(errors_are_asked_for_without_waiting)
                 events.set ? "yes" : "no", events.last_xid);
         nvml_events_close(&nvml, &events);
 }
-END_TEST
 
 static void make_and_give(int socket)
 {
@@ -184,7 +179,7 @@ static void make_and_give(int socket)
         (void)contract_receive(socket, 'e');
 }
 
-START_TEST(what_a_dead_process_made_is_used_while_a_fd_is_held)
+TEST(what_a_dead_process_made_is_used_while_a_fd_is_held)
 {
         struct contract_peer peer = contract_start(make_and_give);
         struct nvml_report with;
@@ -197,9 +192,8 @@ START_TEST(what_a_dead_process_made_is_used_while_a_fd_is_held)
         ck_assert_uint_eq(close(fd), 0);
         await_used(with.n_used_bytes - LARGE);
 }
-END_TEST
 
-START_TEST(who_only_imports_is_not_billed)
+TEST(who_only_imports_is_not_billed)
 {
         struct contract_peer peer = contract_start(make_and_give);
         struct nvml_report before, with;
@@ -215,19 +209,5 @@ START_TEST(who_only_imports_is_not_billed)
         contract_send(peer.socket, 'e', -1);
         contract_finish(&peer);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("nvml");
-        TCase *tcase = contract_case(suite, "nvml");
-
-        tcase_add_test(tcase, a_device_is_found_by_its_uuid);
-        tcase_add_test(tcase, a_sound_device_is_called_well);
-        tcase_add_test(tcase, used_bytes_grow_by_a_block_without_a_context);
-        tcase_add_test(tcase, the_bytes_are_billed_to_who_made_them);
-        tcase_add_test(tcase, what_a_dead_process_made_is_used_while_a_fd_is_held);
-        tcase_add_test(tcase, who_only_imports_is_not_billed);
-        tcase_add_test(tcase, errors_are_asked_for_without_waiting);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("nvml")

@@ -16,7 +16,7 @@ static unsigned long long access_of(CUdeviceptr address, int device)
         return flags;
 }
 
-START_TEST(who_can_reach_whom_is_told)
+TEST(who_can_reach_whom_is_told)
 {
         int can = 7, n = 0;
 
@@ -32,9 +32,8 @@ START_TEST(who_can_reach_whom_is_told)
         ck_cuda(CUDA_ERROR_INVALID_DEVICE, cu.cuDeviceCanAccessPeer(&can, -1, 0));
         ck_cuda(INVALID, cu.cuDeviceCanAccessPeer(NULL, 0, 0));
 }
-END_TEST
 
-START_TEST(two_devices_are_peers)
+TEST(two_devices_are_peers, NEEDS_TWO_DEVICES)
 {
         int can = 0;
 
@@ -44,7 +43,6 @@ START_TEST(two_devices_are_peers)
         ck_ok(cu.cuDeviceCanAccessPeer(&can, 1, 0));
         ck_assert_int_eq(can, 1);
 }
-END_TEST
 
 /* The device, or the second one if there is one. */
 static int last_device(void)
@@ -57,7 +55,8 @@ static int last_device(void)
 
 /* For the devices of a bit mask: one of them, the other one, both. Nobody needs a context for it, and whose
  * memory it is does not matter. */
-START_TEST(memory_is_accessible_from_the_devices_that_were_named)
+TEST(memory_is_accessible_from_the_devices_that_were_named, .from = 1,
+     .to = devices_is_one() ? 2 : 4)
 {
         unsigned devices = (unsigned)_i;
         int last;
@@ -82,9 +81,8 @@ START_TEST(memory_is_accessible_from_the_devices_that_were_named)
                 ck_assert_uint_eq(contract_read(address + GRANULE - 1), byte);
         }
 }
-END_TEST
 
-START_TEST(a_handle_is_mapped_again_for_the_other_device)
+TEST(a_handle_is_mapped_again_for_the_other_device, NEEDS_TWO_DEVICES)
 {
         CUmemGenericAllocationHandle handle;
         CUdeviceptr own, others;
@@ -100,9 +98,8 @@ START_TEST(a_handle_is_mapped_again_for_the_other_device)
         devices_use(0);
         ck_assert_uint_eq(contract_read(others + GRANULE - 1), 0x6A);
 }
-END_TEST
 
-START_TEST(more_access_takes_none_away)
+TEST(more_access_takes_none_away, NEEDS_TWO_DEVICES)
 {
         CUdeviceptr address;
 
@@ -116,10 +113,9 @@ START_TEST(more_access_takes_none_away)
         ck_assert_uint_eq(access_of(address, 0), BOTH);
         ck_assert_uint_eq(access_of(address, 1), NOTHING);
 }
-END_TEST
 
 /* Each writes what the other reads, whosever memory it is. */
-START_TEST(with_access_each_works_on_the_others_memory)
+TEST(with_access_each_works_on_the_others_memory, NEEDS_TWO_DEVICES)
 {
         devices_open();
         for (int owner = 0; owner < 2; owner++) {
@@ -136,9 +132,8 @@ START_TEST(with_access_each_works_on_the_others_memory)
                 }
         }
 }
-END_TEST
 
-START_TEST(copies_go_from_device_to_device)
+TEST(copies_go_from_device_to_device, NEEDS_TWO_DEVICES)
 {
         CUdeviceptr from, to;
 
@@ -157,7 +152,6 @@ START_TEST(copies_go_from_device_to_device)
                 ck_ok(devices_fill(to, 0));
         }
 }
-END_TEST
 
 /* Nothing is enqueued, and the context is as good as before. */
 static void check_none(CUdeviceptr address, CUdeviceptr own)
@@ -174,7 +168,7 @@ static void check_none(CUdeviceptr address, CUdeviceptr own)
         ck_ok(cu.cuCtxSynchronize());
 }
 
-START_TEST(calls_without_access_are_refused)
+TEST(calls_without_access_are_refused, NEEDS_TWO_DEVICES)
 {
         CUdeviceptr address, own;
 
@@ -189,9 +183,8 @@ START_TEST(calls_without_access_are_refused)
         ck_ok(devices_fill(address, 2));
         ck_assert_uint_eq(contract_read(address), 2);
 }
-END_TEST
 
-START_TEST(access_that_was_taken_away_is_gone)
+TEST(access_that_was_taken_away_is_gone, NEEDS_TWO_DEVICES)
 {
         CUdeviceptr address, own;
 
@@ -207,10 +200,9 @@ START_TEST(access_that_was_taken_away_is_gone)
         devices_use(0);
         ck_assert_uint_eq(contract_read(address), 1);
 }
-END_TEST
 
 /* What it is does not depend on who reaches it. */
-START_TEST(memory_is_its_own_devices)
+TEST(memory_is_its_own_devices, NEEDS_TWO_DEVICES)
 {
         CUdeviceptr address;
         int device = -1;
@@ -222,9 +214,8 @@ START_TEST(memory_is_its_own_devices)
         ck_ok(cu.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
         ck_assert_int_eq(device, 1);
 }
-END_TEST
 
-START_TEST(reading_is_not_writing)
+TEST(reading_is_not_writing, NEEDS_TWO_DEVICES)
 {
         CUdeviceptr address;
 
@@ -237,7 +228,6 @@ START_TEST(reading_is_not_writing)
         ck_cuda(INVALID, devices_fill(address, 1));
         ck_ok(cu.cuCtxSynchronize());
 }
-END_TEST
 
 /* A fd that one process made on a device, mapped by another for both. */
 static void write_for_other(int socket)
@@ -253,7 +243,7 @@ static void write_for_other(int socket)
         contract_send(socket, 'w', -1);
 }
 
-START_TEST(what_is_imported_is_reached_alike)
+TEST(what_is_imported_is_reached_alike, NEEDS_TWO_DEVICES)
 {
         struct contract_peer peer = contract_start(write_for_other);
         CUmemGenericAllocationHandle handle;
@@ -269,27 +259,5 @@ START_TEST(what_is_imported_is_reached_alike)
         ck_assert_uint_eq(contract_read(address + GRANULE - 1), 0x66);
         contract_finish(&peer);
 }
-END_TEST
 
-#define ADD(test) devices_add(tcase, test, #test)
-
-int main(void)
-{
-        Suite *suite = suite_create("peers");
-        TCase *tcase = contract_case(suite, "peers");
-
-        tcase_add_test(tcase, who_can_reach_whom_is_told);
-        tcase_add_loop_test(tcase, memory_is_accessible_from_the_devices_that_were_named, 1,
-                            devices_is_one() ? 2 : 4);
-        ADD(a_handle_is_mapped_again_for_the_other_device);
-        ADD(two_devices_are_peers);
-        ADD(more_access_takes_none_away);
-        ADD(with_access_each_works_on_the_others_memory);
-        ADD(copies_go_from_device_to_device);
-        ADD(calls_without_access_are_refused);
-        ADD(access_that_was_taken_away_is_gone);
-        ADD(memory_is_its_own_devices);
-        ADD(reading_is_not_writing);
-        ADD(what_is_imported_is_reached_alike);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("peers")

@@ -7,7 +7,7 @@
 #define GRANULE CONTRACT_GRANULE
 
 /* Device 0's stream is held up before it writes. */
-START_TEST(access_is_given_while_work_goes_on)
+TEST(access_is_given_while_work_goes_on, NEEDS_TWO_DEVICES)
 {
         struct contract_gate gate;
         CUdeviceptr address;
@@ -30,10 +30,9 @@ START_TEST(access_is_given_while_work_goes_on)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(contract_read(address), 0x33);
 }
-END_TEST
 
 /* An event of the one device is asked for, and waited for, in whichever context is current. */
-START_TEST(events_are_for_all_devices)
+TEST(events_are_for_all_devices, NEEDS_TWO_DEVICES)
 {
         struct contract_gate gate;
         CUstream streams[2];
@@ -63,10 +62,9 @@ START_TEST(events_are_for_all_devices)
         ck_assert_uint_eq(contract_read(address), 0x77);
         ck_ok(cu.cuStreamSynchronize(streams[1]));
 }
-END_TEST
 
 /* What one device does to an address that is none is the other one's end too. */
-START_TEST(an_illegal_address_spoils_the_other_devices_context)
+TEST(an_illegal_address_spoils_the_other_devices_context, NEEDS_TWO_DEVICES)
 {
         struct contract_gate gate;
         CUdeviceptr address;
@@ -91,7 +89,6 @@ START_TEST(an_illegal_address_spoils_the_other_devices_context)
         (void)fflush(stdout);
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, result);
 }
-END_TEST
 
 /* It has a context and memory of its own, and goes on. */
 static void go_on(int socket)
@@ -107,7 +104,7 @@ static void go_on(int socket)
         contract_send(socket, 'd', -1);
 }
 
-START_TEST(an_illegal_address_spoils_every_context_and_no_other_process)
+TEST(an_illegal_address_spoils_every_context_and_no_other_process)
 {
         struct contract_peer peer = contract_start(go_on);
         CUcontext primary, created;
@@ -138,18 +135,5 @@ START_TEST(an_illegal_address_spoils_every_context_and_no_other_process)
         (void)fflush(stdout);
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, result);
 }
-END_TEST
 
-#define ADD(test) devices_add(tcase, test, #test)
-
-int main(void)
-{
-        Suite *suite = suite_create("peers_work");
-        TCase *tcase = contract_case(suite, "peers_work");
-
-        ADD(access_is_given_while_work_goes_on);
-        ADD(events_are_for_all_devices);
-        ADD(an_illegal_address_spoils_the_other_devices_context);
-        tcase_add_test(tcase, an_illegal_address_spoils_every_context_and_no_other_process);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("peers_work")

@@ -20,7 +20,7 @@ static unsigned char *registered_pieces(unsigned n)
 }
 
 /* Addresses go on where one piece ends and the next begins, but a copy may not. */
-START_TEST(a_copy_over_two_registrations_is_refused)
+TEST(a_copy_over_two_registrations_is_refused)
 {
         unsigned char *bytes;
         CUdeviceptr there, seen;
@@ -39,10 +39,9 @@ START_TEST(a_copy_over_two_registrations_is_refused)
                 ck_assert_uint_eq(seen, (uintptr_t)bytes + i * PIECE);
         }
 }
-END_TEST
 
 /* One piece may go while the other stays. */
-START_TEST(registrations_of_neighbours_end_one_by_one)
+TEST(registrations_of_neighbours_end_one_by_one)
 {
         unsigned char *bytes;
         CUdeviceptr seen;
@@ -56,7 +55,6 @@ START_TEST(registrations_of_neighbours_end_one_by_one)
         ck_ok(cu.cuMemHostUnregister(bytes));
         ck_ok(cu.cuMemHostUnregister(bytes + 2 * PIECE));
 }
-END_TEST
 
 /* For the CPU and for every device, in one call and without a context. */
 static struct contract_block map_for_all(CUmemGenericAllocationHandle handle)
@@ -101,7 +99,7 @@ static unsigned char *cpu_bytes(const struct contract_block *block)
         return (unsigned char *)(uintptr_t)block->address;
 }
 
-START_TEST(host_memory_is_everybodys_without_a_context)
+TEST(host_memory_is_everybodys_without_a_context)
 {
         struct contract_block block;
         unsigned char *bytes;
@@ -127,10 +125,9 @@ START_TEST(host_memory_is_everybodys_without_a_context)
         }
         let_go(&block);
 }
-END_TEST
 
 /* Another tenant's bytes may have been there. */
-START_TEST(host_memory_is_zero_when_it_is_made)
+TEST(host_memory_is_zero_when_it_is_made)
 {
         contract_init();
         for (unsigned i = 0; i < 64; i++) {
@@ -142,9 +139,8 @@ START_TEST(host_memory_is_zero_when_it_is_made)
                 let_go(&block);
         }
 }
-END_TEST
 
-START_TEST(host_memory_can_be_kept_from_forked_children)
+TEST(host_memory_can_be_kept_from_forked_children)
 {
         struct contract_block block;
 
@@ -153,18 +149,5 @@ START_TEST(host_memory_can_be_kept_from_forked_children)
         ck_assert_int_eq(madvise(cpu_bytes(&block), CONTRACT_GRANULE, MADV_DONTFORK), 0);
         let_go(&block);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("contract-pinned");
-        TCase *pieces = contract_case(suite, "pieces");
-        TCase *drivers = contract_case(suite, "driver's");
-
-        tcase_add_test(pieces, a_copy_over_two_registrations_is_refused);
-        tcase_add_test(pieces, registrations_of_neighbours_end_one_by_one);
-        tcase_add_test(drivers, host_memory_is_everybodys_without_a_context);
-        tcase_add_test(drivers, host_memory_is_zero_when_it_is_made);
-        tcase_add_test(drivers, host_memory_can_be_kept_from_forked_children);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("contract-pinned")

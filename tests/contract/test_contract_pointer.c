@@ -13,7 +13,7 @@ static CUdeviceptr alloc(size_t n_bytes)
         return address;
 }
 
-START_TEST(an_address_range_is_that_of_the_allocation)
+TEST(an_address_range_is_that_of_the_allocation)
 {
         CUdeviceptr address, base = 0;
         size_t n_bytes = 0;
@@ -28,9 +28,8 @@ START_TEST(an_address_range_is_that_of_the_allocation)
         ck_cuda(CUDA_ERROR_NOT_FOUND,
                 cu.cuMemGetAddressRange(&base, &n_bytes, (CUdeviceptr)(uintptr_t)&local));
 }
-END_TEST
 
-START_TEST(attributes_of_allocated_memory)
+TEST(attributes_of_allocated_memory)
 {
         CUcontext context = contract_context(), found_context = NULL;
         CUdeviceptr address = alloc(LARGE), base = 0;
@@ -60,9 +59,8 @@ START_TEST(attributes_of_allocated_memory)
         ck_cuda(INVALID,
                 cu.cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, address));
 }
-END_TEST
 
-START_TEST(attributes_of_mapped_memory)
+TEST(attributes_of_mapped_memory)
 {
         const CUmemAllocationHandleType fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         struct contract_block block;
@@ -87,9 +85,8 @@ START_TEST(attributes_of_mapped_memory)
         ck_ok(cu.cuPointerGetAttribute(&flag, CU_POINTER_ATTRIBUTE_MAPPED, block.address));
         ck_assert_uint_eq(flag, 1);
 }
-END_TEST
 
-START_TEST(an_unknown_pointer_has_no_attribute)
+TEST(an_unknown_pointer_has_no_attribute)
 {
         unsigned int type;
 
@@ -97,10 +94,9 @@ START_TEST(an_unknown_pointer_has_no_attribute)
         ck_cuda(INVALID, cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                                   (CUdeviceptr)(uintptr_t)&type));
 }
-END_TEST
 
 /* Asked for several attributes, the driver never refuses an address. */
-START_TEST(an_unknown_pointer_has_memory_type_zero)
+TEST(an_unknown_pointer_has_memory_type_zero)
 {
         CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
         unsigned int type = 7;
@@ -110,9 +106,8 @@ START_TEST(an_unknown_pointer_has_memory_type_zero)
         ck_ok(cu.cuPointerGetAttributes(1, &wanted, answers, (CUdeviceptr)(uintptr_t)&type));
         ck_assert_uint_eq(type, 0);
 }
-END_TEST
 
-START_TEST(an_unknown_pointer_has_no_size)
+TEST(an_unknown_pointer_has_no_size)
 {
         CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
@@ -124,9 +119,8 @@ START_TEST(an_unknown_pointer_has_no_size)
         ck_ok(cu.cuPointerGetAttributes(2, wanted, answers, (CUdeviceptr)(uintptr_t)&type));
         ck_assert_uint_eq(n_bytes, 7);
 }
-END_TEST
 
-START_TEST(several_attributes_are_had_at_once)
+TEST(several_attributes_are_had_at_once)
 {
         CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
@@ -139,9 +133,8 @@ START_TEST(several_attributes_are_had_at_once)
         ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
         ck_assert_uint_eq(n_bytes, LARGE);
 }
-END_TEST
 
-START_TEST(freed_memory_has_no_attribute)
+TEST(freed_memory_has_no_attribute)
 {
         CUdeviceptr address;
         unsigned int type;
@@ -152,20 +145,5 @@ START_TEST(freed_memory_has_no_attribute)
         ck_cuda(INVALID,
                 cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("pointer");
-        TCase *tcase = contract_case(suite, "attributes");
-
-        tcase_add_test(tcase, an_address_range_is_that_of_the_allocation);
-        tcase_add_test(tcase, attributes_of_allocated_memory);
-        tcase_add_test(tcase, attributes_of_mapped_memory);
-        tcase_add_test(tcase, an_unknown_pointer_has_no_attribute);
-        tcase_add_test(tcase, an_unknown_pointer_has_memory_type_zero);
-        tcase_add_test(tcase, an_unknown_pointer_has_no_size);
-        tcase_add_test(tcase, several_attributes_are_had_at_once);
-        tcase_add_test(tcase, freed_memory_has_no_attribute);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("attributes")

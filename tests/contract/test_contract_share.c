@@ -47,7 +47,7 @@ static void await_free_bytes(size_t n_bytes)
                 contract_pause(&n_looks);
 }
 
-START_TEST(a_fd_alone_keeps_the_memory)
+TEST(a_fd_alone_keeps_the_memory)
 {
         struct contract_peer owner = contract_start(creator);
         struct contract_peer other = contract_start(reader);
@@ -63,9 +63,8 @@ START_TEST(a_fd_alone_keeps_the_memory)
         (void)close(fd);
         await_free_bytes(n_held + LARGE / 2);
 }
-END_TEST
 
-START_TEST(memory_returns_with_its_last_reference)
+TEST(memory_returns_with_its_last_reference)
 {
         struct contract_block block;
         size_t n_before, n_held;
@@ -85,9 +84,8 @@ START_TEST(memory_returns_with_its_last_reference)
         contract_unmap(&block);
         ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
 }
-END_TEST
 
-START_TEST(closing_the_last_fd_returns_memory)
+TEST(closing_the_last_fd_returns_memory)
 {
         CUmemGenericAllocationHandle handle;
         size_t n_held;
@@ -101,9 +99,8 @@ START_TEST(closing_the_last_fd_returns_memory)
         ck_assert_int_eq(close(fd), 0);
         ck_assert_uint_ge(contract_free_bytes(), n_held + LARGE);
 }
-END_TEST
 
-START_TEST(a_fd_is_imported_repeatedly)
+TEST(a_fd_is_imported_repeatedly)
 {
         struct contract_block first, second;
         int fd;
@@ -118,9 +115,8 @@ START_TEST(a_fd_is_imported_repeatedly)
         contract_unmap(&first);
         ck_assert_uint_eq(contract_read(second.address), 0x11);
 }
-END_TEST
 
-START_TEST(every_fd_brings_its_own_memory)
+TEST(every_fd_brings_its_own_memory)
 {
         enum { N = 4 };
         int fds[N];
@@ -137,9 +133,8 @@ START_TEST(every_fd_brings_its_own_memory)
                         contract_read(contract_map(contract_import(fds[i - 1]), GRANULE).address),
                         i);
 }
-END_TEST
 
-START_TEST(several_processes_import_one_fd)
+TEST(several_processes_import_one_fd)
 {
         struct contract_peer owner = contract_start(creator);
         struct contract_peer readers[3];
@@ -156,7 +151,6 @@ START_TEST(several_processes_import_one_fd)
         }
         contract_kill(&owner);
 }
-END_TEST
 
 static void foreign_reader(int socket)
 {
@@ -166,7 +160,7 @@ static void foreign_reader(int socket)
 }
 
 /* Started by root only. */
-START_TEST(another_user_imports_a_fd)
+TEST(another_user_imports_a_fd, NEEDS_ROOT)
 {
         struct contract_peer owner = contract_start(creator);
         struct contract_peer other = contract_start(foreign_reader);
@@ -176,9 +170,8 @@ START_TEST(another_user_imports_a_fd)
         contract_finish(&other);
         contract_kill(&owner);
 }
-END_TEST
 
-START_TEST(an_imported_handle_is_not_exported)
+TEST(an_imported_handle_is_not_exported)
 {
         CUmemGenericAllocationHandle imported;
         int fd, again;
@@ -189,9 +182,8 @@ START_TEST(an_imported_handle_is_not_exported)
         ck_cuda(INVALID, cu.cuMemExportToShareableHandle(&again, imported, FD, 0));
         ck_ok(cu.cuMemRelease(imported));
 }
-END_TEST
 
-START_TEST(a_mapping_outlives_the_killed_owner)
+TEST(a_mapping_outlives_the_killed_owner)
 {
         struct contract_peer owner = contract_start(creator);
         int fd = contract_receive(owner.socket, 'c');
@@ -206,9 +198,8 @@ START_TEST(a_mapping_outlives_the_killed_owner)
         contract_write(block.address + LARGE - 1, 0x33);
         ck_assert_uint_eq(contract_read(block.address + LARGE - 1), 0x33);
 }
-END_TEST
 
-START_TEST(a_killed_process_leaves_no_memory_in_use)
+TEST(a_killed_process_leaves_no_memory_in_use)
 {
         struct contract_peer holder = contract_start(creator);
         int fd = contract_receive(holder.socket, 'c');
@@ -220,7 +211,6 @@ START_TEST(a_killed_process_leaves_no_memory_in_use)
         contract_kill(&holder);
         await_free_bytes(n_held + LARGE);
 }
-END_TEST
 
 static void host_reader(int socket)
 {
@@ -240,7 +230,7 @@ static void host_reader(int socket)
         contract_send(socket, 'd', -1);
 }
 
-START_TEST(host_memory_is_exported_and_read_by_the_cpu)
+TEST(host_memory_is_exported_and_read_by_the_cpu)
 {
         struct contract_peer other = contract_start(host_reader);
         CUmemAllocationProp properties = contract_properties(FD);
@@ -259,9 +249,8 @@ START_TEST(host_memory_is_exported_and_read_by_the_cpu)
         ck_assert_str_eq(text, "from the CPU");
         contract_finish(&other);
 }
-END_TEST
 
-START_TEST(exportable_memory_of_location_host_is_refused)
+TEST(exportable_memory_of_location_host_is_refused)
 {
         CUmemAllocationProp properties = contract_properties(FD);
         CUmemGenericAllocationHandle handle;
@@ -270,9 +259,8 @@ START_TEST(exportable_memory_of_location_host_is_refused)
         properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
         ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
 }
-END_TEST
 
-START_TEST(an_exported_fd_is_closed_on_exec)
+TEST(an_exported_fd_is_closed_on_exec)
 {
         int fd;
 
@@ -280,10 +268,9 @@ START_TEST(an_exported_fd_is_closed_on_exec)
         fd = contract_export(contract_create(GRANULE, FD));
         ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
-END_TEST
 
 /* A handle that is none, and no place for the fd, are left out: the driver may crash. */
-START_TEST(export_refuses_memory_that_was_not_made_for_it)
+TEST(export_refuses_memory_that_was_not_made_for_it)
 {
         int fd = -5;
 
@@ -292,9 +279,8 @@ START_TEST(export_refuses_memory_that_was_not_made_for_it)
                 cu.cuMemExportToShareableHandle(&fd, contract_create(GRANULE, NONE), FD, 0));
         ck_assert_int_eq(fd, -5);
 }
-END_TEST
 
-START_TEST(export_refuses_flags)
+TEST(export_refuses_flags)
 {
         int fd = -5;
 
@@ -302,9 +288,8 @@ START_TEST(export_refuses_flags)
         ck_cuda(INVALID, cu.cuMemExportToShareableHandle(&fd, contract_create(GRANULE, FD), FD, 1));
         ck_assert_int_eq(fd, -5);
 }
-END_TEST
 
-START_TEST(import_does_not_know_what_is_no_memory)
+TEST(import_does_not_know_what_is_no_memory)
 {
         intptr_t null = open("/dev/null", O_RDWR | O_CLOEXEC);
         CUmemGenericAllocationHandle handle;
@@ -312,9 +297,8 @@ START_TEST(import_does_not_know_what_is_no_memory)
         contract_init();
         ck_cuda(CUDA_ERROR_UNKNOWN, cu.cuMemImportFromShareableHandle(&handle, (void *)null, FD));
 }
-END_TEST
 
-START_TEST(import_does_not_know_what_is_not_open)
+TEST(import_does_not_know_what_is_not_open)
 {
         CUmemGenericAllocationHandle handle;
 
@@ -322,9 +306,8 @@ START_TEST(import_does_not_know_what_is_not_open)
         ck_cuda(CUDA_ERROR_UNKNOWN,
                 cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)1000000, FD));
 }
-END_TEST
 
-START_TEST(a_forked_child_has_no_driver)
+TEST(a_forked_child_has_no_driver)
 {
         CUmemAllocationProp properties = contract_properties(NONE);
         CUmemGenericAllocationHandle handle;
@@ -342,31 +325,5 @@ START_TEST(a_forked_child_has_no_driver)
         ck_assert_int_eq(waitpid(child, &status, 0), child);
         ck_assert_int_eq(status, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("share");
-        TCase *tcase = contract_case(suite, "share");
-
-        tcase_add_test(tcase, a_fd_alone_keeps_the_memory);
-        tcase_add_test(tcase, memory_returns_with_its_last_reference);
-        tcase_add_test(tcase, closing_the_last_fd_returns_memory);
-        tcase_add_test(tcase, a_fd_is_imported_repeatedly);
-        tcase_add_test(tcase, every_fd_brings_its_own_memory);
-        tcase_add_test(tcase, several_processes_import_one_fd);
-        tcase_add_test(tcase, an_imported_handle_is_not_exported);
-        tcase_add_test(tcase, a_mapping_outlives_the_killed_owner);
-        tcase_add_test(tcase, a_killed_process_leaves_no_memory_in_use);
-        tcase_add_test(tcase, host_memory_is_exported_and_read_by_the_cpu);
-        tcase_add_test(tcase, exportable_memory_of_location_host_is_refused);
-        tcase_add_test(tcase, an_exported_fd_is_closed_on_exec);
-        tcase_add_test(tcase, export_refuses_memory_that_was_not_made_for_it);
-        tcase_add_test(tcase, export_refuses_flags);
-        tcase_add_test(tcase, import_does_not_know_what_is_no_memory);
-        tcase_add_test(tcase, import_does_not_know_what_is_not_open);
-        tcase_add_test(tcase, a_forked_child_has_no_driver);
-        if (geteuid() == 0)
-                tcase_add_test(tcase, another_user_imports_a_fd);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("share")

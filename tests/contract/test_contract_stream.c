@@ -36,7 +36,7 @@ static unsigned char *pinned(void)
         return bytes;
 }
 
-START_TEST(a_stream_runs_in_order)
+TEST(a_stream_runs_in_order)
 {
         unsigned char *bytes;
         struct contract_gate gate;
@@ -58,9 +58,8 @@ START_TEST(a_stream_runs_in_order)
         for (unsigned i = 1; i <= 50; i++)
                 ck_assert_uint_eq(bytes[i], i);
 }
-END_TEST
 
-START_TEST(a_query_tells_whether_work_is_left)
+TEST(a_query_tells_whether_work_is_left)
 {
         struct contract_gate gate;
         CUstream stream;
@@ -76,11 +75,10 @@ START_TEST(a_query_tells_whether_work_is_left)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_ok(cu.cuStreamQuery(stream));
 }
-END_TEST
 
 static const unsigned kinds[] = {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT};
 
-START_TEST(streams_do_not_wait_for_each_other)
+TEST(streams_do_not_wait_for_each_other, .to = ARRAY_SIZE(kinds))
 {
         struct contract_gate gate;
         CUstream held, free_one;
@@ -97,9 +95,8 @@ START_TEST(streams_do_not_wait_for_each_other)
         contract_open(&gate);
         ck_ok(cu.cuStreamSynchronize(held));
 }
-END_TEST
 
-START_TEST(a_context_synchronises_all_its_streams)
+TEST(a_context_synchronises_all_its_streams)
 {
         struct contract_gate gates[3];
         unsigned char *bytes;
@@ -121,9 +118,8 @@ START_TEST(a_context_synchronises_all_its_streams)
         for (int i = 0; i < 3; i++)
                 ck_assert_uint_eq(bytes[i], 0x2D);
 }
-END_TEST
 
-START_TEST(a_destroyed_stream_finishes_its_work)
+TEST(a_destroyed_stream_finishes_its_work)
 {
         struct contract_gate gate;
         CUdeviceptr address;
@@ -139,9 +135,8 @@ START_TEST(a_destroyed_stream_finishes_its_work)
         ck_ok(cu.cuCtxSynchronize());
         ck_assert_uint_eq(contract_read(address), 0x61);
 }
-END_TEST
 
-START_TEST(ids_are_not_used_again)
+TEST(ids_are_not_used_again)
 {
         enum { N = 32 };
         unsigned long long ids[N];
@@ -158,9 +153,8 @@ START_TEST(ids_are_not_used_again)
                 ck_ok(cu.cuStreamDestroy(stream));
         }
 }
-END_TEST
 
-START_TEST(the_default_stream_has_an_id)
+TEST(the_default_stream_has_an_id)
 {
         unsigned long long named = 1, null = 2, other;
         CUcontext context = contract_context(), found;
@@ -175,7 +169,6 @@ START_TEST(the_default_stream_has_an_id)
         ck_ok(cu.cuStreamGetCtx(NULL, &found));
         ck_assert_ptr_eq(found, context);
 }
-END_TEST
 
 static unsigned long long id_of(CUstream stream)
 {
@@ -186,7 +179,7 @@ static unsigned long long id_of(CUstream stream)
 }
 
 /* The library asks for the id alone: which context a stream is of it does not look up. */
-START_TEST(ids_are_no_other_contexts)
+TEST(ids_are_no_other_contexts)
 {
         enum { N = 16 };
         unsigned long long ids[2 * N + 2];
@@ -200,9 +193,8 @@ START_TEST(ids_are_no_other_contexts)
                         ck_assert_uint_ne(ids[i], ids[j]);
         }
 }
-END_TEST
 
-START_TEST(the_default_stream_waits_for_blocking_ones)
+TEST(the_default_stream_waits_for_blocking_ones)
 {
         struct contract_gate gate;
         unsigned char *bytes;
@@ -222,9 +214,8 @@ START_TEST(the_default_stream_waits_for_blocking_ones)
         ck_ok(cu.cuStreamSynchronize(NULL));
         ck_assert_uint_eq(bytes[0], 0x41);
 }
-END_TEST
 
-START_TEST(blocking_streams_wait_for_the_default_one)
+TEST(blocking_streams_wait_for_the_default_one)
 {
         struct contract_gate gate;
         unsigned char *bytes;
@@ -243,9 +234,8 @@ START_TEST(blocking_streams_wait_for_the_default_one)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(bytes[0], 0x42);
 }
-END_TEST
 
-START_TEST(other_streams_are_not_bound_to_the_default_one)
+TEST(other_streams_are_not_bound_to_the_default_one)
 {
         struct contract_gate gate;
         CUdeviceptr address;
@@ -266,7 +256,6 @@ START_TEST(other_streams_are_not_bound_to_the_default_one)
         contract_open(&gate);
         ck_ok(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 static void *other_thread(void *argument)
 {
@@ -275,7 +264,7 @@ static void *other_thread(void *argument)
         return NULL;
 }
 
-START_TEST(the_per_thread_stream_is_the_threads_own)
+TEST(the_per_thread_stream_is_the_threads_own)
 {
         CUcontext context = contract_context();
         struct contract_gate gate;
@@ -288,7 +277,6 @@ START_TEST(the_per_thread_stream_is_the_threads_own)
         contract_open(&gate);
         ck_ok(cu.cuStreamSynchronize(CU_STREAM_PER_THREAD));
 }
-END_TEST
 
 struct own {
         CUcontext context;
@@ -305,7 +293,7 @@ static void *ask_for_own(void *argument)
 }
 
 /* Its handle is the same in all. */
-START_TEST(the_per_thread_stream_has_an_id_in_each_thread)
+TEST(the_per_thread_stream_has_an_id_in_each_thread)
 {
         struct own own = {.context = contract_context()};
         unsigned long long id = id_of(CU_STREAM_PER_THREAD);
@@ -316,9 +304,8 @@ START_TEST(the_per_thread_stream_has_an_id_in_each_thread)
         ck_assert_uint_ne(own.id, id);
         ck_assert_uint_eq(id_of(CU_STREAM_PER_THREAD), id);
 }
-END_TEST
 
-START_TEST(streams_and_events_refuse_flags)
+TEST(streams_and_events_refuse_flags)
 {
         CUstream stream;
         CUevent event;
@@ -332,9 +319,8 @@ START_TEST(streams_and_events_refuse_flags)
         ck_ok(cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -1));
         ck_ok(cu.cuStreamDestroy(stream));
 }
-END_TEST
 
-START_TEST(no_stream_captures)
+TEST(no_stream_captures)
 {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 
@@ -345,7 +331,6 @@ START_TEST(no_stream_captures)
         ck_ok(cu.cuStreamIsCapturing(NULL, &status));
         ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_NONE);
 }
-END_TEST
 
 static void call_the_driver(void *argument)
 {
@@ -354,7 +339,7 @@ static void call_the_driver(void *argument)
         *(CUresult *)argument = cu.cuMemAlloc(&address, 4096);
 }
 
-START_TEST(a_host_function_may_not_call_the_driver)
+TEST(a_host_function_may_not_call_the_driver)
 {
         CUresult result = CUDA_SUCCESS;
         CUstream stream;
@@ -366,9 +351,8 @@ START_TEST(a_host_function_may_not_call_the_driver)
         ck_cuda(CUDA_ERROR_NOT_PERMITTED, result);
         ck_cuda(INVALID, cu.cuLaunchHostFunc(stream, NULL, NULL));
 }
-END_TEST
 
-START_TEST(one_copy_of_any_kind_is_ordered_too)
+TEST(one_copy_of_any_kind_is_ordered_too)
 {
         struct contract_gate gate;
         unsigned char *bytes;
@@ -389,29 +373,5 @@ START_TEST(one_copy_of_any_kind_is_ordered_too)
         ck_assert_uint_eq(bytes[1], 0x0D);
         ck_assert_uint_eq(bytes[2], 0x0B);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("stream");
-        TCase *tcase = contract_case(suite, "streams");
-
-        tcase_add_test(tcase, a_stream_runs_in_order);
-        tcase_add_test(tcase, a_query_tells_whether_work_is_left);
-        tcase_add_loop_test(tcase, streams_do_not_wait_for_each_other, 0, ARRAY_SIZE(kinds));
-        tcase_add_test(tcase, a_context_synchronises_all_its_streams);
-        tcase_add_test(tcase, a_destroyed_stream_finishes_its_work);
-        tcase_add_test(tcase, ids_are_not_used_again);
-        tcase_add_test(tcase, ids_are_no_other_contexts);
-        tcase_add_test(tcase, the_default_stream_has_an_id);
-        tcase_add_test(tcase, the_default_stream_waits_for_blocking_ones);
-        tcase_add_test(tcase, blocking_streams_wait_for_the_default_one);
-        tcase_add_test(tcase, other_streams_are_not_bound_to_the_default_one);
-        tcase_add_test(tcase, the_per_thread_stream_is_the_threads_own);
-        tcase_add_test(tcase, the_per_thread_stream_has_an_id_in_each_thread);
-        tcase_add_test(tcase, streams_and_events_refuse_flags);
-        tcase_add_test(tcase, no_stream_captures);
-        tcase_add_test(tcase, a_host_function_may_not_call_the_driver);
-        tcase_add_test(tcase, one_copy_of_any_kind_is_ordered_too);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("streams")

@@ -93,7 +93,7 @@ static void destroyed_elsewhere(void)
         ck_cuda(CUDA_ERROR_NOT_PERMITTED, grave.of_a_call);
 }
 
-START_TEST(an_object_counts_its_references)
+TEST(an_object_counts_its_references)
 {
         CUuserObject object;
 
@@ -108,9 +108,8 @@ START_TEST(an_object_counts_its_references)
         ck_ok(cu.cuUserObjectRelease(object, 1));
         destroyed_here();
 }
-END_TEST
 
-START_TEST(a_graph_keeps_its_objects_in_every_mode)
+TEST(a_graph_keeps_its_objects_in_every_mode, .to = 3)
 {
         CUgraph graph;
 
@@ -119,9 +118,8 @@ START_TEST(a_graph_keeps_its_objects_in_every_mode)
         ck_ok(cu.cuGraphDestroy(graph));
         destroyed_here();
 }
-END_TEST
 
-START_TEST(a_graph_lets_an_object_go)
+TEST(a_graph_lets_an_object_go)
 {
         CUuserObject object;
         CUgraph graph, ended;
@@ -139,9 +137,8 @@ START_TEST(a_graph_lets_an_object_go)
         ck_ok(cu.cuGraphDestroy(ended));
         ck_assert_int_eq(n_destroyed(), 1);
 }
-END_TEST
 
-START_TEST(clones_keep_objects_too)
+TEST(clones_keep_objects_too)
 {
         CUgraph graph, clone;
 
@@ -153,9 +150,8 @@ START_TEST(clones_keep_objects_too)
         ck_ok(cu.cuGraphDestroy(clone));
         destroyed_here();
 }
-END_TEST
 
-START_TEST(executables_keep_objects_too)
+TEST(executables_keep_objects_too)
 {
         CUgraphExec first, second;
         CUgraph graph;
@@ -170,9 +166,8 @@ START_TEST(executables_keep_objects_too)
         ck_ok(cu.cuGraphExecDestroy(first));
         destroyed_here();
 }
-END_TEST
 
-START_TEST(launches_keep_objects_until_they_are_over)
+TEST(launches_keep_objects_until_they_are_over)
 {
         struct contract_gate gate;
         CUgraphExec executable;
@@ -192,10 +187,9 @@ START_TEST(launches_keep_objects_until_they_are_over)
         ck_ok(cu.cuStreamSynchronize(stream));
         destroyed_elsewhere();
 }
-END_TEST
 
 /* Also when the launch was over long before. */
-START_TEST(an_executable_that_was_launched_lets_go_elsewhere)
+TEST(an_executable_that_was_launched_lets_go_elsewhere)
 {
         CUgraphExec executable;
         CUgraph graph;
@@ -210,9 +204,8 @@ START_TEST(an_executable_that_was_launched_lets_go_elsewhere)
         ck_ok(cu.cuGraphExecDestroy(executable));
         destroyed_elsewhere();
 }
-END_TEST
 
-START_TEST(a_lost_capture_lets_go_when_it_is_ended)
+TEST(a_lost_capture_lets_go_when_it_is_ended)
 {
         CUgraph graph;
 
@@ -223,9 +216,8 @@ START_TEST(a_lost_capture_lets_go_when_it_is_ended)
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(stream, &graph));
         destroyed_here();
 }
-END_TEST
 
-START_TEST(a_capture_whose_stream_is_destroyed_lets_go)
+TEST(a_capture_whose_stream_is_destroyed_lets_go)
 {
         CUgraph graph;
 
@@ -234,21 +226,5 @@ START_TEST(a_capture_whose_stream_is_destroyed_lets_go)
         ck_ok(cu.cuStreamDestroy(stream));
         destroyed_here();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("user object");
-        TCase *tcase = contract_case(suite, "user objects");
-
-        tcase_add_test(tcase, an_object_counts_its_references);
-        tcase_add_loop_test(tcase, a_graph_keeps_its_objects_in_every_mode, 0, 3);
-        tcase_add_test(tcase, a_graph_lets_an_object_go);
-        tcase_add_test(tcase, clones_keep_objects_too);
-        tcase_add_test(tcase, executables_keep_objects_too);
-        tcase_add_test(tcase, launches_keep_objects_until_they_are_over);
-        tcase_add_test(tcase, an_executable_that_was_launched_lets_go_elsewhere);
-        tcase_add_test(tcase, a_lost_capture_lets_go_when_it_is_ended);
-        tcase_add_test(tcase, a_capture_whose_stream_is_destroyed_lets_go);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("user objects")

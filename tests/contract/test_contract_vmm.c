@@ -6,7 +6,7 @@
 #define GRANULE CONTRACT_GRANULE
 #define INVALID CUDA_ERROR_INVALID_VALUE
 
-START_TEST(nothing_works_before_init)
+TEST(nothing_works_before_init)
 {
         CUmemAllocationProp properties = contract_properties(NONE);
         CUmemGenericAllocationHandle handle;
@@ -18,9 +18,8 @@ START_TEST(nothing_works_before_init)
         ck_cuda(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemAddressReserve(&address, GRANULE, 0, 0, 0));
         ck_cuda(INVALID, cu.cuInit(1));
 }
-END_TEST
 
-START_TEST(everything_works_without_a_context)
+TEST(everything_works_without_a_context)
 {
         struct contract_block block;
         CUcontext current;
@@ -35,9 +34,8 @@ START_TEST(everything_works_without_a_context)
         ck_ok(cu.cuCtxGetCurrent(&current));
         ck_assert_ptr_null(current);
 }
-END_TEST
 
-START_TEST(granularity_is_two_mebibytes)
+TEST(granularity_is_two_mebibytes)
 {
         CUmemAllocationProp properties = contract_properties(NONE);
         size_t minimum = 0, recommended = 0;
@@ -53,9 +51,8 @@ START_TEST(granularity_is_two_mebibytes)
                 properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
         }
 }
-END_TEST
 
-START_TEST(a_handle_is_mapped_whole)
+TEST(a_handle_is_mapped_whole)
 {
         CUmemGenericAllocationHandle handle;
         CUdeviceptr address;
@@ -67,9 +64,8 @@ START_TEST(a_handle_is_mapped_whole)
         ck_cuda(CUDA_ERROR_NOT_SUPPORTED, cu.cuMemMap(address, GRANULE, GRANULE, handle, 0));
         ck_ok(cu.cuMemMap(address, 2 * GRANULE, 0, handle, 0));
 }
-END_TEST
 
-START_TEST(new_memory_is_zero)
+TEST(new_memory_is_zero)
 {
         enum { TRIES = 4 };
 
@@ -88,9 +84,8 @@ START_TEST(new_memory_is_zero)
                 ck_ok(cu.cuMemRelease(block.handle));
         }
 }
-END_TEST
 
-START_TEST(reservations_are_aligned_and_apart)
+TEST(reservations_are_aligned_and_apart)
 {
         CUdeviceptr first, second;
 
@@ -101,9 +96,8 @@ START_TEST(reservations_are_aligned_and_apart)
         ck_assert_uint_eq(second % GRANULE, 0);
         ck_assert(first + 8 * GRANULE <= second || second + 8 * GRANULE <= first);
 }
-END_TEST
 
-START_TEST(access_is_what_was_set)
+TEST(access_is_what_was_set)
 {
         CUmemLocation device = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
         struct contract_block block;
@@ -117,9 +111,8 @@ START_TEST(access_is_what_was_set)
         ck_ok(cu.cuMemGetAccess(&flags, &device, block.address));
         ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
-END_TEST
 
-START_TEST(a_mapping_keeps_the_memory_without_a_handle)
+TEST(a_mapping_keeps_the_memory_without_a_handle)
 {
         CUmemGenericAllocationHandle again;
         struct contract_block block;
@@ -137,9 +130,8 @@ START_TEST(a_mapping_keeps_the_memory_without_a_handle)
         ck_cuda(INVALID, cu.cuMemRelease(again));
         ck_assert_uint_eq(contract_read(block.address), 0x44);
 }
-END_TEST
 
-START_TEST(retaining_counts)
+TEST(retaining_counts)
 {
         CUmemGenericAllocationHandle again;
         struct contract_block block;
@@ -154,9 +146,8 @@ START_TEST(retaining_counts)
         contract_unmap(&block);
         ck_cuda(INVALID, cu.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)block.address));
 }
-END_TEST
 
-START_TEST(properties_are_those_of_the_creation)
+TEST(properties_are_those_of_the_creation)
 {
         CUmemAllocationProp wanted = contract_properties(FD), found;
         CUmemGenericAllocationHandle handle;
@@ -172,9 +163,8 @@ START_TEST(properties_are_those_of_the_creation)
         ck_assert_int_eq(found.allocFlags.gpuDirectRDMACapable, 1);
         ck_cuda(INVALID, cu.cuMemGetAllocationPropertiesFromHandle(&found, 0));
 }
-END_TEST
 
-START_TEST(one_handle_has_two_addresses)
+TEST(one_handle_has_two_addresses)
 {
         struct contract_block first, second;
 
@@ -187,9 +177,8 @@ START_TEST(one_handle_has_two_addresses)
         contract_unmap(&first);
         ck_assert_uint_eq(contract_read(second.address + 9), 0x21);
 }
-END_TEST
 
-START_TEST(handles_are_stitched_into_one_range)
+TEST(handles_are_stitched_into_one_range)
 {
         unsigned char out[4096], in[4096];
         CUdeviceptr address;
@@ -209,9 +198,8 @@ START_TEST(handles_are_stitched_into_one_range)
         ck_ok(cu.cuMemUnmap(address, 3 * GRANULE));
         ck_ok(cu.cuMemAddressFree(address, 3 * GRANULE));
 }
-END_TEST
 
-START_TEST(an_address_is_mapped_again)
+TEST(an_address_is_mapped_again)
 {
         struct contract_block block;
 
@@ -227,25 +215,5 @@ START_TEST(an_address_is_mapped_again)
         ck_ok(contract_set_access(block.address, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
         ck_assert_uint_eq(contract_read(block.address), 0x10);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("vmm");
-        TCase *tcase = contract_case(suite, "mapping");
-
-        tcase_add_test(tcase, nothing_works_before_init);
-        tcase_add_test(tcase, everything_works_without_a_context);
-        tcase_add_test(tcase, granularity_is_two_mebibytes);
-        tcase_add_test(tcase, a_handle_is_mapped_whole);
-        tcase_add_test(tcase, new_memory_is_zero);
-        tcase_add_test(tcase, reservations_are_aligned_and_apart);
-        tcase_add_test(tcase, access_is_what_was_set);
-        tcase_add_test(tcase, a_mapping_keeps_the_memory_without_a_handle);
-        tcase_add_test(tcase, retaining_counts);
-        tcase_add_test(tcase, properties_are_those_of_the_creation);
-        tcase_add_test(tcase, one_handle_has_two_addresses);
-        tcase_add_test(tcase, handles_are_stitched_into_one_range);
-        tcase_add_test(tcase, an_address_is_mapped_again);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("mapping")

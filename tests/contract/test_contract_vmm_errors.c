@@ -28,7 +28,7 @@ static void place_fill(const struct place *place, size_t n_bytes)
         ck_ok(cu.cuMemMap(place->address, n_bytes, 0, place->handle, 0));
 }
 
-START_TEST(create_refuses)
+TEST(create_refuses)
 {
         CUmemAllocationProp properties = contract_properties(FD);
         CUmemGenericAllocationHandle handle = 77;
@@ -46,9 +46,8 @@ START_TEST(create_refuses)
         ck_cuda(INVALID, cu.cuMemCreate(&handle, GRANULE, &properties, 0));
         ck_assert_uint_eq(handle, 77);
 }
-END_TEST
 
-START_TEST(create_beyond_the_device_is_out_of_memory)
+TEST(create_beyond_the_device_is_out_of_memory)
 {
         CUmemAllocationProp properties = contract_properties(NONE);
         CUmemGenericAllocationHandle handle;
@@ -60,9 +59,8 @@ START_TEST(create_beyond_the_device_is_out_of_memory)
         ck_cuda(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemCreate(&handle, n_total, &properties, 0));
         ck_ok(cu.cuMemRelease(contract_create(GRANULE, NONE)));
 }
-END_TEST
 
-START_TEST(release_refuses_unknown_handles)
+TEST(release_refuses_unknown_handles)
 {
         CUmemGenericAllocationHandle handle;
 
@@ -72,9 +70,8 @@ START_TEST(release_refuses_unknown_handles)
         ck_cuda(INVALID, cu.cuMemRelease(handle));
         ck_cuda(INVALID, cu.cuMemRelease(0));
 }
-END_TEST
 
-START_TEST(reserve_refuses)
+TEST(reserve_refuses)
 {
         CUdeviceptr address = 77;
 
@@ -85,9 +82,8 @@ START_TEST(reserve_refuses)
         ck_cuda(INVALID, cu.cuMemAddressReserve(&address, GRANULE, 0, 0, 8));
         ck_assert_uint_eq(address, 77);
 }
-END_TEST
 
-START_TEST(an_address_is_freed_whole_and_empty)
+TEST(an_address_is_freed_whole_and_empty)
 {
         CUmemGenericAllocationHandle handle;
         CUdeviceptr address;
@@ -103,95 +99,84 @@ START_TEST(an_address_is_freed_whole_and_empty)
         ck_ok(cu.cuMemAddressFree(address, 2 * GRANULE));
         ck_cuda(INVALID, cu.cuMemAddressFree(address, 2 * GRANULE));
 }
-END_TEST
 
-START_TEST(map_refuses_an_address_between_granules)
+TEST(map_refuses_an_address_between_granules)
 {
         struct place place = place_new(GRANULE);
 
         ck_cuda(INVALID, cu.cuMemMap(place.address + 4096, GRANULE, 0, place.handle, 0));
 }
-END_TEST
 
-START_TEST(half_a_handle_is_not_mapped)
+TEST(half_a_handle_is_not_mapped)
 {
         struct place place = place_new(GRANULE);
 
         ck_cuda(CUDA_ERROR_NOT_SUPPORTED,
                 cu.cuMemMap(place.address, GRANULE / 2, 0, place.handle, 0));
 }
-END_TEST
 
-START_TEST(map_refuses_more_than_the_handle_has)
+TEST(map_refuses_more_than_the_handle_has)
 {
         struct place place = place_new(GRANULE);
 
         ck_cuda(CUDA_ERROR_NOT_SUPPORTED,
                 cu.cuMemMap(place.address, 2 * GRANULE, 0, place.handle, 0));
 }
-END_TEST
 
-START_TEST(map_refuses_an_address_that_is_not_reserved)
+TEST(map_refuses_an_address_that_is_not_reserved)
 {
         struct place place = place_new(GRANULE);
 
         ck_cuda(INVALID, cu.cuMemMap(place.address + PLACE, GRANULE, 0, place.handle, 0));
 }
-END_TEST
 
-START_TEST(map_refuses_flags)
+TEST(map_refuses_flags)
 {
         struct place place = place_new(GRANULE);
 
         ck_cuda(INVALID, cu.cuMemMap(place.address, GRANULE, 0, place.handle, 1));
 }
-END_TEST
 
-START_TEST(map_refuses_no_handle)
+TEST(map_refuses_no_handle)
 {
         struct place place = place_new(GRANULE);
 
         ck_cuda(INVALID, cu.cuMemMap(place.address, GRANULE, 0, 0, 0));
 }
-END_TEST
 
-START_TEST(map_refuses_where_something_is_mapped)
+TEST(map_refuses_where_something_is_mapped)
 {
         struct place place = place_new(GRANULE);
 
         place_fill(&place, GRANULE);
         ck_cuda(INVALID, cu.cuMemMap(place.address, GRANULE, 0, place.handle, 0));
 }
-END_TEST
 
-START_TEST(unmap_refuses_the_first_half_of_a_mapping)
+TEST(unmap_refuses_the_first_half_of_a_mapping)
 {
         struct place place = place_new(2 * GRANULE);
 
         place_fill(&place, 2 * GRANULE);
         ck_cuda(INVALID, cu.cuMemUnmap(place.address, GRANULE));
 }
-END_TEST
 
-START_TEST(unmap_refuses_the_second_half_of_a_mapping)
+TEST(unmap_refuses_the_second_half_of_a_mapping)
 {
         struct place place = place_new(2 * GRANULE);
 
         place_fill(&place, 2 * GRANULE);
         ck_cuda(INVALID, cu.cuMemUnmap(place.address + GRANULE, GRANULE));
 }
-END_TEST
 
-START_TEST(unmap_of_a_gap_beside_a_mapping_does_nothing)
+TEST(unmap_of_a_gap_beside_a_mapping_does_nothing)
 {
         struct place place = place_new(2 * GRANULE);
 
         place_fill(&place, 2 * GRANULE);
         ck_ok(cu.cuMemUnmap(place.address + 2 * GRANULE, GRANULE));
 }
-END_TEST
 
-START_TEST(unmap_takes_a_mapping_and_the_gap_beside_it)
+TEST(unmap_takes_a_mapping_and_the_gap_beside_it)
 {
         struct place place = place_new(2 * GRANULE);
 
@@ -199,9 +184,8 @@ START_TEST(unmap_takes_a_mapping_and_the_gap_beside_it)
         ck_ok(cu.cuMemUnmap(place.address, PLACE));
         place_fill(&place, 2 * GRANULE); /* is free again */
 }
-END_TEST
 
-START_TEST(what_was_unmapped_is_unmapped_again)
+TEST(what_was_unmapped_is_unmapped_again)
 {
         struct place place = place_new(2 * GRANULE);
 
@@ -209,18 +193,16 @@ START_TEST(what_was_unmapped_is_unmapped_again)
         ck_ok(cu.cuMemUnmap(place.address, 2 * GRANULE));
         ck_ok(cu.cuMemUnmap(place.address, 2 * GRANULE));
 }
-END_TEST
 
-START_TEST(access_to_nothing_is_refused)
+TEST(access_to_nothing_is_refused)
 {
         struct place place = place_new(GRANULE);
 
         ck_cuda(INVALID,
                 contract_set_access(place.address, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READ));
 }
-END_TEST
 
-START_TEST(access_of_an_unknown_device_is_refused)
+TEST(access_of_an_unknown_device_is_refused)
 {
         CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 999},
                                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -229,42 +211,13 @@ START_TEST(access_of_an_unknown_device_is_refused)
         place_fill(&place, GRANULE);
         ck_cuda(INVALID, cu.cuMemSetAccess(place.address, GRANULE, &access, 1));
 }
-END_TEST
 
-START_TEST(access_of_nobody_is_refused)
+TEST(access_of_nobody_is_refused)
 {
         struct place place = place_new(GRANULE);
 
         place_fill(&place, GRANULE);
         ck_cuda(INVALID, cu.cuMemSetAccess(place.address, GRANULE, NULL, 1));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("vmm_errors");
-        TCase *tcase = contract_case(suite, "handles");
-
-        tcase_add_test(tcase, create_refuses);
-        tcase_add_test(tcase, create_beyond_the_device_is_out_of_memory);
-        tcase_add_test(tcase, release_refuses_unknown_handles);
-        tcase_add_test(tcase, reserve_refuses);
-        tcase_add_test(tcase, an_address_is_freed_whole_and_empty);
-        tcase = contract_case(suite, "mappings");
-        tcase_add_test(tcase, map_refuses_an_address_between_granules);
-        tcase_add_test(tcase, half_a_handle_is_not_mapped);
-        tcase_add_test(tcase, map_refuses_more_than_the_handle_has);
-        tcase_add_test(tcase, map_refuses_an_address_that_is_not_reserved);
-        tcase_add_test(tcase, map_refuses_flags);
-        tcase_add_test(tcase, map_refuses_no_handle);
-        tcase_add_test(tcase, map_refuses_where_something_is_mapped);
-        tcase_add_test(tcase, unmap_refuses_the_first_half_of_a_mapping);
-        tcase_add_test(tcase, unmap_refuses_the_second_half_of_a_mapping);
-        tcase_add_test(tcase, unmap_of_a_gap_beside_a_mapping_does_nothing);
-        tcase_add_test(tcase, unmap_takes_a_mapping_and_the_gap_beside_it);
-        tcase_add_test(tcase, what_was_unmapped_is_unmapped_again);
-        tcase_add_test(tcase, access_to_nothing_is_refused);
-        tcase_add_test(tcase, access_of_an_unknown_device_is_refused);
-        tcase_add_test(tcase, access_of_nobody_is_refused);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("vmm_errors")

@@ -122,7 +122,7 @@ static unsigned sweep(struct test_random *random, unsigned n_calls, unsigned n_s
         return n_tried;
 }
 
-START_TEST(whatever_nvml_says_the_daemon_serves)
+TEST(whatever_nvml_says_the_daemon_serves)
 {
         struct test_random random = test_random_begin();
         unsigned n;
@@ -136,19 +136,6 @@ START_TEST(whatever_nvml_says_the_daemon_serves)
         gpu_free(gpu);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("nvml_faults");
-        TCase *tests = tcase_create("nvml_faults");
-
-        if (!machine_is_emulated()) {
-                (void)puts("1..0 # SKIP needs faults of the emulated NVML");
-                return 0;
-        }
-        tcase_set_timeout(tests, 0);
-        tcase_add_test(tests, whatever_nvml_says_the_daemon_serves);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("nvml_faults", .limit_s = UNLIMITED, .can_run = machine_is_emulated,
+           .needs = "faults of the emulated NVML")

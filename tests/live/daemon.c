@@ -34,6 +34,11 @@ void sleep_ms(unsigned ms)
         }
 }
 
+bool is_root(void)
+{
+        return geteuid() == 0;
+}
+
 bool machine_is_emulated(void)
 {
         const char *library = getenv("GPUMEM_CUDA_LIBRARY");
@@ -46,6 +51,16 @@ unsigned machine_n_devices(void)
         const char *text = getenv("GPUMEM_TEST_DEVICES");
 
         return text && strcmp(text, "1") == 0 ? 1 : 2;
+}
+
+bool machine_has_two_devices(void)
+{
+        return machine_n_devices() > 1;
+}
+
+bool is_root_on_emulator(void)
+{
+        return is_root() && machine_is_emulated();
 }
 
 static unsigned count_entries(const char *path)

@@ -15,11 +15,22 @@ struct daemon {
         pid_t pid;
 };
 
+/* Root may become other users; no other user may. */
+bool is_root(void);
+#define NEEDS_ROOT .can_run = is_root, .needs = "root"
+
 /* What is so on the emulated driver only is asked of it only. */
 bool machine_is_emulated(void);
+#define NEEDS_EMULATOR .can_run = machine_is_emulated, .needs = "the emulated driver"
 
 /* GPUMEM_TEST_DEVICES, 1 or 2; 2 if it says nothing. */
 unsigned machine_n_devices(void);
+bool machine_has_two_devices(void);
+#define NEEDS_TWO_DEVICES .can_run = machine_has_two_devices, .needs = "a second device"
+
+bool is_root_on_emulator(void);
+#define NEEDS_ROOT_AND_EMULATOR \
+        .can_run = is_root_on_emulator, .needs = "root, and the emulated driver"
 
 /* Sets GPUMEM_SOCKET for this process too, and GPUMEM_EMULATOR if the machine is emulated. Options
  * end with NULL. */

@@ -21,6 +21,27 @@
 
 static enum cgroup_tree tree;
 
+static bool has_containers(void)
+{
+        return is_root() && containers_find_tree(&tree);
+}
+
+#define NEEDS_CONTAINERS \
+        .can_run = has_containers, .needs = "root, and cgroups that may be written to"
+
+static bool may_make_many(void)
+{
+        struct rlimit files;
+
+        return has_containers() && getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+               files.rlim_max >= FILES_FOR_MANY;
+}
+
+static bool may_make_pods(void)
+{
+        return machine_is_emulated() && pid_namespaces_are_allowed();
+}
+
 static void start(const char *configuration)
 {
         static const char *const options[] = {"--device-bytes", "64MiB", NULL};
@@ -57,7 +78,7 @@ static void must_be_refused_in(unsigned n)
         closep(&fd);
 }
 
-START_TEST(a_container_leaves_connections_for_the_others)
+TEST(a_container_leaves_connections_for_the_others, NEEDS_CONTAINERS)
 {
         int greedy[4], quiet[4], fd;
 
@@ -75,7 +96,6 @@ START_TEST(a_container_leaves_connections_for_the_others)
         }
         end();
 }
-END_TEST
 
 /* Of so many figures, how many were refused. */
 static unsigned count_refused(int fd, unsigned n)
@@ -95,7 +115,7 @@ static unsigned count_refused(int fd, unsigned n)
         return n_refused;
 }
 
-START_TEST(a_container_leaves_requests_for_the_others)
+TEST(a_container_leaves_requests_for_the_others, NEEDS_CONTAINERS)
 {
         unsigned n_refused = 0;
         int greedy, quiet;
@@ -110,7 +130,6 @@ START_TEST(a_container_leaves_requests_for_the_others)
         closep(&quiet);
         end();
 }
-END_TEST
 
 /* What it sent before has been taken. */
 static void must_serve(int fd)
@@ -148,7 +167,8 @@ static void hold_half(int ready, int until)
         _exit(0);
 }
 
-START_TEST(a_user_has_so_many_containers_and_one_for_the_rest)
+TEST(a_user_has_so_many_containers_and_one_for_the_rest, .can_run = may_make_many,
+     .needs = "root, cgroups that may be written to, and 4096 files")
 {
         static int fds[ACCOUNTS_A_USER - N_OF_CHILD];
         int one, other, ready[2], until[2], status;
@@ -185,7 +205,6 @@ START_TEST(a_user_has_so_many_containers_and_one_for_the_rest)
         ck_assert_int_eq(status, 0);
         end();
 }
-END_TEST
 
 static void fill(int fds[static 4])
 {
@@ -200,7 +219,8 @@ static void fill(int fds[static 4])
 }
 
 /* As in a pod: whoever is there has no pid here and no container. Another pod of the user's has a network of its own. */
-START_TEST(a_pod_leaves_connections_for_other_pods_of_its_user)
+TEST(a_pod_leaves_connections_for_other_pods_of_its_user, .can_run = may_make_pods,
+     .needs = "CAP_SYS_ADMIN, and the emulated driver")
 {
         int greedy[4], quiet[4];
 
@@ -216,30 +236,5 @@ START_TEST(a_pod_leaves_connections_for_other_pods_of_its_user)
         }
         daemon_stop(&gpumemd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("accounts");
-        TCase *tests = tcase_create("accounts");
-        struct rlimit files;
-
-        tcase_set_timeout(tests, 60);
-        if (geteuid() == 0 && containers_find_tree(&tree)) {
-                tcase_add_test(tests, a_container_leaves_connections_for_the_others);
-                tcase_add_test(tests, a_container_leaves_requests_for_the_others);
-                if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max >= FILES_FOR_MANY)
-                        tcase_add_test(tests, a_user_has_so_many_containers_and_one_for_the_rest);
-                else
-                        (void)puts("# left out: of many containers: they need 4096 files");
-        } else {
-                (void)puts("# left out: of containers: they need root and cgroups that may be "
-                           "written to");
-        }
-        if (machine_is_emulated() && pid_namespaces_are_allowed())
-                tcase_add_test(tests, a_pod_leaves_connections_for_other_pods_of_its_user);
-        else
-                (void)puts("# left out: of pods: they need CAP_SYS_ADMIN and the emulator");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("accounts", .limit_s = 60)

@@ -58,7 +58,7 @@ static unsigned count_lines(const char *program, const char *way, const char *wh
         return count_text(wanted);
 }
 
-START_TEST(what_an_administrator_does_is_logged)
+TEST(what_an_administrator_does_is_logged)
 {
         struct link *link = open_admin_link("admin");
         const struct message_set_limits change = {.scope = PROTO_LIMIT_OF_TENANT,
@@ -84,7 +84,6 @@ START_TEST(what_an_administrator_does_is_logged)
                 count_lines("admin", ", admin socket", "every tenant's peaks are reset\n"), 1);
         link_free(link);
 }
-END_TEST
 
 static uint64_t reclaim(struct link *link)
 {
@@ -97,7 +96,7 @@ static uint64_t reclaim(struct link *link)
         return reply.reclaimed.n_bytes;
 }
 
-START_TEST(a_reclaim_is_logged_once_and_when_it_takes_something)
+TEST(a_reclaim_is_logged_once_and_when_it_takes_something)
 {
         struct link *link = open_admin_link("admin");
         struct party party = party_join();
@@ -116,9 +115,8 @@ START_TEST(a_reclaim_is_logged_once_and_when_it_takes_something)
         link_free(link);
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(a_grant_to_another_user_is_logged)
+TEST(a_grant_to_another_user_is_logged)
 {
         struct frame frame = lease_frame(0, 2 * MIB, 0);
         char what[64];
@@ -138,10 +136,9 @@ START_TEST(a_grant_to_another_user_is_logged)
         ck_assert_uint_eq(count_lines("test", "", what), 1);
         (void)close(fd);
 }
-END_TEST
 
 /* Each, but for somebody who has himself refused over and over. */
-START_TEST(what_is_refused_is_logged)
+TEST(what_is_refused_is_logged)
 {
         struct frame frame;
         int fd = connect_ready();
@@ -159,10 +156,9 @@ START_TEST(what_is_refused_is_logged)
         ck_assert_uint_lt(count_lines("test", "", "refused: "), 500);
         (void)close(fd);
 }
-END_TEST
 
 /* The one that the daemon was found with may still count: then two are refused. */
-START_TEST(who_is_turned_away_is_logged)
+TEST(who_is_turned_away_is_logged)
 {
         static const char *const options[] = {"--log", "info", NULL};
         static const char what[] = "refused: too many connections";
@@ -179,9 +175,8 @@ START_TEST(who_is_turned_away_is_logged)
         for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
                 (void)close(fds[i]);
 }
-END_TEST
 
-START_TEST(a_configuration_that_is_read_again_is_logged)
+TEST(a_configuration_that_is_read_again_is_logged)
 {
         static const char line[] = "audit: SIGHUP: the configuration was read again\n";
 
@@ -191,21 +186,5 @@ START_TEST(a_configuration_that_is_read_again_is_logged)
                 sleep_ms(1);
         ck_assert_uint_eq(count_text(line), 1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("audit");
-        TCase *tests = tcase_create("audit");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, what_an_administrator_does_is_logged);
-        tcase_add_test(tests, a_reclaim_is_logged_once_and_when_it_takes_something);
-        tcase_add_test(tests, a_grant_to_another_user_is_logged);
-        tcase_add_test(tests, what_is_refused_is_logged);
-        tcase_add_test(tests, who_is_turned_away_is_logged);
-        tcase_add_test(tests, a_configuration_that_is_read_again_is_logged);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("audit", .limit_s = 60, .start = start, .stop = stop)

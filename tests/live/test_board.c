@@ -126,7 +126,7 @@ static struct client_row row_of(const char *program)
         return found;
 }
 
-START_TEST(a_lying_board_is_cut_to_what_can_be)
+TEST(a_lying_board_is_cut_to_what_can_be)
 {
         struct claimant liar = join("liar");
         uint64_t lease = must_lease(&liar, 4 * MIB);
@@ -146,9 +146,8 @@ START_TEST(a_lying_board_is_cut_to_what_can_be)
         give_back(&liar, lease);
         leave(&liar);
 }
-END_TEST
 
-START_TEST(more_is_not_requested_than_allocated)
+TEST(more_is_not_requested_than_allocated)
 {
         struct claimant liar = join("liar");
         uint64_t lease = must_lease(&liar, 4 * MIB);
@@ -160,9 +159,8 @@ START_TEST(more_is_not_requested_than_allocated)
         give_back(&liar, lease);
         leave(&liar);
 }
-END_TEST
 
-START_TEST(liars_wrap_no_sum)
+TEST(liars_wrap_no_sum)
 {
         struct claimant liars[2] = {join("first"), join("second")};
 
@@ -180,7 +178,6 @@ START_TEST(liars_wrap_no_sum)
         leave(&liars[1]);
         daemon_await(FIGURE_hits, 0);
 }
-END_TEST
 
 static void lower_pool(const struct claimant *claimant, uint64_t max)
 {
@@ -195,7 +192,7 @@ static void lower_pool(const struct claimant *claimant, uint64_t max)
                          0);
 }
 
-START_TEST(a_peak_is_never_below_what_is_there)
+TEST(a_peak_is_never_below_what_is_there)
 {
         struct claimant client = join("client");
         uint64_t lease = must_lease(&client, 8 * MIB);
@@ -216,10 +213,9 @@ START_TEST(a_peak_is_never_below_what_is_there)
         give_back(&client, lease);
         leave(&client);
 }
-END_TEST
 
 /* Its memory is still charged, but nobody answers for its board. */
-START_TEST(nothing_is_claimed_by_one_who_left)
+TEST(nothing_is_claimed_by_one_who_left)
 {
         pid_t pid = fork();
         struct client_row row;
@@ -244,7 +240,6 @@ START_TEST(nothing_is_claimed_by_one_who_left)
         ck_assert_int_eq(kill(pid, SIGKILL), 0);
         ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
-END_TEST
 
 /* Exit status 0 if the sum over the others is bounded. */
 static int look_as_stranger(void)
@@ -264,7 +259,7 @@ static int look_as_stranger(void)
         return clients.clients[1].device_hits == INT64_MAX ? 0 : 3;
 }
 
-START_TEST(liars_wrap_no_sum_over_other_tenants)
+TEST(liars_wrap_no_sum_over_other_tenants, NEEDS_ROOT)
 {
         struct claimant liars[2] = {join("first"), join("second")};
         int status = -1;
@@ -282,24 +277,5 @@ START_TEST(liars_wrap_no_sum_over_other_tenants)
         leave(&liars[0]);
         leave(&liars[1]);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("board");
-        TCase *tests = tcase_create("board");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_lying_board_is_cut_to_what_can_be);
-        tcase_add_test(tests, more_is_not_requested_than_allocated);
-        tcase_add_test(tests, liars_wrap_no_sum);
-        tcase_add_test(tests, a_peak_is_never_below_what_is_there);
-        tcase_add_test(tests, nothing_is_claimed_by_one_who_left);
-        if (geteuid() == 0)
-                tcase_add_test(tests, liars_wrap_no_sum_over_other_tenants);
-        else
-                (void)puts("# left out: liars_wrap_no_sum_over_other_tenants: needs root");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("board", .limit_s = 60, .start = start, .stop = stop)

@@ -84,7 +84,7 @@ static bool another_connects(uid_t uid)
         return status == 0;
 }
 
-START_TEST(a_process_leaves_so_many_charges_and_no_more)
+TEST(a_process_leaves_so_many_charges_and_no_more)
 {
         unsigned n = 0;
 
@@ -94,7 +94,6 @@ START_TEST(a_process_leaves_so_many_charges_and_no_more)
         ck_assert_uint_le(daemon_quiet_fds(&gpumemd), n_fds_before + A_PROCESS_MAX);
         ck_assert(another_connects(getuid()));
 }
-END_TEST
 
 /* As a stranger may connect, too. */
 static void restart_with_few_files(void)
@@ -110,7 +109,7 @@ static void restart_with_few_files(void)
 
 /* Of 256 fds a half is for 64 connections; one tenant may have a third of these: as many as its user could have
  * beside them. */
-START_TEST(a_user_leaves_connections_for_others)
+TEST(a_user_leaves_connections_for_others)
 {
         unsigned n = 0;
 
@@ -123,7 +122,6 @@ START_TEST(a_user_leaves_connections_for_others)
         ck_assert(!another_connects(getuid()));
         ck_assert(another_connects(STRANGER));
 }
-END_TEST
 
 static int lease_block(struct link *link, uint64_t n_bytes, uint64_t *ret_lease)
 {
@@ -150,7 +148,7 @@ static bool another_leases(void)
 }
 
 /* Of 256 fds three sixteenths are for blocks; of these one tenant alone may have four fifths. */
-START_TEST(blocks_leave_files_for_others)
+TEST(blocks_leave_files_for_others)
 {
         char text[LINK_REFUSAL_MAX];
         uint64_t lease = 0;
@@ -173,7 +171,6 @@ START_TEST(blocks_leave_files_for_others)
         ck_assert_int_eq(lease_block(link, 4 * MIB, &lease), 0);
         link_free(link);
 }
-END_TEST
 
 /* Takes what has come; returns the number of fds. */
 static unsigned receive_all(int socket, unsigned *n_answers)
@@ -206,7 +203,7 @@ static void ask_in_vain(int socket, unsigned n)
         (void)daemon_quiet_fds(&gpumemd);
 }
 
-START_TEST(who_does_not_read_has_few_fds_in_flight)
+TEST(who_does_not_read_has_few_fds_in_flight)
 {
         struct link *link = must_connect();
         unsigned n_answers = 0;
@@ -223,10 +220,9 @@ START_TEST(who_does_not_read_has_few_fds_in_flight)
         }
         link_free(link);
 }
-END_TEST
 
 /* The kernel counts them until they are received, whatever has become of the connection. */
-START_TEST(fds_in_flight_are_accounted_for_after_the_end)
+TEST(fds_in_flight_are_accounted_for_after_the_end)
 {
         struct link *link = must_connect();
         struct frame bye = FRAME_NULL;
@@ -238,20 +234,5 @@ START_TEST(fds_in_flight_are_accounted_for_after_the_end)
         link_free(link);
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("bounds");
-        TCase *tests = tcase_create("bounds");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_process_leaves_so_many_charges_and_no_more);
-        tcase_add_test(tests, a_user_leaves_connections_for_others);
-        tcase_add_test(tests, blocks_leave_files_for_others);
-        tcase_add_test(tests, who_does_not_read_has_few_fds_in_flight);
-        tcase_add_test(tests, fds_in_flight_are_accounted_for_after_the_end);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("bounds", .limit_s = 60, .start = start, .stop = stop)

@@ -76,7 +76,7 @@ static struct gpumem_stats stats(void)
         return stats;
 }
 
-START_TEST(what_is_freed_is_had_again_without_a_message)
+TEST(what_is_freed_is_had_again_without_a_message)
 {
         uint64_t n_flushed, n_reserved, n_misses;
         void *pointer;
@@ -96,9 +96,8 @@ START_TEST(what_is_freed_is_had_again_without_a_message)
         ck_assert_uint_eq(stats().n_reserved_bytes, 0);
         daemon_await(FIGURE_leased, 0);
 }
-END_TEST
 
-START_TEST(a_flush_leaves_what_is_used)
+TEST(a_flush_leaves_what_is_used)
 {
         void *used, *freed;
 
@@ -112,35 +111,31 @@ START_TEST(a_flush_leaves_what_is_used)
         ck_assert_uint_eq(stats().n_allocated_bytes, 8 * MIB);
         must_free(used);
 }
-END_TEST
 
-START_TEST(a_cache_has_a_size)
+TEST(a_cache_has_a_size)
 {
         connect_with("16MiB");
         must_free(must_alloc(64 * MIB));
         ck_assert_uint_le(stats().n_reserved_bytes, 16 * MIB);
         ck_assert_uint_gt(stats().n_reserved_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_cache_may_be_none)
+TEST(a_cache_may_be_none)
 {
         connect_with("0");
         must_free(must_alloc(64 * MIB));
         ck_assert_uint_eq(stats().n_reserved_bytes, 0);
         daemon_await(FIGURE_leased, 0);
 }
-END_TEST
 
-START_TEST(a_size_that_is_none_is_told)
+TEST(a_size_that_is_none_is_told)
 {
         ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "much", 1), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &client), GPUMEM_E_BAD_CACHE_SIZE);
         client = NULL;
 }
-END_TEST
 
-START_TEST(what_is_kept_is_given_up_before_a_refusal)
+TEST(what_is_kept_is_given_up_before_a_refusal)
 {
         void *pointer;
 
@@ -150,10 +145,9 @@ START_TEST(what_is_kept_is_given_up_before_a_refusal)
         pointer = must_alloc(240 * MIB);
         must_free(pointer);
 }
-END_TEST
 
 /* Another stream's are given up too, which nobody has asked how far it has come. */
-START_TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
+TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
 {
         struct gpumem_request request = {
                 .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 100 * MIB};
@@ -170,11 +164,10 @@ START_TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
                 must_free(pointer);
         }
 }
-END_TEST
 
 /* A stream a task: what one has left is the next one's, but for a few whose blocks are on their way to
  * the shelf. */
-START_TEST(streams_that_have_ended_keep_nothing)
+TEST(streams_that_have_ended_keep_nothing)
 {
         struct gpumem_request request = {
                 .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 16 * MIB};
@@ -194,10 +187,9 @@ START_TEST(streams_that_have_ended_keep_nothing)
         }
         ck_assert_uint_le(stats().n_reserved_peak_bytes, 8 * request.n_bytes);
 }
-END_TEST
 
 /* Who frees what another stream has made waits for it: then it is anybody's, that stream or not. */
-START_TEST(memory_of_ended_streams_that_others_free_is_anybodys)
+TEST(memory_of_ended_streams_that_others_free_is_anybodys)
 {
         struct gpumem_request request = {
                 .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = 16 * MIB};
@@ -220,7 +212,6 @@ START_TEST(memory_of_ended_streams_that_others_free_is_anybodys)
         }
         ck_assert_uint_le(stats().n_reserved_peak_bytes, 3 * request.n_bytes);
 }
-END_TEST
 
 static uint64_t n_pinned_reserved(void)
 {
@@ -232,7 +223,7 @@ static uint64_t n_pinned_reserved(void)
 
 /* Unregistering waits for every running kernel: a request that needs another block does not do that.
  * Only who wants no more kept than so much, or asks for it, has it done. */
-START_TEST(registered_memory_stays_until_it_is_asked_for)
+TEST(registered_memory_stays_until_it_is_asked_for)
 {
         static const uint64_t sizes[] = {20 * MIB, 30 * MIB, 45 * MIB};
         struct gpumem_request request = {.struct_size = sizeof(request),
@@ -253,11 +244,10 @@ START_TEST(registered_memory_stays_until_it_is_asked_for)
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         ck_assert_uint_eq(n_pinned_reserved(), 0);
 }
-END_TEST
 
 /* A run of blocks is one memory to an allocation. */
 /* As any but a process's first one. */
-START_TEST(an_allocation_may_lie_in_several_blocks)
+TEST(an_allocation_may_lie_in_several_blocks)
 {
         const uint64_t n_bytes = 30 * MIB;
         unsigned char *pointer, *staged;
@@ -284,26 +274,5 @@ START_TEST(an_allocation_may_lie_in_several_blocks)
         must_free(pointer);
         must_free(other);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("cache");
-        TCase *tests = tcase_create("cache");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, what_is_freed_is_had_again_without_a_message);
-        tcase_add_test(tests, a_flush_leaves_what_is_used);
-        tcase_add_test(tests, a_cache_has_a_size);
-        tcase_add_test(tests, a_cache_may_be_none);
-        tcase_add_test(tests, a_size_that_is_none_is_told);
-        tcase_add_test(tests, what_is_kept_is_given_up_before_a_refusal);
-        tcase_add_test(tests, what_another_stream_keeps_is_given_up_before_a_refusal);
-        tcase_add_test(tests, streams_that_have_ended_keep_nothing);
-        tcase_add_test(tests, memory_of_ended_streams_that_others_free_is_anybodys);
-        tcase_add_test(tests, registered_memory_stays_until_it_is_asked_for);
-        tcase_add_test(tests, an_allocation_may_lie_in_several_blocks);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("cache", .limit_s = 60, .start = start, .stop = stop)

@@ -103,7 +103,7 @@ static uint64_t count_wrong(const char *piece, uint64_t number, uint64_t n_bytes
         return n_wrong;
 }
 
-START_TEST(sixty_pieces_of_2_gib_or_of_what_there_is_are_right_at_once)
+TEST(sixty_pieces_of_2_gib_or_of_what_there_is_are_right_at_once)
 {
         uint64_t n_bytes = share_of_device(MOST, 7, 8) / N_PIECES / GRANULE * GRANULE;
         uint64_t n_wrong = 0;
@@ -125,7 +125,6 @@ START_TEST(sixty_pieces_of_2_gib_or_of_what_there_is_are_right_at_once)
         (void)fflush(stdout);
         ck_assert_uint_eq(n_wrong, 0);
 }
-END_TEST
 
 static uint64_t driver_free_bytes(void)
 {
@@ -135,7 +134,7 @@ static uint64_t driver_free_bytes(void)
         return n_free;
 }
 
-START_TEST(what_free_all_blocks_frees_another_process_sees_five_times)
+TEST(what_free_all_blocks_frees_another_process_sees_five_times)
 {
         uint64_t n_bytes = share_of_device(GIB, 1, 4), n_all = 0;
 
@@ -157,17 +156,5 @@ START_TEST(what_free_all_blocks_frees_another_process_sees_five_times)
                      N_ROUNDS, n_all / MIB);
         (void)fflush(stdout);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("capacity");
-        TCase *tests = tcase_create("capacity");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, sixty_pieces_of_2_gib_or_of_what_there_is_are_right_at_once);
-        tcase_add_test(tests, what_free_all_blocks_frees_another_process_sees_five_times);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("capacity", .limit_s = 120, .start = start, .stop = stop)

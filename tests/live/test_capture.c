@@ -145,7 +145,7 @@ static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
                                             CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
                                             CU_STREAM_CAPTURE_MODE_RELAXED};
 
-START_TEST(other_threads_do_not_end_it)
+TEST(other_threads_do_not_end_it, .to = ARRAY_SIZE(modes))
 {
         pthread_t threads[N_THREADS];
         CUgraph graph;
@@ -163,10 +163,9 @@ START_TEST(other_threads_do_not_end_it)
         check_replay(graph, 0xa5);
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
 /* The driver is strictest with the capturing thread itself. */
-START_TEST(its_own_thread_does_not_either)
+TEST(its_own_thread_does_not_either, .to = ARRAY_SIZE(modes))
 {
         CUgraph graph;
 
@@ -178,10 +177,9 @@ START_TEST(its_own_thread_does_not_either)
         check_replay(graph, 0x5a);
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
 /* What the service thread marks idle another process takes, and this one unmaps. */
-START_TEST(what_is_taken_away_does_not_end_it)
+TEST(what_is_taken_away_does_not_end_it, .to = ARRAY_SIZE(modes))
 {
         CUgraph graph;
         void *pointer;
@@ -203,10 +201,9 @@ START_TEST(what_is_taken_away_does_not_end_it)
         check_replay(graph, 0x77);
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
 /* The mode that the program has chosen for a thread is its own. */
-START_TEST(a_threads_mode_is_left_as_it_was)
+TEST(a_threads_mode_is_left_as_it_was)
 {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
@@ -216,19 +213,5 @@ START_TEST(a_threads_mode_is_left_as_it_was)
         ck_assert_int_eq(CUDA_CALL(&cuda, cuThreadExchangeStreamCaptureMode, &mode), 0);
         ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("capture");
-        TCase *tests = tcase_create("capture");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_loop_test(tests, other_threads_do_not_end_it, 0, ARRAY_SIZE(modes));
-        tcase_add_loop_test(tests, its_own_thread_does_not_either, 0, ARRAY_SIZE(modes));
-        tcase_add_loop_test(tests, what_is_taken_away_does_not_end_it, 0, ARRAY_SIZE(modes));
-        tcase_add_test(tests, a_threads_mode_is_left_as_it_was);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("capture", .limit_s = 120, .start = start, .stop = stop)

@@ -25,7 +25,7 @@ static void await_allocated(uint64_t n_bytes)
 }
 
 /* Of the stream itself before it captured, and of another one. */
-START_TEST(it_is_nobodys_before_the_capture_is_over)
+TEST(it_is_nobodys_before_the_capture_is_over, .to = 2)
 {
         void *freed = world_must_alloc(_i ? side : captured, N_BYTES), *others[3];
         CUgraph graph;
@@ -50,10 +50,9 @@ START_TEST(it_is_nobodys_before_the_capture_is_over)
         capturer_destroy(&capturer, graph);
         world_everything_is_free();
 }
-END_TEST
 
 /* What the stream did before it captured, and does after, comes before the free. */
-START_TEST(it_is_ordered_in_the_stream_then)
+TEST(it_is_ordered_in_the_stream_then)
 {
         void *freed = world_must_alloc(side, N_BYTES), *next;
         CUgraph graph;
@@ -75,10 +74,9 @@ START_TEST(it_is_ordered_in_the_stream_then)
         world_check(next, 0x22, N_BYTES);
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
 /* Branches are not ordered: what one frees of another's is nobody's in that capture. */
-START_TEST(a_branch_frees_anothers)
+TEST(a_branch_frees_anothers)
 {
         void *freed, *next;
         CUgraph graph;
@@ -104,10 +102,9 @@ START_TEST(a_branch_frees_anothers)
         capturer_destroy(&capturer, graph);
         world_everything_is_free();
 }
-END_TEST
 
 /* Nobody meets the stream again: ended in order, lost, or destroyed while it captured. */
-START_TEST(a_stream_that_is_not_met_again_keeps_nothing)
+TEST(a_stream_that_is_not_met_again_keeps_nothing, .to = 3)
 {
         void *freed = world_must_alloc(side, MOST), *next;
         CUgraph graph;
@@ -127,10 +124,9 @@ START_TEST(a_stream_that_is_not_met_again_keeps_nothing)
         world_must_free(next, side);
         world_everything_is_free();
 }
-END_TEST
 
 /* It is the same with streams that are recorded, and with what is not allocated at all. */
-START_TEST(other_streams_are_waited_for_too)
+TEST(other_streams_are_waited_for_too)
 {
         void *freed = world_must_alloc(side, N_BYTES), *next;
         CUgraph graph;
@@ -148,20 +144,5 @@ START_TEST(other_streams_are_waited_for_too)
         gate_open(&gate);
         await_allocated(0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("capture frees");
-        TCase *tests = tcase_create("frees");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, world_start, world_stop);
-        tcase_add_loop_test(tests, it_is_nobodys_before_the_capture_is_over, 0, 2);
-        tcase_add_test(tests, it_is_ordered_in_the_stream_then);
-        tcase_add_test(tests, a_branch_frees_anothers);
-        tcase_add_loop_test(tests, a_stream_that_is_not_met_again_keeps_nothing, 0, 3);
-        tcase_add_test(tests, other_streams_are_waited_for_too);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("frees", .limit_s = 120, .start = world_start, .stop = world_stop)

@@ -8,7 +8,7 @@
 #include "tests/live/daemon.h"
 #include "tests/suite.h"
 
-START_TEST(what_is_freed_in_a_capture_is_had_again_there)
+TEST(what_is_freed_in_a_capture_is_had_again_there)
 {
         void *first, *second, *result = world_must_alloc(side, N_BYTES);
         uint64_t n_hits;
@@ -38,10 +38,9 @@ START_TEST(what_is_freed_in_a_capture_is_had_again_there)
         world_must_free(result, side);
         world_everything_is_free();
 }
-END_TEST
 
 /* Neither another stream, nor the same one when it does not capture, nor its next capture. */
-START_TEST(it_is_nobody_elses)
+TEST(it_is_nobody_elses)
 {
         void *freed, *others[4];
         CUgraph graphs[2];
@@ -66,9 +65,8 @@ START_TEST(it_is_nobody_elses)
         capturer_destroy(&capturer, graphs[0]);
         world_everything_is_free();
 }
-END_TEST
 
-START_TEST(it_stays_as_long_as_the_graph)
+TEST(it_stays_as_long_as_the_graph, .to = 2)
 {
         void *pointer;
         CUgraph graph;
@@ -93,10 +91,9 @@ START_TEST(it_stays_as_long_as_the_graph)
         pointer = world_must_alloc(side, MOST);
         world_must_free(pointer, side);
 }
-END_TEST
 
 /* The graph may be destroyed while it runs. */
-START_TEST(it_stays_as_long_as_the_graphs_work)
+TEST(it_stays_as_long_as_the_graphs_work)
 {
         void *pointer;
         CUgraphExec executable;
@@ -116,9 +113,8 @@ START_TEST(it_stays_as_long_as_the_graphs_work)
         gate_open(&gate);
         world_everything_is_free();
 }
-END_TEST
 
-START_TEST(an_allocation_may_outlive_the_graph)
+TEST(an_allocation_may_outlive_the_graph)
 {
         void *kept, *freed;
         CUgraph graph;
@@ -138,10 +134,9 @@ START_TEST(an_allocation_may_outlive_the_graph)
         world_must_free(kept, side);
         world_everything_is_free();
 }
-END_TEST
 
 /* Or it was lost, or its stream was destroyed before its end. */
-START_TEST(a_capture_that_comes_to_nothing_keeps_nothing)
+TEST(a_capture_that_comes_to_nothing_keeps_nothing, .to = 3)
 {
         CUgraph graph;
         void *pointer;
@@ -161,10 +156,9 @@ START_TEST(a_capture_that_comes_to_nothing_keeps_nothing)
                 world_must_free(pointer, side);
         world_everything_is_free();
 }
-END_TEST
 
 /* What they run at their end finds nobody. */
-START_TEST(a_graph_may_outlive_the_client)
+TEST(a_graph_may_outlive_the_client)
 {
         CUgraph graph;
 
@@ -175,10 +169,9 @@ START_TEST(a_graph_may_outlive_the_client)
         client = NULL;
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
 /* Those who miss look, when there is no thread that does. */
-START_TEST(it_goes_without_a_thread)
+TEST(it_goes_without_a_thread)
 {
         void *pointer;
         CUgraph graph;
@@ -199,9 +192,8 @@ START_TEST(it_goes_without_a_thread)
         }
         world_everything_is_free();
 }
-END_TEST
 
-START_TEST(what_has_no_place_in_a_graph_is_told)
+TEST(what_has_no_place_in_a_graph_is_told, .to = 2)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
                                          .kind = _i ? GPUMEM_PINNED : GPUMEM_DEVICE,
@@ -220,24 +212,5 @@ START_TEST(what_has_no_place_in_a_graph_is_told)
         graph = capturer_end(&capturer, captured);
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("capture memory");
-        TCase *tests = tcase_create("memory");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, world_start, world_stop);
-        tcase_add_test(tests, what_is_freed_in_a_capture_is_had_again_there);
-        tcase_add_test(tests, it_is_nobody_elses);
-        tcase_add_loop_test(tests, it_stays_as_long_as_the_graph, 0, 2);
-        tcase_add_test(tests, it_stays_as_long_as_the_graphs_work);
-        tcase_add_test(tests, an_allocation_may_outlive_the_graph);
-        tcase_add_loop_test(tests, a_capture_that_comes_to_nothing_keeps_nothing, 0, 3);
-        tcase_add_test(tests, a_graph_may_outlive_the_client);
-        tcase_add_test(tests, it_goes_without_a_thread);
-        tcase_add_loop_test(tests, what_has_no_place_in_a_graph_is_told, 0, 2);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("memory", .limit_s = 120, .start = world_start, .stop = world_stop)

@@ -46,7 +46,7 @@ static void replay(const struct work *work)
         world_check(work->result, work->byte, N_BYTES);
 }
 
-START_TEST(a_replay_is_right_while_others_churn)
+TEST(a_replay_is_right_while_others_churn)
 {
         struct work works[N_GRAPHS];
 
@@ -74,16 +74,5 @@ START_TEST(a_replay_is_right_while_others_churn)
         }
         world_everything_is_free();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("capture replay");
-        TCase *tests = tcase_create("replay");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, world_start, world_stop);
-        tcase_add_test(tests, a_replay_is_right_while_others_churn);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("replay", .limit_s = 120, .start = world_start, .stop = world_stop)

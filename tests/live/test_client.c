@@ -15,7 +15,10 @@ static void start_on_slow_device(void)
         program_start_on("devices=2,bytes=256MiB,copy_delay_us=20000");
 }
 
-START_TEST(device_memory_holds_bytes_on_each_device)
+static const struct test_case slow = {"slow", .limit_s = 60, .start = start_on_slow_device,
+                                      .stop = program_stop};
+
+TEST(device_memory_holds_bytes_on_each_device)
 {
         for (unsigned device = 0; device < n_gpus; device++) {
                 struct gpumem_request request = on_device(device, 10000);
@@ -26,9 +29,8 @@ START_TEST(device_memory_holds_bytes_on_each_device)
                 must_free(&request, pointer);
         }
 }
-END_TEST
 
-START_TEST(pinned_memory_is_the_cpus_and_the_devices)
+TEST(pinned_memory_is_the_cpus_and_the_devices)
 {
         struct gpumem_request request = pinned(100000), target = on_device(0, 100000);
         unsigned char *from = must_alloc(&request), *to = must_alloc(&target);
@@ -44,10 +46,9 @@ START_TEST(pinned_memory_is_the_cpus_and_the_devices)
         must_free(&request, from);
         must_free(&target, to);
 }
-END_TEST
 
 /* Two allocations in one block: the second is a hit, and one block is leased for both. */
-START_TEST(statistics_say_what_is_held)
+TEST(statistics_say_what_is_held)
 {
         struct gpumem_request request = on_device(0, 1000);
         unsigned char *one = must_alloc(&request), *two = must_alloc(&request);
@@ -72,9 +73,8 @@ START_TEST(statistics_say_what_is_held)
         ck_assert_uint_eq(stats.n_reserved_peak_bytes, 2 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
 }
-END_TEST
 
-START_TEST(streams_do_not_share_blocks)
+TEST(streams_do_not_share_blocks)
 {
         struct gpumem_request one = on_device(0, 1000), two = one;
 
@@ -88,10 +88,9 @@ START_TEST(streams_do_not_share_blocks)
                 must_free(&two, in_two);
         }
 }
-END_TEST
 
 /* A free in another stream's order, and one in no stream's. */
-START_TEST(memory_is_freed_in_any_streams_order)
+TEST(memory_is_freed_in_any_streams_order)
 {
         struct gpumem_request request = on_device(0, 1000);
         unsigned char *pointer = must_alloc(&request);
@@ -102,11 +101,10 @@ START_TEST(memory_is_freed_in_any_streams_order)
         ck_assert_int_eq(gpumem_free(client, NULL, NULL), 0);
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
 }
-END_TEST
 
 /* A copy out of pinned memory is on its way when the memory is freed and had again: what the CPU
  * writes there next must not come before the copy. `other` keeps the block from becoming empty. */
-START_TEST(pinned_memory_is_had_again_after_its_copies)
+TEST(pinned_memory_is_had_again_after_its_copies, .in = &slow, NEEDS_EMULATOR)
 {
         struct gpumem_request request = pinned(64 * KIB), target = on_device(0, 64 * KIB);
         unsigned char *to = must_alloc(&target), *other = must_alloc(&request);
@@ -126,11 +124,10 @@ START_TEST(pinned_memory_is_had_again_after_its_copies)
         must_free(&request, other);
         must_free(&target, to);
 }
-END_TEST
 
 /* Work of another stream still uses device memory that is freed in that stream's order: its
  * allocation stream must not have it before. */
-START_TEST(device_memory_is_had_again_after_another_streams_work)
+TEST(device_memory_is_had_again_after_another_streams_work, .in = &slow, NEEDS_EMULATOR)
 {
         struct gpumem_request request = on_device(0, 64 * KIB), host = pinned(64 * KIB);
         unsigned char *staged = must_alloc(&host), *keeper = must_alloc(&request), *from, *again;
@@ -152,9 +149,8 @@ START_TEST(device_memory_is_had_again_after_another_streams_work)
         must_free(&request, keeper);
         must_free(&host, staged);
 }
-END_TEST
 
-START_TEST(free_all_blocks_says_how_much)
+TEST(free_all_blocks_says_how_much)
 {
         struct gpumem_request request = on_device(0, 5 * MIB);
         uint64_t n_freed = 1;
@@ -170,10 +166,9 @@ START_TEST(free_all_blocks_says_how_much)
                          GPUMEM_E_BAD_REQUEST);
         ck_assert_uint_eq(n_freed, 6 * MIB);
 }
-END_TEST
 
 /* No thread looks whether what was freed is idle: the call does. */
-START_TEST(what_was_freed_a_moment_before_goes_back)
+TEST(what_was_freed_a_moment_before_goes_back)
 {
         struct gpumem_request request = on_device(0, 5 * MIB), host = pinned(5 * MIB);
         struct gpumem_client *before = client;
@@ -194,10 +189,9 @@ START_TEST(what_was_freed_a_moment_before_goes_back)
         client = before;
         ck_assert_int_eq(unsetenv("GPUMEM_SERVICE_THREAD"), 0);
 }
-END_TEST
 
 /* Where the daemon caches nothing, what is flushed has gone back before it is asked to free all. */
-START_TEST(what_was_freed_counts_where_nothing_is_cached)
+TEST(what_was_freed_counts_where_nothing_is_cached)
 {
         struct gpumem_request request = on_device(0, 5 * MIB);
         struct gpumem_client *before = client;
@@ -218,7 +212,6 @@ START_TEST(what_was_freed_counts_where_nothing_is_cached)
         client = before;
         ck_assert_int_eq(unsetenv("GPUMEM_SERVICE_THREAD"), 0);
 }
-END_TEST
 
 #define THREADS 4
 #define ROUNDS  400
@@ -247,7 +240,7 @@ static void *churn(void *argument)
         return NULL;
 }
 
-START_TEST(threads_share_a_client)
+TEST(threads_share_a_client)
 {
         pthread_t threads[THREADS];
 
@@ -258,34 +251,5 @@ START_TEST(threads_share_a_client)
         for (unsigned device = 0; device < n_gpus; device++)
                 ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, (int32_t)device).n_reserved_bytes, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("client");
-        TCase *tests = tcase_create("client"), *slow = tcase_create("slow");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, program_start, program_stop);
-        tcase_add_test(tests, device_memory_holds_bytes_on_each_device);
-        tcase_add_test(tests, pinned_memory_is_the_cpus_and_the_devices);
-        tcase_add_test(tests, statistics_say_what_is_held);
-        tcase_add_test(tests, streams_do_not_share_blocks);
-        tcase_add_test(tests, memory_is_freed_in_any_streams_order);
-        tcase_add_test(tests, free_all_blocks_says_how_much);
-        tcase_add_test(tests, what_was_freed_a_moment_before_goes_back);
-        tcase_add_test(tests, what_was_freed_counts_where_nothing_is_cached);
-        tcase_add_test(tests, threads_share_a_client);
-        tcase_set_timeout(slow, 60);
-        tcase_add_checked_fixture(slow, start_on_slow_device, program_stop);
-        if (machine_is_emulated()) {
-                tcase_add_test(slow, pinned_memory_is_had_again_after_its_copies);
-                tcase_add_test(slow, device_memory_is_had_again_after_another_streams_work);
-        } else {
-                (void)puts("# left out: *_is_had_again_after_*: copies cannot be slowed down");
-                (void)fflush(stdout);
-        }
-        suite_add_tcase(suite, tests);
-        suite_add_tcase(suite, slow);
-        return run_suite(suite);
-}
+TESTS_MAIN("client", .limit_s = 60, .start = program_start, .stop = program_stop)

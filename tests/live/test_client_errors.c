@@ -21,8 +21,10 @@ static void check_refusal(int result, const char *const *parts)
                               refusal.text);
 }
 
+static const struct test_case alone = {.name = "alone"};
+
 /* Each bad request has its own answer, and the pointer is left alone. */
-START_TEST(bad_requests_are_told_apart)
+TEST(bad_requests_are_told_apart)
 {
         struct gpumem_request good = on_device(0, 4096), bad;
         void *untouched = &bad, *pointer = untouched;
@@ -46,9 +48,8 @@ START_TEST(bad_requests_are_told_apart)
 #undef EXPECT
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_stream_of_another_device_is_told)
+TEST(a_stream_of_another_device_is_told, NEEDS_TWO_DEVICES)
 {
         struct gpumem_request request = on_device(0, 4096);
         void *pointer = &request;
@@ -59,10 +60,9 @@ START_TEST(a_stream_of_another_device_is_told)
         check_refusal(GPUMEM_E_WRONG_STREAM,
                       (const char *const[]){"CUDA device 0", "place is 1", NULL});
 }
-END_TEST
 
 /* A GPU's driver may follow such a handle, wherever it points. */
-START_TEST(a_stream_that_is_none_is_told)
+TEST(a_stream_that_is_none_is_told, NEEDS_EMULATOR)
 {
         struct gpumem_request request = on_device(0, 4096);
         void *pointer = &request;
@@ -71,9 +71,8 @@ START_TEST(a_stream_that_is_none_is_told)
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), -EINVAL);
         ck_assert_ptr_eq(pointer, &request);
 }
-END_TEST
 
-START_TEST(a_longer_request_of_a_later_version_is_taken_if_zero)
+TEST(a_longer_request_of_a_later_version_is_taken_if_zero)
 {
         struct {
                 struct gpumem_request request;
@@ -88,9 +87,8 @@ START_TEST(a_longer_request_of_a_later_version_is_taken_if_zero)
         ck_assert_int_eq(gpumem_alloc(client, &longer.request, &pointer), -E2BIG);
         check_refusal(-E2BIG, (const char *const[]){"does not know those fields", NULL});
 }
-END_TEST
 
-START_TEST(what_is_not_allocated_is_not_freed)
+TEST(what_is_not_allocated_is_not_freed)
 {
         struct gpumem_request request = on_device(0, 4096);
         unsigned char *pointer = must_alloc(&request), *other = must_alloc(&request);
@@ -105,9 +103,8 @@ START_TEST(what_is_not_allocated_is_not_freed)
         must_free(&request, other);
         ck_assert_int_eq(gpumem_free(client, other, request.stream), GPUMEM_E_NOT_OURS);
 }
-END_TEST
 
-START_TEST(without_a_context_there_is_no_device_memory)
+TEST(without_a_context_there_is_no_device_memory)
 {
         struct gpumem_request request = on_device(0, 4096);
         void *pointer;
@@ -120,9 +117,8 @@ START_TEST(without_a_context_there_is_no_device_memory)
         memset(pointer, 1, 4096);
         ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
 }
-END_TEST
 
-START_TEST(texts_are_never_missing)
+TEST(texts_are_never_missing, .in = &alone)
 {
         ck_assert_str_eq(gpumem_strerror(0), "success");
         ck_assert_str_eq(gpumem_strerror(GPUMEM_E_LIMIT),
@@ -132,9 +128,8 @@ START_TEST(texts_are_never_missing)
         ck_assert_str_eq(gpumem_strerror(-12345), "an unknown result");
         ck_assert_str_eq(gpumem_strerror(INT32_MIN), "an unknown result");
 }
-END_TEST
 
-START_TEST(nobody_to_connect_to)
+TEST(nobody_to_connect_to, .in = &alone)
 {
         struct gpumem_options options = {.struct_size = sizeof(options),
                                          .socket_path = "/nonexistent/socket"};
@@ -151,7 +146,6 @@ START_TEST(nobody_to_connect_to)
         ck_assert_ptr_eq(nobody, untouched);
         gpumem_disconnect(NULL);
 }
-END_TEST
 
 /* gpumem_connect fails so, and says so; `parts` end with NULL. */
 static void check_connect(int result, const char *const *parts)
@@ -166,7 +160,7 @@ static void check_connect(int result, const char *const *parts)
                 ck_assert_msg(strstr(refusal.text, *parts), "%s", refusal.text);
 }
 
-START_TEST(who_is_not_reached_is_named)
+TEST(who_is_not_reached_is_named, .in = &alone)
 {
         static const char *const no_file[] = {"/nonexistent/socket", "No such file",
                                               "is gpumemd running", NULL};
@@ -179,9 +173,8 @@ START_TEST(who_is_not_reached_is_named)
         ck_assert_int_eq(setenv("GPUMEM_SOCKET", "/dev/null", 1), 0);
         check_connect(GPUMEM_E_DISCONNECTED, no_socket);
 }
-END_TEST
 
-START_TEST(settings_are_named)
+TEST(settings_are_named, .in = &alone)
 {
         static const char *const fraction[] = {"GPUMEM_MEMORY_FRACTION", "\"2\"", "1 at most",
                                                NULL};
@@ -202,39 +195,7 @@ START_TEST(settings_are_named)
         ck_assert_int_eq(setenv("GPUMEM_DEBUG", "fill,gard", 1), 0);
         check_connect(GPUMEM_E_BAD_DEBUG, words);
 }
-END_TEST
 
 /* What this machine cannot try is left out, and said so. */
-static void add_particular(TCase *tests)
-{
-        if (machine_n_devices() > 1)
-                tcase_add_test(tests, a_stream_of_another_device_is_told);
-        else
-                (void)puts("# left out: a_stream_of_another_device_is_told: one device only");
-        if (machine_is_emulated())
-                tcase_add_test(tests, a_stream_that_is_none_is_told);
-        else
-                (void)puts("# left out: a_stream_that_is_none_is_told: the driver may crash");
-        (void)fflush(stdout);
-}
 
-int main(void)
-{
-        Suite *suite = suite_create("client_errors");
-        TCase *tests = tcase_create("served"), *alone = tcase_create("alone");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, program_start, program_stop);
-        tcase_add_test(tests, bad_requests_are_told_apart);
-        tcase_add_test(tests, a_longer_request_of_a_later_version_is_taken_if_zero);
-        tcase_add_test(tests, what_is_not_allocated_is_not_freed);
-        tcase_add_test(tests, without_a_context_there_is_no_device_memory);
-        add_particular(tests);
-        tcase_add_test(alone, texts_are_never_missing);
-        tcase_add_test(alone, nobody_to_connect_to);
-        tcase_add_test(alone, who_is_not_reached_is_named);
-        tcase_add_test(alone, settings_are_named);
-        suite_add_tcase(suite, tests);
-        suite_add_tcase(suite, alone);
-        return run_suite(suite);
-}
+TESTS_MAIN("served", .limit_s = 60, .start = program_start, .stop = program_stop)

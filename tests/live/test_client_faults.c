@@ -72,7 +72,7 @@ static void end(void)
 }
 
 /* Its addresses are not another block's before it has gone. */
-START_TEST(a_block_that_is_half_mapped_is_unmapped_later)
+TEST(a_block_that_is_half_mapped_is_unmapped_later)
 {
         void *pointer;
 
@@ -86,9 +86,8 @@ START_TEST(a_block_that_is_half_mapped_is_unmapped_later)
         faults("");
         end();
 }
-END_TEST
 
-START_TEST(a_handle_that_is_not_taken_back_is_let_go_with_its_block)
+TEST(a_handle_that_is_not_taken_back_is_let_go_with_its_block)
 {
         void *pointer;
 
@@ -99,9 +98,8 @@ START_TEST(a_handle_that_is_not_taken_back_is_let_go_with_its_block)
         faults("");
         end();
 }
-END_TEST
 
-START_TEST(a_block_that_is_not_unmapped_stays_leased_and_is_tried_again)
+TEST(a_block_that_is_not_unmapped_stays_leased_and_is_tried_again)
 {
         void *pointer;
 
@@ -114,10 +112,9 @@ START_TEST(a_block_that_is_not_unmapped_stays_leased_and_is_tried_again)
         faults("");
         end();
 }
-END_TEST
 
 /* At the latest when it leaves; what it could not unmap even then is its own until the process ends. */
-START_TEST(who_leaves_unmaps_what_it_can)
+TEST(who_leaves_unmaps_what_it_can)
 {
         void *pointer;
 
@@ -130,10 +127,9 @@ START_TEST(who_leaves_unmaps_what_it_can)
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
         end();
 }
-END_TEST
 
 /* The work that has yet to be done finds its memory: a wait that fails is none. */
-START_TEST(who_leaves_waits_for_work_though_the_driver_fails_once)
+TEST(who_leaves_waits_for_work_though_the_driver_fails_once)
 {
         void *pointer;
 
@@ -153,10 +149,9 @@ START_TEST(who_leaves_waits_for_work_though_the_driver_fails_once)
         daemon_await(FIGURE_charged, 0);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
 /* The work has yet to be done when the wait begins. */
-START_TEST(a_free_without_a_stream_waits_though_no_page_can_be_registered)
+TEST(a_free_without_a_stream_waits_though_no_page_can_be_registered)
 {
         unsigned char *seen;
         void *pointer, *staged;
@@ -174,9 +169,8 @@ START_TEST(a_free_without_a_stream_waits_though_no_page_can_be_registered)
         faults("");
         end();
 }
-END_TEST
 
-START_TEST(a_free_without_a_stream_frees_nothing_where_it_cannot_wait)
+TEST(a_free_without_a_stream_frees_nothing_where_it_cannot_wait)
 {
         void *pointer;
 
@@ -190,7 +184,6 @@ START_TEST(a_free_without_a_stream_frees_nothing_where_it_cannot_wait)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
         end();
 }
-END_TEST
 
 /* What a process has left of its addresses, as RLIMIT_AS may say. */
 static uint64_t n_most_addresses = UINT64_MAX;
@@ -247,38 +240,15 @@ static void check_few_addresses(enum gpumem_kind kind, uint32_t flags)
         end();
 }
 
-START_TEST(few_addresses_are_few_no_longer_than_that)
+TEST(few_addresses_are_few_no_longer_than_that, .to = 2)
 {
         check_few_addresses(_i ? GPUMEM_PINNED : GPUMEM_DEVICE, 0);
 }
-END_TEST
 
-START_TEST(few_addresses_for_what_is_shared_are_few_no_longer_than_that)
+TEST(few_addresses_for_what_is_shared_are_few_no_longer_than_that, .to = 2)
 {
         check_few_addresses(_i ? GPUMEM_PINNED : GPUMEM_DEVICE, GPUMEM_SHAREABLE);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("client_faults");
-        TCase *tests = tcase_create("client_faults");
-
-        if (!machine_is_emulated()) {
-                (void)puts("1..0 # SKIP needs faults of the emulated driver");
-                return 0;
-        }
-        tcase_set_timeout(tests, 120);
-        tcase_add_test(tests, a_block_that_is_half_mapped_is_unmapped_later);
-        tcase_add_test(tests, a_handle_that_is_not_taken_back_is_let_go_with_its_block);
-        tcase_add_test(tests, a_block_that_is_not_unmapped_stays_leased_and_is_tried_again);
-        tcase_add_test(tests, who_leaves_unmaps_what_it_can);
-        tcase_add_test(tests, who_leaves_waits_for_work_though_the_driver_fails_once);
-        tcase_add_test(tests, a_free_without_a_stream_waits_though_no_page_can_be_registered);
-        tcase_add_test(tests, a_free_without_a_stream_frees_nothing_where_it_cannot_wait);
-        tcase_add_loop_test(tests, few_addresses_are_few_no_longer_than_that, 0, 2);
-        tcase_add_loop_test(tests, few_addresses_for_what_is_shared_are_few_no_longer_than_that, 0,
-                            2);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("client_faults", .limit_s = 120, .can_run = machine_is_emulated,
+           .needs = "faults of the emulated driver")

@@ -9,7 +9,9 @@
 #include "tests/live/program.h"
 #include "tests/suite.h"
 
-START_TEST(a_forked_child_has_no_client)
+static const struct test_case lost = {"lost", .limit_s = 60, .start = program_start};
+
+TEST(a_forked_child_has_no_client)
 {
         struct gpumem_request request = pinned(4096);
         unsigned char *pointer = must_alloc(&request);
@@ -33,10 +35,9 @@ START_TEST(a_forked_child_has_no_client)
         pointer[0] = 1;
         must_free(&request, pointer);
 }
-END_TEST
 
 /* A child that lives on does not hold its parent's charge: its copy of the socket is closed. */
-START_TEST(a_forked_child_does_not_hold_the_connection)
+TEST(a_forked_child_does_not_hold_the_connection)
 {
         pid_t pid = fork();
 
@@ -50,10 +51,9 @@ START_TEST(a_forked_child_does_not_hold_the_connection)
         ck_assert_int_eq(kill(pid, SIGKILL), 0);
         ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
-END_TEST
 
 /* What is held stays valid and is freed without a daemon; a new block cannot be had. */
-START_TEST(allocations_outlive_the_daemon)
+TEST(allocations_outlive_the_daemon, .in = &lost)
 {
         struct gpumem_request request = on_device(0, 4096), large = on_device(0, 16 * MIB);
         unsigned char *pointer = must_alloc(&request), *pinned_pointer;
@@ -71,21 +71,5 @@ START_TEST(allocations_outlive_the_daemon)
         gpumem_disconnect(client);
         daemon_clear(&gpumemd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("client_life");
-        TCase *tests = tcase_create("served"), *lost = tcase_create("lost");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, program_start, program_stop);
-        tcase_add_test(tests, a_forked_child_has_no_client);
-        tcase_add_test(tests, a_forked_child_does_not_hold_the_connection);
-        tcase_set_timeout(lost, 60);
-        tcase_add_checked_fixture(lost, program_start, NULL);
-        tcase_add_test(lost, allocations_outlive_the_daemon);
-        suite_add_tcase(suite, tests);
-        suite_add_tcase(suite, lost);
-        return run_suite(suite);
-}
+TESTS_MAIN("served", .limit_s = 60, .start = program_start, .stop = program_stop)

@@ -10,7 +10,7 @@
 #include "tests/suite.h"
 
 /* The pool is full: refused at once, refused after a while, and served when somebody gives back. */
-START_TEST(a_full_pool_refuses_in_time)
+TEST(a_full_pool_refuses_in_time)
 {
         struct gpumem_request request = on_device(0, 256 * MIB), more = on_device(0, 4096);
         unsigned char *all = must_alloc(&request);
@@ -23,7 +23,6 @@ START_TEST(a_full_pool_refuses_in_time)
         more.wait_ms = 20000;
         must_free(&more, must_alloc(&more));
 }
-END_TEST
 
 struct releaser {
         struct cuda *cuda;
@@ -45,7 +44,7 @@ static void *release_later(void *argument)
 
 /* The pool has room, but somebody outside of it holds the device's memory, and lets go of it without
  * a word to the daemon. */
-START_TEST(a_full_device_is_tried_again)
+TEST(a_full_device_is_tried_again, NEEDS_EMULATOR)
 {
         struct gpumem_request request = on_device(0, 128 * MIB);
         char reason[CUDA_REASON_MAX];
@@ -67,7 +66,6 @@ START_TEST(a_full_device_is_tried_again)
                 ck_assert_int_eq(pthread_join(thread, NULL), 0);
         }
 }
-END_TEST
 
 struct giver {
         struct gpumem_request request;
@@ -85,7 +83,7 @@ static void *give_later(void *argument)
 }
 
 /* One thread waits for memory while another gives it back over the same connection. */
-START_TEST(a_waiting_thread_holds_no_other_up)
+TEST(a_waiting_thread_holds_no_other_up)
 {
         struct giver giver = {.request = on_device(0, 256 * MIB)};
         struct gpumem_request more = on_device(0, 4096);
@@ -97,23 +95,5 @@ START_TEST(a_waiting_thread_holds_no_other_up)
         must_free(&more, must_alloc(&more));
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("client_waiting");
-        TCase *tests = tcase_create("client_waiting");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, program_start, program_stop);
-        tcase_add_test(tests, a_full_pool_refuses_in_time);
-        tcase_add_test(tests, a_waiting_thread_holds_no_other_up);
-        if (machine_is_emulated()) {
-                tcase_add_test(tests, a_full_device_is_tried_again);
-        } else {
-                (void)puts("# left out: a_full_device_is_tried_again: the device is too large");
-                (void)fflush(stdout);
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("client_waiting", .limit_s = 60, .start = program_start, .stop = program_stop)

@@ -39,6 +39,13 @@ static void start_guard(void)
         start("guard");
 }
 
+static const struct test_case fill_only = {"fill", .limit_s = 60, .start = start_fill,
+                                           .stop = world_stop};
+static const struct test_case guard_only = {"guard", .limit_s = 60, .start = start_guard,
+                                            .stop = world_stop};
+static const struct test_case neither = {"none", .limit_s = 60, .start = world_start,
+                                         .stop = world_stop};
+
 static void *alloc_as(enum gpumem_kind kind, CUstream stream, uint64_t n_bytes, uint32_t flags)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
@@ -116,20 +123,18 @@ static void follow_all(enum gpumem_kind kind)
         }
 }
 
-START_TEST(device_memory_is_filled_and_guarded)
+TEST(device_memory_is_filled_and_guarded)
 {
         follow_all(GPUMEM_DEVICE);
 }
-END_TEST
 
-START_TEST(pinned_memory_is_filled_and_guarded)
+TEST(pinned_memory_is_filled_and_guarded)
 {
         follow_all(GPUMEM_PINNED);
 }
-END_TEST
 
 /* The fills wait in the stream as the program's work does, and no call waits. */
-START_TEST(fills_are_in_the_streams_order)
+TEST(fills_are_in_the_streams_order, .in = &fill_only)
 {
         void *pointer = world_must_alloc(captured, N_BYTES);
         void *before = world_must_alloc(side, N_BYTES), *after = world_must_alloc(side, N_BYTES);
@@ -152,9 +157,8 @@ START_TEST(fills_are_in_the_streams_order)
         world_must_free(before, side);
         world_must_free(after, side);
 }
-END_TEST
 
-START_TEST(a_free_in_another_stream_fills_there)
+TEST(a_free_in_another_stream_fills_there, .in = &fill_only)
 {
         void *pointer = world_must_alloc(side, N_BYTES);
 
@@ -163,7 +167,6 @@ START_TEST(a_free_in_another_stream_fills_there)
         world_must_free(pointer, branch);
         world_check(pointer, DEBUG_FREED, N_BYTES);
 }
-END_TEST
 
 static void *open_soon(void *nothing)
 {
@@ -173,7 +176,7 @@ static void *open_soon(void *nothing)
 }
 
 /* Until then the memory is no other process's. */
-START_TEST(a_free_in_another_stream_waits_for_the_first_fill)
+TEST(a_free_in_another_stream_waits_for_the_first_fill, .in = &fill_only)
 {
         pthread_t opener;
         void *pointer;
@@ -186,10 +189,9 @@ START_TEST(a_free_in_another_stream_waits_for_the_first_fill)
         ck_assert_int_eq(pthread_join(opener, NULL), 0);
         world_check(pointer, DEBUG_FREED, N_BYTES);
 }
-END_TEST
 
 /* Work there may read it after the free. */
-START_TEST(what_another_stream_uses_is_not_filled)
+TEST(what_another_stream_uses_is_not_filled, .in = &fill_only)
 {
         void *pointer = world_must_alloc(side, N_BYTES), *copy = world_must_alloc(side, N_BYTES);
 
@@ -205,10 +207,9 @@ START_TEST(what_another_stream_uses_is_not_filled)
         world_check(copy, WRITTEN, N_BYTES);
         world_must_free(copy, side);
 }
-END_TEST
 
 /* The graph has neither fill in it: a replay reads what was written between. */
-START_TEST(memory_of_a_graph_is_left_alone)
+TEST(memory_of_a_graph_is_left_alone)
 {
         void *result = world_must_alloc(side, N_BYTES);
         unsigned char *source, *passing;
@@ -234,9 +235,8 @@ START_TEST(memory_of_a_graph_is_left_alone)
         capturer_destroy(&capturer, graph);
         world_must_free(result, side);
 }
-END_TEST
 
-START_TEST(pinned_memory_of_a_graph_is_left_alone)
+TEST(pinned_memory_of_a_graph_is_left_alone)
 {
         unsigned char *pinned;
         void *ours;
@@ -255,10 +255,9 @@ START_TEST(pinned_memory_of_a_graph_is_left_alone)
         world_must_free(ours, captured);
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
 /* A write in the capture would be the graph's, and be done again. */
-START_TEST(a_free_in_a_capture_fills_nothing)
+TEST(a_free_in_a_capture_fills_nothing)
 {
         void *pointer = world_must_alloc(side, N_BYTES), *own;
         CUgraph graph;
@@ -275,10 +274,9 @@ START_TEST(a_free_in_a_capture_fills_nothing)
         world_must_free(own, captured);
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
 /* Frees and allocations in other streams, meanwhile, end no capture. */
-START_TEST(a_capture_goes_on_beside_fills)
+TEST(a_capture_goes_on_beside_fills)
 {
         void *result = world_must_alloc(side, N_BYTES), *pointer;
         CUgraph graph;
@@ -298,10 +296,9 @@ START_TEST(a_capture_goes_on_beside_fills)
         capturer_destroy(&capturer, graph);
         world_must_free(result, side);
 }
-END_TEST
 
 /* Graphs of the pool write there, whatever is allocated. */
-START_TEST(memory_of_a_graph_pool_is_left_alone)
+TEST(memory_of_a_graph_pool_is_left_alone)
 {
         uint64_t id = world_begin_pool(0, captured);
         unsigned char *pointer = world_must_alloc(captured, N_BYTES);
@@ -313,9 +310,8 @@ START_TEST(memory_of_a_graph_pool_is_left_alone)
         world_check(pointer, WRITTEN, N_BYTES);
         world_end_pool(id, captured);
 }
-END_TEST
 
-START_TEST(what_is_not_allocated_is_not_written)
+TEST(what_is_not_allocated_is_not_written)
 {
         unsigned char *pointer = world_must_alloc(side, N_BYTES);
         unsigned char here = WRITTEN;
@@ -332,7 +328,6 @@ START_TEST(what_is_not_allocated_is_not_written)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), GPUMEM_E_NOT_OURS);
         world_check(pointer, WRITTEN, N_BYTES);
 }
-END_TEST
 
 /* The other holder has it still, and is told the program's size. */
 static void share(enum gpumem_kind kind)
@@ -353,15 +348,14 @@ static void share(enum gpumem_kind kind)
         ck_assert_int_eq(gpumem_detach(client, attached, side), 0);
 }
 
-START_TEST(shareable_memory_is_filled_at_its_allocation_only)
+TEST(shareable_memory_is_filled_at_its_allocation_only)
 {
         share(GPUMEM_DEVICE);
         share(GPUMEM_PINNED);
 }
-END_TEST
 
 /* 512 bytes more for each allocation, before it is rounded. */
-START_TEST(statistics_count_guards)
+TEST(statistics_count_guards)
 {
         void *pointer = world_must_alloc(side, 1000);
 
@@ -371,9 +365,8 @@ START_TEST(statistics_count_guards)
         world_must_free(pointer, side);
         ck_assert_uint_eq(world_stats().n_requested_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_refusal_tells_the_programs_size)
+TEST(a_refusal_tells_the_programs_size)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         void *untouched = &refusal, *pointer = untouched;
@@ -385,9 +378,8 @@ START_TEST(a_refusal_tells_the_programs_size)
         ck_assert_int_eq(world_alloc(side, 0, 0, &pointer), GPUMEM_E_BAD_REQUEST);
         ck_assert_int_eq(world_alloc(side, UINT64_MAX, 0, &pointer), GPUMEM_E_TOO_LARGE);
 }
-END_TEST
 
-START_TEST(guard_alone_fills_nothing)
+TEST(guard_alone_fills_nothing, .in = &guard_only)
 {
         unsigned char *pointer = alloc_as(GPUMEM_PINNED, side, 1000, 0);
 
@@ -396,7 +388,6 @@ START_TEST(guard_alone_fills_nothing)
         world_must_free(pointer, side);
         check_bytes(GPUMEM_PINNED, pointer, WRITTEN, 1000);
 }
-END_TEST
 
 /* As the CPU and the GPU left them, and exactly as many. */
 static void check_untouched(enum gpumem_kind kind)
@@ -412,7 +403,7 @@ static void check_untouched(enum gpumem_kind kind)
         check_bytes(kind, pointer, WRITTEN, N_BYTES);
 }
 
-START_TEST(without_the_variable_nothing_is_written)
+TEST(without_the_variable_nothing_is_written, .in = &neither)
 {
         void *pointer = world_must_alloc(side, 1000);
 
@@ -421,7 +412,6 @@ START_TEST(without_the_variable_nothing_is_written)
         check_untouched(GPUMEM_DEVICE);
         check_untouched(GPUMEM_PINNED);
 }
-END_TEST
 
 static void *take_turns(void *argument)
 {
@@ -441,7 +431,7 @@ static void *take_turns(void *argument)
         return NULL;
 }
 
-START_TEST(threads_do_not_mix_their_allocations)
+TEST(threads_do_not_mix_their_allocations)
 {
         enum gpumem_kind kinds[N_THREADS];
         pthread_t threads[N_THREADS];
@@ -454,43 +444,5 @@ START_TEST(threads_do_not_mix_their_allocations)
                 ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
         ck_assert_uint_eq(world_stats().n_allocated_bytes, 0);
 }
-END_TEST
 
-static TCase *tests_of(Suite *suite, const char *name, void (*begin)(void))
-{
-        TCase *tests = tcase_create(name);
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, begin, world_stop);
-        suite_add_tcase(suite, tests);
-        return tests;
-}
-
-int main(void)
-{
-        Suite *suite = suite_create("debug");
-        TCase *both = tests_of(suite, "both", start_both), *fill, *guard, *none;
-
-        tcase_add_test(both, device_memory_is_filled_and_guarded);
-        tcase_add_test(both, pinned_memory_is_filled_and_guarded);
-        tcase_add_test(both, memory_of_a_graph_is_left_alone);
-        tcase_add_test(both, pinned_memory_of_a_graph_is_left_alone);
-        tcase_add_test(both, a_free_in_a_capture_fills_nothing);
-        tcase_add_test(both, a_capture_goes_on_beside_fills);
-        tcase_add_test(both, memory_of_a_graph_pool_is_left_alone);
-        tcase_add_test(both, what_is_not_allocated_is_not_written);
-        tcase_add_test(both, shareable_memory_is_filled_at_its_allocation_only);
-        tcase_add_test(both, statistics_count_guards);
-        tcase_add_test(both, a_refusal_tells_the_programs_size);
-        tcase_add_test(both, threads_do_not_mix_their_allocations);
-        fill = tests_of(suite, "fill", start_fill);
-        tcase_add_test(fill, fills_are_in_the_streams_order);
-        tcase_add_test(fill, a_free_in_another_stream_fills_there);
-        tcase_add_test(fill, a_free_in_another_stream_waits_for_the_first_fill);
-        tcase_add_test(fill, what_another_stream_uses_is_not_filled);
-        guard = tests_of(suite, "guard", start_guard);
-        tcase_add_test(guard, guard_alone_fills_nothing);
-        none = tests_of(suite, "none", world_start);
-        tcase_add_test(none, without_the_variable_nothing_is_written);
-        return run_suite(suite);
-}
+TESTS_MAIN("both", .limit_s = 60, .start = start_both, .stop = world_stop)

@@ -1,6 +1,5 @@
 /* GPUMEM_DEBUG=guard: a write behind the end of an allocation ends the program at the free, with a message
  * that says where; and which settings there are. Programs are forked children, since they end. */
-#include <check.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,19 +145,20 @@ static void check_damage(void (*program)(void), const char *kind, const char *fr
         ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
 }
 
-START_TEST(damage_of_device_memory_ends_the_program)
+static const struct test_case traces = {"traces", .limit_s = 60, .start = recorded_start,
+                                        .stop = recorded_stop};
+
+TEST(damage_of_device_memory_ends_the_program)
 {
         check_damage(write_wrong_on_device, "device", "freed in stream 0x");
         check_damage(write_wrong_on_device_sync, "device", "freed by gpumem_free_sync");
 }
-END_TEST
 
-START_TEST(damage_of_pinned_memory_ends_the_program)
+TEST(damage_of_pinned_memory_ends_the_program)
 {
         check_damage(write_wrong_pinned, "pinned", "freed in stream 0x");
         check_damage(write_wrong_pinned_sync, "pinned", "freed by gpumem_free_sync");
 }
-END_TEST
 
 static void write_right_in(enum gpumem_kind kind)
 {
@@ -182,12 +182,11 @@ static void write_right(void)
         write_right_in(GPUMEM_PINNED);
 }
 
-START_TEST(without_damage_nothing_is_said)
+TEST(without_damage_nothing_is_said)
 {
         ck_assert_int_eq(run(write_right), 0);
         ck_assert_str_eq(said, "");
 }
-END_TEST
 
 static void be_a_child(void)
 {
@@ -239,12 +238,11 @@ static void fork_in_between(void)
         MUST(gpumem_free(recorded_client, pointer, gpu_stream(gpu)) == 0);
 }
 
-START_TEST(a_forked_child_has_checks_of_its_own)
+TEST(a_forked_child_has_checks_of_its_own, .to = N_FORKS)
 {
         ck_assert_int_eq(run(fork_in_between), 0);
         ck_assert_str_eq(said, "");
 }
-END_TEST
 
 static void connect_with(const char *value, int result)
 {
@@ -276,12 +274,11 @@ static void try_settings(void)
                 connect_with(bad[i], GPUMEM_E_BAD_DEBUG);
 }
 
-START_TEST(unknown_words_are_refused)
+TEST(unknown_words_are_refused)
 {
         ck_assert_int_eq(run(try_settings), 0);
         ck_assert_str_eq(said, "");
 }
-END_TEST
 
 static void record_some(void)
 {
@@ -296,7 +293,7 @@ static void record_some(void)
         MUST(gpumem_free_sync(recorded_client, pointer) == 0);
 }
 
-START_TEST(traces_tell_the_programs_sizes)
+TEST(traces_tell_the_programs_sizes, .in = &traces)
 {
         struct sums sums;
 
@@ -309,24 +306,5 @@ START_TEST(traces_tell_the_programs_sizes)
         ck_assert_uint_eq(sums.n_freed, 2);
         ck_assert_uint_eq(sums.n_live_bytes, RIGHT_BYTES);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("debug_guard");
-        TCase *tests = tcase_create("programs"), *traces = tcase_create("traces");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, damage_of_device_memory_ends_the_program);
-        tcase_add_test(tests, damage_of_pinned_memory_ends_the_program);
-        tcase_add_test(tests, without_damage_nothing_is_said);
-        tcase_add_loop_test(tests, a_forked_child_has_checks_of_its_own, 0, N_FORKS);
-        tcase_add_test(tests, unknown_words_are_refused);
-        suite_add_tcase(suite, tests);
-        tcase_set_timeout(traces, 60);
-        tcase_add_checked_fixture(traces, recorded_start, recorded_stop);
-        tcase_add_test(traces, traces_tell_the_programs_sizes);
-        suite_add_tcase(suite, traces);
-        return run_suite(suite);
-}
+TESTS_MAIN("programs", .limit_s = 60, .start = start, .stop = stop)

@@ -152,7 +152,7 @@ static void full_device_must_say(const char *part)
         must_say(part);
 }
 
-START_TEST(what_others_use_is_a_figure)
+TEST(what_others_use_is_a_figure)
 {
         struct eater eater;
         uint64_t before, free_before;
@@ -174,9 +174,8 @@ START_TEST(what_others_use_is_a_figure)
         daemon_await_first(FIGURE_device_others, 0, before + CONTEXT_MAX);
         end();
 }
-END_TEST
 
-START_TEST(a_full_device_names_who_else_is_there)
+TEST(a_full_device_names_who_else_is_there, NEEDS_EMULATOR)
 {
         struct eater eater;
         char part[128];
@@ -192,9 +191,8 @@ START_TEST(a_full_device_names_who_else_is_there)
         eater_end(&eater);
         end();
 }
-END_TEST
 
-START_TEST(a_stranger_is_told_the_sum)
+TEST(a_stranger_is_told_the_sum, NEEDS_ROOT_AND_EMULATOR)
 {
         struct eater eater;
 
@@ -206,12 +204,17 @@ START_TEST(a_stranger_is_told_the_sum)
         eater_end(&eater);
         end();
 }
-END_TEST
 
 static enum cgroup_tree tree;
 
+static bool has_containers_and_emulator(void)
+{
+        return is_root() && machine_is_emulated() && containers_find_tree(&tree);
+}
+
 /* The same user, and root at that; in a container he knows what is in there. */
-START_TEST(another_container_is_told_the_sum)
+TEST(another_container_is_told_the_sum, .to = 2, .can_run = has_containers_and_emulator,
+     .needs = "root, the emulated driver, and cgroups that may be written to")
 {
         struct eater eater;
         char part[128] = "512.00 MiB free, 512.00 MiB not gpumemd's. To do";
@@ -232,7 +235,6 @@ START_TEST(another_container_is_told_the_sum)
         end();
         containers_remove(tree);
 }
-END_TEST
 
 static const struct {
         const char *line;
@@ -245,7 +247,7 @@ static const struct {
         {"result=0:16\n", PROTO_DEVICE_NEEDS_RESET, "needs a reset"},
 };
 
-START_TEST(a_device_in_error_makes_no_blocks_until_it_is_well)
+TEST(a_device_in_error_makes_no_blocks_until_it_is_well, .to = ARRAY_SIZE(errors), NEEDS_EMULATOR)
 {
         void *pointer, *other;
 
@@ -264,9 +266,8 @@ START_TEST(a_device_in_error_makes_no_blocks_until_it_is_well)
         ck_assert_int_eq(alloc(2 * PIECE, &other), 0);
         end();
 }
-END_TEST
 
-START_TEST(a_worn_device_goes_on)
+TEST(a_worn_device_goes_on, NEEDS_EMULATOR)
 {
         void *pointer;
 
@@ -279,9 +280,8 @@ START_TEST(a_worn_device_goes_on)
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);
         end();
 }
-END_TEST
 
-START_TEST(errors_are_told_as_they_come)
+TEST(errors_are_told_as_they_come, NEEDS_EMULATOR)
 {
         start(NULL);
         connect_as(geteuid());
@@ -298,9 +298,8 @@ START_TEST(errors_are_told_as_they_come)
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_xids), 2);
         end();
 }
-END_TEST
 
-START_TEST(one_that_hangs_stops_nobody)
+TEST(one_that_hangs_stops_nobody, NEEDS_EMULATOR)
 {
         void *pointer;
 
@@ -315,9 +314,8 @@ START_TEST(one_that_hangs_stops_nobody)
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);
         end();
 }
-END_TEST
 
-START_TEST(without_nvml_all_else_works)
+TEST(without_nvml_all_else_works)
 {
         void *pointer;
 
@@ -331,34 +329,5 @@ START_TEST(without_nvml_all_else_works)
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_last_xid), PROTO_FIGURE_UNKNOWN);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("devices");
-        TCase *tests = tcase_create("devices");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_test(tests, what_others_use_is_a_figure);
-        tcase_add_test(tests, without_nvml_all_else_works);
-        if (machine_is_emulated()) {
-                tcase_add_test(tests, a_full_device_names_who_else_is_there);
-                tcase_add_loop_test(tests, a_device_in_error_makes_no_blocks_until_it_is_well, 0,
-                                    (int)ARRAY_SIZE(errors));
-                tcase_add_test(tests, a_worn_device_goes_on);
-                tcase_add_test(tests, errors_are_told_as_they_come);
-                tcase_add_test(tests, one_that_hangs_stops_nobody);
-        }
-        if (machine_is_emulated() && geteuid() == 0)
-                tcase_add_test(tests, a_stranger_is_told_the_sum);
-        else
-                (void)puts("# left out: a_stranger_is_told_the_sum: needs root, and the emulator");
-        if (machine_is_emulated() && geteuid() == 0 && containers_find_tree(&tree))
-                tcase_add_loop_test(tests, another_container_is_told_the_sum, 0, 2);
-        else
-                (void)puts("# left out: another_container_is_told_the_sum: needs root, the "
-                           "emulator, and "
-                           "cgroups that may be written to");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("devices", .limit_s = 60)

@@ -46,7 +46,7 @@ static void end_both(void)
 /* Nobody tells when a block has become idle: who wants it waits for it. */
 #define LONG_MS 20000
 
-START_TEST(what_is_free_is_anothers)
+TEST(what_is_free_is_anothers)
 {
         start_both();
         for (unsigned i = 0; i < 5; i++) {
@@ -60,7 +60,6 @@ START_TEST(what_is_free_is_anothers)
         }
         end_both();
 }
-END_TEST
 
 static void await_idle(void)
 {
@@ -73,7 +72,7 @@ static void await_idle(void)
         ck_abort_msg("what nobody uses is not idle");
 }
 
-START_TEST(what_is_idle_is_listed)
+TEST(what_is_idle_is_listed)
 {
         uint64_t n_idle_bytes = 0;
         struct listed listed;
@@ -98,7 +97,6 @@ START_TEST(what_is_idle_is_listed)
         listed_free(&listed);
         holder_end(&one);
 }
-END_TEST
 
 static _Atomic uint64_t n_revoked_bytes;
 
@@ -111,7 +109,7 @@ static void on_event(const struct gpumem_event *event, void *argument)
 }
 
 /* Whoever had it is told, at the end of one of its own calls. */
-START_TEST(what_is_taken_is_told)
+TEST(what_is_taken_is_told)
 {
         struct gpumem_request request = {
                 .struct_size = sizeof(request), .kind = GPUMEM_DEVICE, .n_bytes = MOST};
@@ -142,9 +140,8 @@ START_TEST(what_is_taken_is_told)
         gpu_free(gpu);
         holder_end(&other);
 }
-END_TEST
 
-START_TEST(a_part_of_it_is_too)
+TEST(a_part_of_it_is_too)
 {
         start_both();
         for (unsigned i = 0; i < 8; i++)
@@ -158,10 +155,9 @@ START_TEST(a_part_of_it_is_too)
         holder_check(&other);
         end_both();
 }
-END_TEST
 
 /* Stopped at some moment after it has let go: what is idle by then is had without it. */
-START_TEST(a_stopped_process_holds_nothing_up)
+TEST(a_stopped_process_holds_nothing_up)
 {
         int r = GPUMEM_E_REFUSED;
 
@@ -186,10 +182,9 @@ START_TEST(a_stopped_process_holds_nothing_up)
         holder_check(&one);
         end_both();
 }
-END_TEST
 
 /* The work that uses it is not over: it is nobody else's before. */
-START_TEST(what_work_uses_is_not_idle)
+TEST(what_work_uses_is_not_idle)
 {
         start_both();
         ck_assert_int_eq(holder_alloc(&one, 8 * MIB, 0), 0);
@@ -202,10 +197,9 @@ START_TEST(what_work_uses_is_not_idle)
         holder_check(&other);
         end_both();
 }
-END_TEST
 
 /* Had back by its own process without a message. */
-START_TEST(what_is_idle_is_had_back)
+TEST(what_is_idle_is_had_back)
 {
         uint64_t n_hits;
 
@@ -219,9 +213,8 @@ START_TEST(what_is_idle_is_had_back)
         holder_check(&one);
         holder_end(&one);
 }
-END_TEST
 
-START_TEST(a_process_may_just_leave)
+TEST(a_process_may_just_leave)
 {
         start_both();
         ck_assert_int_eq(holder_alloc(&one, MOST, 0), 0);
@@ -231,9 +224,8 @@ START_TEST(a_process_may_just_leave)
         holder_free_all(&other);
         holder_end(&other);
 }
-END_TEST
 
-START_TEST(a_killed_process_leaves_nothing_in_use)
+TEST(a_killed_process_leaves_nothing_in_use)
 {
         start_both();
         for (unsigned i = 0; i < 3; i++) {
@@ -248,10 +240,9 @@ START_TEST(a_killed_process_leaves_nothing_in_use)
         }
         end_both();
 }
-END_TEST
 
 /* Those who free look, when there is no thread that does. */
-START_TEST(it_goes_without_a_thread)
+TEST(it_goes_without_a_thread)
 {
         int r = GPUMEM_E_REFUSED;
 
@@ -271,25 +262,5 @@ START_TEST(it_goes_without_a_thread)
         holder_check(&other);
         end_both();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("elastic");
-        TCase *tests = tcase_create("elastic");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, what_is_free_is_anothers);
-        tcase_add_test(tests, what_is_idle_is_listed);
-        tcase_add_test(tests, what_is_taken_is_told);
-        tcase_add_test(tests, a_part_of_it_is_too);
-        tcase_add_test(tests, a_stopped_process_holds_nothing_up);
-        tcase_add_test(tests, what_work_uses_is_not_idle);
-        tcase_add_test(tests, what_is_idle_is_had_back);
-        tcase_add_test(tests, a_process_may_just_leave);
-        tcase_add_test(tests, a_killed_process_leaves_nothing_in_use);
-        tcase_add_test(tests, it_goes_without_a_thread);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("elastic", .limit_s = 120, .start = start, .stop = stop)

@@ -84,7 +84,7 @@ static void expect_only_the_end(pid_t pid)
 }
 
 /* The daemon is stopped meanwhile, so that it finds both signs at once, in the order in which they came. */
-START_TEST(a_connection_that_ends_with_its_process_does_not_linger)
+TEST(a_connection_that_ends_with_its_process_does_not_linger)
 {
         pid_t pid, child;
         int ends[2];
@@ -99,9 +99,8 @@ START_TEST(a_connection_that_ends_with_its_process_does_not_linger)
         expect_only_the_end(pid);
         closep(&ends[0]);
 }
-END_TEST
 
-START_TEST(a_process_that_ends_with_its_connection_does_not_linger)
+TEST(a_process_that_ends_with_its_connection_does_not_linger)
 {
         pid_t pid, child;
         int ends[2];
@@ -116,9 +115,8 @@ START_TEST(a_process_that_ends_with_its_connection_does_not_linger)
         expect_only_the_end(pid);
         closep(&ends[0]);
 }
-END_TEST
 
-START_TEST(a_child_with_the_connection_lingers)
+TEST(a_child_with_the_connection_lingers)
 {
         struct event_row row;
         pid_t pid, child;
@@ -134,7 +132,6 @@ START_TEST(a_child_with_the_connection_lingers)
         (void)told_await(LISTED_EVENT_ENDED, (uint32_t)pid, own_uid());
         closep(&ends[0]);
 }
-END_TEST
 
 /* A child that leaves with a lease, and lives on until it is told to end. */
 static pid_t leave_and_live(void)
@@ -153,7 +150,7 @@ static pid_t leave_and_live(void)
         return pid;
 }
 
-START_TEST(what_lingers_is_told_and_its_end)
+TEST(what_lingers_is_told_and_its_end)
 {
         pid_t pid = leave_and_live();
         struct event_row row = told_await(LISTED_EVENT_LINGERING, (uint32_t)pid, own_uid());
@@ -165,19 +162,5 @@ START_TEST(what_lingers_is_told_and_its_end)
         row = told_await(LISTED_EVENT_ENDED, (uint32_t)pid, own_uid());
         ck_assert_uint_eq(row.bytes, N_BYTES);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("ends");
-        TCase *tests = tcase_create("ends");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, frames_start, frames_stop);
-        tcase_add_test(tests, a_connection_that_ends_with_its_process_does_not_linger);
-        tcase_add_test(tests, a_process_that_ends_with_its_connection_does_not_linger);
-        tcase_add_test(tests, a_child_with_the_connection_lingers);
-        tcase_add_test(tests, what_lingers_is_told_and_its_end);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("ends", .limit_s = 60, .start = frames_start, .stop = frames_stop)

@@ -101,7 +101,7 @@ static void expect_own_container(const char *told)
         ck_assert_str_eq(told, name);
 }
 
-START_TEST(a_client_is_told_of_from_its_coming_to_its_end)
+TEST(a_client_is_told_of_from_its_coming_to_its_end)
 {
         struct party party = party_join();
         struct message_leased leased = party_lease(&party, 0, 200 * MIB);
@@ -131,9 +131,8 @@ START_TEST(a_client_is_told_of_from_its_coming_to_its_end)
         row = told_await(LISTED_EVENT_STARTED, 0, LISTING_NOBODY);
         ck_assert_uint_eq(row.times, 1);
 }
-END_TEST
 
-START_TEST(rows_follow_each_other_and_begin_where_that_is_asked)
+TEST(rows_follow_each_other_and_begin_where_that_is_asked)
 {
         struct link *link = open_link("test", NULL);
         struct told all = told_fetch(link, 0, 0), some;
@@ -158,10 +157,9 @@ START_TEST(rows_follow_each_other_and_begin_where_that_is_asked)
         told_free(&all);
         link_free(link);
 }
-END_TEST
 
 /* By who comes and goes: each of them is another process's, so that none are alike. */
-START_TEST(an_answer_has_its_bound_and_says_where_to_go_on)
+TEST(an_answer_has_its_bound_and_says_where_to_go_on)
 {
         struct told told = {.next = 0};
         struct link *link;
@@ -188,9 +186,8 @@ START_TEST(an_answer_has_its_bound_and_says_where_to_go_on)
         ck_assert_uint_gt(n_rows, 2 * N_CROWD - 10);
         link_free(link);
 }
-END_TEST
 
-START_TEST(other_tenants_events_are_a_sum)
+TEST(other_tenants_events_are_a_sum, NEEDS_ROOT)
 {
         struct party stranger, root = party_join();
         struct message_leased held = party_lease(&root, 0, 4 * MIB);
@@ -239,9 +236,8 @@ START_TEST(other_tenants_events_are_a_sum)
         party_leave(&root);
         party_leave(&stranger);
 }
-END_TEST
 
-START_TEST(who_is_dropped_is_told_with_the_reason)
+TEST(who_is_dropped_is_told_with_the_reason)
 {
         int fd = connect_ready();
         struct event_row row;
@@ -253,9 +249,8 @@ START_TEST(who_is_dropped_is_told_with_the_reason)
         row = told_await(LISTED_EVENT_DROPPED, own_pid(), own_uid());
         ck_assert_ptr_nonnull(strstr(row.text, "malformed frame"));
 }
-END_TEST
 
-START_TEST(who_is_turned_away_is_told)
+TEST(who_is_turned_away_is_told)
 {
         struct event_row row;
         int fds[24];
@@ -272,9 +267,8 @@ START_TEST(who_is_turned_away_is_told)
                 (void)close(fds[i]);
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
 }
-END_TEST
 
-START_TEST(what_administrators_do_is_told)
+TEST(what_administrators_do_is_told)
 {
         struct link *link = open_admin_link("admin");
         const struct message_set_limits change = {.scope = PROTO_LIMIT_OF_TENANT,
@@ -300,7 +294,6 @@ START_TEST(what_administrators_do_is_told)
         (void)told_await(LISTED_EVENT_RELOADED, 0, LISTING_NOBODY);
         link_free(link);
 }
-END_TEST
 
 /* The holder was told, and says nothing for a second. */
 static void expect_late(bool is_pinned, const char *part)
@@ -326,13 +319,12 @@ static void expect_late(bool is_pinned, const char *part)
         party_leave(&holder);
 }
 
-START_TEST(who_is_late_is_told)
+TEST(who_is_late_is_told)
 {
         expect_late(false, "does it hang?");
 }
-END_TEST
 
-START_TEST(who_keeps_pinned_memory_registered_is_not_blamed)
+TEST(who_keeps_pinned_memory_registered_is_not_blamed)
 {
         daemon_stop(&gpumemd);
         daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", NULL,
@@ -341,28 +333,5 @@ START_TEST(who_keeps_pinned_memory_registered_is_not_blamed)
         n_fds_before = daemon_quiet_fds(&gpumemd);
         expect_late(true, "keeps it registered");
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("events");
-        TCase *tests = tcase_create("events");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, frames_stop);
-        tcase_add_test(tests, a_client_is_told_of_from_its_coming_to_its_end);
-        tcase_add_test(tests, rows_follow_each_other_and_begin_where_that_is_asked);
-        tcase_add_test(tests, an_answer_has_its_bound_and_says_where_to_go_on);
-        tcase_add_test(tests, who_is_dropped_is_told_with_the_reason);
-        tcase_add_test(tests, who_is_late_is_told);
-        tcase_add_test(tests, who_keeps_pinned_memory_registered_is_not_blamed);
-        tcase_add_test(tests, who_is_turned_away_is_told);
-        tcase_add_test(tests, what_administrators_do_is_told);
-        if (geteuid() == 0) {
-                tcase_add_test(tests, other_tenants_events_are_a_sum);
-        } else {
-                (void)puts("# left out: tests of several tenants: they need root");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("events", .limit_s = 60, .start = start, .stop = frames_stop)

@@ -13,7 +13,7 @@
 
 #define PATIENCE_MS 20000
 
-START_TEST(a_driver_that_hangs_is_told_and_its_return)
+TEST(a_driver_that_hangs_is_told_and_its_return)
 {
         struct event_row row;
         struct frame frame = lease_frame(0, 8 * MIB, 0);
@@ -30,9 +30,8 @@ START_TEST(a_driver_that_hangs_is_told_and_its_return)
         ck_assert_ptr_nonnull(strstr(row.text, "answers again"));
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(a_device_that_is_lost_is_told_and_its_return)
+TEST(a_device_that_is_lost_is_told_and_its_return)
 {
         struct event_row row;
         struct frame frame = lease_frame(0, 8 * MIB, 0);
@@ -48,9 +47,8 @@ START_TEST(a_device_that_is_lost_is_told_and_its_return)
         (void)told_await(LISTED_EVENT_BACK, 0, LISTING_NOBODY);
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(an_error_that_nvml_tells_of_is_told)
+TEST(an_error_that_nvml_tells_of_is_told)
 {
         struct event_row row;
 
@@ -59,7 +57,6 @@ START_TEST(an_error_that_nvml_tells_of_is_told)
         ck_assert_uint_eq(row.pool, 0);
         ck_assert_ptr_nonnull(strstr(row.text, "XID 79"));
 }
-END_TEST
 
 /* The rows of a kind that say so, of pool 0; the number of times, once there are any. */
 static uint64_t await_text(enum listed_event what, const char *text)
@@ -98,7 +95,7 @@ static const struct {
         {"result=0:15\n", PROTO_DEVICE_LOST, "NVML says: lost"},
 };
 
-START_TEST(what_nvml_says_of_a_device_is_told_and_that_it_is_well_again)
+TEST(what_nvml_says_of_a_device_is_told_and_that_it_is_well_again, .to = ARRAY_SIZE(states))
 {
         daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
         daemon_nvml(&gpumemd, states[_i].line);
@@ -112,7 +109,6 @@ START_TEST(what_nvml_says_of_a_device_is_told_and_that_it_is_well_again)
         if (states[_i].state == PROTO_DEVICE_LOST)
                 (void)await_text(LISTED_EVENT_BACK, "answers again");
 }
-END_TEST
 
 /* Something is cached that the driver does not take back when its room is needed; until it does. */
 static void get_stuck(struct party *party)
@@ -152,7 +148,7 @@ static void cache(struct party *party)
 }
 
 /* Once for each time, however often the driver is asked. */
-START_TEST(what_the_driver_does_not_take_back_is_told_once)
+TEST(what_the_driver_does_not_take_back_is_told_once)
 {
         struct party party = party_join();
 
@@ -171,9 +167,8 @@ START_TEST(what_the_driver_does_not_take_back_is_told_once)
         daemon_await(FIGURE_lingering, 0);
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(a_driver_that_clears_nothing_is_told)
+TEST(a_driver_that_clears_nothing_is_told)
 {
         static const char *const options[] = {"--canary", "on", NULL};
 
@@ -182,26 +177,6 @@ START_TEST(a_driver_that_clears_nothing_is_told)
         n_fds_before = daemon_quiet_fds(&gpumemd);
         ck_assert_uint_eq(await_text(LISTED_EVENT_CANARY, "the driver does not clear memory"), 1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("events_devices");
-        TCase *tests = tcase_create("events_devices");
-
-        if (!machine_is_emulated()) {
-                (void)puts("1..0 # SKIP needs faults of the emulated driver");
-                return 0;
-        }
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, frames_start, frames_stop);
-        tcase_add_test(tests, a_driver_that_hangs_is_told_and_its_return);
-        tcase_add_test(tests, a_device_that_is_lost_is_told_and_its_return);
-        tcase_add_test(tests, an_error_that_nvml_tells_of_is_told);
-        tcase_add_loop_test(tests, what_nvml_says_of_a_device_is_told_and_that_it_is_well_again, 0,
-                            ARRAY_SIZE(states));
-        tcase_add_test(tests, what_the_driver_does_not_take_back_is_told_once);
-        tcase_add_test(tests, a_driver_that_clears_nothing_is_told);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("events_devices", .limit_s = 60, .start = frames_start, .stop = frames_stop,
+           .can_run = machine_is_emulated, .needs = "faults of the emulated driver")

@@ -108,7 +108,7 @@ static void end_other(const struct other *other)
 }
 
 /* That its mappings ended with the program is nothing that the daemon could see. */
-START_TEST(what_an_exec_leaves_is_charged_until_the_process_ends)
+TEST(what_an_exec_leaves_is_charged_until_the_process_ends)
 {
         struct other plain = start_other(NULL), client = start_other(hold_something);
         unsigned n_plain = count_left(&plain);
@@ -121,16 +121,5 @@ START_TEST(what_an_exec_leaves_is_charged_until_the_process_ends)
         daemon_await(FIGURE_charged, 0);
         end_other(&plain);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("exec");
-        TCase *tests = tcase_create("exec");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, what_an_exec_leaves_is_charged_until_the_process_ends);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("exec", .limit_s = 60, .start = start, .stop = stop)

@@ -297,20 +297,18 @@ static void leave_by(const struct way *way, enum gpumem_kind kind, const char *f
                 ck_assert_uint_eq(count_wrong(kind, next), 0);
 }
 
-START_TEST(device_memory_leaves_after_all_registered_streams)
+TEST(device_memory_leaves_after_all_registered_streams, .to = N_WAYS)
 {
         leave_by(&ways[_i], GPUMEM_DEVICE, "streams");
 }
-END_TEST
 
-START_TEST(pinned_memory_leaves_after_all_registered_streams)
+TEST(pinned_memory_leaves_after_all_registered_streams, .to = N_WAYS)
 {
         if (ways[_i].is_for_pinned)
                 leave_by(&ways[_i], GPUMEM_PINNED, "streams");
 }
-END_TEST
 
-START_TEST(pinned_memory_is_had_again_after_all_registered_streams)
+TEST(pinned_memory_is_had_again_after_all_registered_streams, .to = 2)
 {
         static const struct way way = {
                 "its own stream's", freed_in_its_own, "", "", 0, true, false};
@@ -318,27 +316,24 @@ START_TEST(pinned_memory_is_had_again_after_all_registered_streams)
         if (!_i || cuda.cuCtxRecordEvent)
                 leave_by(&way, GPUMEM_PINNED, _i ? "context" : "streams");
 }
-END_TEST
 
-START_TEST(memory_leaves_after_the_whole_context)
+TEST(memory_leaves_after_the_whole_context, .to = N_WAYS)
 {
         if (ways[_i].is_registered || !cuda.cuCtxRecordEvent)
                 return;
         leave_by(&ways[_i], GPUMEM_DEVICE, "context");
 }
-END_TEST
 
-START_TEST(pinned_memory_leaves_after_the_whole_context)
+TEST(pinned_memory_leaves_after_the_whole_context, .to = N_WAYS)
 {
         if (ways[_i].is_registered || !ways[_i].is_for_pinned || !cuda.cuCtxRecordEvent)
                 return;
         leave_by(&ways[_i], GPUMEM_PINNED, "context");
 }
-END_TEST
 
 /* Where only the own stream counts, memory leaves though the user's stream has not come as far; so it does where the
  * user is not registered. The user writes nothing: that would spoil its context. */
-START_TEST(the_own_stream_alone_is_trusted_where_that_is_said)
+TEST(the_own_stream_alone_is_trusted_where_that_is_said, .to = 2)
 {
         void *pointer, *next;
 
@@ -354,10 +349,9 @@ START_TEST(the_own_stream_alone_is_trusted_where_that_is_said)
         ck_assert_int_eq(try_alloc(client, GPUMEM_DEVICE, third, 0, LONG_MS, &next), 0);
         ck_assert_int_eq(cuda.cuStreamQuery(user), CUDA_ERROR_NOT_READY);
 }
-END_TEST
 
 /* A stream that does not end holds up what leaves, and not what its own stream has again. */
-START_TEST(its_own_stream_has_it_again_at_once)
+TEST(its_own_stream_has_it_again_at_once)
 {
         void *pointer, *again;
 
@@ -368,7 +362,6 @@ START_TEST(its_own_stream_has_it_again_at_once)
         again = must_alloc(client, GPUMEM_DEVICE, owner, 0);
         ck_assert_ptr_eq(again, pointer);
 }
-END_TEST
 
 static void *small(CUstream stream)
 {
@@ -383,7 +376,7 @@ static void *small(CUstream stream)
 }
 
 /* The round is owed while a registered stream captures, and no capture is harmed; whichever call comes next pays. */
-START_TEST(a_capture_holds_memory_up_and_is_not_harmed)
+TEST(a_capture_holds_memory_up_and_is_not_harmed, .to = 6)
 {
         static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
                                                     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
@@ -410,7 +403,6 @@ START_TEST(a_capture_holds_memory_up_and_is_not_harmed)
         ck_assert_ptr_nonnull(next);
         free_in(keep, third);
 }
-END_TEST
 
 #define N_CAPTURES 400
 
@@ -452,7 +444,7 @@ static void *free_again_and_again(void *stream)
 }
 
 /* Whatever the others do in between. */
-START_TEST(no_interleaving_ends_a_capture)
+TEST(no_interleaving_ends_a_capture)
 {
         pthread_t capture, frees[2];
         CUstream streams[2] = {owner, new_stream()};
@@ -468,10 +460,9 @@ START_TEST(no_interleaving_ends_a_capture)
         for (unsigned i = 0; i < 2; i++)
                 ck_assert_int_eq(pthread_join(frees[i], NULL), 0);
 }
-END_TEST
 
 /* The stream captures when the memory is freed that it is recorded for: it is marked later. */
-START_TEST(a_recorded_stream_may_capture_at_the_free)
+TEST(a_recorded_stream_may_capture_at_the_free)
 {
         void *pointer, *next;
 
@@ -486,10 +477,9 @@ START_TEST(a_recorded_stream_may_capture_at_the_free)
         next = must_alloc(client, GPUMEM_DEVICE, owner, 0);
         ck_assert_ptr_nonnull(next);
 }
-END_TEST
 
 /* What waits for a round is freed already. */
-START_TEST(a_second_free_is_told_while_the_first_waits)
+TEST(a_second_free_is_told_while_the_first_waits, .to = 2)
 {
         struct gpumem_info info = {.struct_size = sizeof(info)};
         unsigned char *pointer;
@@ -508,9 +498,8 @@ START_TEST(a_second_free_is_told_while_the_first_waits)
         ck_assert_ptr_nonnull(must_alloc(client, _i ? GPUMEM_PINNED : GPUMEM_DEVICE, owner, 0));
         ck_assert_int_eq(gpumem_free(client, pointer + 512, third), GPUMEM_E_NOT_OURS);
 }
-END_TEST
 
-START_TEST(streams_are_counted)
+TEST(streams_are_counted)
 {
         connect_with("streams", "", "");
         ck_assert_int_eq(gpumem_stream_unregister(client, third), GPUMEM_E_NOT_REGISTERED);
@@ -531,9 +520,8 @@ START_TEST(streams_are_counted)
         ck_assert_int_eq(CUDA_CALL(&cuda, cuMemsetD8Async, scratch, 0xbb, 64, third), 0);
         capturer_destroy(&capturer, capturer_end(&capturer, third));
 }
-END_TEST
 
-START_TEST(an_unknown_fence_is_refused)
+TEST(an_unknown_fence_is_refused)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
 
@@ -544,28 +532,5 @@ START_TEST(an_unknown_fence_is_refused)
         ck_assert_ptr_nonnull(strstr(refusal.text, "all"));
         ck_assert_ptr_nonnull(strstr(refusal.text, "streams, context, own"));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("fence");
-        TCase *tests = tcase_create("fence");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_loop_test(tests, device_memory_leaves_after_all_registered_streams, 0, N_WAYS);
-        tcase_add_loop_test(tests, pinned_memory_leaves_after_all_registered_streams, 0, N_WAYS);
-        tcase_add_loop_test(tests, pinned_memory_is_had_again_after_all_registered_streams, 0, 2);
-        tcase_add_loop_test(tests, memory_leaves_after_the_whole_context, 0, N_WAYS);
-        tcase_add_loop_test(tests, pinned_memory_leaves_after_the_whole_context, 0, N_WAYS);
-        tcase_add_loop_test(tests, the_own_stream_alone_is_trusted_where_that_is_said, 0, 2);
-        tcase_add_test(tests, its_own_stream_has_it_again_at_once);
-        tcase_add_loop_test(tests, a_capture_holds_memory_up_and_is_not_harmed, 0, 6);
-        tcase_add_test(tests, no_interleaving_ends_a_capture);
-        tcase_add_test(tests, a_recorded_stream_may_capture_at_the_free);
-        tcase_add_loop_test(tests, a_second_free_is_told_while_the_first_waits, 0, 2);
-        tcase_add_test(tests, streams_are_counted);
-        tcase_add_test(tests, an_unknown_fence_is_refused);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("fence", .limit_s = 60, .start = start, .stop = stop)

@@ -52,7 +52,7 @@ static bool holds_a_connection(void)
         return false;
 }
 
-START_TEST(no_forked_child_holds_a_connection)
+TEST(no_forked_child_holds_a_connection)
 {
         atomic_bool over = false;
         pthread_t thread;
@@ -70,16 +70,5 @@ START_TEST(no_forked_child_holds_a_connection)
         atomic_store(&over, true);
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("fork");
-        TCase *tests = tcase_create("fork");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, no_forked_child_holds_a_connection);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("fork", .limit_s = 60, .start = start, .stop = stop)

@@ -48,7 +48,7 @@ static size_t spoil(unsigned way, struct frame *frame)
         }
 }
 
-START_TEST(a_malformed_frame_ends_its_connection_only)
+TEST(a_malformed_frame_ends_its_connection_only, .to = 9)
 {
         struct frame lease = lease_frame(0, 2 * MIB, 0);
         int fd = connect_ready(), other = connect_ready();
@@ -63,9 +63,8 @@ START_TEST(a_malformed_frame_ends_its_connection_only)
         closep(&fd);
         closep(&other);
 }
-END_TEST
 
-START_TEST(a_huge_frame_ends_its_connection_only)
+TEST(a_huge_frame_ends_its_connection_only)
 {
         static char bytes[65536];
         int fd = connect_ready();
@@ -75,9 +74,8 @@ START_TEST(a_huge_frame_ends_its_connection_only)
         expect_end(fd);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(fds_from_a_client_are_dropped_with_it)
+TEST(fds_from_a_client_are_dropped_with_it)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready(), file = open("/dev/null", O_RDONLY | O_CLOEXEC), r;
@@ -94,10 +92,9 @@ START_TEST(fds_from_a_client_are_dropped_with_it)
         closep(&fd);
         closep(&file);
 }
-END_TEST
 
 /* Hangs up with an answer unread: what it had sent before counts all the same. */
-START_TEST(what_was_sent_before_a_reset_counts)
+TEST(what_was_sent_before_a_reset_counts)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready();
@@ -109,9 +106,8 @@ START_TEST(what_was_sent_before_a_reset_counts)
         daemon_await(FIGURE_cached, 4 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 0);
 }
-END_TEST
 
-START_TEST(the_first_frame_is_hello)
+TEST(the_first_frame_is_hello)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_raw();
@@ -121,9 +117,8 @@ START_TEST(the_first_frame_is_hello)
         expect_end(fd);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(hello_comes_once)
+TEST(hello_comes_once)
 {
         struct frame hello = hello_frame();
         int fd = connect_ready();
@@ -133,9 +128,8 @@ START_TEST(hello_comes_once)
         expect_end(fd);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(a_wrong_magic_is_no_hello)
+TEST(a_wrong_magic_is_no_hello)
 {
         struct frame hello = hello_frame();
         int fd = connect_raw();
@@ -146,9 +140,8 @@ START_TEST(a_wrong_magic_is_no_hello)
         expect_end(fd);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(a_client_of_a_later_version_is_welcome)
+TEST(a_client_of_a_later_version_is_welcome)
 {
         struct frame hello = hello_frame();
         int fd = connect_raw();
@@ -161,9 +154,8 @@ START_TEST(a_client_of_a_later_version_is_welcome)
         ck_assert_uint_eq(hello.welcome.features, PROTO_FEATURES);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(an_unknown_kind_is_answered_and_no_more)
+TEST(an_unknown_kind_is_answered_and_no_more)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready();
@@ -176,10 +168,9 @@ START_TEST(an_unknown_kind_is_answered_and_no_more)
         ck_assert_uint_eq(expect(fd, MESSAGE_STATS_REPLY).serial, 3);
         closep(&fd);
 }
-END_TEST
 
 /* Well-formed requests that cannot be: the connection goes on. */
-START_TEST(impossible_requests_are_refused)
+TEST(impossible_requests_are_refused)
 {
         static const struct {
                 uint32_t pool;
@@ -200,9 +191,8 @@ START_TEST(impossible_requests_are_refused)
         }
         closep(&fd);
 }
-END_TEST
 
-START_TEST(foreign_leases_are_not_given_back)
+TEST(foreign_leases_are_not_given_back)
 {
         int owner = connect_ready(), other = connect_ready();
         uint64_t lease = take_lease(owner, 2 * MIB);
@@ -218,11 +208,10 @@ START_TEST(foreign_leases_are_not_given_back)
         closep(&owner);
         closep(&other);
 }
-END_TEST
 
 /* Asks for more than it reads, until the daemon reads nothing from it any more; nobody else waits, and
  * no fds are kept for it. When it hangs up, with all that unread, nothing of it stays. */
-START_TEST(a_client_that_never_reads_harms_nobody)
+TEST(a_client_that_never_reads_harms_nobody)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready(), other = connect_ready();
@@ -240,11 +229,10 @@ START_TEST(a_client_that_never_reads_harms_nobody)
         closep(&fd);
         closep(&other);
 }
-END_TEST
 
 /* Of one that has not read all the loop is told an error, and nothing after that. What it said before is more than
  * the daemon takes in a turn, and at its end it gives back what it had. */
-START_TEST(who_hangs_up_having_said_much_is_heard_to_the_end)
+TEST(who_hangs_up_having_said_much_is_heard_to_the_end)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready(), other = connect_ready();
@@ -263,9 +251,8 @@ START_TEST(who_hangs_up_having_said_much_is_heard_to_the_end)
         give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
         closep(&other);
 }
-END_TEST
 
-START_TEST(noise_never_harms_others)
+TEST(noise_never_harms_others)
 {
         unsigned seed = 7;
         int other = connect_ready();
@@ -285,29 +272,5 @@ START_TEST(noise_never_harms_others)
         give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
         closep(&other);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("frames");
-        TCase *tests = tcase_create("frames");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, frames_start, frames_stop);
-        tcase_add_loop_test(tests, a_malformed_frame_ends_its_connection_only, 0, 9);
-        tcase_add_test(tests, a_huge_frame_ends_its_connection_only);
-        tcase_add_test(tests, fds_from_a_client_are_dropped_with_it);
-        tcase_add_test(tests, what_was_sent_before_a_reset_counts);
-        tcase_add_test(tests, the_first_frame_is_hello);
-        tcase_add_test(tests, hello_comes_once);
-        tcase_add_test(tests, a_wrong_magic_is_no_hello);
-        tcase_add_test(tests, a_client_of_a_later_version_is_welcome);
-        tcase_add_test(tests, an_unknown_kind_is_answered_and_no_more);
-        tcase_add_test(tests, impossible_requests_are_refused);
-        tcase_add_test(tests, foreign_leases_are_not_given_back);
-        tcase_add_test(tests, a_client_that_never_reads_harms_nobody);
-        tcase_add_test(tests, who_hangs_up_having_said_much_is_heard_to_the_end);
-        tcase_add_test(tests, noise_never_harms_others);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("frames", .limit_s = 60, .start = frames_start, .stop = frames_stop)

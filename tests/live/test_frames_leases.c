@@ -14,7 +14,7 @@
 #include "tests/suite.h"
 
 /* Given back but still mapped: cached, and lingering once it has gone to the driver. */
-START_TEST(a_block_lingers_until_it_is_unmapped)
+TEST(a_block_lingers_until_it_is_unmapped)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready();
@@ -36,9 +36,8 @@ START_TEST(a_block_lingers_until_it_is_unmapped)
         expect_error(fd, 5, GPUMEM_E_NO_LEASE);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(a_waiting_lease_is_cancelled)
+TEST(a_waiting_lease_is_cancelled)
 {
         struct frame frame = lease_frame(0, 2 * MIB, 60000);
         int owner = connect_ready(), other = connect_ready();
@@ -58,9 +57,8 @@ START_TEST(a_waiting_lease_is_cancelled)
         closep(&owner);
         closep(&other);
 }
-END_TEST
 
-START_TEST(a_waiting_lease_gets_what_comes_free)
+TEST(a_waiting_lease_gets_what_comes_free)
 {
         struct frame frame = lease_frame(0, 2 * MIB, 60000);
         int owner = connect_ready(), other = connect_ready();
@@ -75,9 +73,8 @@ START_TEST(a_waiting_lease_gets_what_comes_free)
         closep(&owner);
         closep(&other);
 }
-END_TEST
 
-START_TEST(a_waiting_lease_is_refused_in_time)
+TEST(a_waiting_lease_is_refused_in_time)
 {
         struct frame frame = lease_frame(0, 2 * MIB, 50);
         int owner = connect_ready(), other = connect_ready();
@@ -92,11 +89,10 @@ START_TEST(a_waiting_lease_is_refused_in_time)
         closep(&owner);
         closep(&other);
 }
-END_TEST
 
 /* A process that closes its socket and lives on may have the block mapped: its charge stands until
  * it has ended too. */
-START_TEST(a_charge_ends_with_connection_and_process)
+TEST(a_charge_ends_with_connection_and_process)
 {
         int ends[2], fd;
         char byte;
@@ -120,10 +116,9 @@ START_TEST(a_charge_ends_with_connection_and_process)
         closep(&ends[0]);
         closep(&ends[1]);
 }
-END_TEST
 
 /* Given back but still mapped: the process may go on using it after its connection has ended. */
-START_TEST(a_mapping_outlives_its_connection)
+TEST(a_mapping_outlives_its_connection)
 {
         int ends[2], fd;
         char byte;
@@ -149,10 +144,9 @@ START_TEST(a_mapping_outlives_its_connection)
         closep(&ends[0]);
         closep(&ends[1]);
 }
-END_TEST
 
 /* The other way round: the process is dead, a forked child of it holds the connection. */
-START_TEST(a_child_that_holds_the_connection_holds_the_charge)
+TEST(a_child_that_holds_the_connection_holds_the_charge)
 {
         int ends[2], fd;
         char byte;
@@ -176,22 +170,5 @@ START_TEST(a_child_that_holds_the_connection_holds_the_charge)
         closep(&ends[0]);
         closep(&ends[1]);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("frames: leases");
-        TCase *tests = tcase_create("frames_leases");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, frames_start, frames_stop);
-        tcase_add_test(tests, a_block_lingers_until_it_is_unmapped);
-        tcase_add_test(tests, a_waiting_lease_is_cancelled);
-        tcase_add_test(tests, a_waiting_lease_gets_what_comes_free);
-        tcase_add_test(tests, a_waiting_lease_is_refused_in_time);
-        tcase_add_test(tests, a_charge_ends_with_connection_and_process);
-        tcase_add_test(tests, a_mapping_outlives_its_connection);
-        tcase_add_test(tests, a_child_that_holds_the_connection_holds_the_charge);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("frames_leases", .limit_s = 60, .start = frames_start, .stop = frames_stop)

@@ -144,7 +144,23 @@ static void await(int result)
         expect(result, NULL, 0, 0);
 }
 
-START_TEST(who_may_not_open_them_is_leased_nothing)
+#define NEEDS_OWN_DEV \
+        .can_run = may_have_own_dev, .needs = "root, a /dev of its own, and the emulated driver"
+
+static bool may_have_own_dev(void)
+{
+        int status = -1;
+        pid_t pid;
+
+        if (!is_root() || !machine_is_emulated())
+                return false;
+        pid = fork();
+        if (pid == 0)
+                _exit(!have_own_dev());
+        return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+TEST(who_may_not_open_them_is_leased_nothing, NEEDS_OWN_DEV)
 {
         static const gid_t in[] = {5, GROUP}, out[] = {5, 6};
 
@@ -154,9 +170,8 @@ START_TEST(who_may_not_open_them_is_leased_nothing)
         /* Memory that is not the driver's is for everybody. */
         expect(0, NULL, 0, 1);
 }
-END_TEST
 
-START_TEST(what_changes_counts_soon)
+TEST(what_changes_counts_soon, NEEDS_OWN_DEV)
 {
         expect(GPUMEM_E_DENIED, NULL, 0, 0);
         put_file(0666, GROUP);
@@ -167,9 +182,8 @@ START_TEST(what_changes_counts_soon)
         ck_assert_int_eq(unlink(FILE_NAME), 0);
         await(0);
 }
-END_TEST
 
-START_TEST(a_grant_is_no_way_around_them)
+TEST(a_grant_is_no_way_around_them, NEEDS_OWN_DEV)
 {
         struct sharer owner, guest;
         char token[GPUMEM_TOKEN_TEXT_BYTES];
@@ -183,33 +197,5 @@ START_TEST(a_grant_is_no_way_around_them)
         sharer_end(&guest);
         sharer_end(&owner);
 }
-END_TEST
 
-static bool may_have_own_dev(void)
-{
-        int status = -1;
-        pid_t pid = fork();
-
-        if (pid == 0)
-                _exit(!have_own_dev());
-        return waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-int main(void)
-{
-        Suite *suite = suite_create("gpu_file_access");
-        TCase *tests = tcase_create("gpu_file_access");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        if (geteuid() == 0 && machine_is_emulated() && may_have_own_dev()) {
-                tcase_add_test(tests, who_may_not_open_them_is_leased_nothing);
-                tcase_add_test(tests, what_changes_counts_soon);
-                tcase_add_test(tests, a_grant_is_no_way_around_them);
-        } else {
-                (void)puts(
-                        "# left out: all tests: they need root, a /dev of their own, and no GPU");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("gpu_file_access", .limit_s = 60, .start = start, .stop = stop)

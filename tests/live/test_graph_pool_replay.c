@@ -64,7 +64,7 @@ static void replay_all(const struct work *works)
                 world_check(works[i].result, works[i].byte, 64 * KIB);
 }
 
-START_TEST(twenty_graphs_hold_the_memory_of_one)
+TEST(twenty_graphs_hold_the_memory_of_one)
 {
         struct work works[N_GRAPHS];
         uint64_t id = world_begin_pool(0, captured), n_first, n_all;
@@ -79,9 +79,8 @@ START_TEST(twenty_graphs_hold_the_memory_of_one)
         destroy_all(works);
         world_everything_is_free();
 }
-END_TEST
 
-START_TEST(without_a_pool_each_holds_its_own)
+TEST(without_a_pool_each_holds_its_own)
 {
         struct work works[N_GRAPHS];
         uint64_t n_first, n_all = capture_all(works, &n_first);
@@ -90,9 +89,8 @@ START_TEST(without_a_pool_each_holds_its_own)
         destroy_all(works);
         world_everything_is_free();
 }
-END_TEST
 
-START_TEST(replays_are_right_while_others_churn)
+TEST(replays_are_right_while_others_churn)
 {
         struct work works[N_GRAPHS];
         uint64_t id = world_begin_pool(0, captured), n_first;
@@ -113,18 +111,5 @@ START_TEST(replays_are_right_while_others_churn)
         destroy_all(works);
         world_everything_is_free();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("graph pool replay");
-        TCase *tests = tcase_create("replay");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, world_start, world_stop);
-        tcase_add_test(tests, twenty_graphs_hold_the_memory_of_one);
-        tcase_add_test(tests, without_a_pool_each_holds_its_own);
-        tcase_add_test(tests, replays_are_right_while_others_churn);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("replay", .limit_s = 120, .start = world_start, .stop = world_stop)

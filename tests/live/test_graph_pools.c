@@ -22,7 +22,7 @@ static void *capture_one(CUstream stream, CUgraph *ret_graph)
 }
 
 /* Nor with captures without one, nor with streams. */
-START_TEST(pools_share_nothing)
+TEST(pools_share_nothing)
 {
         uint64_t first = world_begin_pool(7, captured), second;
         CUgraph graphs[4];
@@ -51,10 +51,9 @@ START_TEST(pools_share_nothing)
                 capturer_destroy(&capturer, graphs[i]);
         world_everything_is_free();
 }
-END_TEST
 
 /* Each of the three keeps it: that it is open, a graph, an allocation. */
-START_TEST(memory_stays_as_long_as_anything_of_the_pool)
+TEST(memory_stays_as_long_as_anything_of_the_pool, .to = 3)
 {
         uint64_t id = world_begin_pool(0, captured);
         CUgraph graphs[2];
@@ -87,10 +86,9 @@ START_TEST(memory_stays_as_long_as_anything_of_the_pool)
                 world_must_free(pointer, side);
         world_everything_is_free();
 }
-END_TEST
 
 /* What is freed by a later capture, or after the captures, the next one has. */
-START_TEST(what_a_graph_leaves_is_freed_later)
+TEST(what_a_graph_leaves_is_freed_later)
 {
         uint64_t id = world_begin_pool(0, captured);
         CUgraph graphs[3];
@@ -116,10 +114,9 @@ START_TEST(what_a_graph_leaves_is_freed_later)
                 capturer_destroy(&capturer, graphs[i]);
         world_everything_is_free();
 }
-END_TEST
 
 /* A program's first run is outside of captures, in the memory that its graphs will have. */
-START_TEST(a_program_warms_up_in_the_pool)
+TEST(a_program_warms_up_in_the_pool)
 {
         void *own, *warm;
         CUgraph graph;
@@ -144,10 +141,9 @@ START_TEST(a_program_warms_up_in_the_pool)
         capturer_destroy(&capturer, graph);
         world_everything_is_free();
 }
-END_TEST
 
 /* The pool was over, but for an allocation. */
-START_TEST(a_pool_goes_on_with_what_is_left)
+TEST(a_pool_goes_on_with_what_is_left)
 {
         void *kept[2], *pointer;
         CUgraph graph;
@@ -171,7 +167,6 @@ START_TEST(a_pool_goes_on_with_what_is_left)
         capturer_destroy(&capturer, graph);
         world_everything_is_free();
 }
-END_TEST
 
 /* A call that waits for work. */
 struct waiting {
@@ -208,7 +203,7 @@ static void must_wait(struct waiting *waiting, CUgraph destroyed)
 }
 
 /* Nobody asks later how far the stream has come. */
-START_TEST(the_end_waits_for_work_outside_of_captures)
+TEST(the_end_waits_for_work_outside_of_captures)
 {
         struct waiting waiting = {.id = world_begin_pool(0, captured)};
         void *pointer = world_must_alloc(captured, MOST);
@@ -219,9 +214,8 @@ START_TEST(the_end_waits_for_work_outside_of_captures)
         must_wait(&waiting, NULL);
         world_everything_is_free();
 }
-END_TEST
 
-START_TEST(a_free_after_the_end_waits)
+TEST(a_free_after_the_end_waits)
 {
         struct waiting waiting = {.id = 0};
         uint64_t id = world_begin_pool(0, captured);
@@ -237,7 +231,6 @@ START_TEST(a_free_after_the_end_waits)
         must_wait(&waiting, graph);
         world_everything_is_free();
 }
-END_TEST
 
 static void *flush_all(void *argument)
 {
@@ -249,7 +242,7 @@ static void *flush_all(void *argument)
 }
 
 /* As if the pool were open still, whoever looks, until somebody has waited for all work. */
-START_TEST(a_pool_whose_work_cannot_be_waited_for_is_kept)
+TEST(a_pool_whose_work_cannot_be_waited_for_is_kept, .to = 2, NEEDS_EMULATOR)
 {
         struct waiting waiting = {.id = world_begin_pool(0, captured)};
         void *pointer = world_must_alloc(captured, MOST);
@@ -275,10 +268,9 @@ START_TEST(a_pool_whose_work_cannot_be_waited_for_is_kept)
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
         world_everything_is_free();
 }
-END_TEST
 
 /* Who is about to be refused waits for it too. */
-START_TEST(a_pool_that_was_kept_is_had_by_who_needs_it)
+TEST(a_pool_that_was_kept_is_had_by_who_needs_it, NEEDS_EMULATOR)
 {
         uint64_t id = world_begin_pool(0, captured);
         void *pointer = world_must_alloc(captured, MOST);
@@ -290,9 +282,8 @@ START_TEST(a_pool_that_was_kept_is_had_by_who_needs_it)
         world_must_free(pointer, side);
         world_everything_is_free();
 }
-END_TEST
 
-START_TEST(wrong_calls_are_told_apart)
+TEST(wrong_calls_are_told_apart)
 {
         const uint64_t made_elsewhere = (UINT64_C(1) << 63) + 1000;
         const struct gpumem_options no_driver = {.struct_size = sizeof(no_driver),
@@ -326,9 +317,8 @@ START_TEST(wrong_calls_are_told_apart)
         world_end_pool(1, captured);
         ck_assert_int_eq(gpumem_graph_pool_end(client, 1, captured), GPUMEM_E_NO_GRAPH_POOL);
 }
-END_TEST
 
-START_TEST(it_goes_without_a_thread)
+TEST(it_goes_without_a_thread)
 {
         gpumem_disconnect(client);
         ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "0", 1), 0);
@@ -350,10 +340,9 @@ START_TEST(it_goes_without_a_thread)
         }
         world_everything_is_free();
 }
-END_TEST
 
 /* With graphs, allocations, and where it is open. */
-START_TEST(a_client_ends_with_a_pool)
+TEST(a_client_ends_with_a_pool)
 {
         CUgraph graph;
 
@@ -364,29 +353,5 @@ START_TEST(a_client_ends_with_a_pool)
         client = NULL;
         capturer_destroy(&capturer, graph);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("graph pools");
-        TCase *tests = tcase_create("graph pools");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, world_start, world_stop);
-        tcase_add_test(tests, pools_share_nothing);
-        tcase_add_loop_test(tests, memory_stays_as_long_as_anything_of_the_pool, 0, 3);
-        tcase_add_test(tests, what_a_graph_leaves_is_freed_later);
-        tcase_add_test(tests, a_program_warms_up_in_the_pool);
-        tcase_add_test(tests, a_pool_goes_on_with_what_is_left);
-        tcase_add_test(tests, the_end_waits_for_work_outside_of_captures);
-        tcase_add_test(tests, a_free_after_the_end_waits);
-        if (machine_is_emulated()) {
-                tcase_add_loop_test(tests, a_pool_whose_work_cannot_be_waited_for_is_kept, 0, 2);
-                tcase_add_test(tests, a_pool_that_was_kept_is_had_by_who_needs_it);
-        }
-        tcase_add_test(tests, it_goes_without_a_thread);
-        tcase_add_test(tests, wrong_calls_are_told_apart);
-        tcase_add_test(tests, a_client_ends_with_a_pool);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("graph pools", .limit_s = 120, .start = world_start, .stop = world_stop)

@@ -81,7 +81,7 @@ static void await_end(int fd)
         ck_assert_int_eq(poll(&events, 1, PATIENCE_MS), 1);
 }
 
-START_TEST(who_does_not_say_hello_is_sent_away)
+TEST(who_does_not_say_hello_is_sent_away)
 {
         struct frame hello = hello_frame();
         int silent = connect_raw(), halved = connect_raw(), other = connect_ready();
@@ -96,7 +96,6 @@ START_TEST(who_does_not_say_hello_is_sent_away)
         closep(&halved);
         closep(&other);
 }
-END_TEST
 
 /* Holds the daemon up where it is about to read what `fd` has sent: so it has seen already what there is to
  * be read, and when it goes on it looks at its deadlines first. Stopped by a signal, it would read first or
@@ -122,7 +121,7 @@ static void hold_up_reading(int fd)
 }
 
 /* What came while the daemon was held up was in time. */
-START_TEST(a_hello_is_in_time_though_the_daemon_is_not)
+TEST(a_hello_is_in_time_though_the_daemon_is_not)
 {
         struct frame hello = hello_frame();
         int other = connect_ready(), fd = connect_raw();
@@ -137,7 +136,6 @@ START_TEST(a_hello_is_in_time_though_the_daemon_is_not)
         closep(&fd);
         closep(&other);
 }
-END_TEST
 
 /* Until the daemon takes no more, and had the time to: it has served the other one since. */
 static void ask_in_vain(int fd, enum message_kind kind, int other)
@@ -155,7 +153,7 @@ static void ask_in_vain(int fd, enum message_kind kind, int other)
         } while (was_taken);
 }
 
-START_TEST(who_never_reads_is_sent_away)
+TEST(who_never_reads_is_sent_away)
 {
         int greedy[N_NEVER], other = connect_ready();
 
@@ -171,7 +169,6 @@ START_TEST(who_never_reads_is_sent_away)
                 closep(&greedy[i]);
         closep(&other);
 }
-END_TEST
 
 /* Past HELLO, or turned away: then TOO_MANY has said so. */
 static bool is_welcome(int fd)
@@ -195,7 +192,7 @@ static void expect_refusal(int fd)
         expect_end(fd);
 }
 
-START_TEST(a_user_has_so_many_connections)
+TEST(a_user_has_so_many_connections)
 {
         int fds[4], fd;
         struct link *link;
@@ -221,10 +218,9 @@ START_TEST(a_user_has_so_many_connections)
         for (unsigned i = 0; i < 4; i++)
                 closep(&fds[i]);
 }
-END_TEST
 
 /* All of them stay; in waves, since who does not say HELLO in time is sent away. */
-START_TEST(a_flood_of_connections_harms_nobody)
+TEST(a_flood_of_connections_harms_nobody)
 {
         static int fds[N_FLOOD];
         int other = connect_ready();
@@ -247,7 +243,6 @@ START_TEST(a_flood_of_connections_harms_nobody)
         daemon_free_all();
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
-END_TEST
 
 /* Of 100 figures, how many were refused. */
 static unsigned count_refused(int fd)
@@ -272,7 +267,7 @@ static unsigned count_refused(int fd)
         return n_refused;
 }
 
-START_TEST(a_user_asks_so_often)
+TEST(a_user_asks_so_often)
 {
         unsigned n_refused = 0;
         uint64_t leases[3];
@@ -294,7 +289,6 @@ START_TEST(a_user_asks_so_often)
         closep(&fd);
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
-END_TEST
 
 static void let_have_fds(rlim_t n)
 {
@@ -306,7 +300,7 @@ static void let_have_fds(rlim_t n)
 }
 
 /* With one more each time, so that each of those that a connection takes is once the one that is not there. */
-START_TEST(without_fds_a_connection_is_told_so)
+TEST(without_fds_a_connection_is_told_so)
 {
         int other = connect_ready(), fd;
         unsigned n_fds = daemon_quiet_fds(&gpumemd) - 3, n_refused = 0;
@@ -325,7 +319,6 @@ START_TEST(without_fds_a_connection_is_told_so)
         must_serve(other);
         closep(&other);
 }
-END_TEST
 
 /* As before Linux 6.16. */
 static void hide_passrights(void)
@@ -344,7 +337,7 @@ static void hide_passrights(void)
         ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
-START_TEST(an_older_kernel_lets_nobody_pass_fds_either)
+TEST(an_older_kernel_lets_nobody_pass_fds_either)
 {
         struct frame frame = FRAME_NULL, hello = hello_frame();
         int fd, other, file = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -368,11 +361,10 @@ START_TEST(an_older_kernel_lets_nobody_pass_fds_either)
         closep(&other);
         closep(&file);
 }
-END_TEST
 
 /* The daemon has the last fd of what takes an hour to close: with the frame that it looks at, or one behind it that it
  * never reads. */
-START_TEST(what_they_pass_holds_nobody_up_there)
+TEST(what_they_pass_holds_nobody_up_there)
 {
         struct frame hello = hello_frame();
         int fd, other, peers[30];
@@ -397,24 +389,5 @@ START_TEST(what_they_pass_holds_nobody_up_there)
         for (unsigned i = 0; i < ARRAY_SIZE(peers); i++)
                 closep(&peers[i]);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("greedy");
-        TCase *tests = tcase_create("greedy");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, who_does_not_say_hello_is_sent_away);
-        tcase_add_test(tests, a_hello_is_in_time_though_the_daemon_is_not);
-        tcase_add_test(tests, who_never_reads_is_sent_away);
-        tcase_add_test(tests, a_user_has_so_many_connections);
-        tcase_add_test(tests, a_flood_of_connections_harms_nobody);
-        tcase_add_test(tests, a_user_asks_so_often);
-        tcase_add_test(tests, without_fds_a_connection_is_told_so);
-        tcase_add_test(tests, an_older_kernel_lets_nobody_pass_fds_either);
-        tcase_add_test(tests, what_they_pass_holds_nobody_up_there);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("greedy", .limit_s = 120, .start = start, .stop = stop)

@@ -93,7 +93,7 @@ static void cancel_nothing(int fd)
                 send_frame(fd, &frame, MESSAGE_CANCEL, 100 + i);
 }
 
-START_TEST(a_cancel_of_nothing_counts)
+TEST(a_cancel_of_nothing_counts)
 {
         int fd = connect_ready();
 
@@ -102,7 +102,6 @@ START_TEST(a_cancel_of_nothing_counts)
         ck_assert(!is_read(fd));
         closep(&fd);
 }
-END_TEST
 
 /* Once it was refused it is not read before it may ask. */
 static void ask(int fd, enum message_kind kind, struct frame *ret_reply)
@@ -137,7 +136,7 @@ static void reset_peaks(int fd, unsigned n)
 }
 
 /* The loop tells when the socket takes more, also while nothing is read from it. */
-START_TEST(what_waits_for_it_is_sent_while_it_is_held)
+TEST(what_waits_for_it_is_sent_while_it_is_held)
 {
         struct frame reply;
         struct fdset fds = FDSET_NULL;
@@ -159,7 +158,6 @@ START_TEST(what_waits_for_it_is_sent_while_it_is_held)
         ck_assert(!is_read(fd));
         closep(&fd);
 }
-END_TEST
 
 /* Of one request there would be another one left: the frame would be read, and answered. */
 static void expect_held(int fd)
@@ -171,7 +169,7 @@ static void expect_held(int fd)
         ck_assert(!is_read(fd));
 }
 
-START_TEST(rows_that_are_told_are_paid_for)
+TEST(rows_that_are_told_are_paid_for)
 {
         struct frame frame = FRAME_NULL, reply;
         struct fdset fds = FDSET_NULL;
@@ -190,10 +188,9 @@ START_TEST(rows_that_are_told_are_paid_for)
         expect_held(fd);
         closep(&fd);
 }
-END_TEST
 
 /* As many rows of each as cost three requests more. */
-START_TEST(lists_are_paid_for)
+TEST(lists_are_paid_for, .to = 3)
 {
         static const enum message_kind kinds[] = {MESSAGE_BLOCKS, MESSAGE_CLIENTS, MESSAGE_LIMITS};
         struct message_lease wanted = {.n_bytes = 2 * MIB};
@@ -215,10 +212,9 @@ START_TEST(lists_are_paid_for)
         for (unsigned i = 0; i < ARRAY_SIZE(links); i++)
                 link_free(links[i]);
 }
-END_TEST
 
 /* Though none of them is idle. */
-START_TEST(looks_for_idle_leases_are_paid_for)
+TEST(looks_for_idle_leases_are_paid_for, .to = 2)
 {
         static const enum message_kind kinds[] = {MESSAGE_FREE_ALL_BLOCKS, MESSAGE_STATS};
         static const char *const options[] = {"--device-bytes", "2GiB", NULL};
@@ -239,9 +235,8 @@ START_TEST(looks_for_idle_leases_are_paid_for)
         expect_held(fd);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(a_frame_of_no_kind_counts)
+TEST(a_frame_of_no_kind_counts)
 {
         struct frame frame = FRAME_NULL;
         int fd = connect_ready();
@@ -256,9 +251,8 @@ START_TEST(a_frame_of_no_kind_counts)
         expect_error(fd, 100, GPUMEM_E_UNKNOWN_KIND);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(a_hello_counts)
+TEST(a_hello_counts)
 {
         struct frame hello = hello_frame();
         int fds[N_NEWCOMERS];
@@ -277,10 +271,9 @@ START_TEST(a_hello_counts)
         for (unsigned i = 0; i < N_NEWCOMERS; i++)
                 closep(&fds[i]);
 }
-END_TEST
 
 /* Who waits for its HELLO to be read is not one who does not say it. */
-START_TEST(a_hello_that_is_held_is_in_time)
+TEST(a_hello_that_is_held_is_in_time)
 {
         struct frame hello = hello_frame();
         int fds[8];
@@ -294,10 +287,9 @@ START_TEST(a_hello_that_is_held_is_in_time)
         for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
                 closep(&fds[i]);
 }
-END_TEST
 
 /* What it gave back before is taken, too; it lives, so that nothing else would bring it back. */
-START_TEST(who_hangs_up_while_it_is_held_has_gone)
+TEST(who_hangs_up_while_it_is_held_has_gone)
 {
         int fd = connect_ready();
         uint64_t lease = take_lease(fd, 2 * MIB);
@@ -309,9 +301,8 @@ START_TEST(who_hangs_up_while_it_is_held_has_gone)
         closep(&fd);
         await_charged(0);
 }
-END_TEST
 
-START_TEST(who_dies_while_it_is_held_leaves_nothing)
+TEST(who_dies_while_it_is_held_leaves_nothing)
 {
         int ready[2], status;
         char byte = 0;
@@ -337,25 +328,5 @@ START_TEST(who_dies_while_it_is_held_leaves_nothing)
         closep(&ready[0]);
         closep(&ready[1]);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("hasty");
-        TCase *tests = tcase_create("hasty");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_cancel_of_nothing_counts);
-        tcase_add_test(tests, what_waits_for_it_is_sent_while_it_is_held);
-        tcase_add_test(tests, rows_that_are_told_are_paid_for);
-        tcase_add_loop_test(tests, lists_are_paid_for, 0, 3);
-        tcase_add_loop_test(tests, looks_for_idle_leases_are_paid_for, 0, 2);
-        tcase_add_test(tests, a_frame_of_no_kind_counts);
-        tcase_add_test(tests, a_hello_counts);
-        tcase_add_test(tests, a_hello_that_is_held_is_in_time);
-        tcase_add_test(tests, who_hangs_up_while_it_is_held_has_gone);
-        tcase_add_test(tests, who_dies_while_it_is_held_leaves_nothing);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("hasty", .limit_s = 60, .start = start, .stop = stop)

@@ -26,6 +26,20 @@
 /* What the daemon finds, and where it is. */
 enum world { WORLD_AS_IT_IS, WORLD_OF_OLD_KERNEL, WORLD_OF_OTHER_NAMESPACE, N_WORLDS };
 
+/* A GPU's driver looks itself up in /proc, which is not of the other namespace. */
+static bool has_namespaces(void)
+{
+        return machine_is_emulated() && pid_namespaces_are_allowed();
+}
+
+#define NEEDS_NAMESPACES \
+        .can_run = has_namespaces, .needs = "CAP_SYS_ADMIN, and the emulated driver"
+
+static int n_worlds(void)
+{
+        return has_namespaces() ? N_WORLDS : WORLD_OF_OTHER_NAMESPACE;
+}
+
 /* A process that was there before the daemon: in a world of two pid namespaces it is in the other one.
  * It waits for a word to begin, says when it has done its act, and lives until it is killed. */
 struct actor {
@@ -137,7 +151,7 @@ static void end_world(void)
         daemon_stop(&gpumemd);
 }
 
-START_TEST(a_process_is_known_until_it_has_ended)
+TEST(a_process_is_known_until_it_has_ended, .to = n_worlds())
 {
         struct actor actor;
 
@@ -148,10 +162,9 @@ START_TEST(a_process_is_known_until_it_has_ended)
         end_actor(&actor);
         end_world();
 }
-END_TEST
 
 /* The other sign first: the process is over, and what its child may do counts as its own. */
-START_TEST(a_child_with_the_connection_keeps_the_charge)
+TEST(a_child_with_the_connection_keeps_the_charge, .to = n_worlds())
 {
         struct actor actor;
 
@@ -164,9 +177,8 @@ START_TEST(a_child_with_the_connection_keeps_the_charge)
         (void)close(actor.begin[1]);
         end_world();
 }
-END_TEST
 
-START_TEST(a_process_that_comes_back_is_charged_once)
+TEST(a_process_that_comes_back_is_charged_once, .to = n_worlds())
 {
         struct actor actor;
 
@@ -177,10 +189,9 @@ START_TEST(a_process_that_comes_back_is_charged_once)
         end_actor(&actor);
         end_world();
 }
-END_TEST
 
 /* Root, too: nobody can tell whose root. */
-START_TEST(who_cannot_be_placed_is_a_tenant_of_its_own)
+TEST(who_cannot_be_placed_is_a_tenant_of_its_own, NEEDS_NAMESPACES)
 {
         const struct message_lease wanted = {.pool = 0, .n_bytes = N_BYTES};
         struct message_leased first, second;
@@ -207,7 +218,6 @@ START_TEST(who_cannot_be_placed_is_a_tenant_of_its_own)
         link_free(other);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
 /* The socket's file is there before anybody may connect. */
 static bool is_listened_to(void)
@@ -244,16 +254,15 @@ static void expect_refusal(const char *why)
         (void)close(fd);
 }
 
-START_TEST(a_kernel_that_knows_no_process_is_named)
+TEST(a_kernel_that_knows_no_process_is_named)
 {
         launch(HIDE_PEERPIDFD | HIDE_PIDFD_OPEN);
         expect_refusal("Linux 5.3");
         daemon_stop(&gpumemd);
 }
-END_TEST
 
 /* Whether the daemon has hung up before the first word or after it. */
-START_TEST(a_program_is_told_why)
+TEST(a_program_is_told_why)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         struct gpumem_client *client;
@@ -267,20 +276,18 @@ START_TEST(a_program_is_told_why)
         }
         daemon_stop(&gpumemd);
 }
-END_TEST
 
 /* What the kernel names a process of another namespace is 0, which is anybody. */
-START_TEST(another_namespace_needs_a_kernel_that_is_named)
+TEST(another_namespace_needs_a_kernel_that_is_named, NEEDS_NAMESPACES)
 {
         enter_pid_namespace();
         launch(HIDE_PEERPIDFD);
         expect_refusal("Linux 6.5");
         daemon_stop(&gpumemd);
 }
-END_TEST
 
 /* The pid namespace of the daemon is its own and /proc is not: pids there are others'. */
-START_TEST(nobody_is_looked_up_where_pids_are_others)
+TEST(nobody_is_looked_up_where_pids_are_others, NEEDS_NAMESPACES)
 {
         struct frame frame;
         int status = -1, fd;
@@ -298,7 +305,6 @@ START_TEST(nobody_is_looked_up_where_pids_are_others)
         ck_assert_int_eq(status, 0);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
 /* What a connection is told while the daemon may have so many fds; "": it is taken in. */
 static void knock(rlim_t n_fds, char ret_text[static 120])
@@ -339,7 +345,7 @@ static unsigned second_free_fd(void)
 
 /* A fd short of a process to know is no reason to deny that there is one. The limit is on numbers: below the
  * second free one there is one for the connection, unless another thread of the daemon's has just taken it. */
-START_TEST(a_daemon_without_a_fd_says_so)
+TEST(a_daemon_without_a_fd_says_so, .to = WORLD_OF_OTHER_NAMESPACE)
 {
         char text[120] = "?";
         bool lacked_pidfd = false;
@@ -359,7 +365,6 @@ START_TEST(a_daemon_without_a_fd_says_so)
         ck_assert_str_eq(text, "");
         daemon_stop(&gpumemd);
 }
-END_TEST
 
 /* Knocks and ends; its child hears what the daemon has to say, 'd' for DENIED. */
 static void knock_and_end(int told)
@@ -379,7 +384,7 @@ static void knock_and_end(int told)
 }
 
 /* It ends before the daemon opens. The child that has its connection speaks for nobody. */
-START_TEST(who_has_ended_is_not_taken_in)
+TEST(who_has_ended_is_not_taken_in, .to = WORLD_OF_OTHER_NAMESPACE)
 {
         unsigned n_fds;
         int told[2];
@@ -402,33 +407,5 @@ START_TEST(who_has_ended_is_not_taken_in)
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("identity");
-        TCase *tests = tcase_create("identity");
-        /* A GPU's driver looks itself up in /proc, which is not of the other namespace. */
-        bool has_namespaces = machine_is_emulated() && pid_namespaces_are_allowed();
-        int n_worlds = has_namespaces ? N_WORLDS : WORLD_OF_OTHER_NAMESPACE;
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_loop_test(tests, a_process_is_known_until_it_has_ended, 0, n_worlds);
-        tcase_add_loop_test(tests, a_child_with_the_connection_keeps_the_charge, 0, n_worlds);
-        tcase_add_loop_test(tests, a_process_that_comes_back_is_charged_once, 0, n_worlds);
-        tcase_add_loop_test(tests, who_has_ended_is_not_taken_in, 0, WORLD_OF_OTHER_NAMESPACE);
-        tcase_add_loop_test(tests, a_daemon_without_a_fd_says_so, 0, WORLD_OF_OTHER_NAMESPACE);
-        tcase_add_test(tests, a_kernel_that_knows_no_process_is_named);
-        tcase_add_test(tests, a_program_is_told_why);
-        if (has_namespaces) {
-                tcase_add_test(tests, who_cannot_be_placed_is_a_tenant_of_its_own);
-                tcase_add_test(tests, another_namespace_needs_a_kernel_that_is_named);
-                tcase_add_test(tests, nobody_is_looked_up_where_pids_are_others);
-        } else {
-                (void)puts(
-                        "# left out: tests of two pid namespaces: they need CAP_SYS_ADMIN and the "
-                        "emulator");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("identity", .limit_s = 60)

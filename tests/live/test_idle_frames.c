@@ -53,7 +53,7 @@ static void *map(int fd, uint64_t n_bytes)
         return bytes;
 }
 
-START_TEST(who_holds_memory_is_asked_to_mark_what_is_idle)
+TEST(who_holds_memory_is_asked_to_mark_what_is_idle)
 {
         struct party a = party_join(), b = party_join();
         struct message_leased first = party_lease(&a, 0, 4 * MIB),
@@ -70,7 +70,6 @@ START_TEST(who_holds_memory_is_asked_to_mark_what_is_idle)
         party_leave(&a);
         party_leave(&b);
 }
-END_TEST
 
 /* What has come for the party without its asking. */
 static unsigned count_marks(const struct party *party)
@@ -97,7 +96,7 @@ static struct message_leased lease_more(struct party *party)
         return party_lease(party, 0, 2 * MIB);
 }
 
-START_TEST(who_does_not_read_is_asked_once)
+TEST(who_does_not_read_is_asked_once)
 {
         struct party deaf = party_join(), other = party_join();
         struct message_leased first = party_lease(&deaf, 0, 2 * MIB), leases[24];
@@ -115,7 +114,6 @@ START_TEST(who_does_not_read_is_asked_once)
         party_leave(&other);
         party_leave(&deaf);
 }
-END_TEST
 
 /* Leases and fills pinned memory, marks it idle and stops; then sees that it has it no more. */
 static void be_holder(void)
@@ -142,7 +140,7 @@ static void be_holder(void)
         _exit(0);
 }
 
-START_TEST(idle_block_of_a_stopped_holder_serves_another)
+TEST(idle_block_of_a_stopped_holder_serves_another)
 {
         struct message_leased leased;
         struct party party;
@@ -172,7 +170,6 @@ START_TEST(idle_block_of_a_stopped_holder_serves_another)
         party_give_back(&party, leased.lease);
         party_leave(&party);
 }
-END_TEST
 
 static uint64_t expect_notice(const struct party *party)
 {
@@ -186,7 +183,7 @@ static uint64_t expect_notice(const struct party *party)
 }
 
 /* What the holder does not use becomes known only by looking. */
-START_TEST(another_tenant_waits_until_it_is_unmapped)
+TEST(another_tenant_waits_until_it_is_unmapped, NEEDS_ROOT)
 {
         struct party holder = party_join(), stranger = join_as_stranger();
         struct message_leased held = party_lease(&holder, 0, 48 * MIB), got;
@@ -208,9 +205,8 @@ START_TEST(another_tenant_waits_until_it_is_unmapped)
         party_leave(&holder);
         party_leave(&stranger);
 }
-END_TEST
 
-START_TEST(a_smaller_block_serves_if_it_may)
+TEST(a_smaller_block_serves_if_it_may)
 {
         struct party one = party_join(), other = party_join();
         struct message_leased idle = party_lease(&one, 0, 8 * MIB), got;
@@ -232,9 +228,8 @@ START_TEST(a_smaller_block_serves_if_it_may)
         party_leave(&one);
         party_leave(&other);
 }
-END_TEST
 
-START_TEST(a_mapped_block_comes_back_known)
+TEST(a_mapped_block_comes_back_known)
 {
         struct party party = party_join();
         struct message_leased first = party_lease(&party, 0, 8 * MIB);
@@ -265,7 +260,6 @@ START_TEST(a_mapped_block_comes_back_known)
         party_give_back(&party, first.lease);
         party_leave(&party);
 }
-END_TEST
 
 /* One block in use, one that is not. */
 static void be_killed(void)
@@ -279,7 +273,7 @@ static void be_killed(void)
         (void)kill(getpid(), SIGKILL);
 }
 
-START_TEST(what_the_dead_did_not_use_is_cached)
+TEST(what_the_dead_did_not_use_is_cached)
 {
         struct message_leased got;
         struct party party;
@@ -297,7 +291,6 @@ START_TEST(what_the_dead_did_not_use_is_cached)
         party_give_back(&party, got.lease);
         party_leave(&party);
 }
-END_TEST
 
 /* Everything that a word can say, of leases that there are, were and will be. */
 static void scrawl(const struct party *party, uint64_t round)
@@ -311,7 +304,7 @@ static void scrawl(const struct party *party, uint64_t round)
         }
 }
 
-START_TEST(a_scrawled_board_harms_nobody)
+TEST(a_scrawled_board_harms_nobody, NEEDS_ROOT)
 {
         struct party liar = party_join(), honest = party_join(), stranger = join_as_stranger();
         struct message_leased kept = party_lease(&stranger, 0, 4 * MIB);
@@ -339,27 +332,5 @@ START_TEST(a_scrawled_board_harms_nobody)
         party_leave(&honest);
         party_leave(&stranger);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("idle frames");
-        TCase *tests = tcase_create("idle frames");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, frames_stop);
-        tcase_add_test(tests, idle_block_of_a_stopped_holder_serves_another);
-        tcase_add_test(tests, who_holds_memory_is_asked_to_mark_what_is_idle);
-        tcase_add_test(tests, who_does_not_read_is_asked_once);
-        tcase_add_test(tests, a_smaller_block_serves_if_it_may);
-        tcase_add_test(tests, a_mapped_block_comes_back_known);
-        tcase_add_test(tests, what_the_dead_did_not_use_is_cached);
-        if (geteuid() == 0) {
-                tcase_add_test(tests, another_tenant_waits_until_it_is_unmapped);
-                tcase_add_test(tests, a_scrawled_board_harms_nobody);
-        } else {
-                (void)puts("# left out: tests of several tenants: they need root");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("idle frames", .limit_s = 60, .start = start, .stop = frames_stop)

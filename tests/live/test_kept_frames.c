@@ -100,7 +100,7 @@ static void limit(const struct keeper *keeper, uint32_t scope, uint64_t max)
 }
 
 /* Each block is larger than all before: none of these serves it. */
-START_TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
+TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
 {
         struct keeper keeper = join();
         struct message_leased leased[N_KEPT], again;
@@ -126,9 +126,8 @@ START_TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
                 unmapped_over(keeper.link, leased[i].lease);
         leave(&keeper);
 }
-END_TEST
 
-START_TEST(what_is_unmapped_is_charged_no_more)
+TEST(what_is_unmapped_is_charged_no_more)
 {
         struct keeper keeper = join();
         struct message_leased leased;
@@ -143,10 +142,9 @@ START_TEST(what_is_unmapped_is_charged_no_more)
         return_over(keeper.link, leased.lease, PROTO_RETURN_UNMAPPED);
         leave(&keeper);
 }
-END_TEST
 
 /* A second process of the tenant takes each block while it is idle and gives it back at once. */
-START_TEST(by_way_of_a_second_client_it_is_no_more_either)
+TEST(by_way_of_a_second_client_it_is_no_more_either)
 {
         struct keeper one = join(), other = join();
         struct message_leased mine[N_KEPT], its;
@@ -174,18 +172,5 @@ START_TEST(by_way_of_a_second_client_it_is_no_more_either)
         leave(&one);
         leave(&other);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("kept_frames");
-        TCase *tests = tcase_create("kept_frames");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, given_back_again_and_again_it_is_no_more_than_the_limit);
-        tcase_add_test(tests, what_is_unmapped_is_charged_no_more);
-        tcase_add_test(tests, by_way_of_a_second_client_it_is_no_more_either);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("kept_frames", .limit_s = 120, .start = start, .stop = stop)

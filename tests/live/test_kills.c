@@ -138,7 +138,7 @@ static void round_of_kills(void)
         holder_free_all(&survivor);
 }
 
-START_TEST(after_each_of_200_kills_with_kernels_running_no_byte_is_wrong)
+TEST(after_each_of_200_kills_with_kernels_running_no_byte_is_wrong)
 {
         for (unsigned i = 0; i < N_ROUNDS; i++)
                 round_of_kills();
@@ -149,16 +149,5 @@ START_TEST(after_each_of_200_kills_with_kernels_running_no_byte_is_wrong)
                 (unsigned)(PIECE / MIB));
         (void)fflush(stdout);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("kills");
-        TCase *tests = tcase_create("kills");
-
-        tcase_set_timeout(tests, 280);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, after_each_of_200_kills_with_kernels_running_no_byte_is_wrong);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("kills", .limit_s = 280, .start = start, .stop = stop)

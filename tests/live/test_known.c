@@ -64,7 +64,7 @@ static void pass_on(uint64_t n_bytes)
 /* The same as often as it takes: on a busy machine a process may be slower than its blocks are kept. */
 #define TRIES 50
 
-START_TEST(what_was_anothers_comes_back_known)
+TEST(what_was_anothers_comes_back_known)
 {
         uint64_t n_calls = 0, n_known = 0;
         unsigned i;
@@ -84,7 +84,6 @@ START_TEST(what_was_anothers_comes_back_known)
                           n_known + daemon_figure(FIGURE_blocks));
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), daemon_figure(FIGURE_blocks));
 }
-END_TEST
 
 /* In blocks of another size, more than there is room for beside what others have. */
 #define SMALL   (4 * MIB)
@@ -100,7 +99,7 @@ static int alloc_small(uint32_t wait_ms)
 }
 
 /* It goes back to the driver, and is unmapped for that. */
-START_TEST(what_is_wanted_elsewhere_is_unmapped)
+TEST(what_is_wanted_elsewhere_is_unmapped)
 {
         pass_on(MUCH);
         ck_assert_int_eq(alloc_small(LONG_MS), 0);
@@ -109,7 +108,6 @@ START_TEST(what_is_wanted_elsewhere_is_unmapped)
         daemon_await(FIGURE_lingering, 0);
         holder_free_all(&third);
 }
-END_TEST
 
 /* One after the other, until one is refused because of what lingers. A daemon that stands still itself refuses
  * what is late by then before it has looked for anything. */
@@ -124,7 +122,7 @@ static void alloc_until_much_lingers(void)
 }
 
 /* What it would unmap lingers, and is charged, until it can. It is stopped before it may see that it has to. */
-START_TEST(what_a_stopped_process_keeps_lingers)
+TEST(what_a_stopped_process_keeps_lingers)
 {
         have_idle(&one, MUCH);
         holder_stop(&one);
@@ -135,10 +133,9 @@ START_TEST(what_a_stopped_process_keeps_lingers)
         ck_assert_int_eq(holder_alloc(&third, SMALL, LONG_MS), 0);
         holder_check(&third);
 }
-END_TEST
 
 /* Also when the one that has the bytes by now is killed with them in use. */
-START_TEST(what_the_dead_had_is_unmapped)
+TEST(what_the_dead_had_is_unmapped)
 {
         have_idle(&one, MUCH);
         ck_assert_int_eq(holder_alloc(&other, MUCH, 0), 0);
@@ -150,10 +147,9 @@ START_TEST(what_the_dead_had_is_unmapped)
         holder_check(&one);
         ck_assert_uint_eq(daemon_figure(FIGURE_known_grants), 0);
 }
-END_TEST
 
 /* In whoever's hands: each has what the other had last. */
-START_TEST(it_goes_to_and_fro)
+TEST(it_goes_to_and_fro)
 {
         uint64_t n_calls, n_known;
         unsigned i;
@@ -171,20 +167,5 @@ START_TEST(it_goes_to_and_fro)
         ck_assert_uint_eq(daemon_figure(FIGURE_known_grants),
                           n_known + 6 * daemon_figure(FIGURE_blocks));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("known");
-        TCase *tests = tcase_create("known");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, what_was_anothers_comes_back_known);
-        tcase_add_test(tests, what_is_wanted_elsewhere_is_unmapped);
-        tcase_add_test(tests, what_a_stopped_process_keeps_lingers);
-        tcase_add_test(tests, what_the_dead_had_is_unmapped);
-        tcase_add_test(tests, it_goes_to_and_fro);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("known", .limit_s = 120, .start = start, .stop = stop)

@@ -309,7 +309,7 @@ static void tell(const struct found *all)
         (void)fflush(stdout);
 }
 
-START_TEST(in_three_passes_over_a_whole_device_no_byte_of_another_user_is_left)
+TEST(in_three_passes_over_a_whole_device_no_byte_of_another_user_is_left, NEEDS_ROOT)
 {
         struct found all = {0};
 
@@ -329,23 +329,5 @@ START_TEST(in_three_passes_over_a_whole_device_no_byte_of_another_user_is_left)
         ck_assert_uint_eq(all.n_device_left, 0);
         ck_assert_uint_eq(all.n_pinned_left, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("leftovers");
-        TCase *tests = tcase_create("leftovers");
-
-        tcase_set_timeout(tests, 240);
-        tcase_add_checked_fixture(tests, start, stop);
-        /* Nobody else than root becomes another user. */
-        if (geteuid() == 0)
-                tcase_add_test(tests,
-                               in_three_passes_over_a_whole_device_no_byte_of_another_user_is_left);
-        else
-                (void)puts("# left out: in_three_passes_over_a_whole_device_no_byte_of_another_"
-                           "user_is_left: needs root");
-        (void)fflush(stdout);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("leftovers", .limit_s = 240, .start = start, .stop = stop)

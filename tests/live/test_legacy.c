@@ -46,7 +46,7 @@ static void have_idle(struct holder *holder)
         daemon_await(FIGURE_idle, MUCH);
 }
 
-START_TEST(allocations_of_all_sizes_hold_their_bytes)
+TEST(allocations_of_all_sizes_hold_their_bytes)
 {
         static const uint64_t n_bytes[] = {1, 512, 100000, 2 * MIB, 5 * MIB + 1, 40 * MIB};
 
@@ -59,9 +59,8 @@ START_TEST(allocations_of_all_sizes_hold_their_bytes)
         holder_free_all(&one);
         holder_check(&other);
 }
-END_TEST
 
-START_TEST(it_is_anothers_while_its_holder_stands_still)
+TEST(it_is_anothers_while_its_holder_stands_still)
 {
         have_idle(&one);
         holder_stop(&one);
@@ -74,9 +73,8 @@ START_TEST(it_is_anothers_while_its_holder_stands_still)
         holder_check(&one);
         holder_check(&other);
 }
-END_TEST
 
-START_TEST(it_comes_back_known)
+TEST(it_comes_back_known)
 {
         uint64_t n_calls = 0;
         unsigned i;
@@ -95,9 +93,8 @@ START_TEST(it_comes_back_known)
         ck_assert_uint_ge(daemon_figure(FIGURE_known_grants), 1);
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 1);
 }
-END_TEST
 
-START_TEST(what_is_open_lingers_until_it_is_flushed)
+TEST(what_is_open_lingers_until_it_is_flushed)
 {
         uint64_t n_calls;
 
@@ -122,18 +119,16 @@ START_TEST(what_is_open_lingers_until_it_is_flushed)
         holder_check(&one);
         holder_start(&other);
 }
-END_TEST
 
-START_TEST(who_would_be_refused_closes_its_own)
+TEST(who_would_be_refused_closes_its_own)
 {
         have_idle(&one);
         ck_assert_int_eq(holder_alloc(&one, MORE, 0), 0);
         holder_check(&one);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), MORE);
 }
-END_TEST
 
-START_TEST(a_killed_holder_leaves_room)
+TEST(a_killed_holder_leaves_room)
 {
         ck_assert_int_eq(holder_alloc(&one, MORE, 0), 0);
         ck_assert_int_eq(holder_alloc(&other, MORE, 0), GPUMEM_E_REFUSED);
@@ -143,9 +138,8 @@ START_TEST(a_killed_holder_leaves_room)
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), MORE);
         holder_start(&one);
 }
-END_TEST
 
-START_TEST(a_killed_daemon_takes_only_what_nobody_has_open)
+TEST(a_killed_daemon_takes_only_what_nobody_has_open)
 {
         ck_assert_int_eq(holder_alloc(&one, MUCH, 0), 0);
         ck_assert_int_eq(holder_alloc(&other, MUCH, 0), 0);
@@ -164,22 +158,5 @@ START_TEST(a_killed_daemon_takes_only_what_nobody_has_open)
         holder_flush(&one);
         daemon_await(FIGURE_declared, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("legacy");
-        TCase *tests = tcase_create("legacy");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, allocations_of_all_sizes_hold_their_bytes);
-        tcase_add_test(tests, it_is_anothers_while_its_holder_stands_still);
-        tcase_add_test(tests, it_comes_back_known);
-        tcase_add_test(tests, what_is_open_lingers_until_it_is_flushed);
-        tcase_add_test(tests, who_would_be_refused_closes_its_own);
-        tcase_add_test(tests, a_killed_holder_leaves_room);
-        tcase_add_test(tests, a_killed_daemon_takes_only_what_nobody_has_open);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("legacy", .limit_s = 120, .start = start, .stop = stop)

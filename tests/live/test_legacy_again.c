@@ -49,7 +49,7 @@ static void have_idle(struct holder *holder)
         daemon_await(FIGURE_idle, MUCH);
 }
 
-START_TEST(it_is_opened_again_and_closed_for_good)
+TEST(it_is_opened_again_and_closed_for_good)
 {
         struct gpu *gpu;
         uint64_t n_used;
@@ -81,15 +81,5 @@ START_TEST(it_is_opened_again_and_closed_for_good)
         holder_end(&other);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("legacy_again");
-        TCase *tests = tcase_create("again");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_test(tests, it_is_opened_again_and_closed_for_good);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("again", .limit_s = 120)

@@ -53,6 +53,9 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
+static const struct test_case others = {"others", .limit_s = 120, .start = start_for_a_stranger,
+                                        .stop = stop};
+
 static int try_alloc(uint64_t n_bytes, uint32_t flags)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
@@ -66,16 +69,15 @@ static int try_alloc(uint64_t n_bytes, uint32_t flags)
         return r ? r : gpumem_free_sync(client, pointer);
 }
 
-START_TEST(it_cannot_be_shared)
+TEST(it_cannot_be_shared)
 {
         ck_assert_int_eq(gpu_use(gpus[0]), 0);
         ck_assert_int_eq(try_alloc(4 * MIB, GPUMEM_SHAREABLE), GPUMEM_E_UNSUPPORTED);
         ck_assert_int_eq(try_alloc(4 * MIB, 0), 0);
 }
-END_TEST
 
 /* Also of devices that could. */
-START_TEST(another_device_does_not_reach_it)
+TEST(another_device_does_not_reach_it, NEEDS_TWO_DEVICES)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
 
@@ -83,9 +85,8 @@ START_TEST(another_device_does_not_reach_it)
         ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
         ck_assert_msg(strstr(refusal.text, "CUDA IPC handles"), "%s", refusal.text);
 }
-END_TEST
 
-START_TEST(it_needs_a_context_of_its_device)
+TEST(it_needs_a_context_of_its_device)
 {
         ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
         ck_assert_int_eq(try_alloc(4 * MIB, 0), GPUMEM_E_NO_CONTEXT);
@@ -97,7 +98,6 @@ START_TEST(it_needs_a_context_of_its_device)
         ck_assert_int_eq(gpu_use(gpus[0]), 0);
         ck_assert_int_eq(try_alloc(4 * MIB, 0), 0);
 }
-END_TEST
 
 static int connect_raw(void)
 {
@@ -131,7 +131,7 @@ static struct frame say_hello(int fd, uint64_t features)
         return call(fd, &hello, MESSAGE_HELLO);
 }
 
-START_TEST(a_client_that_does_not_know_it_is_told)
+TEST(a_client_that_does_not_know_it_is_told)
 {
         struct frame lease = FRAME_NULL, reply;
         int fd = connect_raw();
@@ -144,10 +144,9 @@ START_TEST(a_client_that_does_not_know_it_is_told)
         ck_assert_ptr_nonnull(strstr(reply.error.text, "CUDA IPC"));
         closep(&fd);
 }
-END_TEST
 
 /* Whoever administers the daemon connects; nobody but the user has memory of it, of any pool. */
-START_TEST(who_is_not_the_user_gets_nothing)
+TEST(who_is_not_the_user_gets_nothing, .in = &others)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
                                          .kind = GPUMEM_PINNED,
@@ -160,10 +159,9 @@ START_TEST(who_is_not_the_user_gets_nothing)
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DENIED);
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
 }
-END_TEST
 
 /* Started by root only. */
-START_TEST(who_is_neither_user_nor_administrator_is_turned_away)
+TEST(who_is_neither_user_nor_administrator_is_turned_away, NEEDS_ROOT)
 {
         pid_t pid;
         int status;
@@ -183,26 +181,5 @@ START_TEST(who_is_neither_user_nor_administrator_is_turned_away)
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert_int_eq(status, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("legacy_refusals");
-        TCase *ours = tcase_create("ours"), *others = tcase_create("others");
-
-        tcase_set_timeout(ours, 120);
-        tcase_add_checked_fixture(ours, start, stop);
-        tcase_add_test(ours, it_cannot_be_shared);
-        tcase_add_test(ours, it_needs_a_context_of_its_device);
-        if (machine_n_devices() > 1)
-                tcase_add_test(ours, another_device_does_not_reach_it);
-        tcase_add_test(ours, a_client_that_does_not_know_it_is_told);
-        if (geteuid() == 0)
-                tcase_add_test(ours, who_is_neither_user_nor_administrator_is_turned_away);
-        suite_add_tcase(suite, ours);
-        tcase_set_timeout(others, 120);
-        tcase_add_checked_fixture(others, start_for_a_stranger, stop);
-        tcase_add_test(others, who_is_not_the_user_gets_nothing);
-        suite_add_tcase(suite, others);
-        return run_suite(suite);
-}
+TESTS_MAIN("ours", .limit_s = 120, .start = start, .stop = stop)

@@ -124,7 +124,7 @@ static int run_process(unsigned index, uint64_t seed, uint64_t n_steps)
         return status;
 }
 
-START_TEST(nobody_is_refused_or_finds_anothers_bytes)
+TEST(nobody_is_refused_or_finds_anothers_bytes)
 {
         struct test_random random = test_random_begin();
         uint64_t n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
@@ -149,15 +149,5 @@ START_TEST(nobody_is_refused_or_finds_anothers_bytes)
         daemon_await(FIGURE_reserved, 0);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("legacy_storm");
-        TCase *tests = tcase_create("storm");
-
-        tcase_set_timeout(tests, 280);
-        tcase_add_test(tests, nobody_is_refused_or_finds_anothers_bytes);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("storm", .limit_s = 280)

@@ -51,7 +51,7 @@ static int alloc(struct gpumem_client *client, enum gpumem_kind kind, void **ret
         return gpumem_alloc(client, &request, ret_pointer);
 }
 
-START_TEST(a_wrong_welcome_is_none)
+TEST(a_wrong_welcome_is_none, .from = LIE_BOARD_IS_PIPE, .to = LIE_BLOCK_IS_PIPE)
 {
         struct gpumem_client *client;
 
@@ -59,7 +59,6 @@ START_TEST(a_wrong_welcome_is_none)
         ck_assert_int_ne(gpumem_connect(NULL, &client), 0);
         end();
 }
-END_TEST
 
 static bool awaits_end;
 
@@ -76,7 +75,8 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t n_bytes)
         return r;
 }
 
-START_TEST(what_turns_a_client_away_is_told)
+TEST(what_turns_a_client_away_is_told, .from = LIE_TURNED_AWAY_AT_ONCE,
+     .to = LIE_TURNED_AWAY_READ + 1)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         struct gpumem_client *client;
@@ -90,7 +90,6 @@ START_TEST(what_turns_a_client_away_is_told)
         ck_assert_msg(strstr(refusal.text, getenv("GPUMEM_SOCKET")), "\"%s\"", refusal.text);
         end();
 }
-END_TEST
 
 static void lease_in_vain(enum lie lie, enum gpumem_kind kind)
 {
@@ -105,17 +104,15 @@ static void lease_in_vain(enum lie lie, enum gpumem_kind kind)
         end();
 }
 
-START_TEST(a_wrong_lease_is_none)
+TEST(a_wrong_lease_is_none, .from = LIE_BLOCK_IS_PIPE, .to = LIE_ANSWER_TO_NOBODY)
 {
         lease_in_vain((enum lie)_i, GPUMEM_DEVICE);
 }
-END_TEST
 
-START_TEST(a_wrong_lease_of_pinned_memory_is_none)
+TEST(a_wrong_lease_of_pinned_memory_is_none, .from = LIE_BLOCK_IS_PIPE, .to = LIE_ANSWER_TO_NOBODY)
 {
         lease_in_vain((enum lie)_i, GPUMEM_PINNED);
 }
-END_TEST
 
 static void lease_all_the_same(enum lie lie, enum gpumem_kind kind)
 {
@@ -133,17 +130,16 @@ static void lease_all_the_same(enum lie lie, enum gpumem_kind kind)
 }
 
 /* Nothing is wrong with what is left without the lie, or these tests would prove nothing. */
-START_TEST(a_daemon_that_does_not_lie_is_served_by)
+TEST(a_daemon_that_does_not_lie_is_served_by, .from = GPUMEM_DEVICE, .to = GPUMEM_PINNED + 1)
 {
         lease_all_the_same(LIE_NONE, (enum gpumem_kind)_i);
 }
-END_TEST
 
-START_TEST(what_was_not_asked_for_does_no_harm)
+TEST(what_was_not_asked_for_does_no_harm, .from = LIE_ANSWER_TO_NOBODY,
+     .to = LIE_NOTICES_AND_NO_ANSWER)
 {
         lease_all_the_same((enum lie)_i, GPUMEM_DEVICE);
 }
-END_TEST
 
 static void attach_in_vain(enum lie lie, unsigned char pool)
 {
@@ -160,22 +156,21 @@ static void attach_in_vain(enum lie lie, unsigned char pool)
         end();
 }
 
-START_TEST(a_wrong_attached_is_none)
+TEST(a_wrong_attached_is_none, .from = LIE_BLOCK_IS_PIPE, .to = LIE_ANSWER_TO_NOBODY)
 {
         /* It has no use for a slot. */
         if (_i != LIE_LEASE_HAS_NO_SLOT)
                 attach_in_vain((enum lie)_i, 0);
 }
-END_TEST
 
-START_TEST(a_wrong_attached_of_pinned_memory_is_none)
+TEST(a_wrong_attached_of_pinned_memory_is_none, .from = LIE_BLOCK_IS_PIPE,
+     .to = LIE_ANSWER_TO_NOBODY)
 {
         if (_i != LIE_LEASE_HAS_NO_SLOT)
                 attach_in_vain((enum lie)_i, 1);
 }
-END_TEST
 
-START_TEST(a_daemon_that_does_not_lie_is_attached_from)
+TEST(a_daemon_that_does_not_lie_is_attached_from, .to = 2)
 {
         const struct gpumem_token token = {.bytes = {(unsigned char)_i}};
         struct gpumem_client *client;
@@ -192,7 +187,6 @@ START_TEST(a_daemon_that_does_not_lie_is_attached_from)
         gpumem_disconnect(client);
         end();
 }
-END_TEST
 
 /* As much as it has in memory now, in pages. */
 static long own_pages(void)
@@ -230,7 +224,7 @@ static const char *const lists[] = {"clients", "blocks", "tenants", "events"};
 static const char *const outputs[] = {"", "--json"};
 static const enum lie harmless[] = {LIE_NONE, LIE_LIST_HAS_ODD_BYTES, LIE_LIST_IS_TAKEN_BACK_TWICE};
 
-START_TEST(lists_are_shown_whatever_is_in_them)
+TEST(lists_are_shown_whatever_is_in_them, .to = ARRAY_SIZE(harmless))
 {
         start(harmless[_i]);
         for (unsigned i = 0; i < ARRAY_SIZE(lists); i++) {
@@ -239,37 +233,33 @@ START_TEST(lists_are_shown_whatever_is_in_them)
         }
         end();
 }
-END_TEST
 
 /* It says by its exit status whether there were any. */
-START_TEST(what_is_made_of_lists_is_shown_whatever_is_in_them)
+TEST(what_is_made_of_lists_is_shown_whatever_is_in_them, .to = ARRAY_SIZE(harmless))
 {
         start(harmless[_i]);
         for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
                 ck_assert_int_le(run_ctl("leaks --older 0", outputs[j]), 1);
         end();
 }
-END_TEST
 
-START_TEST(a_daemon_that_remembers_for_ever_is_not_listened_to_for_ever)
+TEST(a_daemon_that_remembers_for_ever_is_not_listened_to_for_ever)
 {
         start(LIE_EVENTS_FOR_EVER);
         for (unsigned j = 0; j < ARRAY_SIZE(outputs); j++)
                 ck_assert_int_eq(run_ctl("events", outputs[j]), 0);
         end();
 }
-END_TEST
 
-START_TEST(a_wrong_list_is_none)
+TEST(a_wrong_list_is_none, .from = LIE_LIST_IS_TAKEN_BACK, .to = LIE_N)
 {
         start((enum lie)_i);
         for (unsigned i = 0; i < ARRAY_SIZE(lists); i++)
                 ck_assert_int_ne(run_ctl(lists[i], outputs[0]), 0);
         end();
 }
-END_TEST
 
-START_TEST(talk_is_no_answer)
+TEST(talk_is_no_answer)
 {
         struct gpumem_client *client;
         void *pointer = NULL;
@@ -283,39 +273,6 @@ START_TEST(talk_is_no_answer)
         gpumem_disconnect(client);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("liar");
-        TCase *tests = tcase_create("liar");
-
-        if (!machine_is_emulated()) {
-                (void)puts("1..0 # SKIP the liar's blocks are the emulated driver's");
-                return 0;
-        }
-        tcase_set_timeout(tests, 60);
-        tcase_add_loop_test(tests, a_daemon_that_does_not_lie_is_served_by, GPUMEM_DEVICE,
-                            GPUMEM_PINNED + 1);
-        tcase_add_loop_test(tests, a_wrong_welcome_is_none, LIE_BOARD_IS_PIPE, LIE_BLOCK_IS_PIPE);
-        tcase_add_loop_test(tests, what_turns_a_client_away_is_told, LIE_TURNED_AWAY_AT_ONCE,
-                            LIE_TURNED_AWAY_READ + 1);
-        tcase_add_loop_test(tests, a_wrong_lease_is_none, LIE_BLOCK_IS_PIPE, LIE_ANSWER_TO_NOBODY);
-        tcase_add_loop_test(tests, a_wrong_lease_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
-                            LIE_ANSWER_TO_NOBODY);
-        tcase_add_loop_test(tests, what_was_not_asked_for_does_no_harm, LIE_ANSWER_TO_NOBODY,
-                            LIE_NOTICES_AND_NO_ANSWER);
-        tcase_add_loop_test(tests, a_daemon_that_does_not_lie_is_attached_from, 0, 2);
-        tcase_add_loop_test(tests, a_wrong_attached_is_none, LIE_BLOCK_IS_PIPE,
-                            LIE_ANSWER_TO_NOBODY);
-        tcase_add_loop_test(tests, a_wrong_attached_of_pinned_memory_is_none, LIE_BLOCK_IS_PIPE,
-                            LIE_ANSWER_TO_NOBODY);
-        tcase_add_test(tests, talk_is_no_answer);
-        tcase_add_loop_test(tests, lists_are_shown_whatever_is_in_them, 0, ARRAY_SIZE(harmless));
-        tcase_add_loop_test(tests, what_is_made_of_lists_is_shown_whatever_is_in_them, 0,
-                            ARRAY_SIZE(harmless));
-        tcase_add_test(tests, a_daemon_that_remembers_for_ever_is_not_listened_to_for_ever);
-        tcase_add_loop_test(tests, a_wrong_list_is_none, LIE_LIST_IS_TAKEN_BACK, LIE_N);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("liar", .limit_s = 60, .can_run = machine_is_emulated,
+           .needs = "the liar's blocks are the emulated driver's")

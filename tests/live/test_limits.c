@@ -53,7 +53,7 @@ static void reload(struct link *link, const char *config, uint32_t scope, uint32
         ck_abort_msg("the limit is %llu", (unsigned long long)max);
 }
 
-START_TEST(a_client_is_limited)
+TEST(a_client_is_limited)
 {
         struct link *link = open_link("limited", NULL);
         uint64_t first = must_lease(link, 10 * MIB), second = must_lease(link, 6 * MIB);
@@ -76,9 +76,8 @@ START_TEST(a_client_is_limited)
         give_back(link, second);
         link_free(link);
 }
-END_TEST
 
-START_TEST(what_can_never_fit_is_refused_at_once)
+TEST(what_can_never_fit_is_refused_at_once)
 {
         struct link *link = open_link("limited", NULL);
         char why[LINK_REFUSAL_MAX];
@@ -91,7 +90,6 @@ START_TEST(what_can_never_fit_is_refused_at_once)
         must_be_refused(link, 18 * MIB, UINT32_MAX, why);
         link_free(link);
 }
-END_TEST
 
 struct returner {
         struct link *link;
@@ -107,7 +105,7 @@ static void *give_back_later(void *argument)
         return NULL;
 }
 
-START_TEST(a_request_waits_for_its_own_side)
+TEST(a_request_waits_for_its_own_side)
 {
         struct link *link = open_link("limited", NULL);
         struct returner returner = {link, must_lease(link, 16 * MIB)};
@@ -120,7 +118,6 @@ START_TEST(a_request_waits_for_its_own_side)
         give_back(link, got);
         link_free(link);
 }
-END_TEST
 
 /* A process of the same tenant that leases n_bytes, says so, and ends when it is told to. */
 static pid_t hold_elsewhere(uint64_t n_bytes, int *ret_end)
@@ -148,7 +145,7 @@ static pid_t hold_elsewhere(uint64_t n_bytes, int *ret_end)
         return child;
 }
 
-START_TEST(a_tenant_is_limited_across_processes)
+TEST(a_tenant_is_limited_across_processes)
 {
         struct link *link = open_link("limited", NULL);
         uint64_t held = must_lease(link, 10 * MIB), got = 0;
@@ -171,9 +168,8 @@ START_TEST(a_tenant_is_limited_across_processes)
         give_back(link, got);
         link_free(link);
 }
-END_TEST
 
-START_TEST(leases_are_counted)
+TEST(leases_are_counted)
 {
         struct link *links[2] = {open_link("limited", NULL), open_link("limited", NULL)};
         uint64_t held[6];
@@ -189,9 +185,8 @@ START_TEST(leases_are_counted)
         link_free(links[0]);
         link_free(links[1]);
 }
-END_TEST
 
-START_TEST(a_hangup_raises_and_lowers)
+TEST(a_hangup_raises_and_lowers)
 {
         struct link *link = open_link("limited", NULL);
         char lower[128];
@@ -219,21 +214,5 @@ START_TEST(a_hangup_raises_and_lowers)
         give_back(link, held[2]);
         link_free(link);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("limits");
-        TCase *tests = tcase_create("limits");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, limits_start, limits_stop);
-        tcase_add_test(tests, a_client_is_limited);
-        tcase_add_test(tests, what_can_never_fit_is_refused_at_once);
-        tcase_add_test(tests, a_request_waits_for_its_own_side);
-        tcase_add_test(tests, a_tenant_is_limited_across_processes);
-        tcase_add_test(tests, leases_are_counted);
-        tcase_add_test(tests, a_hangup_raises_and_lowers);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("limits", .limit_s = 60, .start = limits_start, .stop = limits_stop)

@@ -47,7 +47,7 @@ static unsigned rows_of(struct link *link, uint32_t scope, uint32_t holder,
         return find_limit(link, scope, holder, ANY_LIMIT, ret_row);
 }
 
-START_TEST(a_pools_limit_is_whole_blocks)
+TEST(a_pools_limit_is_whole_blocks)
 {
         struct link *link = open_admin_link("test");
         struct limit_row row;
@@ -65,7 +65,6 @@ START_TEST(a_pools_limit_is_whole_blocks)
                           whole);
         link_free(link);
 }
-END_TEST
 
 static int send_change(struct link *link, uint32_t kind, uint64_t max, uint32_t flags)
 {
@@ -97,7 +96,7 @@ static void check_minimum(struct link *link, uint64_t min)
                 ck_assert_uint_eq(row.max, min);
 }
 
-START_TEST(what_is_made_together_is_checked_together)
+TEST(what_is_made_together_is_checked_together, .to = 2)
 {
         bool min_first = _i;
         struct link *link = open_admin_link("test");
@@ -118,9 +117,8 @@ START_TEST(what_is_made_together_is_checked_together)
         check_minimum(link, 6 * MIB);
         link_free(link);
 }
-END_TEST
 
-START_TEST(one_that_is_refused_takes_those_before_it_along)
+TEST(one_that_is_refused_takes_those_before_it_along)
 {
         struct link *link = open_admin_link("test");
 
@@ -141,7 +139,6 @@ START_TEST(one_that_is_refused_takes_those_before_it_along)
         check_minimum(link, 0);
         link_free(link);
 }
-END_TEST
 
 /* Exit status 0 if the tenant that is absent is not to be seen. */
 static int look_as_stranger(void)
@@ -153,7 +150,7 @@ static int look_as_stranger(void)
         return rows_of(open_link("test", NULL), PROTO_LIMIT_OF_TENANT, ABSENT, &row) ? 2 : 0;
 }
 
-START_TEST(an_absent_tenant_is_the_administrators_to_see)
+TEST(an_absent_tenant_is_the_administrators_to_see, NEEDS_ROOT)
 {
         struct link *link = open_admin_link("test");
         struct limit_row row;
@@ -173,22 +170,5 @@ START_TEST(an_absent_tenant_is_the_administrators_to_see)
         ck_assert_int_eq(status, 0);
         link_free(link);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("list_limits");
-        TCase *tests = tcase_create("list_limits");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_pools_limit_is_whole_blocks);
-        tcase_add_loop_test(tests, what_is_made_together_is_checked_together, 0, 2);
-        tcase_add_test(tests, one_that_is_refused_takes_those_before_it_along);
-        if (geteuid() == 0)
-                tcase_add_test(tests, an_absent_tenant_is_the_administrators_to_see);
-        else
-                (void)puts("# left out: an_absent_tenant_is_the_administrators_to_see: needs root");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("list_limits", .limit_s = 60, .start = start, .stop = stop)

@@ -110,7 +110,7 @@ static const struct client_row *row_of(const struct listed *listed, pid_t pid, c
         ck_abort_msg("no row of %d (%s)", (int)pid, program);
 }
 
-START_TEST(a_client_is_listed_with_what_it_holds)
+TEST(a_client_is_listed_with_what_it_holds)
 {
         void *small = must_alloc(client, GPUMEM_DEVICE, 1000);
         void *large = must_alloc(client, GPUMEM_DEVICE, 5 * MIB);
@@ -141,9 +141,8 @@ START_TEST(a_client_is_listed_with_what_it_holds)
         listed_free(&listed);
         must_free(small);
 }
-END_TEST
 
-START_TEST(what_one_who_left_may_still_map_is_listed_as_its)
+TEST(what_one_who_left_may_still_map_is_listed_as_its)
 {
         pid_t pid = start_lingerer(6 * MIB);
         struct listed listed = listed_now(MESSAGE_CLIENTS);
@@ -157,9 +156,8 @@ START_TEST(what_one_who_left_may_still_map_is_listed_as_its)
         end_process(pid);
         daemon_await(FIGURE_charged, 0);
 }
-END_TEST
 
-START_TEST(blocks_are_listed_by_state_and_owner)
+TEST(blocks_are_listed_by_state_and_owner)
 {
         void *held = must_alloc(client, GPUMEM_DEVICE, 4 * MIB);
         void *given = must_alloc(client, GPUMEM_PINNED, 2 * MIB);
@@ -198,7 +196,6 @@ START_TEST(blocks_are_listed_by_state_and_owner)
         end_process(pid);
         must_free(held);
 }
-END_TEST
 
 static void check_clients(const struct listed *listed)
 {
@@ -308,7 +305,7 @@ static void *churn(void *argument)
 
 #define N_SNAPSHOTS 200
 
-START_TEST(sums_agree_at_any_moment)
+TEST(sums_agree_at_any_moment)
 {
         _Atomic bool over = false;
         struct churner churners[2] = {{1, &over}, {2, &over}};
@@ -339,7 +336,6 @@ START_TEST(sums_agree_at_any_moment)
         fdset_deinit(&fds);
         link_free(link);
 }
-END_TEST
 
 static uint64_t tenant_peak(enum gpumem_kind kind)
 {
@@ -373,7 +369,7 @@ static int reset_peaks(const char *socket, uint32_t scope, uint32_t pool)
         return r;
 }
 
-START_TEST(peaks_begin_anew)
+TEST(peaks_begin_anew)
 {
         void *small = must_alloc(client, GPUMEM_DEVICE, 1000);
         void *large = must_alloc(client, GPUMEM_DEVICE, 20 * MIB);
@@ -393,7 +389,6 @@ START_TEST(peaks_begin_anew)
                          GPUMEM_E_NO_POOL);
         must_free(small);
 }
-END_TEST
 
 /* Whether the row of other tenants says of each pool what `own`, the only other tenant's rows, say. */
 static int compare_others(const struct listed *own)
@@ -423,7 +418,7 @@ static int compare_others(const struct listed *own)
         return 0;
 }
 
-START_TEST(sums_over_others_are_whole)
+TEST(sums_over_others_are_whole, NEEDS_ROOT)
 {
         void *held = must_alloc(client, GPUMEM_DEVICE, 4 * MIB);
         void *given = must_alloc(client, GPUMEM_DEVICE, 8 * MIB);
@@ -449,7 +444,6 @@ START_TEST(sums_over_others_are_whole)
         daemon_await(FIGURE_lingering, 0);
         must_free(held);
 }
-END_TEST
 
 /* What another user is shown: its own rows, and the test's as sums. Exit status 0 if all is so. */
 static int look_as_somebody_else(uint64_t n_device_bytes)
@@ -488,7 +482,7 @@ static int look_as_somebody_else(uint64_t n_device_bytes)
         return 0;
 }
 
-START_TEST(other_users_see_sums_only)
+TEST(other_users_see_sums_only, NEEDS_ROOT)
 {
         void *one = must_alloc(client, GPUMEM_DEVICE, 3 * MIB);
         void *two = must_alloc(client, GPUMEM_DEVICE, 8 * MIB);
@@ -505,27 +499,5 @@ START_TEST(other_users_see_sums_only)
         must_free(one);
         must_free(two);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("listing");
-        TCase *tests = tcase_create("listing");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_client_is_listed_with_what_it_holds);
-        tcase_add_test(tests, what_one_who_left_may_still_map_is_listed_as_its);
-        tcase_add_test(tests, blocks_are_listed_by_state_and_owner);
-        tcase_add_test(tests, sums_agree_at_any_moment);
-        tcase_add_test(tests, peaks_begin_anew);
-        if (geteuid() == 0) {
-                tcase_add_test(tests, other_users_see_sums_only);
-                tcase_add_test(tests, sums_over_others_are_whole);
-        } else {
-                (void)puts("# left out: other_users_see_sums_only: needs root");
-                (void)puts("# left out: sums_over_others_are_whole: needs root");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("listing", .limit_s = 60, .start = start, .stop = stop)

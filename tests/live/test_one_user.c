@@ -59,7 +59,7 @@ static int alloc_as(uid_t uid, enum gpumem_kind kind, char ret_text[static 512])
         return r;
 }
 
-START_TEST(one_user_is_served_where_memory_is_not_cleared)
+TEST(one_user_is_served_where_memory_is_not_cleared, NEEDS_ROOT_AND_EMULATOR)
 {
         char text[512];
 
@@ -73,7 +73,6 @@ START_TEST(one_user_is_served_where_memory_is_not_cleared)
         ck_assert_int_eq(alloc_as(STRANGER, GPUMEM_DEVICE, text), 0);
         end();
 }
-END_TEST
 
 /* The driver is another one after that, as far as anybody knows. `dirty`: it clears nothing any more. */
 static void recover(int is_dirty)
@@ -89,7 +88,7 @@ static void recover(int is_dirty)
         daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
 }
 
-START_TEST(it_is_tried_again_when_a_device_has_recovered)
+TEST(it_is_tried_again_when_a_device_has_recovered, NEEDS_ROOT_AND_EMULATOR)
 {
         char text[512];
 
@@ -104,9 +103,8 @@ START_TEST(it_is_tried_again_when_a_device_has_recovered)
                       text);
         end();
 }
-END_TEST
 
-START_TEST(all_are_served_where_it_is)
+TEST(all_are_served_where_it_is, NEEDS_ROOT)
 {
         char text[512];
 
@@ -115,23 +113,5 @@ START_TEST(all_are_served_where_it_is)
         ck_assert_int_eq(alloc_as(getuid(), GPUMEM_DEVICE, text), 0);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("one_user");
-        TCase *tests = tcase_create("one_user");
-
-        tcase_set_timeout(tests, 60);
-        if (geteuid() == 0) {
-                tcase_add_test(tests, all_are_served_where_it_is);
-                if (machine_is_emulated()) {
-                        tcase_add_test(tests, one_user_is_served_where_memory_is_not_cleared);
-                        tcase_add_test(tests, it_is_tried_again_when_a_device_has_recovered);
-                }
-        } else {
-                (void)puts("# left out: tests of two users: they need root");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("one_user", .limit_s = 60)

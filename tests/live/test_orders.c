@@ -347,31 +347,18 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-START_TEST(no_program_reads_what_is_not_its_own)
+TEST(no_program_reads_what_is_not_its_own)
 {
         uint64_t n_programs = test_number_from_environment("GPUMEM_TEST_STEPS", N_PROGRAMS);
 
         ck_assert_uint_eq(count_faults("streams", "fill", n_programs), 0);
 }
-END_TEST
 
 /* The same programs find the fault where one stream's work alone is waited for. Nothing is filled then: memory that
  * left too early is what they find. */
-START_TEST(the_rule_of_one_stream_fails)
+TEST(the_rule_of_one_stream_fails)
 {
         ck_assert_uint_eq(count_faults("own", "", N_PROGRAMS_OWN), 1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("orders");
-        TCase *tests = tcase_create("orders");
-
-        tcase_set_timeout(tests, 100000);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, no_program_reads_what_is_not_its_own);
-        tcase_add_test(tests, the_rule_of_one_stream_fails);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("orders", .limit_s = 100000, .start = start, .stop = stop)

@@ -224,7 +224,7 @@ static bool serve_for_a_while(void)
 
 #define TRIES 20
 
-START_TEST(while_a_call_hangs_the_cache_and_the_figures_are_served)
+TEST(while_a_call_hangs_the_cache_and_the_figures_are_served)
 {
         const char *seconds = getenv("GPUMEM_TEST_HANG_S");
         unsigned n = 0;
@@ -241,9 +241,8 @@ START_TEST(while_a_call_hangs_the_cache_and_the_figures_are_served)
         }
         end();
 }
-END_TEST
 
-START_TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
+TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
 {
         struct asker asker, patient;
         void *pointer, *other;
@@ -266,9 +265,8 @@ START_TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
         ck_assert_int_eq(alloc(SMALL, &other), 0);
         end();
 }
-END_TEST
 
-START_TEST(a_lost_device_serves_nothing_until_it_is_back)
+TEST(a_lost_device_serves_nothing_until_it_is_back)
 {
         void *held, *pointer;
 
@@ -296,11 +294,10 @@ START_TEST(a_lost_device_serves_nothing_until_it_is_back)
         ck_assert_uint_eq(daemon_first_figure(FIGURE_cached), 0);
         end();
 }
-END_TEST
 
 /* It fails as the device was lost, and is; blocks made since work. The release is tried before the block
  * is made that follows. */
-START_TEST(a_device_that_is_back_is_not_lost_again_for_what_was_there_before)
+TEST(a_device_that_is_back_is_not_lost_again_for_what_was_there_before)
 {
         void *held, *pointer;
 
@@ -321,9 +318,8 @@ START_TEST(a_device_that_is_back_is_not_lost_again_for_what_was_there_before)
         faults("");
         end();
 }
-END_TEST
 
-START_TEST(what_a_trial_of_the_driver_leaves_is_not_forgotten)
+TEST(what_a_trial_of_the_driver_leaves_is_not_forgotten)
 {
         void *pointer;
 
@@ -339,9 +335,8 @@ START_TEST(what_a_trial_of_the_driver_leaves_is_not_forgotten)
         ck_assert_int_eq(alloc(GIB, &pointer), 0);
         end();
 }
-END_TEST
 
-START_TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
+TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
 {
         void *pointer;
 
@@ -359,10 +354,9 @@ START_TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
         ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), 0);
         end();
 }
-END_TEST
 
 /* Its fd was never made, and the handle cannot be released either. */
-START_TEST(a_block_that_cannot_be_unmade_is_let_go_later)
+TEST(a_block_that_cannot_be_unmade_is_let_go_later)
 {
         void *pointer;
 
@@ -374,9 +368,8 @@ START_TEST(a_block_that_cannot_be_unmade_is_let_go_later)
         ck_assert_int_eq(alloc_on(0, GIB, 10 * SECOND, &pointer), 0);
         end();
 }
-END_TEST
 
-START_TEST(a_daemon_whose_driver_hangs_ends_all_the_same)
+TEST(a_daemon_whose_driver_hangs_ends_all_the_same)
 {
         struct asker asker;
         int status;
@@ -393,26 +386,6 @@ START_TEST(a_daemon_whose_driver_hangs_ends_all_the_same)
         gpu_free(gpu);
         daemon_clear(&gpumemd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("outage");
-        TCase *tests = tcase_create("outage");
-
-        if (!machine_is_emulated()) {
-                (void)puts("1..0 # SKIP needs faults of the emulated driver");
-                return 0;
-        }
-        tcase_set_timeout(tests, 120);
-        tcase_add_test(tests, while_a_call_hangs_the_cache_and_the_figures_are_served);
-        tcase_add_test(tests, a_stalled_device_refuses_what_needs_its_driver_and_recovers);
-        tcase_add_test(tests, a_lost_device_serves_nothing_until_it_is_back);
-        tcase_add_test(tests, a_device_that_is_back_is_not_lost_again_for_what_was_there_before);
-        tcase_add_test(tests, what_a_trial_of_the_driver_leaves_is_not_forgotten);
-        tcase_add_test(tests, what_the_driver_does_not_take_back_lingers_until_it_does);
-        tcase_add_test(tests, a_block_that_cannot_be_unmade_is_let_go_later);
-        tcase_add_test(tests, a_daemon_whose_driver_hangs_ends_all_the_same);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("outage", .limit_s = 120, .can_run = machine_is_emulated,
+           .needs = "faults of the emulated driver")

@@ -22,7 +22,7 @@ static int alloc_on(const struct gpu *gpu, struct gpumem_client *client, int32_t
         return gpumem_alloc(client, &request, ret_pointer);
 }
 
-START_TEST(a_process_limits_itself)
+TEST(a_process_limits_itself)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         struct gpumem_client *client;
@@ -62,9 +62,8 @@ START_TEST(a_process_limits_itself)
         gpu_free(gpu);
         n_own_fds = own_fds();
 }
-END_TEST
 
-START_TEST(a_bad_fraction_is_an_error)
+TEST(a_bad_fraction_is_an_error)
 {
         static const char *const wrong[] = {"0", "1.01", "half", "-0.5",
                                             ".", "0.5x", "1e-1", "nan"};
@@ -82,17 +81,5 @@ START_TEST(a_bad_fraction_is_an_error)
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
         gpumem_disconnect(client);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("own_fraction");
-        TCase *tests = tcase_create("own_fraction");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, limits_start, limits_stop);
-        tcase_add_test(tests, a_process_limits_itself);
-        tcase_add_test(tests, a_bad_fraction_is_an_error);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("own_fraction", .limit_s = 60, .start = limits_start, .stop = limits_stop)

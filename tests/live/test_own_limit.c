@@ -65,7 +65,7 @@ static uint64_t reserved(void)
 }
 
 /* A cached block may be larger than what is asked for, and counts as it is. */
-START_TEST(blocks_count_while_they_are_leased)
+TEST(blocks_count_while_they_are_leased)
 {
         void *pointer, *more;
         uint64_t n_bytes;
@@ -88,7 +88,6 @@ START_TEST(blocks_count_while_they_are_leased)
         ck_assert_int_eq(try_alloc(n_bytes + 8 * MIB, &more), GPUMEM_E_LIMIT);
         daemon_await(FIGURE_charged, 0);
 }
-END_TEST
 
 static unsigned lowest_free_fd(void)
 {
@@ -101,7 +100,7 @@ static unsigned lowest_free_fd(void)
 
 /* With so many fds and no more the block does not come, or cannot be mapped when it has come. What the
  * daemon has sent and nobody got stays charged to this process while it lives. */
-START_TEST(what_could_not_be_mapped_counts_no_more)
+TEST(what_could_not_be_mapped_counts_no_more, NEEDS_EMULATOR)
 {
         struct rlimit files, fewer;
         unsigned n_failed = 0;
@@ -129,21 +128,5 @@ START_TEST(what_could_not_be_mapped_counts_no_more)
         ck_assert_uint_gt(n_failed, 1);
         ck_assert_uint_lt(n_failed, 10);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("own_limit");
-        TCase *tests = tcase_create("own_limit");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, blocks_count_while_they_are_leased);
-        /* What a GPU's driver makes of it would be the machine's to bear. */
-        if (machine_is_emulated())
-                tcase_add_test(tests, what_could_not_be_mapped_counts_no_more);
-        else
-                (void)puts("# left out: what_could_not_be_mapped_counts_no_more: on a GPU");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("own_limit", .limit_s = 60, .start = start, .stop = stop)

@@ -145,7 +145,9 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-START_TEST(what_is_mapped_before_and_after_is_reached)
+static const struct test_case apart = {"apart", .limit_s = 60, .start = start_apart, .stop = stop};
+
+TEST(what_is_mapped_before_and_after_is_reached, NEEDS_TWO_DEVICES)
 {
         void *before = must_alloc(0, N_BYTES, 0),
              *shared = must_alloc(0, N_BYTES, GPUMEM_SHAREABLE);
@@ -166,9 +168,8 @@ START_TEST(what_is_mapped_before_and_after_is_reached)
         must_free(0, after);
         must_free(1, other);
 }
-END_TEST
 
-START_TEST(another_process_does_the_same)
+TEST(another_process_does_the_same, NEEDS_TWO_DEVICES)
 {
         void *memory = must_alloc(0, N_BYTES, GPUMEM_SHAREABLE), *attached;
         struct gpumem_token token;
@@ -185,9 +186,8 @@ START_TEST(another_process_does_the_same)
         ck_assert_int_eq(gpumem_detach(client, attached, gpu_stream(gpus[1])), 0);
         must_free(0, memory);
 }
-END_TEST
 
-START_TEST(who_does_not_see_a_device_is_told)
+TEST(who_does_not_see_a_device_is_told, NEEDS_TWO_DEVICES)
 {
         void *memory = must_alloc(0, N_BYTES, GPUMEM_SHAREABLE);
         struct gpumem_token token;
@@ -196,7 +196,6 @@ START_TEST(who_does_not_see_a_device_is_told)
         end_other(&confined, &token);
         must_free(0, memory);
 }
-END_TEST
 
 /* Freed, and idle by and by. */
 static void have_idle(void)
@@ -212,7 +211,7 @@ static void have_idle(void)
  * its blocks are kept. */
 #define TRIES 50
 
-START_TEST(what_comes_back_known_is_reached)
+TEST(what_comes_back_known_is_reached, NEEDS_TWO_DEVICES)
 {
         uint64_t n_known = 0;
         void *pointer = NULL;
@@ -232,9 +231,8 @@ START_TEST(what_comes_back_known_is_reached)
         check_both(pointer);
         must_free(0, pointer);
 }
-END_TEST
 
-START_TEST(devices_that_are_none_are_told)
+TEST(devices_that_are_none_are_told)
 {
         ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
         ck_assert_int_eq(gpumem_enable_peer(client, 1000, 0), GPUMEM_E_NO_POOL);
@@ -243,9 +241,8 @@ START_TEST(devices_that_are_none_are_told)
         ck_assert_int_eq(gpumem_enable_peer(client, GPUMEM_NEAREST, 0), GPUMEM_E_NO_CONTEXT);
         ck_assert_int_eq(gpumem_enable_peer(client, 0, 0), 0);
 }
-END_TEST
 
-START_TEST(the_nearest_device_is_the_contexts)
+TEST(the_nearest_device_is_the_contexts, NEEDS_TWO_DEVICES)
 {
         void *memory = must_alloc(0, N_BYTES, 0);
 
@@ -254,10 +251,17 @@ START_TEST(the_nearest_device_is_the_contexts)
         check_both(memory);
         must_free(0, memory);
 }
-END_TEST
+
+static bool are_two_emulated(void)
+{
+        return machine_has_two_devices() && machine_is_emulated();
+}
+
+#define NEEDS_TWO_EMULATED_DEVICES \
+        .can_run = are_two_emulated, .needs = "the emulated driver, and a second device"
 
 /* What is mapped later is as before, and it can be had when the driver is well again. */
-START_TEST(a_driver_that_fails_is_told)
+TEST(a_driver_that_fails_is_told, NEEDS_TWO_EMULATED_DEVICES)
 {
         void *memory = must_alloc(0, N_BYTES, GPUMEM_SHAREABLE), *later;
 
@@ -272,9 +276,8 @@ START_TEST(a_driver_that_fails_is_told)
         must_free(0, memory);
         must_free(0, later);
 }
-END_TEST
 
-START_TEST(devices_that_are_no_peers_are_told)
+TEST(devices_that_are_no_peers_are_told, .in = &apart, NEEDS_TWO_EMULATED_DEVICES)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         void *memory = must_alloc(0, N_BYTES, 0);
@@ -290,42 +293,5 @@ START_TEST(devices_that_are_no_peers_are_told)
         read_by(0, memory, 3);
         must_free(0, memory);
 }
-END_TEST
 
-static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
-{
-        TCase *tests = tcase_create(name);
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, setup, stop);
-        suite_add_tcase(suite, tests);
-        return tests;
-}
-
-static void add_those_of_two(Suite *suite, TCase *tests)
-{
-        tcase_add_test(tests, what_is_mapped_before_and_after_is_reached);
-        tcase_add_test(tests, another_process_does_the_same);
-        tcase_add_test(tests, who_does_not_see_a_device_is_told);
-        tcase_add_test(tests, what_comes_back_known_is_reached);
-        tcase_add_test(tests, the_nearest_device_is_the_contexts);
-        if (!machine_is_emulated())
-                return;
-        tcase_add_test(tests, a_driver_that_fails_is_told);
-        tests = add_case(suite, "apart", start_apart);
-        tcase_add_test(tests, devices_that_are_no_peers_are_told);
-}
-
-int main(void)
-{
-        Suite *suite = suite_create("peers");
-        TCase *tests = add_case(suite, "reach", start);
-
-        tcase_add_test(tests, devices_that_are_none_are_told);
-        if (machine_n_devices() > 1)
-                add_those_of_two(suite, tests);
-        else
-                (void)puts("# left out: memory of one device for another: one device only");
-        (void)fflush(stdout);
-        return run_suite(suite);
-}
+TESTS_MAIN("reach", .limit_s = 60, .start = start, .stop = stop)

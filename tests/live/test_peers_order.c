@@ -28,7 +28,7 @@ static void stop(void)
 }
 
 /* The other device writes to it late; by then it must not be another's. */
-START_TEST(it_is_nobody_elses_before_the_other_device_is_done)
+TEST(it_is_nobody_elses_before_the_other_device_is_done, NEEDS_TWO_DEVICES)
 {
         void *used = must_alloc(0, N_BYTES, 0), *next[8];
         struct gate gate;
@@ -54,7 +54,6 @@ START_TEST(it_is_nobody_elses_before_the_other_device_is_done)
         ck_assert_int_eq(gpu_use(gpus[1]), 0);
         gate_deinit(&gate);
 }
-END_TEST
 
 static void *open_later(void *argument)
 {
@@ -63,7 +62,7 @@ static void *open_later(void *argument)
         return NULL;
 }
 
-START_TEST(a_free_in_the_other_devices_stream_waits_for_it)
+TEST(a_free_in_the_other_devices_stream_waits_for_it, NEEDS_TWO_DEVICES)
 {
         void *used = must_alloc(0, N_BYTES, 0);
         pthread_t thread;
@@ -83,7 +82,6 @@ START_TEST(a_free_in_the_other_devices_stream_waits_for_it)
         ck_assert_int_eq(gpu_use(gpus[1]), 0);
         gate_deinit(&gate);
 }
-END_TEST
 
 #define N_THREADS 4
 #define N_HELD    6
@@ -136,7 +134,7 @@ static void *begin(void *argument)
         return cuda.cuCtxSetCurrent(start->context) ? argument : allocate(start->worker);
 }
 
-START_TEST(no_block_is_missed_while_others_allocate)
+TEST(no_block_is_missed_while_others_allocate, NEEDS_TWO_DEVICES)
 {
         struct worker workers[N_THREADS];
         struct thread_start starts[N_THREADS];
@@ -162,9 +160,8 @@ START_TEST(no_block_is_missed_while_others_allocate)
                 }
         }
 }
-END_TEST
 
-START_TEST(a_device_reaches_its_own)
+TEST(a_device_reaches_its_own)
 {
         void *memory = must_alloc(0, N_BYTES, 0);
 
@@ -173,24 +170,5 @@ START_TEST(a_device_reaches_its_own)
         read_by(0, memory, 5);
         must_free(0, memory);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("peers_order");
-        TCase *tests = tcase_create("order");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_device_reaches_its_own);
-        if (machine_n_devices() > 1) {
-                tcase_add_test(tests, it_is_nobody_elses_before_the_other_device_is_done);
-                tcase_add_test(tests, a_free_in_the_other_devices_stream_waits_for_it);
-                tcase_add_test(tests, no_block_is_missed_while_others_allocate);
-        } else {
-                (void)puts("# left out: work on another device's memory: one device only");
-        }
-        (void)fflush(stdout);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("order", .limit_s = 60, .start = start, .stop = stop)

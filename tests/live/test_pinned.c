@@ -140,6 +140,13 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
+static const struct test_case huge_case = {"huge", .limit_s = 60, .start = start, .stop = stop};
+
+static const struct test_case vmm_case = {"vmm", .limit_s = 60, .start = start_on_vmm,
+                                          .stop = stop};
+
+static const struct test_case slow = {"slow", .limit_s = 60, .start = start_slow, .stop = stop};
+
 static struct gpumem_client *connect_without_cuda(void)
 {
         struct gpumem_options options = {.struct_size = sizeof(options),
@@ -161,7 +168,7 @@ static bool is_registered(const void *pointer)
 }
 
 /* Large enough that several threads fault it in. */
-START_TEST(a_program_without_cuda_has_pinned_memory)
+TEST(a_program_without_cuda_has_pinned_memory)
 {
         struct gpumem_client *without = connect_without_cuda();
         struct gpumem_request request = pinned(4096);
@@ -183,10 +190,9 @@ START_TEST(a_program_without_cuda_has_pinned_memory)
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 202 * MIB);
         gpumem_disconnect(without);
 }
-END_TEST
 
 /* Where the system tells. */
-START_TEST(pages_are_on_the_pools_node)
+TEST(pages_are_on_the_pools_node)
 {
         struct gpumem_client *without = connect_without_cuda();
         unsigned char *bytes = alloc_from(without, 2 * MIB);
@@ -202,9 +208,8 @@ START_TEST(pages_are_on_the_pools_node)
         ck_assert_int_eq(gpumem_free(without, bytes, NULL), 0);
         gpumem_disconnect(without);
 }
-END_TEST
 
-START_TEST(memory_is_registered_with_a_context)
+TEST(memory_is_registered_with_a_context)
 {
         unsigned char *bytes;
 
@@ -216,9 +221,8 @@ START_TEST(memory_is_registered_with_a_context)
         ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
         ck_assert(!is_registered(bytes));
 }
-END_TEST
 
-START_TEST(memory_is_registered_later)
+TEST(memory_is_registered_later)
 {
         unsigned char *bytes, *other;
 
@@ -240,10 +244,9 @@ START_TEST(memory_is_registered_later)
         ck_assert(!is_registered(other));
         ck_assert_uint_eq(daemon_figure(FIGURE_leased), 0);
 }
-END_TEST
 
 /* Of memory with a block of its own, here and where it is attached. */
-START_TEST(shared_memory_is_registered_later)
+TEST(shared_memory_is_registered_later)
 {
         struct gpumem_client *other;
         struct gpumem_request request = pinned(100000);
@@ -270,9 +273,8 @@ START_TEST(shared_memory_is_registered_later)
         ck_assert(!is_registered(bytes));
         gpumem_disconnect(other);
 }
-END_TEST
 
-START_TEST(device_memory_is_not_registered)
+TEST(device_memory_is_not_registered)
 {
         void *there = device_memory(0, 4096);
 
@@ -280,10 +282,9 @@ START_TEST(device_memory_is_not_registered)
         ck_assert_int_eq(gpumem_register(client, &there), GPUMEM_E_NOT_OURS);
         ck_assert_int_eq(gpumem_free(client, there, gpu_stream(gpus[0])), 0);
 }
-END_TEST
 
 /* A thread without a context may be the one that empties a registered block. */
-START_TEST(memory_is_given_back_without_a_context)
+TEST(memory_is_given_back_without_a_context)
 {
         unsigned char *bytes;
 
@@ -295,7 +296,6 @@ START_TEST(memory_is_given_back_without_a_context)
         ck_assert(!is_registered(bytes));
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
 }
-END_TEST
 
 static void lose_context(void)
 {
@@ -354,22 +354,20 @@ static void free_synchronized(unsigned char *bytes)
         ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
 }
 
-START_TEST(memory_registered_later_is_had_again_after_its_copies)
+TEST(memory_registered_later_is_had_again_after_its_copies, .in = &slow, NEEDS_EMULATOR)
 {
         check_had_again_after_copy(lose_context, free_in_stream);
         check_had_again_after_copy(lose_context, free_without_context);
         check_had_again_after_copy(lose_context, free_synchronized);
 }
-END_TEST
 
-START_TEST(memory_registered_at_once_is_had_again_after_its_copies)
+TEST(memory_registered_at_once_is_had_again_after_its_copies, .in = &slow, NEEDS_EMULATOR)
 {
         check_had_again_after_copy(have_context, free_in_stream);
         check_had_again_after_copy(have_context, free_synchronized);
 }
-END_TEST
 
-START_TEST(the_drivers_memory_is_the_cpus_and_every_devices)
+TEST(the_drivers_memory_is_the_cpus_and_every_devices, .in = &vmm_case)
 {
         struct gpumem_info info = {.struct_size = sizeof(info)};
         unsigned char *bytes;
@@ -385,9 +383,8 @@ START_TEST(the_drivers_memory_is_the_cpus_and_every_devices)
         ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_leased), 0);
 }
-END_TEST
 
-START_TEST(a_program_without_cuda_is_refused_the_drivers_memory)
+TEST(a_program_without_cuda_is_refused_the_drivers_memory, .in = &vmm_case)
 {
         struct gpumem_client *without = connect_without_cuda();
         struct gpumem_request request = pinned(4096);
@@ -400,9 +397,8 @@ START_TEST(a_program_without_cuda_is_refused_the_drivers_memory)
         gpumem_disconnect(without);
         daemon_await(FIGURE_charged, 0);
 }
-END_TEST
 
-START_TEST(huge_pages_are_reached)
+TEST(huge_pages_are_reached, .in = &huge_case, .can_run = huge_pages_tried, .needs = "huge pages")
 {
         for (unsigned i = 0; i < 2; i++) {
                 unsigned char *bytes;
@@ -413,49 +409,5 @@ START_TEST(huge_pages_are_reached)
                 ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
         }
 }
-END_TEST
 
-static TCase *add_case(Suite *suite, const char *name, void (*begin)(void))
-{
-        TCase *tests = tcase_create(name);
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, begin, stop);
-        suite_add_tcase(suite, tests);
-        return tests;
-}
-
-static void add_memfd(Suite *suite)
-{
-        TCase *tests = add_case(suite, "memfd", start);
-
-        tcase_add_test(tests, a_program_without_cuda_has_pinned_memory);
-        tcase_add_test(tests, pages_are_on_the_pools_node);
-        tcase_add_test(tests, memory_is_registered_with_a_context);
-        tcase_add_test(tests, memory_is_registered_later);
-        tcase_add_test(tests, shared_memory_is_registered_later);
-        tcase_add_test(tests, device_memory_is_not_registered);
-        tcase_add_test(tests, memory_is_given_back_without_a_context);
-}
-
-int main(void)
-{
-        Suite *suite = suite_create("pinned");
-        TCase *tests;
-
-        add_memfd(suite);
-        if (machine_is_emulated()) {
-                tests = add_case(suite, "slow", start_slow);
-                tcase_add_test(tests, memory_registered_later_is_had_again_after_its_copies);
-                tcase_add_test(tests, memory_registered_at_once_is_had_again_after_its_copies);
-        } else {
-                (void)puts("# left out: *_is_had_again_after_*: copies cannot be slowed down");
-                (void)fflush(stdout);
-        }
-        tests = add_case(suite, "vmm", start_on_vmm);
-        tcase_add_test(tests, the_drivers_memory_is_the_cpus_and_every_devices);
-        tcase_add_test(tests, a_program_without_cuda_is_refused_the_drivers_memory);
-        if (huge_pages_tried())
-                tcase_add_test(add_case(suite, "huge", start), huge_pages_are_reached);
-        return run_suite(suite);
-}
+TESTS_MAIN("memfd", .limit_s = 60, .start = start, .stop = stop)

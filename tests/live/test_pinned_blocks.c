@@ -57,6 +57,14 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
+static const struct test_case huge_case = {"huge", .limit_s = 60, .start = start, .stop = stop};
+
+static const struct test_case vmm_case = {"vmm", .limit_s = 60, .start = start_on_vmm,
+                                          .stop = stop};
+
+static const struct test_case greedy = {"greedy", .limit_s = 60, .start = start_greedy,
+                                        .stop = stop};
+
 /* Of the first pinned pool. */
 static struct pool_row read_row(void)
 {
@@ -153,7 +161,7 @@ static void end_by_hand(struct hostile *hostile)
         hostile->link = link_free(hostile->link);
 }
 
-START_TEST(a_whole_block_is_cached)
+TEST(a_whole_block_is_cached)
 {
         struct hostile hostile = lease_by_hand(4 * MIB);
 
@@ -162,9 +170,8 @@ START_TEST(a_whole_block_is_cached)
         ck_assert_uint_eq(daemon_figure(FIGURE_releases), 0);
         end_by_hand(&hostile);
 }
-END_TEST
 
-START_TEST(a_punched_block_is_not_served_again)
+TEST(a_punched_block_is_not_served_again)
 {
         struct hostile hostile = lease_by_hand(4 * MIB);
 
@@ -174,10 +181,9 @@ START_TEST(a_punched_block_is_not_served_again)
         daemon_await(FIGURE_reserved, 0);
         end_by_hand(&hostile);
 }
-END_TEST
 
 /* Whole when it was given back, and holed before it was unmapped. */
-START_TEST(a_block_punched_in_the_cache_is_let_go)
+TEST(a_block_punched_in_the_cache_is_let_go)
 {
         struct hostile hostile = lease_by_hand(4 * MIB);
 
@@ -189,7 +195,6 @@ START_TEST(a_block_punched_in_the_cache_is_let_go)
         daemon_await(FIGURE_reserved, 0);
         end_by_hand(&hostile);
 }
-END_TEST
 
 static uint64_t file_bytes(int fd)
 {
@@ -200,7 +205,7 @@ static uint64_t file_bytes(int fd)
 }
 
 /* It says that it has unmapped the block, or was revoked it, and keeps the fd. */
-START_TEST(who_keeps_the_fd_has_the_daemon_pay_for_nothing)
+TEST(who_keeps_the_fd_has_the_daemon_pay_for_nothing, .to = 2)
 {
         struct hostile hostile = lease_by_hand(4 * MIB);
 
@@ -214,7 +219,6 @@ START_TEST(who_keeps_the_fd_has_the_daemon_pay_for_nothing)
                 unmap_by_hand(&hostile);
         end_by_hand(&hostile);
 }
-END_TEST
 
 static void lose_connection(void)
 {
@@ -228,7 +232,7 @@ static void lose_connection(void)
 }
 
 /* Its process lives, and may go on with what it has. */
-START_TEST(who_lost_its_connection_keeps_its_bytes)
+TEST(who_lost_its_connection_keeps_its_bytes)
 {
         pid_t pid = fork();
         int status;
@@ -241,9 +245,8 @@ START_TEST(who_lost_its_connection_keeps_its_bytes)
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert_int_eq(status, 0);
 }
-END_TEST
 
-START_TEST(a_machine_without_memory_refuses)
+TEST(a_machine_without_memory_refuses, .in = &greedy)
 {
         struct pool_row row = read_row();
         struct hostile hostile = connect_by_hand();
@@ -257,14 +260,12 @@ START_TEST(a_machine_without_memory_refuses)
         daemon_await(FIGURE_cached, 2 * MIB);
         end_by_hand(&hostile);
 }
-END_TEST
 
-START_TEST(the_row_tells_the_backing)
+TEST(the_row_tells_the_backing, .in = &vmm_case)
 {
         ck_assert_uint_eq(read_row().properties, PROTO_POOL_VMM);
         ck_assert_ptr_nonnull(strstr(read_row().name, "(vmm)"));
 }
-END_TEST
 
 static blksize_t page_bytes(int fd)
 {
@@ -275,7 +276,8 @@ static blksize_t page_bytes(int fd)
 }
 
 /* One block takes all that there are; the next has to do with small pages. */
-START_TEST(huge_pages_are_used_while_there_are_some)
+TEST(huge_pages_are_used_while_there_are_some, .in = &huge_case, .can_run = huge_pages_tried,
+     .needs = "huge pages")
 {
         uint64_t n_bytes = n_free_huge_pages() * 2 * MIB;
         struct hostile huge = lease_by_hand(n_bytes), small = lease_by_hand(4 * MIB);
@@ -289,9 +291,9 @@ START_TEST(huge_pages_are_used_while_there_are_some)
         end_by_hand(&huge);
         end_by_hand(&small);
 }
-END_TEST
 
-START_TEST(a_punched_block_of_huge_pages_is_not_served_again)
+TEST(a_punched_block_of_huge_pages_is_not_served_again, .in = &huge_case,
+     .can_run = huge_pages_tried, .needs = "huge pages")
 {
         struct hostile hostile = lease_by_hand(4 * MIB);
 
@@ -303,7 +305,6 @@ START_TEST(a_punched_block_of_huge_pages_is_not_served_again)
         daemon_await(FIGURE_reserved, 0);
         end_by_hand(&hostile);
 }
-END_TEST
 
 /* Asks for all there is and leaves while it is being made; returns whether it was made all the same. */
 static bool is_made_for_nobody(void)
@@ -323,7 +324,7 @@ static bool is_made_for_nobody(void)
 }
 
 /* A fast machine may be done before, and so may any that does not let this process run. */
-START_TEST(what_nobody_waits_for_is_not_made)
+TEST(what_nobody_waits_for_is_not_made)
 {
         unsigned n = 0;
 
@@ -332,37 +333,5 @@ START_TEST(what_nobody_waits_for_is_not_made)
                 ck_assert_uint_lt(n++, 100);
         }
 }
-END_TEST
 
-static TCase *add_case(Suite *suite, const char *name, void (*begin)(void))
-{
-        TCase *tests = tcase_create(name);
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, begin, stop);
-        suite_add_tcase(suite, tests);
-        return tests;
-}
-
-int main(void)
-{
-        Suite *suite = suite_create("pinned blocks");
-        TCase *tests = add_case(suite, "holes", start);
-
-        tcase_add_test(tests, a_whole_block_is_cached);
-        tcase_add_test(tests, a_punched_block_is_not_served_again);
-        tcase_add_test(tests, a_block_punched_in_the_cache_is_let_go);
-        tcase_add_loop_test(tests, who_keeps_the_fd_has_the_daemon_pay_for_nothing, 0, 2);
-        tcase_add_test(tests, who_lost_its_connection_keeps_its_bytes);
-        tcase_add_test(tests, what_nobody_waits_for_is_not_made);
-        tests = add_case(suite, "greedy", start_greedy);
-        tcase_add_test(tests, a_machine_without_memory_refuses);
-        tests = add_case(suite, "vmm", start_on_vmm);
-        tcase_add_test(tests, the_row_tells_the_backing);
-        if (huge_pages_tried()) {
-                tests = add_case(suite, "huge", start);
-                tcase_add_test(tests, huge_pages_are_used_while_there_are_some);
-                tcase_add_test(tests, a_punched_block_of_huge_pages_is_not_served_again);
-        }
-        return run_suite(suite);
-}
+TESTS_MAIN("holes", .limit_s = 60, .start = start, .stop = stop)

@@ -104,7 +104,8 @@ static double larger(double a, double b)
         return a > b ? a : b;
 }
 
-START_TEST(copies_reach_nine_tenths_of_the_rate_of_the_drivers_own)
+TEST(copies_reach_nine_tenths_of_the_rate_of_the_drivers_own, .to = 2, .can_run = kernel_is_real,
+     .needs = "a GPU")
 {
         void *device = must_alloc(GPUMEM_DEVICE), *ours = must_alloc(GPUMEM_PINNED);
         double own_rate = 0, drivers_rate = 0;
@@ -126,9 +127,8 @@ START_TEST(copies_reach_nine_tenths_of_the_rate_of_the_drivers_own)
         (void)fflush(stdout);
         ck_assert(own_rate >= AT_LEAST * drivers_rate);
 }
-END_TEST
 
-START_TEST(both_kinds_of_memory_are_copied)
+TEST(both_kinds_of_memory_are_copied)
 {
         void *device = must_alloc(GPUMEM_DEVICE), *ours = must_alloc(GPUMEM_PINNED);
 
@@ -141,23 +141,5 @@ START_TEST(both_kinds_of_memory_are_copied)
         ck_assert_int_eq(gpumem_free(client, ours, gpu_stream(gpu)), 0);
         ck_assert_int_eq(gpumem_free(client, device, gpu_stream(gpu)), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("pinned rate");
-        TCase *tests = tcase_create("rate");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, both_kinds_of_memory_are_copied);
-        if (kernel_is_real())
-                tcase_add_loop_test(tests, copies_reach_nine_tenths_of_the_rate_of_the_drivers_own,
-                                    0, 2);
-        else
-                (void)puts("# left out: copies_reach_nine_tenths_of_the_rate_of_the_drivers_own: "
-                           "no GPU");
-        (void)fflush(stdout);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("rate", .limit_s = 120, .start = start, .stop = stop)

@@ -130,7 +130,7 @@ static const char *holder(const char *program, const char *n_bytes)
         return text;
 }
 
-START_TEST(who_holds_it_is_told_within_a_tenant)
+TEST(who_holds_it_is_told_within_a_tenant, NEEDS_ROOT)
 {
         struct party small = join(STRANGER, "small"), large = join(STRANGER, "large");
         struct party other = join(SOMEBODY, "secret"), root = join(0, "root");
@@ -156,9 +156,8 @@ START_TEST(who_holds_it_is_told_within_a_tenant)
         leave(&other);
         leave(&root);
 }
-END_TEST
 
-START_TEST(the_largest_few_are_named)
+TEST(the_largest_few_are_named, NEEDS_ROOT)
 {
         static const char *const names[] = {"first", "second", "third", "fourth", "fifth"};
         struct party parties[ARRAY_SIZE(names)];
@@ -175,7 +174,6 @@ START_TEST(the_largest_few_are_named)
         for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
                 leave(&parties[i]);
 }
-END_TEST
 
 /* In vain, until what was taken back for it is mapped still and nothing else is in its way: a daemon that
  * stands still meanwhile may find the request late before it has looked for anything. What a refusal says after
@@ -190,7 +188,7 @@ static void ask_until_that_lingers(const struct party *asker, uint64_t n_bytes,
         while (daemon_figure(FIGURE_lingering) != n_lingering);
 }
 
-START_TEST(what_is_mapped_still_is_told_as_such)
+TEST(what_is_mapped_still_is_told_as_such, NEEDS_ROOT)
 {
         struct party slow = join(STRANGER, "slow"), asker = join(SOMEBODY, "asker");
         char text[LINK_REFUSAL_MAX];
@@ -209,7 +207,6 @@ START_TEST(what_is_mapped_still_is_told_as_such)
         leave(&slow);
         leave(&asker);
 }
-END_TEST
 
 /* The party's last lease is not used any more. */
 static void mark_idle(struct party *party)
@@ -222,7 +219,7 @@ static void mark_idle(struct party *party)
 }
 
 /* Its bytes are overdue after a second. */
-START_TEST(who_does_not_unmap_is_named)
+TEST(who_does_not_unmap_is_named, NEEDS_ROOT)
 {
         struct party slow = join(STRANGER, "slow"), kin = join(STRANGER, "kin");
         struct party asker = join(SOMEBODY, "asker");
@@ -247,10 +244,9 @@ START_TEST(who_does_not_unmap_is_named)
         leave(&kin);
         leave(&asker);
 }
-END_TEST
 
 /* Who gave it back itself is told nothing, and is not said to hang. */
-START_TEST(who_was_not_told_to_unmap_is_not_blamed)
+TEST(who_was_not_told_to_unmap_is_not_blamed, NEEDS_ROOT)
 {
         struct party slow = join(STRANGER, "slow"), asker = join(SOMEBODY, "asker");
         char text[LINK_REFUSAL_MAX];
@@ -268,7 +264,6 @@ START_TEST(who_was_not_told_to_unmap_is_not_blamed)
         leave(&slow);
         leave(&asker);
 }
-END_TEST
 
 /* One request in a thread of its own. */
 struct waiter {
@@ -309,7 +304,7 @@ static void await_served(const _Atomic unsigned *one, const _Atomic unsigned *ot
 }
 
 /* Many asked first for one tenant, fewer later for another: they take turns. */
-START_TEST(tenants_are_served_in_turns)
+TEST(tenants_are_served_in_turns, NEEDS_ROOT)
 {
         struct party hoarder = join(0, "hoarder");
         struct party many = join(STRANGER, "many"), few = join(SOMEBODY, "few");
@@ -335,7 +330,6 @@ START_TEST(tenants_are_served_in_turns)
         leave(&many);
         leave(&few);
 }
-END_TEST
 
 static struct gpumem_event told;
 
@@ -357,7 +351,7 @@ static void *lease_all(void *argument)
 }
 
 /* One asks for all there is, and would wait for ever. */
-START_TEST(who_asks_in_vain_holds_nobody_up_for_long)
+TEST(who_asks_in_vain_holds_nobody_up_for_long, NEEDS_ROOT)
 {
         struct party holder = join(SOMEBODY, "holder"), greedy = join(STRANGER, "greedy");
         struct party small = join(SOMEBODY, "small");
@@ -378,9 +372,8 @@ START_TEST(who_asks_in_vain_holds_nobody_up_for_long)
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
         leave(&greedy);
 }
-END_TEST
 
-START_TEST(an_application_is_told_who_holds_it)
+TEST(an_application_is_told_who_holds_it)
 {
         struct party hoarder = join(0, "hoarder");
         struct gpumem_request request = {.struct_size = sizeof(request),
@@ -404,27 +397,5 @@ START_TEST(an_application_is_told_who_holds_it)
         gpumem_disconnect(client);
         leave(&hoarder);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("pressure");
-        TCase *tests = tcase_create("pressure");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, an_application_is_told_who_holds_it);
-        if (geteuid() == 0) {
-                tcase_add_test(tests, who_holds_it_is_told_within_a_tenant);
-                tcase_add_test(tests, the_largest_few_are_named);
-                tcase_add_test(tests, what_is_mapped_still_is_told_as_such);
-                tcase_add_test(tests, who_does_not_unmap_is_named);
-                tcase_add_test(tests, who_was_not_told_to_unmap_is_not_blamed);
-                tcase_add_test(tests, tenants_are_served_in_turns);
-                tcase_add_test(tests, who_asks_in_vain_holds_nobody_up_for_long);
-        } else {
-                (void)puts("# left out: tests of several tenants: they need root");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("pressure", .limit_s = 60, .start = start, .stop = stop)

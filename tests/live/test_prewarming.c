@@ -50,7 +50,7 @@ static void await_line(const char *text)
         ck_assert_msg(strstr(read_log(), text), "no \"%s\" in:\n%s", text, read_log());
 }
 
-START_TEST(memory_is_there_before_anybody_asks)
+TEST(memory_is_there_before_anybody_asks)
 {
         struct party party;
         struct message_leased leased;
@@ -73,9 +73,8 @@ START_TEST(memory_is_there_before_anybody_asks)
         party_leave(&party);
         stop();
 }
-END_TEST
 
-START_TEST(a_driver_that_fails_is_no_reason_not_to_serve)
+TEST(a_driver_that_fails_is_no_reason_not_to_serve, NEEDS_EMULATOR)
 {
         struct party party;
 
@@ -87,9 +86,8 @@ START_TEST(a_driver_that_fails_is_no_reason_not_to_serve)
         party_leave(&party);
         stop();
 }
-END_TEST
 
-START_TEST(who_asks_meanwhile_is_served)
+TEST(who_asks_meanwhile_is_served)
 {
         struct party party;
 
@@ -101,9 +99,8 @@ START_TEST(who_asks_meanwhile_is_served)
         party_leave(&party);
         stop();
 }
-END_TEST
 
-START_TEST(what_is_said_anew_is_made)
+TEST(what_is_said_anew_is_made)
 {
         start("devices=1,bytes=256MiB", "{}");
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
@@ -118,9 +115,8 @@ START_TEST(what_is_said_anew_is_made)
         daemon_await(FIGURE_cached, 20 * MIB);
         stop();
 }
-END_TEST
 
-START_TEST(no_more_is_made_than_the_pool_may_hold)
+TEST(no_more_is_made_than_the_pool_may_hold, NEEDS_EMULATOR)
 {
         start("devices=1,bytes=256MiB",
               "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"512MiB\"}]}");
@@ -128,7 +124,6 @@ START_TEST(no_more_is_made_than_the_pool_may_hold)
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 256 * MIB);
         stop();
 }
-END_TEST
 
 static void cache(uint64_t n_bytes)
 {
@@ -139,7 +134,7 @@ static void cache(uint64_t n_bytes)
         party_leave(&party);
 }
 
-START_TEST(what_is_cached_goes_back_in_time)
+TEST(what_is_cached_goes_back_in_time)
 {
         start("devices=1,bytes=256MiB",
               "{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1}]}");
@@ -153,22 +148,5 @@ START_TEST(what_is_cached_goes_back_in_time)
         daemon_await(FIGURE_reserved, 16 * MIB);
         stop();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("prewarming");
-        TCase *tests = tcase_create("prewarming");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_test(tests, memory_is_there_before_anybody_asks);
-        if (machine_is_emulated()) {
-                tcase_add_test(tests, a_driver_that_fails_is_no_reason_not_to_serve);
-                tcase_add_test(tests, no_more_is_made_than_the_pool_may_hold);
-        }
-        tcase_add_test(tests, who_asks_meanwhile_is_served);
-        tcase_add_test(tests, what_is_said_anew_is_made);
-        tcase_add_test(tests, what_is_cached_goes_back_in_time);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("prewarming", .limit_s = 60)

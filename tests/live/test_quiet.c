@@ -45,7 +45,7 @@ static void check_others(unsigned n_streams, uint64_t n_kept_bytes)
         holder_check(&other);
 }
 
-START_TEST(of_a_burst_others_have_all_but_the_threshold)
+TEST(of_a_burst_others_have_all_but_the_threshold, .to = 2)
 {
         unsigned n_streams = _i ? HOLDER_STREAMS : 1;
         uint64_t n_kept_bytes = holder_keep(&one, n_streams);
@@ -53,10 +53,9 @@ START_TEST(of_a_burst_others_have_all_but_the_threshold)
         holder_burst(&one, BURST, 1);
         check_others(n_streams, n_kept_bytes);
 }
-END_TEST
 
 /* What was recorded often, and for nothing, is recorded again when it matters. */
-START_TEST(of_the_last_of_many_too)
+TEST(of_the_last_of_many_too, .to = 2)
 {
         unsigned n_streams = _i ? HOLDER_STREAMS : 1;
         uint64_t n_kept_bytes = holder_keep(&one, n_streams);
@@ -64,10 +63,9 @@ START_TEST(of_the_last_of_many_too)
         holder_burst(&one, BURST, 10);
         check_others(n_streams, n_kept_bytes);
 }
-END_TEST
 
 /* Whoever holds the pool's lock is slow, or not let run: the last free of all that falls has its record. */
-START_TEST(while_others_look_too)
+TEST(while_others_look_too, NEEDS_EMULATOR)
 {
         uint64_t n_kept_bytes = holder_keep(&one, 1);
 
@@ -75,19 +73,5 @@ START_TEST(while_others_look_too)
         holder_burst(&one, BURST, 10);
         check_others(1, n_kept_bytes);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("quiet");
-        TCase *tests = tcase_create("quiet");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_loop_test(tests, of_a_burst_others_have_all_but_the_threshold, 0, 2);
-        tcase_add_loop_test(tests, of_the_last_of_many_too, 0, 2);
-        if (machine_is_emulated())
-                tcase_add_test(tests, while_others_look_too);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("quiet", .limit_s = 120, .start = start, .stop = stop)

@@ -60,7 +60,7 @@ static struct message_reclaimed reclaim(struct link *link, uint32_t uid)
         return reply.reclaimed;
 }
 
-START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
+TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said, NEEDS_ROOT)
 {
         struct party stranger = join_as_stranger(), root = party_join();
         struct message_leased cached = party_lease(&stranger, 0, 4 * MIB);
@@ -104,7 +104,6 @@ START_TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said)
         party_leave(&root);
         party_leave(&stranger);
 }
-END_TEST
 
 static struct frame ask(struct party *party, struct frame *frame, enum message_kind kind,
                         enum message_kind answer)
@@ -142,7 +141,7 @@ static uint64_t share_with(struct party *from, uint64_t lease, struct party *to,
 }
 
 /* They hold it for as long as they like: who waits until nothing is left does not wait for them. */
-START_TEST(what_others_are_charged_for_is_not_left)
+TEST(what_others_are_charged_for_is_not_left, NEEDS_ROOT)
 {
         struct party stranger = join_as_stranger(), root = party_join();
         struct message_leased made = lease_shareable(&stranger, 4 * MIB);
@@ -172,7 +171,6 @@ START_TEST(what_others_are_charged_for_is_not_left)
         party_leave(&root);
         party_leave(&stranger);
 }
-END_TEST
 
 static unsigned count_told(struct link *link)
 {
@@ -184,7 +182,7 @@ static unsigned count_told(struct link *link)
 }
 
 /* Who waits until nothing is left asks again and again. */
-START_TEST(a_reclaim_that_goes_on_is_told_once_and_when_it_takes_something)
+TEST(a_reclaim_that_goes_on_is_told_once_and_when_it_takes_something)
 {
         struct link *link = open_admin_link("test"), *other = open_admin_link("test");
         struct party party = party_join();
@@ -209,9 +207,15 @@ START_TEST(a_reclaim_that_goes_on_is_told_once_and_when_it_takes_something)
         link_free(link);
         party_leave(&party);
 }
-END_TEST
 
-static struct party join_in_container(enum cgroup_tree tree, unsigned n)
+static enum cgroup_tree tree;
+
+static bool has_containers(void)
+{
+        return is_root() && containers_find_tree(&tree);
+}
+
+static struct party join_in_container(unsigned n)
 {
         struct party party;
 
@@ -221,16 +225,16 @@ static struct party join_in_container(enum cgroup_tree tree, unsigned n)
         return party;
 }
 
-START_TEST(a_container_is_reclaimed_by_its_name)
+TEST(a_container_is_reclaimed_by_its_name, .can_run = has_containers,
+     .needs = "root, and cgroups that may be written to")
 {
         char name[CONTAINER_SHORT_ID_BYTES];
-        enum cgroup_tree tree;
         struct party inside, other, outside;
         struct frame frame;
 
-        ck_assert(containers_find_tree(&tree));
-        inside = join_in_container(tree, 0);
-        other = join_in_container(tree, 1);
+        ck_assert(has_containers());
+        inside = join_in_container(0);
+        other = join_in_container(1);
         outside = party_join();
         party_give_back(&inside, party_lease(&inside, 0, 4 * MIB).lease);
         party_give_back(&other, party_lease(&other, 0, 6 * MIB).lease);
@@ -255,9 +259,8 @@ START_TEST(a_container_is_reclaimed_by_its_name)
         party_leave(&inside);
         containers_remove(tree);
 }
-END_TEST
 
-START_TEST(who_may_not_reclaim_is_denied)
+TEST(who_may_not_reclaim_is_denied, NEEDS_ROOT)
 {
         struct party stranger = join_as_stranger(), root = party_join();
         struct frame frame = reclaim_frame(STRANGER, "");
@@ -273,10 +276,9 @@ START_TEST(who_may_not_reclaim_is_denied)
         party_leave(&root);
         party_leave(&stranger);
 }
-END_TEST
 
 /* The release hangs in the driver, so that the first is not answered. */
-START_TEST(one_reclaim_at_a_time_is_taken)
+TEST(one_reclaim_at_a_time_is_taken, NEEDS_EMULATOR)
 {
         struct party root = party_join();
         struct message_leased held = party_lease(&root, 0, 4 * MIB);
@@ -295,31 +297,5 @@ START_TEST(one_reclaim_at_a_time_is_taken)
         ck_assert_uint_eq(frame.reclaimed.n_bytes, 4 * MIB);
         party_leave(&root);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("reclaim");
-        TCase *tests = tcase_create("reclaim");
-        enum cgroup_tree tree;
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, frames_stop);
-        tcase_add_test(tests, a_reclaim_that_goes_on_is_told_once_and_when_it_takes_something);
-        if (machine_is_emulated())
-                tcase_add_test(tests, one_reclaim_at_a_time_is_taken);
-        if (geteuid() == 0) {
-                tcase_add_test(tests, a_tenant_is_reclaimed_and_what_it_has_left_is_said);
-                tcase_add_test(tests, what_others_are_charged_for_is_not_left);
-                tcase_add_test(tests, who_may_not_reclaim_is_denied);
-        } else {
-                (void)puts("# left out: tests of several tenants: they need root");
-        }
-        if (geteuid() == 0 && containers_find_tree(&tree))
-                tcase_add_test(tests, a_container_is_reclaimed_by_its_name);
-        else
-                (void)puts("# left out: a_container_is_reclaimed_by_its_name: needs root, and "
-                           "cgroups that may be written to");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("reclaim", .limit_s = 60, .start = start, .stop = frames_stop)

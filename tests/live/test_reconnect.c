@@ -17,7 +17,7 @@
 
 #define N_THREADS 4
 
-START_TEST(a_hit_needs_no_daemon)
+TEST(a_hit_needs_no_daemon)
 {
         unsigned char *small = must_alloc(on_device(0, 4096)), *other;
 
@@ -28,9 +28,8 @@ START_TEST(a_hit_needs_no_daemon)
         must_free(0, other);
         daemon_restart(&gpumemd, NULL, reconnect_options);
 }
-END_TEST
 
-START_TEST(without_a_daemon_a_miss_says_so_each_time)
+TEST(without_a_daemon_a_miss_says_so_each_time)
 {
         unsigned char *held = must_alloc(on_device(0, 4096));
         void *pointer = &held;
@@ -48,10 +47,9 @@ START_TEST(without_a_daemon_a_miss_says_so_each_time)
         must_free(0, pointer);
         must_free(0, held);
 }
-END_TEST
 
 /* Nothing of the present daemon is held: freeing all tells it so before any miss. */
-START_TEST(a_daemon_that_ends_in_order_is_outlived_too)
+TEST(a_daemon_that_ends_in_order_is_outlived_too)
 {
         unsigned char *pointer = must_alloc(on_device(0, 4 * MIB));
 
@@ -65,7 +63,6 @@ START_TEST(a_daemon_that_ends_in_order_is_outlived_too)
         must_free(0, pointer);
         daemon_await(FIGURE_declared, 0);
 }
-END_TEST
 
 struct waiter {
         struct gpumem_request request;
@@ -84,7 +81,7 @@ static void *wait_for_memory(void *argument)
 
 /* What is full for the driver is full for the next daemon too, whatever it has reserved itself; a
  * larger device than that has room. */
-START_TEST(a_waiting_request_waits_for_the_next_daemon)
+TEST(a_waiting_request_waits_for_the_next_daemon)
 {
         unsigned char *all = must_alloc(on_device(0, 256 * MIB));
         struct waiter waiter = {.request = on_device(0, 4 * MIB)};
@@ -106,9 +103,8 @@ START_TEST(a_waiting_request_waits_for_the_next_daemon)
         ck_assert_int_eq(waiter.result, 0);
         must_free(0, waiter.pointer);
 }
-END_TEST
 
-START_TEST(a_daemon_that_does_not_come_is_waited_for_in_vain)
+TEST(a_daemon_that_does_not_come_is_waited_for_in_vain)
 {
         struct waiter waiter = {.request = on_device(0, 4 * MIB)};
         uint64_t begin_ms, end_ms;
@@ -122,7 +118,6 @@ START_TEST(a_daemon_that_does_not_come_is_waited_for_in_vain)
         ck_assert_uint_ge(end_ms - begin_ms, 299);
         daemon_restart(&gpumemd, NULL, reconnect_options);
 }
-END_TEST
 
 static void count_event(const struct gpumem_event *event, void *argument)
 {
@@ -141,7 +136,7 @@ static void note_kind(const struct gpumem_event *event, void *argument)
                 told[n_told++] = event->kind;
 }
 
-START_TEST(events_are_told_in_the_order_of_things)
+TEST(events_are_told_in_the_order_of_things)
 {
         void *pointer;
 
@@ -155,7 +150,6 @@ START_TEST(events_are_told_in_the_order_of_things)
         ck_assert_int_eq(gpumem_set_event_callback(client, NULL, NULL), 0);
         daemon_restart(&gpumemd, NULL, reconnect_options);
 }
-END_TEST
 
 static unsigned count_own_rows(void)
 {
@@ -169,7 +163,7 @@ static unsigned count_own_rows(void)
         return n;
 }
 
-START_TEST(of_many_threads_one_connects)
+TEST(of_many_threads_one_connects)
 {
         atomic_uint counts[8] = {0};
         struct waiter waiters[N_THREADS];
@@ -194,7 +188,6 @@ START_TEST(of_many_threads_one_connects)
         for (unsigned i = 0; i < N_THREADS; i++)
                 must_free(0, waiters[i].pointer);
 }
-END_TEST
 
 /* The connection ends, the daemon does not. */
 static void cut_connection(void)
@@ -210,7 +203,7 @@ static void cut_connection(void)
 }
 
 /* What was held and what was leased is charged once, to the connection that there is, and ends. */
-START_TEST(a_cut_connection_is_replaced)
+TEST(a_cut_connection_is_replaced)
 {
         unsigned char *old = must_alloc(on_device(0, 4 * MIB)), *cut, *fresh;
 
@@ -233,7 +226,6 @@ START_TEST(a_cut_connection_is_replaced)
         must_free(0, fresh);
         daemon_await(FIGURE_charged, 0);
 }
-END_TEST
 
 struct churner {
         unsigned seed;
@@ -263,7 +255,7 @@ static void *churn(void *argument)
         return NULL;
 }
 
-START_TEST(daemons_may_go_at_any_moment)
+TEST(daemons_may_go_at_any_moment)
 {
         _Atomic bool over = false;
         struct churner churners[N_THREADS];
@@ -285,24 +277,5 @@ START_TEST(daemons_may_go_at_any_moment)
         ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, NULL), 0);
         daemon_await(FIGURE_charged, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("reconnect");
-        TCase *tests = tcase_create("reconnect");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, reconnect_start, reconnect_stop);
-        tcase_add_test(tests, a_hit_needs_no_daemon);
-        tcase_add_test(tests, without_a_daemon_a_miss_says_so_each_time);
-        tcase_add_test(tests, a_daemon_that_ends_in_order_is_outlived_too);
-        tcase_add_test(tests, a_waiting_request_waits_for_the_next_daemon);
-        tcase_add_test(tests, a_daemon_that_does_not_come_is_waited_for_in_vain);
-        tcase_add_test(tests, events_are_told_in_the_order_of_things);
-        tcase_add_test(tests, of_many_threads_one_connects);
-        tcase_add_test(tests, a_cut_connection_is_replaced);
-        tcase_add_test(tests, daemons_may_go_at_any_moment);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("reconnect", .limit_s = 60, .start = reconnect_start, .stop = reconnect_stop)

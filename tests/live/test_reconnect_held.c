@@ -8,7 +8,7 @@
 #define PATIENCE_MS   20000
 #define GPU_TOLERANCE (64 * MIB)
 
-START_TEST(what_is_allocated_is_declared_to_the_next_daemon)
+TEST(what_is_allocated_is_declared_to_the_next_daemon)
 {
         unsigned char *old = must_alloc(on_device(0, 4 * MIB)), *fresh;
         unsigned char *old_pinned = must_alloc(pinned(100000));
@@ -33,7 +33,6 @@ START_TEST(what_is_allocated_is_declared_to_the_next_daemon)
         must_free(0, old);
         must_free(0, fresh);
 }
-END_TEST
 
 static uint64_t driver_free_bytes(void)
 {
@@ -59,7 +58,7 @@ static void check_driver_free(uint64_t n_bytes)
 }
 
 /* Unmapped, and back at the driver; the next daemon never sees it. */
-START_TEST(blocks_of_an_earlier_daemon_are_not_returned)
+TEST(blocks_of_an_earlier_daemon_are_not_returned)
 {
         uint64_t n_free_before = driver_free_bytes(), n_reserved;
         unsigned char *old = must_alloc(on_device(0, 128 * MIB)), *fresh;
@@ -76,10 +75,9 @@ START_TEST(blocks_of_an_earlier_daemon_are_not_returned)
         must_free(0, fresh);
         daemon_await(FIGURE_cached, n_reserved);
 }
-END_TEST
 
 /* Daemon after daemon: held is what any of the earlier ones made. */
-START_TEST(a_client_outlives_many_daemons)
+TEST(a_client_outlives_many_daemons)
 {
         unsigned char *pointers[5];
 
@@ -94,10 +92,9 @@ START_TEST(a_client_outlives_many_daemons)
                 must_free(i % n_gpus, pointers[i]);
         }
 }
-END_TEST
 
 /* Pools have other numbers, or none. */
-START_TEST(devices_are_known_by_what_they_are)
+TEST(devices_are_known_by_what_they_are, NEEDS_TWO_DEVICES)
 {
         unsigned char *on_0 = must_alloc(on_device(0, 4096)), *on_1, *fresh, *again;
         unsigned char *in_host = must_alloc(pinned(4096));
@@ -131,10 +128,9 @@ START_TEST(devices_are_known_by_what_they_are)
         daemon_await(FIGURE_declared, 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 10 * MIB);
 }
-END_TEST
 
 /* The same node's memory, made in another way: it is another pool. */
-START_TEST(pinned_memory_may_be_made_in_another_way)
+TEST(pinned_memory_may_be_made_in_another_way)
 {
         unsigned char *old = must_alloc(pinned(100000)), *fresh;
         struct gpumem_info info = {.struct_size = sizeof(info)};
@@ -152,10 +148,9 @@ START_TEST(pinned_memory_may_be_made_in_another_way)
         must_free(0, old);
         must_free(0, fresh);
 }
-END_TEST
 
 /* A daemon with a device more than the one that the client first met. */
-START_TEST(a_device_that_comes_later_is_had)
+TEST(a_device_that_comes_later_is_had, NEEDS_TWO_DEVICES)
 {
         unsigned char *pointer;
         struct gpumem_client *first = client;
@@ -170,11 +165,10 @@ START_TEST(a_device_that_comes_later_is_had)
         gpumem_disconnect(client);
         client = first;
 }
-END_TEST
 
 /* Its lease's number may be another's by now: nothing is shared by it. What was attached stays too,
  * and is for its owner to declare. */
-START_TEST(what_was_shared_stays_and_is_shared_no_more)
+TEST(what_was_shared_stays_and_is_shared_no_more)
 {
         struct gpumem_request request = on_device(0, 4 * MIB);
         struct gpumem_token token, other;
@@ -205,10 +199,9 @@ START_TEST(what_was_shared_stays_and_is_shared_no_more)
         ck_assert_int_eq(gpumem_detach(client, attached, gpu_stream(gpus[0])), 0);
         must_free(0, fresh);
 }
-END_TEST
 
 /* What is held counts against a limit that the next daemon sets. */
-START_TEST(what_is_held_is_within_limits)
+TEST(what_is_held_is_within_limits)
 {
         unsigned char *old = must_alloc(on_device(0, 8 * MIB)), *fresh;
         struct frame request = FRAME_NULL, reply;
@@ -237,7 +230,6 @@ START_TEST(what_is_held_is_within_limits)
         fdset_deinit(&fds);
         link_free(link);
 }
-END_TEST
 
 static struct link *come_back(uint64_t incarnation, uint64_t *ret_incarnation)
 {
@@ -263,7 +255,7 @@ static void say_held(struct link *link, uint64_t n_bytes)
 }
 
 /* A HELLO may be one whose sender has given up; what is said after WELCOME is not. */
-START_TEST(a_charge_stands_until_it_is_said_what_is_held)
+TEST(a_charge_stands_until_it_is_said_what_is_held)
 {
         uint64_t incarnation = 0;
         struct link *link = come_back(0, &incarnation);
@@ -284,36 +276,7 @@ START_TEST(a_charge_stands_until_it_is_said_what_is_held)
         daemon_await(FIGURE_charged, 0);
         link_free(link);
 }
-END_TEST
 
 /* What this machine cannot try is left out, and said so. */
-static void add_particular(TCase *tests)
-{
-        if (machine_n_devices() > 1) {
-                tcase_add_test(tests, devices_are_known_by_what_they_are);
-                tcase_add_test(tests, a_device_that_comes_later_is_had);
-        } else {
-                (void)puts("# left out: devices_are_known_by_what_they_are: one device only");
-                (void)puts("# left out: a_device_that_comes_later_is_had: one device only");
-        }
-        (void)fflush(stdout);
-}
 
-int main(void)
-{
-        Suite *suite = suite_create("reconnect: held");
-        TCase *tests = tcase_create("reconnect_held");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, reconnect_start, reconnect_stop);
-        tcase_add_test(tests, what_is_allocated_is_declared_to_the_next_daemon);
-        tcase_add_test(tests, blocks_of_an_earlier_daemon_are_not_returned);
-        tcase_add_test(tests, a_client_outlives_many_daemons);
-        tcase_add_test(tests, pinned_memory_may_be_made_in_another_way);
-        tcase_add_test(tests, what_was_shared_stays_and_is_shared_no_more);
-        tcase_add_test(tests, what_is_held_is_within_limits);
-        tcase_add_test(tests, a_charge_stands_until_it_is_said_what_is_held);
-        add_particular(tests);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("reconnect_held", .limit_s = 60, .start = reconnect_start, .stop = reconnect_stop)

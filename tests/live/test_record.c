@@ -63,14 +63,13 @@ static void check_shelves(void)
         ck_assert_uint_eq(sums.n_streams, N_THREADS);
 }
 
-START_TEST(threads_and_their_streams_are_recorded)
+TEST(threads_and_their_streams_are_recorded)
 {
         recorded_name("x.trace");
         check_shelves();
 }
-END_TEST
 
-START_TEST(a_name_with_gz_is_compressed)
+TEST(a_name_with_gz_is_compressed)
 {
         unsigned char magic[2];
         int fd;
@@ -84,9 +83,8 @@ START_TEST(a_name_with_gz_is_compressed)
         ck_assert_uint_eq(magic[1], 0x8b);
         check_shelves();
 }
-END_TEST
 
-START_TEST(nothing_is_lost_when_a_program_is_in_a_hurry)
+TEST(nothing_is_lost_when_a_program_is_in_a_hurry)
 {
         struct sums sums;
 
@@ -97,7 +95,6 @@ START_TEST(nothing_is_lost_when_a_program_is_in_a_hurry)
         ck_assert_uint_eq(sums.n_freed, HURRY_PAIRS);
         ck_assert_uint_eq(sums.n_live_bytes, 0);
 }
-END_TEST
 
 /* Failed calls are not recorded; a client's end frees what it has; the file can be read by then. */
 static void use_two_clients(void)
@@ -126,14 +123,13 @@ static void use_two_clients(void)
         gpumem_disconnect(recorded_client);
 }
 
-START_TEST(clients_of_a_process_share_a_file)
+TEST(clients_of_a_process_share_a_file)
 {
         recorded_name("x.trace");
         recorded_run(use_two_clients, recorded_path);
         recorded_name("x.trace.gz");
         recorded_run(use_two_clients, recorded_path);
 }
-END_TEST
 
 static void use_pinned(void)
 {
@@ -147,7 +143,7 @@ static void use_pinned(void)
         (void)recorded_alloc(gpu, 7000);
 }
 
-START_TEST(pinned_memory_has_a_file_of_its_own)
+TEST(pinned_memory_has_a_file_of_its_own)
 {
         struct sums sums;
 
@@ -161,7 +157,6 @@ START_TEST(pinned_memory_has_a_file_of_its_own)
         ck_assert_uint_eq(sums.n_allocated, 1);
         ck_assert_uint_eq(sums.n_live_bytes, 5000);
 }
-END_TEST
 
 /* A client of its own, beside the parent's. It ends as programs do, with the library's destructors. */
 static void be_a_child(void)
@@ -205,7 +200,7 @@ static void fork_in_between(void)
         (void)recorded_alloc(gpu, 2000);
 }
 
-START_TEST(a_forked_child_writes_nothing)
+TEST(a_forked_child_writes_nothing)
 {
         struct sums sums;
 
@@ -218,21 +213,5 @@ START_TEST(a_forked_child_writes_nothing)
         recorded_name("x.trace.pinned");
         ck_assert_int_ne(access(recorded_path, F_OK), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("record");
-        TCase *tcase = tcase_create("record");
-
-        tcase_set_timeout(tcase, 120);
-        tcase_add_checked_fixture(tcase, recorded_start, recorded_stop);
-        tcase_add_test(tcase, threads_and_their_streams_are_recorded);
-        tcase_add_test(tcase, a_name_with_gz_is_compressed);
-        tcase_add_test(tcase, nothing_is_lost_when_a_program_is_in_a_hurry);
-        tcase_add_test(tcase, clients_of_a_process_share_a_file);
-        tcase_add_test(tcase, pinned_memory_has_a_file_of_its_own);
-        tcase_add_test(tcase, a_forked_child_writes_nothing);
-        suite_add_tcase(suite, tcase);
-        return run_suite(suite);
-}
+TESTS_MAIN("record", .limit_s = 120, .start = recorded_start, .stop = recorded_stop)

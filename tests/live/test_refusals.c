@@ -128,7 +128,7 @@ static unsigned take_all(const char *configuration, unsigned n_least, uint64_t *
         return n;
 }
 
-START_TEST(a_tenant_keeps_its_minimum)
+TEST(a_tenant_keeps_its_minimum, NEEDS_ROOT)
 {
         uint64_t n_left_bytes;
 
@@ -139,20 +139,18 @@ START_TEST(a_tenant_keeps_its_minimum)
         ck_assert_uint_ge(n_left_bytes, MINIMUM);
         ck_assert_uint_lt(n_left_bytes, MINIMUM + 2 * PIECE);
 }
-END_TEST
 
 /* But for what it need not mark. */
-START_TEST(without_one_it_keeps_next_to_nothing)
+TEST(without_one_it_keeps_next_to_nothing, NEEDS_ROOT)
 {
         uint64_t n_left_bytes;
 
         ck_assert_uint_ge(take_all("{}\n", POOL / PIECE - 2, &n_left_bytes), POOL / PIECE - 2);
         ck_assert_uint_le(n_left_bytes, 2 * PIECE);
 }
-END_TEST
 
 /* What was taken from it is counted on for a second only. */
-START_TEST(a_stopped_process_holds_nobody_up)
+TEST(a_stopped_process_holds_nobody_up, NEEDS_ROOT)
 {
         struct holder stopped, other;
         void *pointer;
@@ -178,9 +176,8 @@ START_TEST(a_stopped_process_holds_nobody_up)
         holder_end(&other);
         end();
 }
-END_TEST
 
-START_TEST(free_memory_in_pieces_is_told_as_such)
+TEST(free_memory_in_pieces_is_told_as_such)
 {
         void *pointers[POOL / MIB], *pointer;
         unsigned n = 0;
@@ -199,9 +196,8 @@ START_TEST(free_memory_in_pieces_is_told_as_such)
         ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);
         end();
 }
-END_TEST
 
-START_TEST(a_full_device_is_told_as_such)
+TEST(a_full_device_is_told_as_such, .to = 2, NEEDS_EMULATOR)
 {
         void *pointer;
 
@@ -215,24 +211,5 @@ START_TEST(a_full_device_is_told_as_such)
         ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("refusals");
-        TCase *tests = tcase_create("refusals");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_test(tests, free_memory_in_pieces_is_told_as_such);
-        if (machine_is_emulated())
-                tcase_add_loop_test(tests, a_full_device_is_told_as_such, 0, 2);
-        if (geteuid() == 0) {
-                tcase_add_test(tests, a_stopped_process_holds_nobody_up);
-                tcase_add_test(tests, a_tenant_keeps_its_minimum);
-                tcase_add_test(tests, without_one_it_keeps_next_to_nothing);
-        } else {
-                (void)puts("# left out: tests of several tenants: they need root");
-        }
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("refusals", .limit_s = 60)

@@ -274,35 +274,30 @@ static struct replay_figures run_made(unsigned n_streams, unsigned lag_us, unsig
         return figures;
 }
 
-START_TEST(one_stream)
+TEST(one_stream)
 {
         (void)run_made(1, 0, 10);
 }
-END_TEST
 
-START_TEST(slow_lines_let_the_budget_fade)
+TEST(slow_lines_let_the_budget_fade)
 {
         (void)run_made(1, 0, 1000);
 }
-END_TEST
 
-START_TEST(streams_adopt_each_others_blocks)
+TEST(streams_adopt_each_others_blocks)
 {
         (void)run_made(STREAMS_MAX, 0, 10);
 }
-END_TEST
 
-START_TEST(work_that_lasts_is_waited_for)
+TEST(work_that_lasts_is_waited_for)
 {
         ck_assert_uint_gt(run_made(1, 1000, 10).waits, 0);
 }
-END_TEST
 
-START_TEST(streams_with_work_that_lasts)
+TEST(streams_with_work_that_lasts)
 {
         ck_assert_uint_gt(run_made(STREAMS_MAX, 10000, 10).waits, 0);
 }
-END_TEST
 
 static void run_pinned(unsigned n_streams)
 {
@@ -321,17 +316,15 @@ static void run_pinned(unsigned n_streams)
         ck_assert_uint_eq(figures.returns, 0);
 }
 
-START_TEST(pinned_memory)
+TEST(pinned_memory)
 {
         run_pinned(1);
 }
-END_TEST
 
-START_TEST(pinned_memory_of_streams)
+TEST(pinned_memory_of_streams)
 {
         run_pinned(STREAMS_MAX);
 }
-END_TEST
 
 static void run_head(const char *name, unsigned n_streams, unsigned lag_us)
 {
@@ -351,17 +344,15 @@ static void run_head(const char *name, unsigned n_streams, unsigned lag_us)
         trace_deinit(&trace);
 }
 
-START_TEST(a_programs_calls)
+TEST(a_programs_calls)
 {
         run_head("diffusion", 1, 0);
 }
-END_TEST
 
-START_TEST(a_programs_calls_in_streams)
+TEST(a_programs_calls_in_streams)
 {
         run_head("kv_decode", STREAMS_MAX, 1000);
 }
-END_TEST
 
 static void begin_time(void)
 {
@@ -390,7 +381,7 @@ static int free_next(void *stream, void *pointer)
 
 /* It frees as much as calls for a look every few lines. What it needs again is not given away: neither is
  * it leased again, nor looked for. */
-START_TEST(a_loop_keeps_what_it_uses)
+TEST(a_loop_keeps_what_it_uses)
 {
         struct gpumem_stats before = {.struct_size = sizeof(before)}, after = before;
         struct pairs pairs;
@@ -404,10 +395,9 @@ START_TEST(a_loop_keeps_what_it_uses)
         ck_assert_uint_lt(after.n_misses - before.n_misses, 16384 / 1000);
         ck_assert_int_eq(pairs_empty(&pairs, free_next, streams[0]), 0);
 }
-END_TEST
 
 /* Much is freed in less time than lies between two looks, and nothing more is done: most is others'. */
-START_TEST(the_end_of_much_is_looked_at)
+TEST(the_end_of_much_is_looked_at)
 {
         void *live[64];
 
@@ -419,26 +409,5 @@ START_TEST(the_end_of_much_is_looked_at)
                 ck_assert_int_eq(free_next(streams[0], live[i]), 0);
         ck_assert_uint_ge(daemon_figure(FIGURE_idle), (uint64_t)48 * 16 * MIB);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("replay");
-        TCase *tests = tcase_create("replay");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, one_stream);
-        tcase_add_test(tests, slow_lines_let_the_budget_fade);
-        tcase_add_test(tests, streams_adopt_each_others_blocks);
-        tcase_add_test(tests, work_that_lasts_is_waited_for);
-        tcase_add_test(tests, streams_with_work_that_lasts);
-        tcase_add_test(tests, pinned_memory);
-        tcase_add_test(tests, pinned_memory_of_streams);
-        tcase_add_test(tests, a_programs_calls);
-        tcase_add_test(tests, a_programs_calls_in_streams);
-        tcase_add_test(tests, a_loop_keeps_what_it_uses);
-        tcase_add_test(tests, the_end_of_much_is_looked_at);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("replay", .limit_s = 120, .start = start, .stop = stop)

@@ -72,7 +72,7 @@ static void await_release(int fd)
         ck_assert(!takes_memory(fd));
 }
 
-START_TEST(so_many_are_kept_and_no_more)
+TEST(so_many_are_kept_and_no_more)
 {
         struct kept kept[A_SESSION + 1];
 
@@ -88,9 +88,8 @@ START_TEST(so_many_are_kept_and_no_more)
         for (unsigned i = 0; i <= A_SESSION; i++)
                 (void)close(kept[i].fd);
 }
-END_TEST
 
-START_TEST(a_mapping_keeps_none_either)
+TEST(a_mapping_keeps_none_either)
 {
         struct kept kept = ask();
         struct stat st;
@@ -107,9 +106,8 @@ START_TEST(a_mapping_keeps_none_either)
         ck_assert_int_eq(munmap((void *)bytes, (size_t)st.st_size), 0);
         (void)close(kept.fd);
 }
-END_TEST
 
-START_TEST(after_a_while_none_is_kept)
+TEST(after_a_while_none_is_kept)
 {
         struct kept kept = ask();
 
@@ -119,10 +117,9 @@ START_TEST(after_a_while_none_is_kept)
         ck_assert_int_eq(read_kept(&kept), -ENODATA);
         (void)close(kept.fd);
 }
-END_TEST
 
 /* The board, too: its words were the daemon's to write. */
-START_TEST(with_the_connection_all_is_taken_back)
+TEST(with_the_connection_all_is_taken_back)
 {
         struct fdset fds = FDSET_NULL;
         struct message_welcome welcome;
@@ -142,10 +139,9 @@ START_TEST(with_the_connection_all_is_taken_back)
         fdset_deinit(&fds);
         (void)close(kept.fd);
 }
-END_TEST
 
 /* Its leases go on, and it may be about to mark them. */
-START_TEST(a_daemon_that_ends_leaves_its_clients_what_they_share)
+TEST(a_daemon_that_ends_leaves_its_clients_what_they_share)
 {
         struct fdset fds = FDSET_NULL;
         struct message_welcome welcome;
@@ -161,20 +157,5 @@ START_TEST(a_daemon_that_ends_leaves_its_clients_what_they_share)
         fdset_deinit(&fds);
         (void)close(kept.fd);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("reply_files");
-        TCase *tests = tcase_create("reply_files");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, so_many_are_kept_and_no_more);
-        tcase_add_test(tests, a_mapping_keeps_none_either);
-        tcase_add_test(tests, after_a_while_none_is_kept);
-        tcase_add_test(tests, with_the_connection_all_is_taken_back);
-        tcase_add_test(tests, a_daemon_that_ends_leaves_its_clients_what_they_share);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("reply_files", .limit_s = 120, .start = start, .stop = stop)

@@ -78,7 +78,7 @@ static struct gpumem_info describe(const void *pointer)
         return info;
 }
 
-START_TEST(a_pointer_is_described_from_anywhere_inside)
+TEST(a_pointer_is_described_from_anywhere_inside)
 {
         unsigned char *first = must_alloc(GPUMEM_DEVICE, 1000);
         unsigned char *second = must_alloc(GPUMEM_DEVICE, 5000);
@@ -104,9 +104,8 @@ START_TEST(a_pointer_is_described_from_anywhere_inside)
         must_free(first);
         must_free(second);
 }
-END_TEST
 
-START_TEST(what_is_no_allocation_is_not_described)
+TEST(what_is_no_allocation_is_not_described)
 {
         struct gpumem_info info = {.struct_size = sizeof(info), .place = 77};
         unsigned char *first = must_alloc(GPUMEM_DEVICE, 1000);
@@ -125,10 +124,9 @@ START_TEST(what_is_no_allocation_is_not_described)
         info.struct_size = sizeof(info);
         ck_assert_int_eq(gpumem_describe(client, second, &info), GPUMEM_E_NOT_OURS);
 }
-END_TEST
 
 /* "Is this pointer pinned?" */
-START_TEST(pinned_memory_says_whether_the_driver_knows_it)
+TEST(pinned_memory_says_whether_the_driver_knows_it)
 {
         unsigned char *known = must_alloc(GPUMEM_PINNED, 4096), *unknown;
         struct gpumem_request request = request_of(GPUMEM_PINNED, 4096);
@@ -147,9 +145,8 @@ START_TEST(pinned_memory_says_whether_the_driver_knows_it)
         ck_assert_int_eq(gpu_use(gpu), 0);
         must_free(known);
 }
-END_TEST
 
-START_TEST(a_clients_peaks_begin_anew)
+TEST(a_clients_peaks_begin_anew)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
         unsigned char *small = must_alloc(GPUMEM_DEVICE, 1000);
@@ -166,7 +163,6 @@ START_TEST(a_clients_peaks_begin_anew)
         ck_assert_int_eq(gpumem_reset_peaks(client, (enum gpumem_kind)9, 0), GPUMEM_E_BAD_REQUEST);
         must_free(small);
 }
-END_TEST
 
 static int last_refusal(struct gpumem_refusal *ret_refusal)
 {
@@ -188,7 +184,7 @@ static void *refuse_in_a_thread(void *argument)
         return NULL;
 }
 
-START_TEST(a_thread_learns_why_it_was_refused)
+TEST(a_thread_learns_why_it_was_refused)
 {
         unsigned char *all = must_alloc(GPUMEM_DEVICE, 256 * MIB);
         struct gpumem_client *first = client;
@@ -219,7 +215,6 @@ START_TEST(a_thread_learns_why_it_was_refused)
         client = first;
         must_free(all);
 }
-END_TEST
 
 struct seen {
         unsigned n;
@@ -256,7 +251,7 @@ static unsigned be_refused_until_told(const struct seen *refused)
 /* Who stands still for the second is refused once in it. */
 #define TRIES 20
 
-START_TEST(a_refusal_is_an_event_once_a_second)
+TEST(a_refusal_is_an_event_once_a_second)
 {
         unsigned char *all = must_alloc(GPUMEM_DEVICE, 256 * MIB);
         struct seen *refused = &seen[GPUMEM_EVENT_REFUSED];
@@ -280,10 +275,9 @@ START_TEST(a_refusal_is_an_event_once_a_second)
         ck_assert_uint_eq(refused->n, n_told);
         must_free(all);
 }
-END_TEST
 
 /* The heap wants a sixteenth of what it has as its next block, and gets what it needs. */
-START_TEST(memory_that_is_not_there_is_pressure)
+TEST(memory_that_is_not_there_is_pressure)
 {
         unsigned char *most = must_alloc(GPUMEM_DEVICE, 250 * MIB);
         struct seen *pressure = &seen[GPUMEM_EVENT_PRESSURE];
@@ -299,7 +293,6 @@ START_TEST(memory_that_is_not_there_is_pressure)
         ck_assert_uint_eq(seen[GPUMEM_EVENT_REFUSED].n, 1);
         must_free(most);
 }
-END_TEST
 
 /* It uses the library: figures, memory, and what would call it again. */
 static void use_the_library(const struct gpumem_event *event, void *argument)
@@ -316,7 +309,7 @@ static void use_the_library(const struct gpumem_event *event, void *argument)
         gpumem_disconnect(client);
 }
 
-START_TEST(a_callback_may_use_the_library)
+TEST(a_callback_may_use_the_library)
 {
         void *pointer;
 
@@ -326,7 +319,6 @@ START_TEST(a_callback_may_use_the_library)
         ck_assert_uint_eq(seen[GPUMEM_EVENT_REFUSED].n, 1);
         must_free(must_alloc(GPUMEM_DEVICE, 4096));
 }
-END_TEST
 
 static atomic_uint n_inside, n_after_end;
 static _Atomic bool ended;
@@ -351,7 +343,7 @@ static void *refuse_once(void *argument)
         return NULL;
 }
 
-START_TEST(a_callback_that_was_replaced_runs_nowhere)
+TEST(a_callback_that_was_replaced_runs_nowhere)
 {
         pthread_t thread;
 
@@ -365,24 +357,5 @@ START_TEST(a_callback_that_was_replaced_runs_nowhere)
         ck_assert_uint_eq(n_inside, 1);
         ck_assert_uint_eq(n_after_end, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("report");
-        TCase *tests = tcase_create("report");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_pointer_is_described_from_anywhere_inside);
-        tcase_add_test(tests, what_is_no_allocation_is_not_described);
-        tcase_add_test(tests, pinned_memory_says_whether_the_driver_knows_it);
-        tcase_add_test(tests, a_clients_peaks_begin_anew);
-        tcase_add_test(tests, a_thread_learns_why_it_was_refused);
-        tcase_add_test(tests, a_refusal_is_an_event_once_a_second);
-        tcase_add_test(tests, memory_that_is_not_there_is_pressure);
-        tcase_add_test(tests, a_callback_may_use_the_library);
-        tcase_add_test(tests, a_callback_that_was_replaced_runs_nowhere);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("report", .limit_s = 60, .start = start, .stop = stop)

@@ -70,7 +70,7 @@ static int free_all(struct link *link, uint32_t scope, uint32_t pool)
         return link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
 }
 
-START_TEST(rdma_and_fabric_are_not_served_yet)
+TEST(rdma_and_fabric_are_not_served_yet)
 {
         struct link *link = connect_link();
         uint64_t lease;
@@ -80,9 +80,8 @@ START_TEST(rdma_and_fabric_are_not_served_yet)
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
         link_free(link);
 }
-END_TEST
 
-START_TEST(pools_that_are_not_there_are_not_freed)
+TEST(pools_that_are_not_there_are_not_freed)
 {
         struct link *link = connect_link();
 
@@ -91,10 +90,9 @@ START_TEST(pools_that_are_not_there_are_not_freed)
         ck_assert_int_eq(free_all(link, PROTO_SCOPE_TENANT, 1), 0);
         link_free(link);
 }
-END_TEST
 
 /* What has no answer has a serial too, so that an ERROR about it is not about the connection. */
-START_TEST(the_library_survives_an_error_that_nobody_waits_for)
+TEST(the_library_survives_an_error_that_nobody_waits_for)
 {
         struct frame frame = FRAME_NULL;
         struct link *link = connect_link();
@@ -104,10 +102,9 @@ START_TEST(the_library_survives_an_error_that_nobody_waits_for)
         ck_assert_int_eq(free_all(link, PROTO_SCOPE_TENANT, PROTO_ALL_POOLS), 0);
         link_free(link);
 }
-END_TEST
 
 /* Nor does one that only sends fill the socket with them until both sides wait for each other. */
-START_TEST(the_library_takes_errors_off_the_socket_as_it_sends)
+TEST(the_library_takes_errors_off_the_socket_as_it_sends)
 {
         struct frame frame = FRAME_NULL;
         struct link *link = connect_link();
@@ -119,9 +116,8 @@ START_TEST(the_library_takes_errors_off_the_socket_as_it_sends)
         ck_assert_int_eq(free_all(link, PROTO_SCOPE_TENANT, PROTO_ALL_POOLS), 0);
         link_free(link);
 }
-END_TEST
 
-START_TEST(bad_questions_about_figures_are_told_apart)
+TEST(bad_questions_about_figures_are_told_apart)
 {
         static const struct {
                 enum gpumem_kind kind;
@@ -149,7 +145,6 @@ START_TEST(bad_questions_about_figures_are_told_apart)
         }
         gpumem_disconnect(client);
 }
-END_TEST
 
 /* Runs `holds` as a stranger, in a process of its own. */
 static void as_stranger(bool (*holds)(void))
@@ -181,14 +176,13 @@ static bool frees_its_own_only(void)
                free_all(link, PROTO_SCOPE_TENANT, PROTO_ALL_POOLS) == 0;
 }
 
-START_TEST(a_stranger_may_not_connect)
+TEST(a_stranger_may_not_connect, NEEDS_ROOT)
 {
         ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
         as_stranger(is_denied);
 }
-END_TEST
 
-START_TEST(a_guest_frees_its_own_blocks_only)
+TEST(a_guest_frees_its_own_blocks_only, NEEDS_ROOT)
 {
         struct link *link = connect_link();
         struct frame frame = FRAME_NULL;
@@ -203,34 +197,7 @@ START_TEST(a_guest_frees_its_own_blocks_only)
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
         link_free(link);
 }
-END_TEST
 
 /* Only root can become somebody else. */
-static void add_strangers(TCase *tests)
-{
-        if (geteuid() == 0) {
-                tcase_add_test(tests, a_stranger_may_not_connect);
-                tcase_add_test(tests, a_guest_frees_its_own_blocks_only);
-        } else {
-                (void)puts("# left out: a_stranger_may_not_connect: needs root");
-                (void)puts("# left out: a_guest_frees_its_own_blocks_only: needs root");
-                (void)fflush(stdout);
-        }
-}
 
-int main(void)
-{
-        Suite *suite = suite_create("requests");
-        TCase *tests = tcase_create("requests");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, rdma_and_fabric_are_not_served_yet);
-        tcase_add_test(tests, pools_that_are_not_there_are_not_freed);
-        tcase_add_test(tests, the_library_survives_an_error_that_nobody_waits_for);
-        tcase_add_test(tests, the_library_takes_errors_off_the_socket_as_it_sends);
-        tcase_add_test(tests, bad_questions_about_figures_are_told_apart);
-        add_strangers(tests);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("requests", .limit_s = 60, .start = start, .stop = stop)

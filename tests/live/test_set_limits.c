@@ -12,7 +12,7 @@
 
 #define STRANGER 65534
 
-START_TEST(set_limits_changes_one)
+TEST(set_limits_changes_one)
 {
         struct link *link = open_admin_link("limited");
         uint64_t held;
@@ -37,7 +37,6 @@ START_TEST(set_limits_changes_one)
         ck_assert_int_eq(lease(link, 18 * MIB, 0, &held), GPUMEM_E_TOO_LARGE);
         link_free(link);
 }
-END_TEST
 
 static int only_check(struct link *link, uint32_t scope, uint32_t holder, uint32_t kind,
                       uint64_t max)
@@ -51,7 +50,7 @@ static int only_check(struct link *link, uint32_t scope, uint32_t holder, uint32
         return set_limit_over(link, &change, NULL);
 }
 
-START_TEST(a_change_may_be_only_checked)
+TEST(a_change_may_be_only_checked)
 {
         struct link *link = open_admin_link("limited");
 
@@ -66,9 +65,8 @@ START_TEST(a_change_may_be_only_checked)
                 GPUMEM_E_BAD_REQUEST);
         link_free(link);
 }
-END_TEST
 
-START_TEST(an_exemption_is_listed)
+TEST(an_exemption_is_listed)
 {
         struct link *link = open_admin_link("limited");
         uint32_t uids[] = {getuid(), STRANGER};
@@ -87,9 +85,8 @@ START_TEST(an_exemption_is_listed)
                 24 * MIB);
         link_free(link);
 }
-END_TEST
 
-START_TEST(senseless_limits_are_refused)
+TEST(senseless_limits_are_refused)
 {
         const struct {
                 uint32_t scope, holder, kind;
@@ -120,7 +117,6 @@ START_TEST(senseless_limits_are_refused)
                                  GPUMEM_E_BAD_REQUEST);
         link_free(link);
 }
-END_TEST
 
 /* What a user who is not the daemon's may do, as an exit status. */
 static int as_stranger(void)
@@ -146,7 +142,7 @@ static int as_stranger(void)
 }
 
 /* Runs as root only: nobody else can become somebody. */
-START_TEST(strangers_set_nothing)
+TEST(strangers_set_nothing, NEEDS_ROOT)
 {
         struct link *link = open_admin_link("limited");
         int status;
@@ -163,21 +159,5 @@ START_TEST(strangers_set_nothing)
         ck_assert_uint_eq(limit_of(link, PROTO_LIMIT_OF_TENANT, 0, PROTO_LIMIT_LEASES).max, 6);
         link_free(link);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("set_limits");
-        TCase *tests = tcase_create("set_limits");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, limits_start, limits_stop);
-        tcase_add_test(tests, set_limits_changes_one);
-        tcase_add_test(tests, a_change_may_be_only_checked);
-        tcase_add_test(tests, an_exemption_is_listed);
-        tcase_add_test(tests, senseless_limits_are_refused);
-        if (geteuid() == 0)
-                tcase_add_test(tests, strangers_set_nothing);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("set_limits", .limit_s = 60, .start = limits_start, .stop = limits_stop)

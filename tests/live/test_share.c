@@ -80,7 +80,7 @@ static void expect_held(uint64_t n_leases)
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 1);
 }
 
-START_TEST(each_sees_what_the_other_writes)
+TEST(each_sees_what_the_other_writes, .to = ARRAY_SIZE(kinds))
 {
         const char *kind = kinds[_i];
 
@@ -100,9 +100,8 @@ START_TEST(each_sees_what_the_other_writes)
         sharer_end(&owner);
         sharer_end(&guest);
 }
-END_TEST
 
-START_TEST(the_owner_frees_first)
+TEST(the_owner_frees_first, .to = ARRAY_SIZE(kinds))
 {
         const char *kind = kinds[_i];
 
@@ -125,9 +124,8 @@ START_TEST(the_owner_frees_first)
         sharer_end(&owner);
         sharer_end(&guest);
 }
-END_TEST
 
-START_TEST(the_owner_is_killed_first)
+TEST(the_owner_is_killed_first, .to = ARRAY_SIZE(kinds))
 {
         const char *kind = kinds[_i];
 
@@ -144,9 +142,8 @@ START_TEST(the_owner_is_killed_first)
         expect_held(1);
         sharer_kill(&guest);
 }
-END_TEST
 
-START_TEST(a_guest_is_killed)
+TEST(a_guest_is_killed, .to = ARRAY_SIZE(kinds))
 {
         const char *kind = kinds[_i];
 
@@ -164,18 +161,16 @@ START_TEST(a_guest_is_killed)
         sharer_end(&guest);
         sharer_end(&owner);
 }
-END_TEST
 
-START_TEST(all_are_killed)
+TEST(all_are_killed, .to = ARRAY_SIZE(kinds))
 {
         share(kinds[_i]);
         attach(&guest, kinds[_i]);
         sharer_kill(&guest);
         sharer_kill(&owner);
 }
-END_TEST
 
-START_TEST(after_unshare_nobody_attaches_any_more)
+TEST(after_unshare_nobody_attaches_any_more)
 {
         char other[GPUMEM_TOKEN_TEXT_BYTES];
 
@@ -199,9 +194,8 @@ START_TEST(after_unshare_nobody_attaches_any_more)
         expect_held(1);
         sharer_end(&third);
 }
-END_TEST
 
-START_TEST(pinned_memory_needs_no_cuda)
+TEST(pinned_memory_needs_no_cuda)
 {
         sharer_start(&third, SHARER_WITHOUT_CUDA, NULL);
         share("pinned");
@@ -224,10 +218,9 @@ START_TEST(pinned_memory_needs_no_cuda)
         sharer_end(&guest);
         sharer_end(&owner);
 }
-END_TEST
 
 /* What cannot be mapped is given back at once. */
-START_TEST(device_memory_needs_cuda)
+TEST(device_memory_needs_cuda)
 {
         share("device");
         sharer_start(&third, SHARER_WITHOUT_CUDA, NULL);
@@ -237,7 +230,6 @@ START_TEST(device_memory_needs_cuda)
         sharer_end(&guest);
         sharer_end(&owner);
 }
-END_TEST
 
 /* The place is the test's own, where a stranger may not come by himself. */
 static void let_strangers_in(void)
@@ -246,7 +238,7 @@ static void let_strangers_in(void)
         ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
 }
 
-START_TEST(a_stranger_attaches_by_a_grant_only)
+TEST(a_stranger_attaches_by_a_grant_only, NEEDS_ROOT)
 {
         let_strangers_in();
         sharer_start(&third, SHARER_WITHOUT_CUDA, STRANGER);
@@ -272,10 +264,9 @@ START_TEST(a_stranger_attaches_by_a_grant_only)
         expect_bytes(&third, 8);
         sharer_end(&third);
 }
-END_TEST
 
 /* Memory that was shared is nobody else's afterwards: neither cached nor found with old bytes. */
-START_TEST(what_was_shared_comes_anew)
+TEST(what_was_shared_comes_anew, .to = ARRAY_SIZE(kinds))
 {
         share(kinds[_i]);
         attach(&guest, kinds[_i]);
@@ -289,29 +280,5 @@ START_TEST(what_was_shared_comes_anew)
         sharer_end(&owner);
         sharer_end(&guest);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("share");
-        TCase *tests = tcase_create("share");
-        int n_kinds = ARRAY_SIZE(kinds);
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_loop_test(tests, each_sees_what_the_other_writes, 0, n_kinds);
-        tcase_add_loop_test(tests, the_owner_frees_first, 0, n_kinds);
-        tcase_add_loop_test(tests, the_owner_is_killed_first, 0, n_kinds);
-        tcase_add_loop_test(tests, a_guest_is_killed, 0, n_kinds);
-        tcase_add_loop_test(tests, all_are_killed, 0, n_kinds);
-        tcase_add_loop_test(tests, what_was_shared_comes_anew, 0, n_kinds);
-        tcase_add_test(tests, after_unshare_nobody_attaches_any_more);
-        tcase_add_test(tests, pinned_memory_needs_no_cuda);
-        tcase_add_test(tests, device_memory_needs_cuda);
-        if (geteuid() == 0)
-                tcase_add_test(tests, a_stranger_attaches_by_a_grant_only);
-        else
-                printf("# only root can become a stranger: that case is left out\n");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("share", .limit_s = 60, .start = start, .stop = stop)

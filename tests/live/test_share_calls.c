@@ -35,6 +35,8 @@ static void start(void)
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
 }
 
+static const struct test_case lost = {.name = "lost", .limit_s = 60, .start = start};
+
 static void stop(void)
 {
         gpumem_disconnect(client);
@@ -97,7 +99,9 @@ static struct gpumem_stats stats(void)
         return stats;
 }
 
-START_TEST(a_shareable_allocation_has_a_block_of_its_own)
+static const struct test_case alone = {.name = "alone"};
+
+TEST(a_shareable_allocation_has_a_block_of_its_own)
 {
         char *small = alloc(GPUMEM_DEVICE, 1000, 0);
         char *shareable = alloc(GPUMEM_DEVICE, 1000, GPUMEM_SHAREABLE);
@@ -119,9 +123,8 @@ START_TEST(a_shareable_allocation_has_a_block_of_its_own)
         must_free(small);
         ck_assert_uint_eq(stats().n_reserved_bytes, 0);
 }
-END_TEST
 
-START_TEST(holders_are_listed)
+TEST(holders_are_listed)
 {
         char *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
         struct gpumem_token token = token_of(own);
@@ -150,10 +153,9 @@ START_TEST(holders_are_listed)
         client = first;
         must_free(own);
 }
-END_TEST
 
 /* Each attach has a pointer, a lease and an end of its own; none of them is charged again. */
-START_TEST(a_hundred_attaches)
+TEST(a_hundred_attaches, .to = 2)
 {
         enum gpumem_kind kind = _i ? GPUMEM_PINNED : GPUMEM_DEVICE;
         struct share_memory memory = {.gpu = _i ? NULL : gpu, .n_bytes = N_BYTES};
@@ -179,9 +181,8 @@ START_TEST(a_hundred_attaches)
         daemon_await(FIGURE_reserved, 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 1);
 }
-END_TEST
 
-START_TEST(what_is_left_is_given_back_at_the_end)
+TEST(what_is_left_is_given_back_at_the_end)
 {
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
         void *pinned = alloc(GPUMEM_PINNED, N_BYTES, GPUMEM_SHAREABLE);
@@ -191,9 +192,8 @@ START_TEST(what_is_left_is_given_back_at_the_end)
         (void)attach(&pinned_token);
         ck_assert_uint_eq(daemon_figure(FIGURE_leases), 4);
 }
-END_TEST
 
-START_TEST(pointers_are_told_apart)
+TEST(pointers_are_told_apart)
 {
         char *plain = alloc(GPUMEM_DEVICE, N_BYTES, 0), here;
         char *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *attached;
@@ -223,9 +223,8 @@ START_TEST(pointers_are_told_apart)
         ck_assert_int_eq(gpumem_free(client, own, stream), GPUMEM_E_NOT_OURS);
         must_free(plain);
 }
-END_TEST
 
-START_TEST(share_options_are_checked)
+TEST(share_options_are_checked)
 {
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
         struct gpumem_share_options options = {.struct_size = sizeof(options)};
@@ -246,10 +245,9 @@ START_TEST(share_options_are_checked)
         ck_assert_int_eq(gpumem_share(client, own, NULL, &token), 0);
         must_free(own);
 }
-END_TEST
 
 /* Every bit of a token counts. */
-START_TEST(a_wrong_guess_attaches_nothing)
+TEST(a_wrong_guess_attaches_nothing)
 {
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *untouched = own;
         void *pointer = untouched;
@@ -277,10 +275,9 @@ START_TEST(a_wrong_guess_attaches_nothing)
         must_free(own);
         ck_assert_int_eq(gpumem_attach(client, &token, &pointer, &n_bytes), GPUMEM_E_NO_TOKEN);
 }
-END_TEST
 
 /* Attached memory is unmapped after the work that was enqueued on it, on this side. */
-START_TEST(without_a_context)
+TEST(without_a_context)
 {
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *pointer;
         void *pinned = alloc(GPUMEM_PINNED, N_BYTES, GPUMEM_SHAREABLE);
@@ -299,9 +296,8 @@ START_TEST(without_a_context)
         must_free(own);
         must_free(pinned);
 }
-END_TEST
 
-START_TEST(a_forked_child_shares_nothing)
+TEST(a_forked_child_shares_nothing)
 {
         void *own = alloc(GPUMEM_PINNED, N_BYTES, GPUMEM_SHAREABLE), *pointer;
         struct gpumem_token token = token_of(own);
@@ -318,7 +314,6 @@ START_TEST(a_forked_child_shares_nothing)
         ck_assert_int_eq(status, 0);
         must_free(own);
 }
-END_TEST
 
 #define THREADS 4
 #define ROUNDS  100
@@ -338,7 +333,7 @@ static void *churn(void *argument)
         return NULL;
 }
 
-START_TEST(threads_attach_and_detach)
+TEST(threads_attach_and_detach)
 {
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE);
         struct gpumem_token token = token_of(own);
@@ -352,9 +347,8 @@ START_TEST(threads_attach_and_detach)
         must_free(own);
         ck_assert_uint_eq(stats().n_reserved_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_full_pool_refuses_what_is_to_be_shared_too)
+TEST(a_full_pool_refuses_what_is_to_be_shared_too)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
                                          .kind = GPUMEM_DEVICE,
@@ -369,10 +363,9 @@ START_TEST(a_full_pool_refuses_what_is_to_be_shared_too)
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_TOO_LARGE);
         must_free(all);
 }
-END_TEST
 
 /* Whether there are addresses for it or not; the same text as for what is not shared. */
-START_TEST(what_no_pool_holds_is_too_large_to_be_shared)
+TEST(what_no_pool_holds_is_too_large_to_be_shared, .to = 2)
 {
         static const uint64_t sizes[] = {256 * MIB + 1, 8 * TIB, UINT64_MAX};
         struct gpumem_refusal refusals[2] = {{.struct_size = sizeof(refusals[0])},
@@ -396,10 +389,9 @@ START_TEST(what_no_pool_holds_is_too_large_to_be_shared)
         ck_assert_ptr_nonnull(strstr(refusals[0].text, "asked for; all of"));
         ck_assert_str_eq(refusals[1].text, refusals[0].text);
 }
-END_TEST
 
 /* What is held stays held; nobody is let in any more. */
-START_TEST(without_a_daemon)
+TEST(without_a_daemon, .in = &lost)
 {
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *attached, *pointer;
         struct gpumem_token token = token_of(own);
@@ -422,9 +414,8 @@ START_TEST(without_a_daemon)
         gpumem_disconnect(client);
         daemon_clear(&gpumemd);
 }
-END_TEST
 
-START_TEST(a_token_has_a_text)
+TEST(a_token_has_a_text, .in = &alone)
 {
         struct gpumem_token token, untouched;
         char text[GPUMEM_TOKEN_TEXT_BYTES];
@@ -445,34 +436,5 @@ START_TEST(a_token_has_a_text)
                 ck_assert_int_eq(gpumem_token_parse(wrong[i], &token), GPUMEM_E_BAD_REQUEST);
         ck_assert_mem_eq(&token, &untouched, sizeof(token));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("share_calls");
-        TCase *served = tcase_create("served"), *lost = tcase_create("lost");
-        TCase *alone = tcase_create("alone");
-
-        tcase_set_timeout(served, 60);
-        tcase_add_checked_fixture(served, start, stop);
-        tcase_add_test(served, a_shareable_allocation_has_a_block_of_its_own);
-        tcase_add_test(served, holders_are_listed);
-        tcase_add_loop_test(served, a_hundred_attaches, 0, 2);
-        tcase_add_test(served, what_is_left_is_given_back_at_the_end);
-        tcase_add_test(served, pointers_are_told_apart);
-        tcase_add_test(served, share_options_are_checked);
-        tcase_add_test(served, a_wrong_guess_attaches_nothing);
-        tcase_add_test(served, without_a_context);
-        tcase_add_test(served, a_forked_child_shares_nothing);
-        tcase_add_test(served, threads_attach_and_detach);
-        tcase_add_test(served, a_full_pool_refuses_what_is_to_be_shared_too);
-        tcase_add_loop_test(served, what_no_pool_holds_is_too_large_to_be_shared, 0, 2);
-        tcase_set_timeout(lost, 60);
-        tcase_add_checked_fixture(lost, start, NULL);
-        tcase_add_test(lost, without_a_daemon);
-        tcase_add_test(alone, a_token_has_a_text);
-        suite_add_tcase(suite, served);
-        suite_add_tcase(suite, lost);
-        suite_add_tcase(suite, alone);
-        return run_suite(suite);
-}
+TESTS_MAIN("served", .limit_s = 60, .start = start, .stop = stop)

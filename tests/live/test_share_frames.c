@@ -101,7 +101,7 @@ static void expect_no_lease(struct link *on, enum message_kind kind, uint64_t le
         ck_assert_int_eq(call(on, &request, kind, MESSAGE_ERROR, &reply), GPUMEM_E_NO_LEASE);
 }
 
-START_TEST(properties_that_are_not_served_are_refused)
+TEST(properties_that_are_not_served_are_refused)
 {
         uint64_t id;
 
@@ -112,9 +112,8 @@ START_TEST(properties_that_are_not_served_are_refused)
         ck_assert_int_eq(lease(link, PROTO_PROPERTY_SHAREABLE, &id), 0);
         say(link, MESSAGE_RETURN, id, PROTO_RETURN_UNMAPPED);
 }
-END_TEST
 
-START_TEST(only_ones_own_shareable_lease_is_shared)
+TEST(only_ones_own_shareable_lease_is_shared)
 {
         uint64_t plain, shareable;
         struct frame reply, attached;
@@ -135,9 +134,8 @@ START_TEST(only_ones_own_shareable_lease_is_shared)
         say(link, MESSAGE_RETURN, shareable, PROTO_RETURN_UNMAPPED);
         say(other, MESSAGE_DETACH, attached.attached.lease, PROTO_RETURN_UNMAPPED);
 }
-END_TEST
 
-START_TEST(nobody_ends_another_ones_lease)
+TEST(nobody_ends_another_ones_lease)
 {
         struct frame reply, attached;
         uint64_t id;
@@ -154,11 +152,10 @@ START_TEST(nobody_ends_another_ones_lease)
         say(other, MESSAGE_DETACH, attached.attached.lease, PROTO_RETURN_UNMAPPED);
         expect_no_lease(other, MESSAGE_DETACH, attached.attached.lease);
 }
-END_TEST
 
 /* A client that gives its lease back but maps the block on is charged for it once the last one that
  * may use it has gone. */
-START_TEST(a_detached_block_lingers_until_it_is_unmapped)
+TEST(a_detached_block_lingers_until_it_is_unmapped)
 {
         struct frame reply, attached;
         uint64_t id;
@@ -175,19 +172,5 @@ START_TEST(a_detached_block_lingers_until_it_is_unmapped)
         expect_no_lease(other, MESSAGE_DETACH, attached.attached.lease);
         say(other, MESSAGE_UNMAPPED, attached.attached.lease, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("share_frames");
-        TCase *tests = tcase_create("share_frames");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, properties_that_are_not_served_are_refused);
-        tcase_add_test(tests, only_ones_own_shareable_lease_is_shared);
-        tcase_add_test(tests, nobody_ends_another_ones_lease);
-        tcase_add_test(tests, a_detached_block_lingers_until_it_is_unmapped);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("share_frames", .limit_s = 60, .start = start, .stop = stop)

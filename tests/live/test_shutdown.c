@@ -105,7 +105,7 @@ static uint32_t ask(struct party *party, uint64_t n_bytes, uint32_t wait_ms)
         return party_say(party, &frame, MESSAGE_LEASE);
 }
 
-START_TEST(nothing_is_leased_and_what_comes_back_ends_it)
+TEST(nothing_is_leased_and_what_comes_back_ends_it)
 {
         struct party party;
         struct message_leased leased;
@@ -125,9 +125,8 @@ START_TEST(nothing_is_leased_and_what_comes_back_ends_it)
         ck_assert_ptr_null(strstr(read_log(), "still hold"));
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(who_waits_is_refused)
+TEST(who_waits_is_refused)
 {
         struct party party, other;
         struct message_leased leased;
@@ -145,9 +144,8 @@ START_TEST(who_waits_is_refused)
         party_leave(&party);
         party_leave(&other);
 }
-END_TEST
 
-START_TEST(who_attaches_is_refused)
+TEST(who_attaches_is_refused)
 {
         struct frame share = FRAME_NULL, attach = FRAME_NULL, lease = lease_frame(0, 2 * MIB, 0);
         struct message_leased leased;
@@ -172,10 +170,9 @@ START_TEST(who_attaches_is_refused)
         expect_end_in_order();
         party_leave(&party);
 }
-END_TEST
 
 /* Also what becomes idle only then; nobody need say so. */
-START_TEST(what_nobody_uses_goes_back_at_once)
+TEST(what_nobody_uses_goes_back_at_once)
 {
         struct party party;
         struct message_leased early, late, cached;
@@ -206,7 +203,6 @@ START_TEST(what_nobody_uses_goes_back_at_once)
         expect_end_in_order();
         party_leave(&party);
 }
-END_TEST
 
 static void expect_named(const struct party *party)
 {
@@ -221,7 +217,7 @@ static void expect_named(const struct party *party)
         (void)party;
 }
 
-START_TEST(when_it_is_time_it_says_who_holds_what)
+TEST(when_it_is_time_it_says_who_holds_what)
 {
         struct party party;
 
@@ -234,9 +230,8 @@ START_TEST(when_it_is_time_it_says_who_holds_what)
         expect_named(&party);
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(a_second_signal_ends_it_at_once)
+TEST(a_second_signal_ends_it_at_once)
 {
         struct party party;
 
@@ -249,9 +244,8 @@ START_TEST(a_second_signal_ends_it_at_once)
         expect_named(&party);
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(unless_it_is_told_so_it_waits_for_nobody)
+TEST(unless_it_is_told_so_it_waits_for_nobody)
 {
         struct party party;
 
@@ -263,9 +257,8 @@ START_TEST(unless_it_is_told_so_it_waits_for_nobody)
         expect_named(&party);
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(how_long_it_waits_may_change_before)
+TEST(how_long_it_waits_may_change_before)
 {
         struct party party;
 
@@ -279,9 +272,8 @@ START_TEST(how_long_it_waits_may_change_before)
         expect_end_in_order();
         party_leave(&party);
 }
-END_TEST
 
-START_TEST(where_nothing_is_held_it_ends_at_once)
+TEST(where_nothing_is_held_it_ends_at_once)
 {
         struct party party;
 
@@ -296,23 +288,5 @@ START_TEST(where_nothing_is_held_it_ends_at_once)
         ck_assert_msg(!strstr(read_log(), " 0 B"), "%s", read_log());
         party_leave(&party);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("shutdown");
-        TCase *tests = tcase_create("shutdown");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_test(tests, nothing_is_leased_and_what_comes_back_ends_it);
-        tcase_add_test(tests, who_waits_is_refused);
-        tcase_add_test(tests, who_attaches_is_refused);
-        tcase_add_test(tests, what_nobody_uses_goes_back_at_once);
-        tcase_add_test(tests, when_it_is_time_it_says_who_holds_what);
-        tcase_add_test(tests, a_second_signal_ends_it_at_once);
-        tcase_add_test(tests, unless_it_is_told_so_it_waits_for_nobody);
-        tcase_add_test(tests, how_long_it_waits_may_change_before);
-        tcase_add_test(tests, where_nothing_is_held_it_ends_at_once);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("shutdown", .limit_s = 60)

@@ -101,7 +101,7 @@ static void check_names_daemon(const char *text)
         ck_assert_msg(strstr(text, process) && strstr(text, gpumemd.socket), "%s", text);
 }
 
-START_TEST(a_stopped_daemon_is_lost)
+TEST(a_stopped_daemon_is_lost)
 {
         struct link *link = must_open(SOON_MS);
 
@@ -116,9 +116,8 @@ START_TEST(a_stopped_daemon_is_lost)
         ck_assert_int_eq(ask_for_stats(link), GPUMEM_E_DISCONNECTED);
         link_free(link);
 }
-END_TEST
 
-START_TEST(a_stopped_daemon_takes_nobody_in)
+TEST(a_stopped_daemon_takes_nobody_in)
 {
         struct link *link = NULL;
 
@@ -129,10 +128,9 @@ START_TEST(a_stopped_daemon_takes_nobody_in)
         continue_daemon();
         link_free(must_open(SOON_MS));
 }
-END_TEST
 
 /* More than wait to be taken in. */
-START_TEST(however_many_knock)
+TEST(however_many_knock)
 {
         struct fork_socket sockets[256];
         unsigned n = 0;
@@ -148,7 +146,6 @@ START_TEST(however_many_knock)
         continue_daemon();
         link_free(must_open(SOON_MS));
 }
-END_TEST
 
 static void on_alarm(int number)
 {
@@ -156,7 +153,7 @@ static void on_alarm(int number)
 }
 
 /* A program that is timed by a signal, whose handler restarts calls. */
-START_TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
+TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
 {
         const struct itimerval timer = {{0, 20000}, {0, 20000}}, none = {{0, 0}, {0, 0}};
         const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
@@ -176,10 +173,9 @@ START_TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
         continue_daemon();
         ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "takes nobody in"));
 }
-END_TEST
 
 /* One that waits for memory waits for as long as it likes, if the daemon is there. */
-START_TEST(a_daemon_that_is_there_is_waited_for)
+TEST(a_daemon_that_is_there_is_waited_for)
 {
         struct link *holder = must_open(LATER_MS), *waiting = must_open(LATER_MS);
         struct frame frame = FRAME_NULL;
@@ -194,10 +190,9 @@ START_TEST(a_daemon_that_is_there_is_waited_for)
         link_free(waiting);
         link_free(holder);
 }
-END_TEST
 
 /* What is only sent waits for room. */
-START_TEST(who_only_sends_is_not_held_up_either)
+TEST(who_only_sends_is_not_held_up_either)
 {
         struct link *link = must_open(SOON_MS);
         struct frame frame = FRAME_NULL;
@@ -212,7 +207,6 @@ START_TEST(who_only_sends_is_not_held_up_either)
         continue_daemon();
         link_free(link);
 }
-END_TEST
 
 static void *ask_on_thread(void *link)
 {
@@ -221,7 +215,7 @@ static void *ask_on_thread(void *link)
         return NULL;
 }
 
-START_TEST(every_thread_is_told)
+TEST(every_thread_is_told)
 {
         struct link *link = must_open(SOON_MS);
         pthread_t threads[N_THREADS];
@@ -234,10 +228,9 @@ START_TEST(every_thread_is_told)
         continue_daemon();
         link_free(link);
 }
-END_TEST
 
 /* In the library's own time. What is allocated stays; it is charged once when the daemon goes on. */
-START_TEST(a_program_goes_on_without)
+TEST(a_program_goes_on_without)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         struct gpumem_request first = on_device(0, 8 * MIB), next = on_device(0, 16 * MIB);
@@ -256,10 +249,9 @@ START_TEST(a_program_goes_on_without)
         must_free(&next, pointer);
         daemon_await(FIGURE_charged, 0);
 }
-END_TEST
 
 /* The HELLO of one that did not wait for its answer is taken when the daemon goes on, and its end. */
-START_TEST(what_is_held_is_charged_though_a_hello_was_given_up)
+TEST(what_is_held_is_charged_though_a_hello_was_given_up)
 {
         struct gpumem_request first = on_device(0, 8 * MIB), next = on_device(0, 16 * MIB);
         unsigned char *held = must_alloc(&first);
@@ -279,7 +271,6 @@ START_TEST(what_is_held_is_charged_though_a_hello_was_given_up)
         must_free(&first, held);
         must_free(&next, pointer);
 }
-END_TEST
 
 /* Its idle blocks are another client's for a moment: it keeps them mapped, and they are idle again. */
 static void have_kept(const struct gpumem_request *request)
@@ -325,32 +316,12 @@ static uint64_t ask_in_vain_for_kept(void)
 
 /* One that was asked for what the process maps still is not asked for other blocks in the same call, and
  * nobody tries to be taken in: that is the next call's. */
-START_TEST(nobody_waits_for_kept_blocks_and_then_for_others)
+TEST(nobody_waits_for_kept_blocks_and_then_for_others)
 {
         unsigned n = 0;
 
         while (ask_in_vain_for_kept())
                 ck_assert_uint_lt(++n, TRIES);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("silent");
-        TCase *tests = tcase_create("silent");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, program_start, program_stop);
-        tcase_add_test(tests, a_stopped_daemon_is_lost);
-        tcase_add_test(tests, a_stopped_daemon_takes_nobody_in);
-        tcase_add_test(tests, however_many_knock);
-        tcase_add_test(tests, who_waits_to_be_taken_in_is_not_turned_away_by_a_signal);
-        tcase_add_test(tests, a_daemon_that_is_there_is_waited_for);
-        tcase_add_test(tests, who_only_sends_is_not_held_up_either);
-        tcase_add_test(tests, every_thread_is_told);
-        tcase_add_test(tests, a_program_goes_on_without);
-        tcase_add_test(tests, what_is_held_is_charged_though_a_hello_was_given_up);
-        tcase_add_test(tests, nobody_waits_for_kept_blocks_and_then_for_others);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("silent", .limit_s = 120, .start = program_start, .stop = program_stop)

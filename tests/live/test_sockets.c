@@ -23,6 +23,8 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
+static const struct test_case tests_case = {"sockets", .limit_s = 60, .start = start, .stop = stop};
+
 static mode_t mode_of(const char *path)
 {
         struct stat status;
@@ -33,12 +35,11 @@ static mode_t mode_of(const char *path)
         return status.st_mode & 07777;
 }
 
-START_TEST(each_socket_has_its_mode)
+TEST(each_socket_has_its_mode, .in = &tests_case)
 {
         ck_assert_uint_eq(mode_of(gpumemd.socket), 0660);
         ck_assert_uint_eq(mode_of(daemon_admin_socket()), 0600);
 }
-END_TEST
 
 /* What each act of an administrator's comes to over that socket. */
 static void expect_acts(const char *socket, int r)
@@ -69,7 +70,7 @@ static void expect_acts(const char *socket, int r)
 }
 
 /* The daemon is that user's: its programs rule over the admin socket only. */
-START_TEST(what_concerns_all_is_asked_over_the_admin_socket)
+TEST(what_concerns_all_is_asked_over_the_admin_socket)
 {
         if (geteuid() == 0) {
                 ck_assert_int_eq(setresgid(STRANGER, STRANGER, STRANGER), 0);
@@ -80,7 +81,6 @@ START_TEST(what_concerns_all_is_asked_over_the_admin_socket)
         expect_acts(daemon_admin_socket(), 0);
         stop();
 }
-END_TEST
 
 /* In another process: what connecting comes to there. */
 static int connect_as(uid_t uid, gid_t gid, const char *socket)
@@ -100,7 +100,7 @@ static int connect_as(uid_t uid, gid_t gid, const char *socket)
         return WEXITSTATUS(status);
 }
 
-START_TEST(a_group_may_connect)
+TEST(a_group_may_connect, NEEDS_ROOT)
 {
         static const char *const options[] = {"--group", "4711", NULL};
         struct stat status;
@@ -114,21 +114,5 @@ START_TEST(a_group_may_connect)
         ck_assert_int_eq(connect_as(STRANGER, 4711, daemon_admin_socket()), GPUMEM_E_DENIED);
         stop();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("sockets");
-        TCase *tests = tcase_create("sockets"), *own = tcase_create("own daemons");
-
-        tcase_set_timeout(tests, 60);
-        tcase_set_timeout(own, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, each_socket_has_its_mode);
-        tcase_add_test(own, what_concerns_all_is_asked_over_the_admin_socket);
-        if (geteuid() == 0)
-                tcase_add_test(own, a_group_may_connect);
-        suite_add_tcase(suite, tests);
-        suite_add_tcase(suite, own);
-        return run_suite(suite);
-}
+TESTS_MAIN("own daemons", .limit_s = 60)

@@ -22,6 +22,30 @@ static struct daemon gpumemd;
 /* Of those that this machine has; a loop test's number is one of these. */
 static enum cgroup_tree trees[CGROUPS_N_TREES];
 
+static int find_trees(void)
+{
+        int n = 0;
+
+        for (enum cgroup_tree tree = CGROUPS_OF_V2; is_root() && tree < CGROUPS_N_TREES; tree++) {
+                if (containers_can_be_made(tree))
+                        trees[n++] = tree;
+        }
+        return n;
+}
+
+static bool has_containers(void)
+{
+        return find_trees() > 0;
+}
+
+static bool has_containers_and_emulator(void)
+{
+        return has_containers() && machine_is_emulated();
+}
+
+#define NEEDS_CONTAINERS \
+        .can_run = has_containers, .needs = "root, and cgroups that may be written to"
+
 static void start(const char *configuration)
 {
         static const char *const options[] = {"--device-bytes", "64MiB", "--pinned-bytes", "64MiB",
@@ -98,7 +122,7 @@ static uint64_t lease_and_return(struct link *link)
         return leased.block;
 }
 
-START_TEST(a_container_is_a_tenant)
+TEST(a_container_is_a_tenant, .to = find_trees(), NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[_i];
         struct link *one, *again, *other, *outside;
@@ -123,9 +147,8 @@ START_TEST(a_container_is_a_tenant)
         link_free(outside);
         end(tree);
 }
-END_TEST
 
-START_TEST(users_may_be_tenants_wherever_they_are)
+TEST(users_may_be_tenants_wherever_they_are, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];
         struct link *one, *other, *outside;
@@ -143,9 +166,8 @@ START_TEST(users_may_be_tenants_wherever_they_are)
         link_free(outside);
         end(tree);
 }
-END_TEST
 
-START_TEST(clients_may_be_tenants)
+TEST(clients_may_be_tenants)
 {
         struct link *one, *other;
         struct listed listed;
@@ -165,9 +187,8 @@ START_TEST(clients_may_be_tenants)
         link_free(other);
         daemon_stop(&gpumemd);
 }
-END_TEST
 
-START_TEST(containers_are_listed_by_their_short_names)
+TEST(containers_are_listed_by_their_short_names, .to = find_trees(), NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[_i];
         char id[CONTAINER_SHORT_ID_BYTES];
@@ -196,7 +217,6 @@ START_TEST(containers_are_listed_by_their_short_names)
         listed_free(&listed);
         end(tree);
 }
-END_TEST
 
 static int call(struct link *link, struct frame *request, enum message_kind kind,
                 enum message_kind reply_kind)
@@ -242,7 +262,7 @@ static struct link *open_admin_in(enum cgroup_tree tree, unsigned n)
         return link;
 }
 
-START_TEST(root_in_a_container_rules_nobody_outside)
+TEST(root_in_a_container_rules_nobody_outside, .to = find_trees(), NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[_i];
         struct link *inside, *admin, *outside;
@@ -259,9 +279,8 @@ START_TEST(root_in_a_container_rules_nobody_outside)
         link_free(outside);
         end(tree);
 }
-END_TEST
 
-START_TEST(the_daemons_own_container_rules)
+TEST(the_daemons_own_container_rules, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];
         struct link *its, *other;
@@ -276,10 +295,9 @@ START_TEST(the_daemons_own_container_rules)
         link_free(other);
         end(tree);
 }
-END_TEST
 
 /* Of another tenant's: no pid, no name, no uid, no age, no single block; the sum. */
-START_TEST(another_containers_rows_are_a_sum)
+TEST(another_containers_rows_are_a_sum, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];
         struct link *holder, *asker;
@@ -326,9 +344,8 @@ START_TEST(another_containers_rows_are_a_sum)
         link_free(asker);
         end(tree);
 }
-END_TEST
 
-START_TEST(a_refusal_names_nobody_in_another_container)
+TEST(a_refusal_names_nobody_in_another_container, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];
         const struct message_lease wanted = {.pool = 0, .n_bytes = 60 * MIB};
@@ -354,10 +371,9 @@ START_TEST(a_refusal_names_nobody_in_another_container)
         link_free(outside);
         end(tree);
 }
-END_TEST
 
 /* Each is measured by itself, and is told of itself. */
-START_TEST(a_limit_is_each_containers)
+TEST(a_limit_is_each_containers, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];
         const struct message_lease wanted = {.pool = 0, .n_bytes = PIECE};
@@ -386,10 +402,9 @@ START_TEST(a_limit_is_each_containers)
         link_free(outside);
         end(tree);
 }
-END_TEST
 
 /* The same user elsewhere is another tenant: it takes a grant. */
-START_TEST(a_grant_reaches_the_user_in_another_container)
+TEST(a_grant_reaches_the_user_in_another_container, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];
         struct sharer owner, guest;
@@ -417,9 +432,9 @@ START_TEST(a_grant_reaches_the_user_in_another_container)
         sharer_end(&guest);
         end(tree);
 }
-END_TEST
 
-START_TEST(one_container_is_served_where_memory_is_not_cleared)
+TEST(one_container_is_served_where_memory_is_not_cleared, .can_run = has_containers_and_emulator,
+     .needs = "root, the emulated driver, and cgroups that may be written to")
 {
         static const char *const options[] = {"--canary", "on", NULL};
         const struct message_lease wanted = {.pool = 0, .n_bytes = PIECE};
@@ -437,47 +452,5 @@ START_TEST(one_container_is_served_where_memory_is_not_cleared)
         link_free(other);
         end(tree);
 }
-END_TEST
 
-static unsigned find_trees(void)
-{
-        unsigned n = 0;
-
-        for (enum cgroup_tree tree = CGROUPS_OF_V2; tree < CGROUPS_N_TREES; tree++) {
-                if (containers_can_be_made(tree))
-                        trees[n++] = tree;
-        }
-        return n;
-}
-
-static void add_tests_of_containers(TCase *tests, int n_trees)
-{
-        tcase_add_loop_test(tests, a_container_is_a_tenant, 0, n_trees);
-        tcase_add_loop_test(tests, containers_are_listed_by_their_short_names, 0, n_trees);
-        tcase_add_loop_test(tests, root_in_a_container_rules_nobody_outside, 0, n_trees);
-        tcase_add_test(tests, users_may_be_tenants_wherever_they_are);
-        tcase_add_test(tests, the_daemons_own_container_rules);
-        tcase_add_test(tests, another_containers_rows_are_a_sum);
-        tcase_add_test(tests, a_refusal_names_nobody_in_another_container);
-        tcase_add_test(tests, a_limit_is_each_containers);
-        tcase_add_test(tests, a_grant_reaches_the_user_in_another_container);
-        if (machine_is_emulated())
-                tcase_add_test(tests, one_container_is_served_where_memory_is_not_cleared);
-}
-
-int main(void)
-{
-        Suite *suite = suite_create("tenants");
-        TCase *tests = tcase_create("tenants");
-        unsigned n_trees = geteuid() == 0 ? find_trees() : 0;
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_test(tests, clients_may_be_tenants);
-        if (n_trees)
-                add_tests_of_containers(tests, (int)n_trees);
-        else
-                (void)puts("# left out: tests of containers: they need root and cgroups that may "
-                           "be written to");
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("tenants", .limit_s = 60)

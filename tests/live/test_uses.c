@@ -75,7 +75,7 @@ static void await_allocated(uint64_t n_bytes)
 }
 
 /* The side stream writes to it late; by then it must not be another's. */
-START_TEST(it_is_nobody_elses_before_the_others_have_come_as_far)
+TEST(it_is_nobody_elses_before_the_others_have_come_as_far)
 {
         void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0), *staged;
 
@@ -103,9 +103,8 @@ START_TEST(it_is_nobody_elses_before_the_others_have_come_as_far)
                 ck_assert_uint_eq(((unsigned char *)staged)[4095], 0xcc);
         }
 }
-END_TEST
 
-START_TEST(what_is_freed_and_waits_is_not_ours)
+TEST(what_is_freed_and_waits_is_not_ours)
 {
         struct gpumem_info info = {.struct_size = sizeof(info)};
         void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
@@ -121,9 +120,8 @@ START_TEST(what_is_freed_and_waits_is_not_ours)
         gate_open(&gate);
         await_allocated(0);
 }
-END_TEST
 
-START_TEST(its_own_stream_is_no_other)
+TEST(its_own_stream_is_no_other)
 {
         void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
 
@@ -132,7 +130,6 @@ START_TEST(its_own_stream_is_no_other)
         ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
         ck_assert_uint_eq(stats().n_allocated_bytes, 0);
 }
-END_TEST
 
 static void *open_later(void *argument)
 {
@@ -142,7 +139,7 @@ static void *open_later(void *argument)
 }
 
 /* Whatever ends the memory otherwise waits for them. */
-START_TEST(other_frees_wait)
+TEST(other_frees_wait)
 {
         void *freed = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
         void *pinned = must_alloc(GPUMEM_PINNED, gpu_stream(gpu), 0);
@@ -167,10 +164,9 @@ START_TEST(other_frees_wait)
         }
         ck_assert_uint_eq(stats().n_allocated_bytes, 0);
 }
-END_TEST
 
 /* Its block goes to the shelf meanwhile. */
-START_TEST(a_second_free_is_told)
+TEST(a_second_free_is_told)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
                                          .kind = GPUMEM_DEVICE,
@@ -188,7 +184,6 @@ START_TEST(a_second_free_is_told)
                 sleep_ms(1);
         }
 }
-END_TEST
 
 static void *use_and_free(void *unused)
 {
@@ -205,7 +200,7 @@ static void *use_and_free(void *unused)
 }
 
 /* One thread's free is ended by another one, as soon as that can see it. */
-START_TEST(frees_are_ended_by_other_threads)
+TEST(frees_are_ended_by_other_threads)
 {
         pthread_t threads[3];
 
@@ -215,9 +210,8 @@ START_TEST(frees_are_ended_by_other_threads)
                 ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
         await_allocated(0);
 }
-END_TEST
 
-START_TEST(bad_calls_are_told)
+TEST(bad_calls_are_told)
 {
         void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
         char here;
@@ -228,22 +222,5 @@ START_TEST(bad_calls_are_told)
         ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
         ck_assert_int_eq(gpumem_record_use(client, used, side), GPUMEM_E_NOT_OURS);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("uses");
-        TCase *tests = tcase_create("uses");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, it_is_nobody_elses_before_the_others_have_come_as_far);
-        tcase_add_test(tests, what_is_freed_and_waits_is_not_ours);
-        tcase_add_test(tests, its_own_stream_is_no_other);
-        tcase_add_test(tests, other_frees_wait);
-        tcase_add_test(tests, a_second_free_is_told);
-        tcase_add_test(tests, frees_are_ended_by_other_threads);
-        tcase_add_test(tests, bad_calls_are_told);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("uses", .limit_s = 60, .start = start, .stop = stop)

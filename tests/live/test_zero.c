@@ -205,7 +205,7 @@ static struct found turn(uid_t uid, enum ending ending)
         return found;
 }
 
-START_TEST(in_twelve_turns_of_two_users_neither_finds_a_byte_of_the_other)
+TEST(in_twelve_turns_of_two_users_neither_finds_a_byte_of_the_other, NEEDS_ROOT)
 {
         struct found all = {0};
 
@@ -225,33 +225,13 @@ START_TEST(in_twelve_turns_of_two_users_neither_finds_a_byte_of_the_other)
         ck_assert_uint_eq(all.n_foreign, 0);
         ck_assert_uint_gt(all.n_zero, all.n_own);
 }
-END_TEST
 
 /* Nobody else than root becomes another user. */
-START_TEST(new_memory_is_zero)
+TEST(new_memory_is_zero)
 {
         struct found found = turn(geteuid(), FREES_AND_LEAVES);
 
         ck_assert_uint_eq(found.n_own + found.n_foreign, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("zero");
-        TCase *tests = tcase_create("zero");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, new_memory_is_zero);
-        if (geteuid() == 0)
-                tcase_add_test(tests,
-                               in_twelve_turns_of_two_users_neither_finds_a_byte_of_the_other);
-        else
-                (void)puts("# left out: "
-                           "in_twelve_turns_of_two_users_neither_finds_a_byte_of_the_other: needs "
-                           "root");
-        (void)fflush(stdout);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("zero", .limit_s = 120, .start = start, .stop = stop)

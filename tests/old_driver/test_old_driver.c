@@ -2,16 +2,15 @@
 #include "driver/cuda.h"
 #include "tests/contract/contract.h"
 
-START_TEST(it_lacks_what_came_later)
+TEST(it_lacks_what_came_later)
 {
         ck_assert(!contract_has("cuCtxRecordEvent"));
         ck_assert(contract_has("cuEventRecord"));
         ck_assert_ptr_null((void *)cu.cuCtxRecordEvent);
         ck_assert_ptr_nonnull((void *)cu.cuEventRecord);
 }
-END_TEST
 
-START_TEST(it_is_loaded_and_used)
+TEST(it_is_loaded_and_used)
 {
         char reason[CUDA_REASON_MAX];
         struct cuda cuda;
@@ -25,14 +24,5 @@ START_TEST(it_is_loaded_and_used)
         ck_assert_int_eq(CUDA_CALL(&cuda, cuEventRecord, event, NULL), 0);
         ck_assert_int_eq(CUDA_CALL(&cuda, cuEventSynchronize, event), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("old_driver");
-        TCase *tcase = contract_case(suite, "old driver");
-
-        tcase_add_test(tcase, it_lacks_what_came_later);
-        tcase_add_test(tcase, it_is_loaded_and_used);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("old driver")

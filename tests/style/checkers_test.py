@@ -283,7 +283,7 @@ def check_facts(report):
     head = '| fact | emulated | H200 | test |\n|---|---|---|---|\n'
     there = 'every fact names tests of the contract suite'
     verdicts = 'every verdict is of a run that is known'
-    case = 'START_TEST(one)\nEND_TEST\nSTART_TEST(lost)\nEND_TEST\nadd(one);\n'
+    case = 'TEST(one, .to = 2)\n{\n}\n\nSTART_TEST(lost)\n'
     files = {'tests/contract/test_contract_a.c': case, 'tests/live/test_b.c': case,
              'bench/RESULTS.md': 'commit 0123abc\n'}
     for what, cells, expected in [

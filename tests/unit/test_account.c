@@ -83,7 +83,7 @@ static unsigned take_all(struct account *account, struct due *dues, unsigned n_d
         return n;
 }
 
-START_TEST(a_user_and_a_realm_are_counted_together)
+TEST(a_user_and_a_realm_are_counted_together)
 {
         struct account *outside = must_ref(UID, "", 0), *one = must_ref(UID, "/one", 0);
         struct account *other = must_ref(OTHER, "/one", 0);
@@ -102,9 +102,8 @@ START_TEST(a_user_and_a_realm_are_counted_together)
         (void)account_unref(other);
         ck_assert(accounts_are_unused(&all));
 }
-END_TEST
 
-START_TEST(one_container_leaves_connections_for_the_users_others)
+TEST(one_container_leaves_connections_for_the_users_others)
 {
         struct account *greedy[USER_TIMES + 1], *other = must_ref(OTHER, "", 0);
         struct due dues[USER_TIMES + 1][12] = {{DUE_NULL}}, more[12] = {DUE_NULL};
@@ -132,9 +131,8 @@ START_TEST(one_container_leaves_connections_for_the_users_others)
         (void)account_unref(other);
         ck_assert_uint_eq(all.allowances.n[KIND], 0);
 }
-END_TEST
 
-START_TEST(where_containers_make_no_difference_a_user_is_one)
+TEST(where_containers_make_no_difference_a_user_is_one)
 {
         struct account *one, *other;
         struct due dues[12] = {DUE_NULL};
@@ -149,10 +147,9 @@ START_TEST(where_containers_make_no_difference_a_user_is_one)
         (void)account_unref(one);
         (void)account_unref(other);
 }
-END_TEST
 
 /* However many containers it names. Another user has its own. */
-START_TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
+TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
 {
         static struct account *accounts[ACCOUNTS_A_USER];
         struct account *more, *again, *other;
@@ -183,10 +180,9 @@ START_TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
         for (unsigned i = 0; i < ACCOUNTS_A_USER; i++)
                 (void)account_unref(accounts[i]);
 }
-END_TEST
 
 /* Also of those that are told apart. */
-START_TEST(those_that_cannot_be_read_are_counted_together)
+TEST(those_that_cannot_be_read_are_counted_together)
 {
         struct account *one = must_ref(UID, ACCOUNT_UNREADABLE " 1", 0);
         struct account *again = must_ref(UID, ACCOUNT_UNREADABLE " 1", 0);
@@ -205,9 +201,8 @@ START_TEST(those_that_cannot_be_read_are_counted_together)
         (void)account_unref(readable);
         (void)account_unref(other);
 }
-END_TEST
 
-START_TEST(who_leaves_and_comes_back_is_no_faster)
+TEST(who_leaves_and_comes_back_is_no_faster)
 {
         struct account *account = must_ref(UID, "/one", 0);
 
@@ -224,9 +219,8 @@ START_TEST(who_leaves_and_comes_back_is_no_faster)
         ck_assert_uint_eq(HASH_COUNT(all.users), 1);
         (void)account_unref(account);
 }
-END_TEST
 
-START_TEST(one_container_leaves_pace_for_the_users_others)
+TEST(one_container_leaves_pace_for_the_users_others)
 {
         struct account *greedy = must_ref(UID, "/greedy", 0), *quiet = must_ref(UID, "/quiet", 0);
 
@@ -236,10 +230,9 @@ START_TEST(one_container_leaves_pace_for_the_users_others)
         (void)account_unref(greedy);
         (void)account_unref(quiet);
 }
-END_TEST
 
 /* A user with many that all ask: they have USER_TIMES what one has, and each, also who comes late, its part. */
-START_TEST(a_users_containers_have_a_pace_together)
+TEST(a_users_containers_have_a_pace_together)
 {
         enum { N = 20, UNTIL = 50 };
         struct account *greedy[N], *late;
@@ -259,9 +252,8 @@ START_TEST(a_users_containers_have_a_pace_together)
                 (void)account_unref(greedy[i]);
         (void)account_unref(late);
 }
-END_TEST
 
-START_TEST(what_is_owed_is_the_accounts_own)
+TEST(what_is_owed_is_the_accounts_own)
 {
         struct account *greedy = must_ref(UID, "/greedy", 0), *quiet = must_ref(UID, "/quiet", 0);
 
@@ -273,9 +265,8 @@ START_TEST(what_is_owed_is_the_accounts_own)
         (void)account_unref(greedy);
         (void)account_unref(quiet);
 }
-END_TEST
 
-START_TEST(without_memory_nobody_is_counted)
+TEST(without_memory_nobody_is_counted)
 {
         struct account *account;
         int r;
@@ -296,24 +287,5 @@ START_TEST(without_memory_nobody_is_counted)
         }
         (void)account_unref(must_ref(UID, "", 0));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("account");
-        TCase *tests = tcase_create("account");
-
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_user_and_a_realm_are_counted_together);
-        tcase_add_test(tests, one_container_leaves_connections_for_the_users_others);
-        tcase_add_test(tests, where_containers_make_no_difference_a_user_is_one);
-        tcase_add_test(tests, a_user_has_so_many_accounts_and_one_for_the_rest);
-        tcase_add_test(tests, those_that_cannot_be_read_are_counted_together);
-        tcase_add_test(tests, who_leaves_and_comes_back_is_no_faster);
-        tcase_add_test(tests, one_container_leaves_pace_for_the_users_others);
-        tcase_add_test(tests, a_users_containers_have_a_pace_together);
-        tcase_add_test(tests, what_is_owed_is_the_accounts_own);
-        tcase_add_test(tests, without_memory_nobody_is_counted);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("account", .start = start, .stop = stop)

@@ -26,7 +26,7 @@ static unsigned take_all(struct allowance *allowance, struct due *dues, unsigned
         return n;
 }
 
-START_TEST(who_comes_later_finds_something)
+TEST(who_comes_later_finds_something)
 {
         struct allowances all = all_of(60, 60);
         struct allowance users[3] = {{.all = &all}, {.all = &all}, {.all = &all}};
@@ -37,9 +37,8 @@ START_TEST(who_comes_later_finds_something)
         ck_assert_uint_eq(take_all(&users[2], dues[2], 60), 8);
         ck_assert(!allowance_fits(&users[0], KIND, 1));
 }
-END_TEST
 
-START_TEST(there_is_a_most_for_each)
+TEST(there_is_a_most_for_each)
 {
         struct allowances all = all_of(60, 4);
         struct allowance one = {.all = &all}, other = {.all = &all};
@@ -52,10 +51,9 @@ START_TEST(there_is_a_most_for_each)
         ck_assert_int_eq(due_begin(&due, &other, KIND, 4), 0);
         ck_assert_int_eq(due_begin(&due, &one, ALLOWANCE_QUEUED_BYTES, 4), 0);
 }
-END_TEST
 
 /* Two tenants of one user, and another user. */
-START_TEST(a_tenant_leaves_something_for_its_users_others)
+TEST(a_tenant_leaves_something_for_its_users_others)
 {
         struct allowances all = all_of(60, 30);
         struct allowance user = {.all = &all}, other = {.all = &all};
@@ -80,10 +78,9 @@ START_TEST(a_tenant_leaves_something_for_its_users_others)
         ck_assert_uint_eq(all.n[KIND], 0);
         ck_assert(allowance_is_unused(&user));
 }
-END_TEST
 
 /* As when the configuration is read again. What is held stays, and no number runs over. */
-START_TEST(less_than_is_held_may_be_allowed)
+TEST(less_than_is_held_may_be_allowed)
 {
         struct allowances all = all_of(UINT64_MAX, UINT64_MAX);
         struct allowance user = {.all = &all};
@@ -101,10 +98,9 @@ START_TEST(less_than_is_held_may_be_allowed)
         due_end(&due);
         ck_assert(allowance_is_unused(&user));
 }
-END_TEST
 
 /* The sums are those of what stands, after each step; in the end nothing does. */
-START_TEST(every_due_is_given_back)
+TEST(every_due_is_given_back)
 {
         struct allowances all = all_of(1000, 700);
         struct allowance users[3] = {{.all = &all}, {.all = &all}, {.all = &all}};
@@ -137,18 +133,5 @@ START_TEST(every_due_is_given_back)
                 ck_assert(allowance_is_unused(&users[i]));
         ck_assert_uint_eq(all.n[KIND], 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("allowance");
-        TCase *tests = tcase_create("allowance");
-
-        tcase_add_test(tests, who_comes_later_finds_something);
-        tcase_add_test(tests, there_is_a_most_for_each);
-        tcase_add_test(tests, a_tenant_leaves_something_for_its_users_others);
-        tcase_add_test(tests, less_than_is_held_may_be_allowed);
-        tcase_add_test(tests, every_due_is_given_back);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("allowance")

@@ -1,5 +1,4 @@
 /* Addresses of a pool: where blocks may stand, and whose an address is. */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -47,7 +46,7 @@ static uint64_t choose(uint64_t n_granules, enum arena_wish wish)
         return (start - START) / GRANULE;
 }
 
-START_TEST(blocks_are_found_one_after_another)
+TEST(blocks_are_found_one_after_another)
 {
         struct arena_block first = block_at(3, 2), second = block_at(5, 1), third = block_at(9, 1);
 
@@ -63,9 +62,8 @@ START_TEST(blocks_are_found_one_after_another)
         ck_assert_ptr_null(arena_next(arena, third.start + GRANULE));
         end();
 }
-END_TEST
 
-START_TEST(the_first_block_is_at_an_end)
+TEST(the_first_block_is_at_an_end)
 {
         begin(100);
         ck_assert_uint_eq(choose(10, ARENA_APART), 0);
@@ -74,10 +72,9 @@ START_TEST(the_first_block_is_at_an_end)
         ck_assert_uint_eq(choose(100, ARENA_CLOSE), 0);
         end();
 }
-END_TEST
 
 /* In the middle of the largest gap, whichever it is. */
-START_TEST(apart_leaves_room_on_both_sides)
+TEST(apart_leaves_room_on_both_sides)
 {
         struct arena_block first = block_at(0, 10), second, third = block_at(20, 5);
 
@@ -92,10 +89,9 @@ START_TEST(apart_leaves_room_on_both_sides)
         ck_assert_uint_eq(choose(10, ARENA_APART), 75);
         end();
 }
-END_TEST
 
 /* Before the first block nothing is to grow from below. */
-START_TEST(apart_begins_at_the_start_where_nothing_stands_below)
+TEST(apart_begins_at_the_start_where_nothing_stands_below)
 {
         struct arena_block high = block_at(60, 40);
 
@@ -104,9 +100,8 @@ START_TEST(apart_begins_at_the_start_where_nothing_stands_below)
         ck_assert_uint_eq(choose(10, ARENA_APART), 0);
         end();
 }
-END_TEST
 
-START_TEST(close_stands_next_to_others)
+TEST(close_stands_next_to_others)
 {
         struct arena_block first, second;
 
@@ -119,9 +114,8 @@ START_TEST(close_stands_next_to_others)
         ck_assert_uint_eq(choose(85, ARENA_CLOSE), 0);
         end();
 }
-END_TEST
 
-START_TEST(what_no_gap_holds_is_not_placed)
+TEST(what_no_gap_holds_is_not_placed)
 {
         struct arena_block middle = block_at(40, 10);
         uint64_t start = 1;
@@ -136,7 +130,6 @@ START_TEST(what_no_gap_holds_is_not_placed)
         ck_assert_uint_eq(choose(50, ARENA_APART), 50);
         end();
 }
-END_TEST
 
 static void expect_room(uint64_t granule, uint64_t n_below, uint64_t n_above)
 {
@@ -145,7 +138,7 @@ static void expect_room(uint64_t granule, uint64_t n_below, uint64_t n_above)
 }
 
 /* Asked at places that are free or where a block begins or ends. */
-START_TEST(room_reaches_to_the_next_block)
+TEST(room_reaches_to_the_next_block)
 {
         struct arena_block low = block_at(20, 10), high = block_at(40, 1), top = block_at(41, 1);
 
@@ -170,9 +163,8 @@ START_TEST(room_reaches_to_the_next_block)
         expect_room(41, 11, 0);
         end();
 }
-END_TEST
 
-START_TEST(a_block_is_found_by_any_of_its_addresses)
+TEST(a_block_is_found_by_any_of_its_addresses)
 {
         struct arena_block low = block_at(0, 1), block = block_at(2, 3), top = block_at(99, 1);
 
@@ -198,7 +190,6 @@ START_TEST(a_block_is_found_by_any_of_its_addresses)
         ck_assert_ptr_eq(arena_find(arena, START), &low);
         end();
 }
-END_TEST
 
 /* The blocks of an array, each at a place of its own; no length: it is not there. */
 static unsigned n_wrong(const struct arena_block *blocks)
@@ -215,7 +206,7 @@ static unsigned n_wrong(const struct arena_block *blocks)
         return n;
 }
 
-START_TEST(blocks_come_and_go_in_any_order)
+TEST(blocks_come_and_go_in_any_order)
 {
         static struct arena_block blocks[N_BLOCKS];
         struct test_random random = test_random_begin();
@@ -235,14 +226,13 @@ START_TEST(blocks_come_and_go_in_any_order)
         }
         end();
 }
-END_TEST
 
 static void add(uint64_t granule, uint64_t n_granules)
 {
         ck_assert_int_eq(arena_add(arena, START + granule * GRANULE, n_granules * GRANULE), 0);
 }
 
-START_TEST(addresses_come_later)
+TEST(addresses_come_later)
 {
         struct arena_block block;
 
@@ -267,10 +257,9 @@ START_TEST(addresses_come_later)
         ck_assert_uint_eq(arena_room_above(arena, START + 40 * GRANULE), 4 * GRANULE);
         end();
 }
-END_TEST
 
 /* One reservation is not another, though they stand side by side. */
-START_TEST(no_block_crosses_from_range_to_range)
+TEST(no_block_crosses_from_range_to_range)
 {
         uint64_t start;
 
@@ -286,9 +275,8 @@ START_TEST(no_block_crosses_from_range_to_range)
         ck_assert_uint_eq(arena_room_above(arena, START + 51 * GRANULE), 9 * GRANULE);
         end();
 }
-END_TEST
 
-START_TEST(addresses_outside_are_refused)
+TEST(addresses_outside_are_refused)
 {
         ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
         ck_assert_int_eq(arena_add(arena, START - GRANULE, 2 * GRANULE), -ERANGE);
@@ -299,26 +287,5 @@ START_TEST(addresses_outside_are_refused)
         add(12, 1);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("arena");
-        TCase *tcase = tcase_create("arena");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, blocks_are_found_one_after_another);
-        tcase_add_test(tcase, the_first_block_is_at_an_end);
-        tcase_add_test(tcase, apart_leaves_room_on_both_sides);
-        tcase_add_test(tcase, apart_begins_at_the_start_where_nothing_stands_below);
-        tcase_add_test(tcase, close_stands_next_to_others);
-        tcase_add_test(tcase, what_no_gap_holds_is_not_placed);
-        tcase_add_test(tcase, room_reaches_to_the_next_block);
-        tcase_add_test(tcase, a_block_is_found_by_any_of_its_addresses);
-        tcase_add_test(tcase, blocks_come_and_go_in_any_order);
-        tcase_add_test(tcase, addresses_come_later);
-        tcase_add_test(tcase, no_block_crosses_from_range_to_range);
-        tcase_add_test(tcase, addresses_outside_are_refused);
-        return run_suite(suite);
-}
+TESTS_MAIN("arena", .limit_s = UNLIMITED)

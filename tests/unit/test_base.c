@@ -1,4 +1,3 @@
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -76,7 +75,7 @@ static const struct {
         {"1\tM", -EINVAL, 0},
 };
 
-START_TEST(size_parse_reads_what_it_promises)
+TEST(size_parse_reads_what_it_promises, .to = ARRAY_SIZE(parse_rows))
 {
         uint64_t n_bytes = UNTOUCHED;
         int r = size_parse(parse_rows[_i].text, &n_bytes);
@@ -85,9 +84,8 @@ START_TEST(size_parse_reads_what_it_promises)
         ck_assert_msg(n_bytes == (r ? UNTOUCHED : parse_rows[_i].n_bytes), "\"%s\": %" PRIu64,
                       parse_rows[_i].text, n_bytes);
 }
-END_TEST
 
-START_TEST(size_format_is_read_back)
+TEST(size_format_is_read_back)
 {
         static const struct {
                 uint64_t n_bytes;
@@ -112,9 +110,8 @@ START_TEST(size_format_is_read_back)
                 ck_assert_uint_eq(n_bytes, rows[i].n_bytes);
         }
 }
-END_TEST
 
-START_TEST(size_round_up_at_its_edges)
+TEST(size_round_up_at_its_edges)
 {
         uint64_t rounded = UNTOUCHED;
 
@@ -133,11 +130,10 @@ START_TEST(size_round_up_at_its_edges)
         ck_assert_int_eq(size_round_up(UINT64_MAX - 510, 512, &rounded), -EOVERFLOW);
         ck_assert_uint_eq(rounded, UINT64_MAX);
 }
-END_TEST
 
 /* A class's floor is in it and the number below is not; with classes in order, that settles where
  * every number goes. */
-START_TEST(classes_are_contiguous_and_at_most_an_eighth_wide)
+TEST(classes_are_contiguous_and_at_most_an_eighth_wide)
 {
         ck_assert_uint_eq(size_class_floor(0), 0);
         ck_assert_uint_eq(size_class(0), 0);
@@ -156,7 +152,6 @@ START_TEST(classes_are_contiguous_and_at_most_an_eighth_wide)
         ck_assert_uint_le(UINT64_MAX - size_class_floor(SIZE_N_CLASSES - 1) + 1,
                           size_class_floor(SIZE_N_CLASSES - 1) / SIZE_CLASS_STEPS);
 }
-END_TEST
 
 static int naive_next(const bool bits[static SIZE_N_CLASSES], unsigned from)
 {
@@ -186,7 +181,7 @@ static void compare_bitmap(const struct bitmap *map, const bool bits[static SIZE
                 ck_assert(bitmap_test(map, from) == bits[from]);
 }
 
-START_TEST(bitmap_holds_every_single_bit)
+TEST(bitmap_holds_every_single_bit)
 {
         for (unsigned bit = 0; bit < SIZE_N_CLASSES; bit++) {
                 struct bitmap map = BITMAP_NULL;
@@ -206,9 +201,8 @@ START_TEST(bitmap_holds_every_single_bit)
                 ck_assert_int_eq(bitmap_next(&map, 0), -1);
         }
 }
-END_TEST
 
-START_TEST(bitmap_agrees_with_an_array)
+TEST(bitmap_agrees_with_an_array)
 {
         struct bitmap map = BITMAP_NULL;
         bool bits[SIZE_N_CLASSES] = {false};
@@ -230,9 +224,8 @@ START_TEST(bitmap_agrees_with_an_array)
                 compare_bitmap(&map, bits, (unsigned)test_random_below(&random, FROM_END));
         }
 }
-END_TEST
 
-START_TEST(bitmap_finds_a_broken_summary)
+TEST(bitmap_finds_a_broken_summary)
 {
         struct bitmap map = BITMAP_NULL;
 
@@ -240,9 +233,8 @@ START_TEST(bitmap_finds_a_broken_summary)
         map.summary = 0;
         ck_assert(!bitmap_is_sound(&map));
 }
-END_TEST
 
-START_TEST(memfd_keeps_its_size)
+TEST(memfd_keeps_its_size)
 {
         void *bytes;
         int fd = -1;
@@ -263,9 +255,8 @@ START_TEST(memfd_keeps_its_size)
         ck_assert_int_eq(munmap(bytes, 8192), 0);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(memfd_constant_refuses_writes)
+TEST(memfd_constant_refuses_writes)
 {
         static const char text[] = "not to be changed";
         const void *bytes;
@@ -286,9 +277,8 @@ START_TEST(memfd_constant_refuses_writes)
         ck_assert_int_eq(munmap((void *)bytes, sizeof(text)), 0);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(memfd_check_trusts_no_other_fd)
+TEST(memfd_check_trusts_no_other_fd)
 {
         int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         int plain = open("/dev/null", O_RDONLY | O_CLOEXEC), fd = -1;
@@ -307,10 +297,9 @@ START_TEST(memfd_check_trusts_no_other_fd)
         closep(&unsealed);
         closep(&plain);
 }
-END_TEST
 
 /* Whatever the fraction of a second that now is, some of the moments ahead are past its end. */
-START_TEST(clock_tells_one_time_in_all_units)
+TEST(clock_tells_one_time_in_all_units)
 {
         for (uint64_t n_ms = 0; n_ms < 3000; n_ms += 7) {
                 uint64_t before_ns = clock_now_ns();
@@ -326,36 +315,13 @@ START_TEST(clock_tells_one_time_in_all_units)
                 ck_assert(ahead_ns <= after_ns + n_ms * 1000000);
         }
 }
-END_TEST
 
-START_TEST(clock_sleeps_at_least_so_long)
+TEST(clock_sleeps_at_least_so_long)
 {
         uint64_t before_us = clock_now_us();
 
         clock_sleep_us(2000);
         ck_assert_uint_ge(clock_now_us() - before_us, 2000);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("base");
-        TCase *tcase = tcase_create("base");
-
-        suite_add_tcase(suite, tcase);
-        tcase_add_loop_test(tcase, size_parse_reads_what_it_promises, 0,
-                            (int)ARRAY_SIZE(parse_rows));
-        tcase_add_test(tcase, size_format_is_read_back);
-        tcase_add_test(tcase, size_round_up_at_its_edges);
-        tcase_add_test(tcase, classes_are_contiguous_and_at_most_an_eighth_wide);
-        tcase_add_test(tcase, bitmap_holds_every_single_bit);
-        tcase_add_test(tcase, bitmap_agrees_with_an_array);
-        tcase_add_test(tcase, bitmap_finds_a_broken_summary);
-        tcase_add_test(tcase, memfd_keeps_its_size);
-        tcase_add_test(tcase, memfd_constant_refuses_writes);
-        tcase_add_test(tcase, memfd_check_trusts_no_other_fd);
-        tcase_add_test(tcase, clock_tells_one_time_in_all_units);
-        tcase_add_test(tcase, clock_sleeps_at_least_so_long);
-        tcase_set_timeout(tcase, 0);
-        return run_suite(suite);
-}
+TESTS_MAIN("base", .limit_s = UNLIMITED)

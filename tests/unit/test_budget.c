@@ -1,5 +1,4 @@
 /* What a pool may hold for a peak that fades. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -18,16 +17,15 @@ static struct budget budget_with_peak(uint64_t n_bytes)
         return budget;
 }
 
-START_TEST(nothing_was_needed_yet)
+TEST(nothing_was_needed_yet)
 {
         struct budget budget = BUDGET_NULL;
 
         ck_assert_uint_eq(budget_bytes(&budget, 0), 0);
         ck_assert_uint_eq(budget_hard_bytes(&budget), 0);
 }
-END_TEST
 
-START_TEST(a_peak_rises_at_once)
+TEST(a_peak_rises_at_once)
 {
         struct budget budget = budget_with_peak(GIB);
 
@@ -37,10 +35,9 @@ START_TEST(a_peak_rises_at_once)
         budget_see(&budget, GIB, NOW);
         ck_assert_uint_eq(budget.n_peak_bytes, 3 * GIB);
 }
-END_TEST
 
 /* A little above the peak, and more before anybody waits. */
-START_TEST(a_budget_is_the_peak_and_some_more)
+TEST(a_budget_is_the_peak_and_some_more)
 {
         struct budget budget = budget_with_peak(32 * GIB);
 
@@ -48,7 +45,6 @@ START_TEST(a_budget_is_the_peak_and_some_more)
         ck_assert_uint_eq(budget_bytes(&budget, 32 * GIB), 33 * GIB);
         ck_assert_uint_eq(budget_hard_bytes(&budget), 32 * GIB + 32 * GIB / 12);
 }
-END_TEST
 
 /* Of 9 GiB, 1 is needed: what is above that goes by half in a half-life. */
 static const struct {
@@ -63,7 +59,7 @@ static const struct {
         {UINT64_MAX - NOW, GIB},
 };
 
-START_TEST(a_peak_fades_by_half_lives)
+TEST(a_peak_fades_by_half_lives, .to = ARRAY_SIZE(fade_rows))
 {
         struct budget budget = budget_with_peak(9 * GIB);
 
@@ -72,10 +68,9 @@ START_TEST(a_peak_fades_by_half_lives)
         ck_assert_uint_le(budget.n_peak_bytes, fade_rows[_i].n_peak_bytes + 1);
         ck_assert_uint_eq(budget.faded_at_us, NOW + fade_rows[_i].passed_us);
 }
-END_TEST
 
 /* However often one looks: each look rounds down by less than a byte. */
-START_TEST(a_peak_fades_the_same_in_many_steps)
+TEST(a_peak_fades_the_same_in_many_steps)
 {
         struct budget once = budget_with_peak(9 * GIB), often = once;
 
@@ -85,9 +80,8 @@ START_TEST(a_peak_fades_the_same_in_many_steps)
         ck_assert_uint_le(often.n_peak_bytes, once.n_peak_bytes);
         ck_assert_uint_ge(often.n_peak_bytes + 1000, once.n_peak_bytes);
 }
-END_TEST
 
-START_TEST(a_peak_never_fades_below_the_need)
+TEST(a_peak_never_fades_below_the_need)
 {
         struct budget budget = budget_with_peak(GIB);
 
@@ -96,17 +90,15 @@ START_TEST(a_peak_never_fades_below_the_need)
                 ck_assert_uint_eq(budget.n_peak_bytes, GIB - i * MIB);
         }
 }
-END_TEST
 
 /* A clock that another thread read a little earlier. */
-START_TEST(time_that_steps_back_fades_nothing)
+TEST(time_that_steps_back_fades_nothing)
 {
         struct budget budget = budget_with_peak(9 * GIB);
 
         budget_see(&budget, GIB, NOW - 1000);
         ck_assert_uint_eq(budget.n_peak_bytes, 9 * GIB);
 }
-END_TEST
 
 static const struct {
         uint64_t n_peak, n_empty_max, n_allocated, n_bytes;
@@ -123,7 +115,7 @@ static const struct {
         {32 * GIB, 34 * GIB, 0, 33 * GIB},
 };
 
-START_TEST(empties_have_a_bound_of_their_own)
+TEST(empties_have_a_bound_of_their_own, .to = ARRAY_SIZE(bound_rows))
 {
         struct budget budget = budget_with_peak(bound_rows[_i].n_peak);
 
@@ -131,10 +123,9 @@ START_TEST(empties_have_a_bound_of_their_own)
         ck_assert_uint_eq(budget_bytes(&budget, bound_rows[_i].n_allocated),
                           bound_rows[_i].n_bytes);
 }
-END_TEST
 
 /* As a loop does whose holes do not fit: a block goes back every few microseconds. */
-START_TEST(what_goes_back_in_turn_may_be_kept)
+TEST(what_goes_back_in_turn_may_be_kept)
 {
         struct budget budget = budget_with_peak(32 * GIB);
         uint64_t us = budget.faded_at_us;
@@ -150,10 +141,9 @@ START_TEST(what_goes_back_in_turn_may_be_kept)
         budget_see(&budget, 32 * GIB, us + BUDGET_SLACK_HALF_LIFE_US);
         ck_assert_uint_eq(budget_bytes(&budget, 32 * GIB), 49 * GIB);
 }
-END_TEST
 
 /* One each 360 us of the program's own time for ten seconds. */
-START_TEST(what_goes_back_now_and_then_is_not_kept)
+TEST(what_goes_back_now_and_then_is_not_kept)
 {
         struct budget budget = budget_with_peak(32 * GIB);
         uint64_t us = budget.faded_at_us;
@@ -165,9 +155,8 @@ START_TEST(what_goes_back_now_and_then_is_not_kept)
         }
         ck_assert_uint_eq(budget.n_slack_bytes, 0);
 }
-END_TEST
 
-START_TEST(blocks_are_a_part_of_the_peak_and_more_in_turns)
+TEST(blocks_are_a_part_of_the_peak_and_more_in_turns)
 {
         struct budget budget = budget_with_peak(32 * GIB);
 
@@ -176,26 +165,5 @@ START_TEST(blocks_are_a_part_of_the_peak_and_more_in_turns)
                 budget_return(&budget);
         ck_assert_uint_eq(budget_block_bytes(&budget), 512 * MIB);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("budget");
-        TCase *tcase = tcase_create("budget");
-
-        tcase_add_test(tcase, what_goes_back_in_turn_may_be_kept);
-        tcase_add_test(tcase, what_goes_back_now_and_then_is_not_kept);
-        tcase_add_test(tcase, blocks_are_a_part_of_the_peak_and_more_in_turns);
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, nothing_was_needed_yet);
-        tcase_add_test(tcase, a_peak_rises_at_once);
-        tcase_add_test(tcase, a_budget_is_the_peak_and_some_more);
-        tcase_add_loop_test(tcase, a_peak_fades_by_half_lives, 0, (int)ARRAY_SIZE(fade_rows));
-        tcase_add_test(tcase, a_peak_fades_the_same_in_many_steps);
-        tcase_add_test(tcase, a_peak_never_fades_below_the_need);
-        tcase_add_test(tcase, time_that_steps_back_fades_nothing);
-        tcase_add_loop_test(tcase, empties_have_a_bound_of_their_own, 0,
-                            (int)ARRAY_SIZE(bound_rows));
-        return run_suite(suite);
-}
+TESTS_MAIN("budget", .limit_s = UNLIMITED)

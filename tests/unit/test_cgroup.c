@@ -169,7 +169,7 @@ static const struct {
 
 #define N_KNOWN (sizeof(known) / sizeof(known[0]))
 
-START_TEST(containers_are_known_by_their_cgroup)
+TEST(containers_are_known_by_their_cgroup)
 {
         for (unsigned i = 0; i < N_KNOWN; i++) {
                 char path[CGROUP_PATH_MAX], name[CGROUP_NAME_MAX];
@@ -186,9 +186,8 @@ START_TEST(containers_are_known_by_their_cgroup)
                         ck_assert_int_eq(path[n], '\0');
         }
 }
-END_TEST
 
-START_TEST(other_texts_are_refused)
+TEST(other_texts_are_refused)
 {
         static const char *const texts[] = {
                 "",         "\n",      "0",         "0:",         "0::",    "0::a\n",
@@ -200,9 +199,8 @@ START_TEST(other_texts_are_refused)
         for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
                 ck_assert_msg(cgroup_find_container(texts[i], path) == -EPROTO, "\"%s\"", texts[i]);
 }
-END_TEST
 
-START_TEST(a_path_has_its_bound)
+TEST(a_path_has_its_bound)
 {
         char cgroups[2 * CGROUP_PATH_MAX], path[CGROUP_PATH_MAX];
         int n;
@@ -217,9 +215,8 @@ START_TEST(a_path_has_its_bound)
         ck_assert_int_eq(cgroup_find_container(cgroups, path), 0);
         ck_assert_str_eq(path, "/lxc/a");
 }
-END_TEST
 
-START_TEST(a_container_is_called_by_its_name_or_by_a_path)
+TEST(a_container_is_called_by_its_name_or_by_a_path)
 {
         static const struct {
                 const char *path, *text;
@@ -251,17 +248,5 @@ START_TEST(a_container_is_called_by_its_name_or_by_a_path)
                                       calls[i].is_meant,
                               "\"%s\" by \"%s\"", calls[i].path, calls[i].text);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("cgroup");
-        TCase *tests = tcase_create("cgroup");
-
-        tcase_add_test(tests, containers_are_known_by_their_cgroup);
-        tcase_add_test(tests, other_texts_are_refused);
-        tcase_add_test(tests, a_path_has_its_bound);
-        tcase_add_test(tests, a_container_is_called_by_its_name_or_by_a_path);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("cgroup")

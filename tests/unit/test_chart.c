@@ -60,7 +60,7 @@ static void expect_marks(const char *wanted)
         ck_assert_str_eq(text, wanted);
 }
 
-START_TEST(spans_stand_by_state_and_owner)
+TEST(spans_stand_by_state_and_owner)
 {
         const struct block_row blocks[] = {
                 block(LISTED_CACHED, 7, 0, 8),           block(LISTED_LEASED, 7, 70, 4),
@@ -81,9 +81,8 @@ START_TEST(spans_stand_by_state_and_owner)
         ck_assert_uint_eq(chart.n_free_bytes, 24 * MIB);
         expect_cells(16, "AABBBa==~?......");
 }
-END_TEST
 
-START_TEST(what_is_nobody_s_yet_is_said_to_be)
+TEST(what_is_nobody_s_yet_is_said_to_be)
 {
         const struct block_row warm = block(LISTED_CACHED, LISTING_NOBODY, 0, 8);
         char text[SPAN_TEXT_MAX];
@@ -93,9 +92,8 @@ START_TEST(what_is_nobody_s_yet_is_said_to_be)
         span_describe(&chart.spans[0], text);
         ck_assert_str_eq(text, "cached, nobody's yet");
 }
-END_TEST
 
-START_TEST(other_pools_are_not_in_it)
+TEST(other_pools_are_not_in_it)
 {
         struct block_row other = block(LISTED_LEASED, 7, 70, 4);
 
@@ -104,9 +102,8 @@ START_TEST(other_pools_are_not_in_it)
         ck_assert_uint_eq(chart.n_spans, 0);
         expect_cells(4, "....");
 }
-END_TEST
 
-START_TEST(those_with_most_have_letters_of_their_own)
+TEST(those_with_most_have_letters_of_their_own)
 {
         struct block_row blocks[30];
         struct span *last;
@@ -121,10 +118,9 @@ START_TEST(those_with_most_have_letters_of_their_own)
         ck_assert_uint_eq(last->pid, 0);
         ck_assert_uint_eq(last->n_bytes, (1 + 2 + 3 + 4 + 5) * MIB);
 }
-END_TEST
 
 /* What is reserved is seen, though most of a cell may be free. */
-START_TEST(a_cell_shows_what_has_most_of_what_is_reserved)
+TEST(a_cell_shows_what_has_most_of_what_is_reserved)
 {
         const struct block_row blocks[] = {block(LISTED_LEASED, 7, 70, 3),
                                            block(LISTED_CACHED, 7, 0, 2)};
@@ -138,10 +134,9 @@ START_TEST(a_cell_shows_what_has_most_of_what_is_reserved)
         chart.n_spans = 0;
         expect_cells(64, ".................................");
 }
-END_TEST
 
 /* Of two that have as much, what stands first. */
-START_TEST(a_cell_that_two_share_shows_the_first)
+TEST(a_cell_that_two_share_shows_the_first)
 {
         const struct block_row blocks[] = {block(LISTED_CACHED, 7, 0, 2),
                                            block(LISTED_LEASED, 7, 70, 2)};
@@ -149,9 +144,8 @@ START_TEST(a_cell_that_two_share_shows_the_first)
         make(blocks, ARRAY_SIZE(blocks), 64 * MIB);
         expect_cells(4, "A...");
 }
-END_TEST
 
-START_TEST(a_limit_below_what_is_there_is_no_end)
+TEST(a_limit_below_what_is_there_is_no_end)
 {
         const struct block_row some = block(LISTED_LEASED, 7, 70, 8);
 
@@ -160,17 +154,15 @@ START_TEST(a_limit_below_what_is_there_is_no_end)
         ck_assert_uint_eq(chart.n_free_bytes, 0);
         expect_cells(4, "AAAA");
 }
-END_TEST
 
-START_TEST(an_empty_pool_has_no_cells)
+TEST(an_empty_pool_has_no_cells)
 {
         make(NULL, 0, 0);
         expect_cells(4, "");
 }
-END_TEST
 
 /* A list that cannot be true is drawn somehow. */
-START_TEST(absurd_sizes_do_no_harm)
+TEST(absurd_sizes_do_no_harm)
 {
         struct block_row blocks[3] = {block(LISTED_LEASED, 7, 70, 1), block(LISTED_IDLE, 7, 70, 1),
                                       block(LISTED_CACHED, 7, 70, 1)};
@@ -182,23 +174,5 @@ START_TEST(absurd_sizes_do_no_harm)
         expect_marks("Aa?");
         expect_cells(4, "AAAA");
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("chart");
-        TCase *tests = tcase_create("chart");
-
-        tcase_add_checked_fixture(tests, NULL, clear);
-        tcase_add_test(tests, spans_stand_by_state_and_owner);
-        tcase_add_test(tests, what_is_nobody_s_yet_is_said_to_be);
-        tcase_add_test(tests, other_pools_are_not_in_it);
-        tcase_add_test(tests, those_with_most_have_letters_of_their_own);
-        tcase_add_test(tests, a_cell_shows_what_has_most_of_what_is_reserved);
-        tcase_add_test(tests, a_cell_that_two_share_shows_the_first);
-        tcase_add_test(tests, a_limit_below_what_is_there_is_no_end);
-        tcase_add_test(tests, an_empty_pool_has_no_cells);
-        tcase_add_test(tests, absurd_sizes_do_no_harm);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("chart", .stop = clear)

@@ -36,15 +36,14 @@ static void expect(const struct event_rows_choice *choice, uint32_t n, const uin
                 ck_assert_uint_eq(rows[i].event, events[i]);
 }
 
-START_TEST(who_wants_nothing_apart_has_all)
+TEST(who_wants_nothing_apart_has_all)
 {
         const struct event_rows_choice choice = {.pid = 0};
 
         expect(&choice, 5, (const uint64_t[]){10, 11, 12, 13, 0});
 }
-END_TEST
 
-START_TEST(processes_and_users_are_told_apart)
+TEST(processes_and_users_are_told_apart)
 {
         const struct event_rows_choice of_process = {.pid = 101};
         const struct event_rows_choice of_user = {.has_uid = true, .uid = 1};
@@ -56,9 +55,8 @@ START_TEST(processes_and_users_are_told_apart)
         expect(&of_root, 1, (const uint64_t[]){12});
         expect(&of_neither, 0, NULL);
 }
-END_TEST
 
-START_TEST(the_last_are_those_of_what_is_wanted_and_no_sums)
+TEST(the_last_are_those_of_what_is_wanted_and_no_sums)
 {
         const struct event_rows_choice last = {.last = 2};
         const struct event_rows_choice last_of_user = {.last = 1, .has_uid = true, .uid = 1};
@@ -68,9 +66,8 @@ START_TEST(the_last_are_those_of_what_is_wanted_and_no_sums)
         expect(&last_of_user, 1, (const uint64_t[]){11});
         expect(&more, 4, (const uint64_t[]){10, 11, 12, 13});
 }
-END_TEST
 
-START_TEST(kinds_are_called_as_in_the_table)
+TEST(kinds_are_called_as_in_the_table)
 {
         char list[EVENT_ROWS_KINDS_MAX];
 
@@ -85,27 +82,13 @@ START_TEST(kinds_are_called_as_in_the_table)
         ck_assert_ptr_nonnull(strstr(list, ", turned-away, "));
         ck_assert_str_eq(list + strlen(list) - strlen(", stopping"), ", stopping");
 }
-END_TEST
 
-START_TEST(an_end_is_told_by_its_event)
+TEST(an_end_is_told_by_its_event)
 {
         set_up();
         ck_assert(!event_rows_has_end(&event_rows));
         rows[2].what = LISTED_EVENT_STOPPING;
         ck_assert(event_rows_has_end(&event_rows));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("chosen");
-        TCase *tests = tcase_create("chosen");
-
-        tcase_add_test(tests, who_wants_nothing_apart_has_all);
-        tcase_add_test(tests, processes_and_users_are_told_apart);
-        tcase_add_test(tests, the_last_are_those_of_what_is_wanted_and_no_sums);
-        tcase_add_test(tests, kinds_are_called_as_in_the_table);
-        tcase_add_test(tests, an_end_is_told_by_its_event);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("chosen")

@@ -248,7 +248,7 @@ static const struct {
          "\"backing\", \"ipc\"\n"},
 };
 
-START_TEST(what_is_wrong_is_said_exactly)
+TEST(what_is_wrong_is_said_exactly, .to = ARRAY_SIZE(bad))
 {
         struct config config = {.socket_path = NULL};
         char said[TEXT_MAX];
@@ -257,9 +257,8 @@ START_TEST(what_is_wrong_is_said_exactly)
         expect_said(bad[_i].text, said, bad[_i].said);
         ck_assert_ptr_null(config.settings.limits);
 }
-END_TEST
 
-START_TEST(everything_is_optional)
+TEST(everything_is_optional)
 {
         struct config config = must_load("{}");
 
@@ -272,9 +271,8 @@ START_TEST(everything_is_optional)
         ck_assert_ptr_null(config.settings.limits);
         config_deinit(&config);
 }
-END_TEST
 
-START_TEST(texts_are_taken)
+TEST(texts_are_taken)
 {
         struct config config = must_load(
                 "{\"socket\": \"/s\", \"group\": \"root\", \"cuda_library\": \"l.so\","
@@ -293,7 +291,6 @@ START_TEST(texts_are_taken)
         ck_assert_int_eq(config.settings.tenancy, TENANCY_OF_CLIENTS);
         config_deinit(&config);
 }
-END_TEST
 
 static uint64_t max_of(const struct config *config, uint32_t kind, uint32_t place, uint8_t uuid)
 {
@@ -303,7 +300,7 @@ static uint64_t max_of(const struct config *config, uint32_t kind, uint32_t plac
         return settings_pool_max(&config->settings, &row);
 }
 
-START_TEST(the_nearest_rule_counts)
+TEST(the_nearest_rule_counts)
 {
         struct config config = must_load(
                 "{\"pools\": [{\"device\": 1, \"max_bytes\": 104857601},"
@@ -326,7 +323,6 @@ START_TEST(the_nearest_rule_counts)
         ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 1, 0), 40 * MIB);
         config_deinit(&config);
 }
-END_TEST
 
 static enum pinned_backing backing_of(const struct config *config, uint32_t node)
 {
@@ -342,7 +338,7 @@ static enum device_ipc ipc_of(const struct config *config, uint32_t device)
         return settings_ipc(&config->settings, &row);
 }
 
-START_TEST(blocks_are_handed_out_as_is_said)
+TEST(blocks_are_handed_out_as_is_said)
 {
         struct config config = must_load("{\"user\": \"root\", \"tenants\": \"uid\","
                                          " \"pools\": [{\"device\": \"all\", \"ipc\": \"legacy\"},"
@@ -360,10 +356,9 @@ START_TEST(blocks_are_handed_out_as_is_said)
         config_deinit(&none);
         config_deinit(&config);
 }
-END_TEST
 
 /* A rule that says nothing about one thing leaves it to the rule for each node. */
-START_TEST(backing_and_limit_are_said_apart)
+TEST(backing_and_limit_are_said_apart)
 {
         struct config config = must_load(
                 "{\"pools\": [{\"pinned\": \"all\", \"backing\": \"vmm\"},"
@@ -383,7 +378,6 @@ START_TEST(backing_and_limit_are_said_apart)
         config_deinit(&none);
         config_deinit(&config);
 }
-END_TEST
 
 static uint64_t min_of(const struct config *config, uint32_t kind, uint32_t place)
 {
@@ -393,7 +387,7 @@ static uint64_t min_of(const struct config *config, uint32_t kind, uint32_t plac
 }
 
 /* Nothing is the default; it can be said of one pool though the others have a minimum. */
-START_TEST(minima_are_taken)
+TEST(minima_are_taken)
 {
         struct config config = must_load(
                 "{\"pools\": [{\"device\": \"all\", \"min_bytes\": \"1GiB\"},"
@@ -407,7 +401,6 @@ START_TEST(minima_are_taken)
         ck_assert_uint_eq(max_of(&config, GPUMEM_DEVICE, 0, 0), GIB);
         config_deinit(&config);
 }
-END_TEST
 
 static void expect_stock(const struct config *config, uint32_t place, uint64_t warm_bytes,
                          uint64_t keep_bytes, uint64_t return_after_ns)
@@ -421,7 +414,7 @@ static void expect_stock(const struct config *config, uint32_t place, uint64_t w
 }
 
 /* Nothing is made, and all is kept, unless it is said; what is not said follows from what is. */
-START_TEST(stocks_are_taken)
+TEST(stocks_are_taken)
 {
         struct config config = must_load(
                 "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"1GiB\"},"
@@ -445,9 +438,8 @@ START_TEST(stocks_are_taken)
         expect_stock(&config, 1, GIB, GIB, POLICY_KEEP_FOR_EVER);
         config_deinit(&config);
 }
-END_TEST
 
-START_TEST(limits_are_taken)
+TEST(limits_are_taken)
 {
         struct config config = must_load(
                 "{\"limits\": {\"client\": {\"device_bytes\": \"1.5GiB\", \"leases\": 7},"
@@ -466,7 +458,6 @@ START_TEST(limits_are_taken)
         ck_assert_uint_eq(limit_table_tenant_max(table, 8, LIMIT_LEASES), LIMIT_NONE);
         config_deinit(&config);
 }
-END_TEST
 
 static void expect_unreadable(const char *file, int wanted, const char *what)
 {
@@ -479,7 +470,7 @@ static void expect_unreadable(const char *file, int wanted, const char *what)
         ck_assert_str_eq(said, expected);
 }
 
-START_TEST(files_that_are_none)
+TEST(files_that_are_none)
 {
         expect_unreadable("/nonexistent/conf", -ENOENT, "No such file or directory");
         expect_unreadable("/tmp", -EINVAL, "not a regular file");
@@ -487,7 +478,6 @@ START_TEST(files_that_are_none)
         ck_assert_int_eq(mkfifo(path, 0600), 0);
         expect_unreadable(path, -EINVAL, "not a regular file");
 }
-END_TEST
 
 static int load_file(char said[static TEXT_MAX])
 {
@@ -510,7 +500,7 @@ static void expect_refused(const char *who)
         ck_assert_msg(strstr(said, who), "\"%s\" is not in: %s", who, said);
 }
 
-START_TEST(a_file_that_others_may_write_to_is_refused)
+TEST(a_file_that_others_may_write_to_is_refused)
 {
         char said[TEXT_MAX];
 
@@ -532,9 +522,8 @@ START_TEST(a_file_that_others_may_write_to_is_refused)
         ck_assert_int_eq(seteuid(0), 0);
         ck_assert_int_eq(chown(path, 0, 0), 0);
 }
-END_TEST
 
-START_TEST(a_mebibyte_is_the_most)
+TEST(a_mebibyte_is_the_most)
 {
         char *bytes = malloc(MIB + 1);
         char said[TEXT_MAX] = "";
@@ -552,9 +541,8 @@ START_TEST(a_mebibyte_is_the_most)
         free(bytes);
         expect_unreadable(path, -EINVAL, "larger than 1 MiB, which is the most allowed");
 }
-END_TEST
 
-START_TEST(depth_is_bounded)
+TEST(depth_is_bounded)
 {
         char text[5000], said[TEXT_MAX];
         struct config config;
@@ -564,27 +552,5 @@ START_TEST(depth_is_bounded)
         ck_assert_int_eq(load(text, said, &config), -EINVAL);
         ck_assert_ptr_nonnull(strstr(said, "maximum parsing depth reached"));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("config");
-        TCase *tests = tcase_create("config");
-
-        tcase_add_checked_fixture(tests, make_file, remove_file);
-        tcase_add_loop_test(tests, what_is_wrong_is_said_exactly, 0, ARRAY_SIZE(bad));
-        tcase_add_test(tests, everything_is_optional);
-        tcase_add_test(tests, texts_are_taken);
-        tcase_add_test(tests, the_nearest_rule_counts);
-        tcase_add_test(tests, backing_and_limit_are_said_apart);
-        tcase_add_test(tests, blocks_are_handed_out_as_is_said);
-        tcase_add_test(tests, minima_are_taken);
-        tcase_add_test(tests, stocks_are_taken);
-        tcase_add_test(tests, limits_are_taken);
-        tcase_add_test(tests, files_that_are_none);
-        tcase_add_test(tests, a_file_that_others_may_write_to_is_refused);
-        tcase_add_test(tests, a_mebibyte_is_the_most);
-        tcase_add_test(tests, depth_is_bounded);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("config", .start = make_file, .stop = remove_file)

@@ -13,7 +13,7 @@
 #define RENDER 105
 
 /* Of the owner, of one in the group and of another one, the right three bits say all. */
-START_TEST(one_class_of_the_mode_counts)
+TEST(one_class_of_the_mode_counts)
 {
         static const uint32_t in[] = {OTHER, 7, VIDEO}, out[] = {OTHER, 7, RENDER};
 
@@ -31,16 +31,14 @@ START_TEST(one_class_of_the_mode_counts)
                 ck_assert(device_file_opens(&file, 0, NULL, 0));
         }
 }
-END_TEST
 
-START_TEST(what_is_not_known_keeps_nobody_out)
+TEST(what_is_not_known_keeps_nobody_out)
 {
         const struct device_file file = {.is_known = false};
 
         ck_assert(device_file_is_open(&file));
         ck_assert(device_file_opens(&file, OTHER, NULL, 0));
 }
-END_TEST
 
 /* As driver 580 writes it. */
 #define INFORMATION(uuid, minor)          \
@@ -59,7 +57,7 @@ END_TEST
 static const uint8_t uuid[16] = {0xeb, 0x8b, 0x01, 0xd6, 0x5e, 0x92, 0xb6, 0xdd,
                                  0x60, 0xc0, 0xb2, 0x11, 0x07, 0x9a, 0x3c, 0x95};
 
-START_TEST(the_driver_says_which_file_is_whose)
+TEST(the_driver_says_which_file_is_whose)
 {
         uint8_t other[16];
         uint32_t number = 99;
@@ -78,16 +76,5 @@ START_TEST(the_driver_says_which_file_is_whose)
         ck_assert_int_eq(device_file_number("", uuid, &number), -EPROTO);
         ck_assert_uint_eq(number, 12);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("device_file");
-        TCase *tests = tcase_create("device_file");
-
-        tcase_add_test(tests, one_class_of_the_mode_counts);
-        tcase_add_test(tests, what_is_not_known_keeps_nobody_out);
-        tcase_add_test(tests, the_driver_says_which_file_is_whose);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("device_file")

@@ -47,7 +47,7 @@ static void tell(const struct contract_peer *peer, char what)
         (void)contract_receive(peer->socket, what);
 }
 
-START_TEST(capacity_is_exact_between_processes)
+TEST(capacity_is_exact_between_processes)
 {
         struct contract_peer other = contract_start(taker);
         CUmemGenericAllocationHandle handle, more;
@@ -71,7 +71,6 @@ START_TEST(capacity_is_exact_between_processes)
         contract_send(other.socket, 'x', -1);
         contract_finish(&other);
 }
-END_TEST
 
 /* Takes memory, marks it, finds its mark again, lets it go; many times. */
 static void busy(int socket)
@@ -93,7 +92,7 @@ static void busy(int socket)
         }
 }
 
-START_TEST(processes_take_memory_at_once)
+TEST(processes_take_memory_at_once)
 {
         enum { N = 4 };
         struct contract_peer peers[N];
@@ -107,7 +106,6 @@ START_TEST(processes_take_memory_at_once)
         (void)contract_context();
         ck_assert_uint_eq(used(), 0);
 }
-END_TEST
 
 static void *busy_thread(void *context)
 {
@@ -138,7 +136,7 @@ static void *busy_thread(void *context)
         return NULL;
 }
 
-START_TEST(threads_use_everything_at_once)
+TEST(threads_use_everything_at_once)
 {
         enum { N = 4 };
         CUcontext context = contract_context();
@@ -150,9 +148,8 @@ START_TEST(threads_use_everything_at_once)
                 ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
         ck_assert_uint_eq(used(), 0);
 }
-END_TEST
 
-START_TEST(free_bytes_in_pieces_are_as_good_as_in_one)
+TEST(free_bytes_in_pieces_are_as_good_as_in_one)
 {
         enum { N = 256 };
         CUmemGenericAllocationHandle handles[N], large;
@@ -166,7 +163,6 @@ START_TEST(free_bytes_in_pieces_are_as_good_as_in_one)
         ck_ok(create(TOTAL / 2, &large));
         ck_assert_uint_eq(used(), TOTAL);
 }
-END_TEST
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -183,7 +179,7 @@ static uint64_t random_next(uint64_t *state)
         return *state;
 }
 
-START_TEST(memory_is_refused_only_when_bytes_are_lacking)
+TEST(memory_is_refused_only_when_bytes_are_lacking)
 {
         enum { SLOTS = 64 };
         struct {
@@ -216,9 +212,8 @@ START_TEST(memory_is_refused_only_when_bytes_are_lacking)
                         ck_assert_uint_eq(used(), model);
         }
 }
-END_TEST
 
-START_TEST(a_primary_context_costs_what_is_configured)
+TEST(a_primary_context_costs_what_is_configured)
 {
         contract_configure("bytes=1GiB,ctx_bytes=64MiB");
         (void)contract_context();
@@ -227,9 +222,8 @@ START_TEST(a_primary_context_costs_what_is_configured)
         (void)contract_context();
         ck_assert_uint_eq(used(), BLOCK);
 }
-END_TEST
 
-START_TEST(releasing_a_primary_context_frees_its_memory)
+TEST(releasing_a_primary_context_frees_its_memory)
 {
         CUdeviceptr address;
 
@@ -242,19 +236,5 @@ START_TEST(releasing_a_primary_context_frees_its_memory)
         ck_assert_uint_eq(used(), 0);
         ck_cuda(CUDA_ERROR_INVALID_VALUE, cu.cuMemFree(address));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator");
-        TCase *tcase = contract_case(suite, "capacity");
-
-        tcase_add_test(tcase, capacity_is_exact_between_processes);
-        tcase_add_test(tcase, processes_take_memory_at_once);
-        tcase_add_test(tcase, threads_use_everything_at_once);
-        tcase_add_test(tcase, free_bytes_in_pieces_are_as_good_as_in_one);
-        tcase_add_test(tcase, memory_is_refused_only_when_bytes_are_lacking);
-        tcase_add_test(tcase, a_primary_context_costs_what_is_configured);
-        tcase_add_test(tcase, releasing_a_primary_context_frees_its_memory);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("capacity")

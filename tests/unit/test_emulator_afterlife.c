@@ -78,7 +78,7 @@ static void word_await(uint64_t number)
                 contract_pause(&n_looks);
 }
 
-START_TEST(what_was_done_before_the_end_is_not_done_again)
+TEST(what_was_done_before_the_end_is_not_done_again)
 {
         struct contract_peer parent;
         struct contract_block block = start_with_work(&parent);
@@ -92,9 +92,8 @@ START_TEST(what_was_done_before_the_end_is_not_done_again)
         ck_assert_uint_eq(contract_read(block.address), 0x11);
         contract_send(parent.socket, 'x', -1);
 }
-END_TEST
 
-START_TEST(work_that_needs_the_dead_process_is_not_done)
+TEST(work_that_needs_the_dead_process_is_not_done)
 {
         struct contract_peer parent;
         struct contract_block block;
@@ -111,14 +110,5 @@ START_TEST(work_that_needs_the_dead_process_is_not_done)
         ck_assert_uint_eq(__atomic_load_n(shared_word, __ATOMIC_ACQUIRE), 1);
         contract_send(parent.socket, 'x', -1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_afterlife");
-        TCase *tcase = contract_case(suite, "afterlife");
-
-        tcase_add_test(tcase, what_was_done_before_the_end_is_not_done_again);
-        tcase_add_test(tcase, work_that_needs_the_dead_process_is_not_done);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("afterlife")

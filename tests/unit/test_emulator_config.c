@@ -66,7 +66,7 @@ static const struct {
         {"devices=1,,bytes=1GiB", "''", "name=value"},
 };
 
-START_TEST(bad_options_are_explained_in_one_line)
+TEST(bad_options_are_explained_in_one_line, .to = ARRAY_SIZE(bad_options))
 {
         char text[4096];
 
@@ -76,9 +76,8 @@ START_TEST(bad_options_are_explained_in_one_line)
         ck_assert_msg(strstr(text, bad_options[_i].allowed), "%s", text);
         ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
 }
-END_TEST
 
-START_TEST(good_options_say_nothing)
+TEST(good_options_say_nothing)
 {
         char text[64];
         size_t n_bytes;
@@ -93,7 +92,6 @@ START_TEST(good_options_say_nothing)
         ck_ok(cu.cuDeviceTotalMem(&n_bytes, 2));
         ck_assert_uint_eq(n_bytes, 1536 * MIB);
 }
-END_TEST
 
 static void init_only(int socket)
 {
@@ -101,7 +99,7 @@ static void init_only(int socket)
         contract_send(socket, 'i', -1);
 }
 
-START_TEST(another_machine_in_the_directory_is_explained)
+TEST(another_machine_in_the_directory_is_explained)
 {
         struct contract_peer first;
         char text[4096];
@@ -116,9 +114,8 @@ START_TEST(another_machine_in_the_directory_is_explained)
         ck_assert_msg(strstr(text, "bytes=2.00 GiB"), "%s", text);
         ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
 }
-END_TEST
 
-START_TEST(a_missing_parent_directory_is_explained)
+TEST(a_missing_parent_directory_is_explained)
 {
         char text[4096];
 
@@ -126,7 +123,6 @@ START_TEST(a_missing_parent_directory_is_explained)
         init_explained(CUDA_ERROR_OPERATING_SYSTEM, text, sizeof(text));
         ck_assert_msg(strstr(text, "/proc/nowhere/emulator"), "%s", text);
 }
-END_TEST
 
 /* Initialises when told to, and takes some memory; says which machine it found. */
 static void starter(int socket)
@@ -143,7 +139,7 @@ static void starter(int socket)
         (void)contract_receive(socket, 'x');
 }
 
-START_TEST(processes_may_start_at_once)
+TEST(processes_may_start_at_once)
 {
         enum { N = 8 };
         struct contract_peer peers[N];
@@ -167,7 +163,6 @@ START_TEST(processes_may_start_at_once)
                 contract_finish(&peers[i]);
         }
 }
-END_TEST
 
 static void uuid_sender(int socket)
 {
@@ -195,7 +190,7 @@ static void uuids_of(void (*function)(int), CUuuid uuids[2])
         contract_finish(&peer);
 }
 
-START_TEST(uuids_belong_to_the_directory)
+TEST(uuids_belong_to_the_directory)
 {
         CUuuid here[2], again[2], elsewhere[2];
 
@@ -208,7 +203,6 @@ START_TEST(uuids_belong_to_the_directory)
         }
         ck_assert_mem_ne(&here[0], &here[1], sizeof(here[0]));
 }
-END_TEST
 
 static void check_visible(const char *visible, const char *first_name, int n_expected)
 {
@@ -223,19 +217,17 @@ static void check_visible(const char *visible, const char *first_name, int n_exp
         ck_assert_str_eq(name, first_name);
 }
 
-START_TEST(visible_devices_by_index)
+TEST(visible_devices_by_index)
 {
         check_visible("1,0", "Emulated GPU 1", 2);
 }
-END_TEST
 
-START_TEST(visible_devices_end_at_a_wrong_index)
+TEST(visible_devices_end_at_a_wrong_index)
 {
         check_visible("1,7,0", "Emulated GPU 1", 1);
 }
-END_TEST
 
-START_TEST(visible_devices_by_uuid)
+TEST(visible_devices_by_uuid)
 {
         char text[32];
         CUuuid uuids[2];
@@ -248,9 +240,8 @@ START_TEST(visible_devices_by_uuid)
                               (unsigned char)uuids[1].bytes[i]);
         check_visible(text, "Emulated GPU 1", 1);
 }
-END_TEST
 
-START_TEST(no_visible_device_is_an_error)
+TEST(no_visible_device_is_an_error)
 {
         int n;
 
@@ -258,7 +249,6 @@ START_TEST(no_visible_device_is_an_error)
         ck_cuda(CUDA_ERROR_NO_DEVICE, cu.cuInit(0));
         ck_cuda(CUDA_ERROR_NOT_INITIALIZED, cu.cuDeviceGetCount(&n));
 }
-END_TEST
 
 /* Memory of the first device. */
 static void first_device_holder(int socket)
@@ -268,7 +258,7 @@ static void first_device_holder(int socket)
         (void)contract_receive(socket, 'x');
 }
 
-START_TEST(a_hidden_device_s_memory_is_not_imported)
+TEST(a_hidden_device_s_memory_is_not_imported)
 {
         struct contract_peer other = contract_start(first_device_holder);
         int fd = contract_receive(other.socket, 'h');
@@ -280,9 +270,8 @@ START_TEST(a_hidden_device_s_memory_is_not_imported)
                 cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, POSIX_FD));
         contract_kill(&other);
 }
-END_TEST
 
-START_TEST(an_import_names_the_device_as_the_process_does)
+TEST(an_import_names_the_device_as_the_process_does)
 {
         struct contract_peer other = contract_start(first_device_holder);
         int fd = contract_receive(other.socket, 'h');
@@ -294,7 +283,6 @@ START_TEST(an_import_names_the_device_as_the_process_does)
         ck_assert_int_eq(properties.location.id, 1);
         contract_kill(&other);
 }
-END_TEST
 
 static int can_access(int device, int peer)
 {
@@ -305,7 +293,7 @@ static int can_access(int device, int peer)
 }
 
 /* Physical devices 0 and 1 are peers, and 2 and 3. */
-START_TEST(devices_are_peers_in_rows)
+TEST(devices_are_peers_in_rows)
 {
         CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
                                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -324,9 +312,8 @@ START_TEST(devices_are_peers_in_rows)
         access.location.id = 1;
         ck_cuda(CUDA_ERROR_INVALID_VALUE, cu.cuMemSetAccess(block.address, 2 * MIB, &access, 1));
 }
-END_TEST
 
-START_TEST(calls_and_copies_take_as_long_as_configured)
+TEST(calls_and_copies_take_as_long_as_configured)
 {
         CUdeviceptr address;
         uint64_t start;
@@ -342,9 +329,8 @@ START_TEST(calls_and_copies_take_as_long_as_configured)
         ck_ok(cu.cuMemsetD8(address, 1, 1));
         ck_assert_uint_ge(clock_now_us() - start, 30000);
 }
-END_TEST
 
-START_TEST(the_directory_is_the_user_s_own)
+TEST(the_directory_is_the_user_s_own)
 {
         char path[128], options[160];
         struct stat st;
@@ -363,30 +349,5 @@ START_TEST(the_directory_is_the_user_s_own)
         ck_assert_int_eq(st.st_size, (off_t)(64 * 1024 * MIB));
         ck_assert_int_eq(st.st_blocks, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_config");
-        TCase *tcase = contract_case(suite, "options");
-
-        tcase_add_loop_test(tcase, bad_options_are_explained_in_one_line, 0,
-                            ARRAY_SIZE(bad_options));
-        tcase_add_test(tcase, good_options_say_nothing);
-        tcase_add_test(tcase, calls_and_copies_take_as_long_as_configured);
-        tcase = contract_case(suite, "directory");
-        tcase_add_test(tcase, another_machine_in_the_directory_is_explained);
-        tcase_add_test(tcase, a_missing_parent_directory_is_explained);
-        tcase_add_test(tcase, processes_may_start_at_once);
-        tcase_add_test(tcase, uuids_belong_to_the_directory);
-        tcase_add_test(tcase, the_directory_is_the_user_s_own);
-        tcase = contract_case(suite, "visible");
-        tcase_add_test(tcase, visible_devices_by_index);
-        tcase_add_test(tcase, visible_devices_end_at_a_wrong_index);
-        tcase_add_test(tcase, visible_devices_by_uuid);
-        tcase_add_test(tcase, no_visible_device_is_an_error);
-        tcase_add_test(tcase, a_hidden_device_s_memory_is_not_imported);
-        tcase_add_test(tcase, an_import_names_the_device_as_the_process_does);
-        tcase_add_test(tcase, devices_are_peers_in_rows);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("emulator_config")

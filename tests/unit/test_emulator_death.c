@@ -42,7 +42,7 @@ static void holder(int socket)
         (void)contract_receive(socket, 'x');
 }
 
-START_TEST(a_killed_process_s_memory_comes_back_after_the_delay)
+TEST(a_killed_process_s_memory_comes_back_after_the_delay)
 {
         struct contract_peer dead;
         CUmemGenericAllocationHandle handle;
@@ -62,9 +62,8 @@ START_TEST(a_killed_process_s_memory_comes_back_after_the_delay)
         ck_assert_uint_ge(clock_now_ms() - seen_at, 1999);
         ck_ok(create(TOTAL, &handle));
 }
-END_TEST
 
-START_TEST(a_dead_process_s_memory_is_found_by_who_needs_it)
+TEST(a_dead_process_s_memory_is_found_by_who_needs_it)
 {
         struct contract_peer dead;
         CUmemGenericAllocationHandle handle;
@@ -76,7 +75,6 @@ START_TEST(a_dead_process_s_memory_is_found_by_who_needs_it)
         contract_kill(&dead);
         ck_ok(create(TOTAL, &handle));
 }
-END_TEST
 
 /* Takes and lets go without end, and says so every time. */
 static void restless(int socket)
@@ -93,7 +91,7 @@ static void restless(int socket)
         }
 }
 
-START_TEST(death_at_any_moment_loses_nothing)
+TEST(death_at_any_moment_loses_nothing)
 {
         enum { ROUNDS = 40 };
         struct contract_peer peers[ROUNDS];
@@ -113,9 +111,8 @@ START_TEST(death_at_any_moment_loses_nothing)
         ck_ok(create(TOTAL, &handle));
         ck_assert_uint_eq(used(), TOTAL);
 }
-END_TEST
 
-START_TEST(memory_goes_on_while_another_holds_it)
+TEST(memory_goes_on_while_another_holds_it)
 {
         struct contract_peer dead;
         struct contract_block block;
@@ -136,9 +133,8 @@ START_TEST(memory_goes_on_while_another_holds_it)
         ck_ok(cu.cuMemRelease(block.handle));
         ck_assert_uint_eq(used(), 0);
 }
-END_TEST
 
-START_TEST(a_fd_in_flight_keeps_the_memory)
+TEST(a_fd_in_flight_keeps_the_memory)
 {
         struct pollfd arrival = {.events = POLLIN};
         struct contract_peer dead;
@@ -163,9 +159,8 @@ START_TEST(a_fd_in_flight_keeps_the_memory)
         (void)close(fd);
         ck_assert_uint_eq(used(), 0);
 }
-END_TEST
 
-START_TEST(a_mapping_of_the_file_alone_keeps_the_memory)
+TEST(a_mapping_of_the_file_alone_keeps_the_memory)
 {
         CUmemGenericAllocationHandle handle;
         void *bytes;
@@ -183,7 +178,6 @@ START_TEST(a_mapping_of_the_file_alone_keeps_the_memory)
         ck_assert_int_eq(munmap(bytes, 4096), 0);
         ck_assert_uint_eq(used(), 0);
 }
-END_TEST
 
 /* A process with memory, and a forked child that outlives it. */
 static void parent_of_a_child(int socket)
@@ -198,7 +192,7 @@ static void parent_of_a_child(int socket)
         (void)pause();
 }
 
-START_TEST(a_forked_child_keeps_its_killed_parent_s_memory)
+TEST(a_forked_child_keeps_its_killed_parent_s_memory)
 {
         struct contract_peer parent;
         int n_looks = 0;
@@ -214,9 +208,8 @@ START_TEST(a_forked_child_keeps_its_killed_parent_s_memory)
         while (used())
                 contract_pause(&n_looks);
 }
-END_TEST
 
-START_TEST(a_forked_child_does_not_keep_what_is_released)
+TEST(a_forked_child_does_not_keep_what_is_released)
 {
         struct contract_block block;
         CUdeviceptr address;
@@ -238,7 +231,6 @@ START_TEST(a_forked_child_does_not_keep_what_is_released)
         ck_assert_int_eq(kill(child, SIGKILL), 0);
         ck_assert_int_eq(waitpid(child, NULL, 0), child);
 }
-END_TEST
 
 static const char *directory(void)
 {
@@ -253,7 +245,7 @@ static void import_refused(int fd)
                 cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, FD));
 }
 
-START_TEST(a_file_of_the_machine_is_no_memory_without_its_lock)
+TEST(a_file_of_the_machine_is_no_memory_without_its_lock)
 {
         CUmemGenericAllocationHandle handle;
         char path[512];
@@ -272,7 +264,6 @@ START_TEST(a_file_of_the_machine_is_no_memory_without_its_lock)
         ck_assert_int_ge(fd, 0);
         import_refused(fd);
 }
-END_TEST
 
 /* Holds memory of another machine. */
 static void stranger(int socket)
@@ -281,7 +272,7 @@ static void stranger(int socket)
         holder(socket);
 }
 
-START_TEST(memory_of_another_machine_is_refused)
+TEST(memory_of_another_machine_is_refused)
 {
         struct contract_peer other = contract_start(stranger);
         int fd = contract_receive(other.socket, 'h');
@@ -291,22 +282,5 @@ START_TEST(memory_of_another_machine_is_refused)
         ck_assert_uint_eq(used(), 0);
         contract_kill(&other);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_death");
-        TCase *tcase = contract_case(suite, "death");
-
-        tcase_add_test(tcase, a_killed_process_s_memory_comes_back_after_the_delay);
-        tcase_add_test(tcase, a_dead_process_s_memory_is_found_by_who_needs_it);
-        tcase_add_test(tcase, death_at_any_moment_loses_nothing);
-        tcase_add_test(tcase, memory_goes_on_while_another_holds_it);
-        tcase_add_test(tcase, a_fd_in_flight_keeps_the_memory);
-        tcase_add_test(tcase, a_mapping_of_the_file_alone_keeps_the_memory);
-        tcase_add_test(tcase, a_forked_child_keeps_its_killed_parent_s_memory);
-        tcase_add_test(tcase, a_forked_child_does_not_keep_what_is_released);
-        tcase_add_test(tcase, a_file_of_the_machine_is_no_memory_without_its_lock);
-        tcase_add_test(tcase, memory_of_another_machine_is_refused);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("death")

@@ -22,7 +22,7 @@ static CUstream stream_new(void)
         return stream;
 }
 
-START_TEST(what_is_no_context_or_event_is_refused)
+TEST(what_is_no_context_or_event_is_refused)
 {
         CUevent event, destroyed;
 
@@ -35,9 +35,8 @@ START_TEST(what_is_no_context_or_event_is_refused)
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuCtxRecordEvent(context, destroyed));
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuCtxRecordEvent(context, (CUevent)context));
 }
-END_TEST
 
-START_TEST(its_time_is_that_of_the_last_work)
+TEST(its_time_is_that_of_the_last_work)
 {
         CUevent start, end;
         struct contract_gate gates[2];
@@ -61,9 +60,8 @@ START_TEST(its_time_is_that_of_the_last_work)
         ck_ok(cu.cuEventElapsedTime(&ms, end, start));
         ck_assert_float_ge(ms, 0);
 }
-END_TEST
 
-START_TEST(a_spoilt_context_says_so)
+TEST(a_spoilt_context_says_so)
 {
         struct contract_block block;
         struct contract_gate gate;
@@ -84,9 +82,8 @@ START_TEST(a_spoilt_context_says_so)
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuEventQuery(event));
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuCtxRecordEvent(context, event));
 }
-END_TEST
 
-START_TEST(a_context_that_was_destroyed_ends_the_process)
+TEST(a_context_that_was_destroyed_ends_the_process, .signal = SIGABRT)
 {
         CUevent event;
 
@@ -96,9 +93,8 @@ START_TEST(a_context_that_was_destroyed_ends_the_process)
         ck_ok(cu.cuCtxDestroy(context));
         (void)cu.cuCtxRecordEvent(context, event);
 }
-END_TEST
 
-START_TEST(a_context_that_was_released_ends_the_process)
+TEST(a_context_that_was_released_ends_the_process, .signal = SIGABRT)
 {
         CUevent event;
 
@@ -107,10 +103,9 @@ START_TEST(a_context_that_was_released_ends_the_process)
         ck_ok(cu.cuDevicePrimaryCtxRelease(0));
         (void)cu.cuCtxRecordEvent(context, event);
 }
-END_TEST
 
 /* The context is there again, and the event is not of this life of it. */
-START_TEST(an_event_of_a_context_that_was_made_again_ends_the_process)
+TEST(an_event_of_a_context_that_was_made_again_ends_the_process, .signal = SIGABRT)
 {
         CUevent event;
 
@@ -120,19 +115,5 @@ START_TEST(an_event_of_a_context_that_was_made_again_ends_the_process)
         ck_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
         (void)cu.cuCtxRecordEvent(context, event);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_event");
-        TCase *tcase = contract_case(suite, "events of whole contexts");
-
-        tcase_add_test(tcase, what_is_no_context_or_event_is_refused);
-        tcase_add_test(tcase, its_time_is_that_of_the_last_work);
-        tcase_add_test(tcase, a_spoilt_context_says_so);
-        tcase_add_test_raise_signal(tcase, a_context_that_was_destroyed_ends_the_process, SIGABRT);
-        tcase_add_test_raise_signal(tcase, a_context_that_was_released_ends_the_process, SIGABRT);
-        tcase_add_test_raise_signal(
-                tcase, an_event_of_a_context_that_was_made_again_ends_the_process, SIGABRT);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("events of whole contexts")

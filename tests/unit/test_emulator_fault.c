@@ -70,7 +70,7 @@ static CUresult create(void)
         return r;
 }
 
-START_TEST(the_nth_call_fails_and_no_other)
+TEST(the_nth_call_fails_and_no_other)
 {
         machine_with("fail=cuMemCreate:3:2");
         contract_init();
@@ -79,9 +79,8 @@ START_TEST(the_nth_call_fails_and_no_other)
         ck_cuda(FULL, create());
         ck_ok(create());
 }
-END_TEST
 
-START_TEST(every_call_may_fail)
+TEST(every_call_may_fail)
 {
         CUdeviceptr address;
 
@@ -93,7 +92,6 @@ START_TEST(every_call_may_fail)
         ck_cuda(UNKNOWN, create());
         ck_ok(create());
 }
-END_TEST
 
 #define N_TRIALS 2000
 
@@ -110,7 +108,7 @@ static unsigned fail_by_chance(const char *faults, bool ret_failed[static N_TRIA
         return n_failed;
 }
 
-START_TEST(some_calls_fail_by_chance)
+TEST(some_calls_fail_by_chance)
 {
         static bool failed[N_TRIALS], again[N_TRIALS], others[N_TRIALS];
         unsigned n_failed;
@@ -129,17 +127,15 @@ START_TEST(some_calls_fail_by_chance)
         ck_assert_uint_ge(n_failed, N_TRIALS / 400);
         ck_assert_uint_le(n_failed, N_TRIALS / 40);
 }
-END_TEST
 
-START_TEST(the_variable_may_say_a_rate)
+TEST(the_variable_may_say_a_rate)
 {
         machine_with("fail=cuMemCreate:100%:2,seed=3");
         contract_init();
         ck_cuda(FULL, create());
 }
-END_TEST
 
-START_TEST(a_name_is_not_the_start_of_another)
+TEST(a_name_is_not_the_start_of_another)
 {
         CUstream stream;
 
@@ -148,18 +144,16 @@ START_TEST(a_name_is_not_the_start_of_another)
         ck_cuda(UNKNOWN, cu.cuStreamCreate(&stream, 0));
         ck_ok(cu.cuStreamCreateWithPriority(&stream, 0, 0));
 }
-END_TEST
 
-START_TEST(the_driver_may_not_even_start)
+TEST(the_driver_may_not_even_start)
 {
         machine_with("fail=cuInit:1:100");
         ck_cuda(CUDA_ERROR_NO_DEVICE, cu.cuInit(0));
         ck_cuda(CUDA_ERROR_NO_DEVICE, cu.cuInit(0));
         ck_cuda(CUDA_ERROR_NOT_INITIALIZED, create());
 }
-END_TEST
 
-START_TEST(hot_calls_fail_too)
+TEST(hot_calls_fail_too)
 {
         CUstreamCaptureStatus status;
 
@@ -169,9 +163,8 @@ START_TEST(hot_calls_fail_too)
         ck_cuda(UNKNOWN, cu.cuStreamIsCapturing(NULL, &status));
         ck_ok(cu.cuStreamIsCapturing(NULL, &status));
 }
-END_TEST
 
-START_TEST(calls_take_longer)
+TEST(calls_take_longer)
 {
         uint64_t from_ns;
 
@@ -181,7 +174,6 @@ START_TEST(calls_take_longer)
         ck_ok(create());
         ck_assert_uint_ge(clock_now_ns() - from_ns, 30000000);
 }
-END_TEST
 
 static const struct {
         const char *faults;
@@ -191,7 +183,7 @@ static const struct {
         {"lost=cuMemCreate:2:719", CUDA_ERROR_LAUNCH_FAILED},
 };
 
-START_TEST(a_lost_device_stays_lost)
+TEST(a_lost_device_stays_lost, .to = ARRAY_SIZE(losses))
 {
         CUstreamCaptureStatus status;
         size_t n_free, n_total;
@@ -208,9 +200,8 @@ START_TEST(a_lost_device_stays_lost)
         file_write("");
         ck_ok(create());
 }
-END_TEST
 
-START_TEST(calls_are_counted)
+TEST(calls_are_counted)
 {
         char name[32], path[600], text[16] = "";
         FILE *file;
@@ -228,7 +219,6 @@ START_TEST(calls_are_counted)
         (void)fclose(file);
         ck_assert_str_eq(text, "3\n");
 }
-END_TEST
 
 struct caller {
         pthread_t thread;
@@ -263,7 +253,7 @@ static void caller_finish(struct caller *caller)
 }
 
 /* While it hangs, other threads call: it holds nothing that they need. */
-START_TEST(a_hanging_call_holds_no_other_up)
+TEST(a_hanging_call_holds_no_other_up)
 {
         struct caller hanging;
         CUdeviceptr address;
@@ -280,9 +270,8 @@ START_TEST(a_hanging_call_holds_no_other_up)
         file_write("# nothing fails\n");
         caller_finish(&hanging);
 }
-END_TEST
 
-START_TEST(faults_come_and_go_while_the_driver_runs)
+TEST(faults_come_and_go_while_the_driver_runs)
 {
         machine_with("");
         contract_init();
@@ -298,9 +287,8 @@ START_TEST(faults_come_and_go_while_the_driver_runs)
         file_remove();
         ck_ok(create());
 }
-END_TEST
 
-START_TEST(the_file_stands_in_for_the_variable)
+TEST(the_file_stands_in_for_the_variable)
 {
         machine_with("fail=cuMemCreate:*:2");
         contract_init();
@@ -310,7 +298,6 @@ START_TEST(the_file_stands_in_for_the_variable)
         file_remove();
         ck_cuda(FULL, create());
 }
-END_TEST
 
 static void other_process(int socket)
 {
@@ -332,7 +319,7 @@ static void other_process(int socket)
         contract_send(socket, 'd', -1);
 }
 
-START_TEST(another_process_is_made_to_fail_and_hang_and_recovers)
+TEST(another_process_is_made_to_fail_and_hang_and_recovers)
 {
         struct contract_peer peer;
 
@@ -349,9 +336,8 @@ START_TEST(another_process_is_made_to_fail_and_hang_and_recovers)
         (void)contract_receive(peer.socket, 'd');
         contract_finish(&peer);
 }
-END_TEST
 
-START_TEST(a_fault_may_be_for_one_process)
+TEST(a_fault_may_be_for_one_process)
 {
         char text[128];
 
@@ -366,7 +352,6 @@ START_TEST(a_fault_may_be_for_one_process)
         file_write("pid=1\nfail=cuMemCreate:*:2\npid=*\nfail=cuMemCreate:1:999\n");
         ck_cuda(UNKNOWN, create());
 }
-END_TEST
 
 static const char *const bad_files[] = {
         "# for nobody\npid=me\n",
@@ -377,7 +362,7 @@ static const char *const bad_files[] = {
 };
 
 /* On stderr, once; the calls go on without faults. */
-START_TEST(a_file_with_a_mistake_has_no_faults)
+TEST(a_file_with_a_mistake_has_no_faults, .to = ARRAY_SIZE(bad_files))
 {
         int saved, pipe_fds[2];
         char text[512];
@@ -399,28 +384,5 @@ START_TEST(a_file_with_a_mistake_has_no_faults)
         ck_assert_msg(strstr(text, "line 2") || strstr(text, "cuMemCrate"), "%s", text);
         ck_assert_ptr_eq(strchr(text, '\n'), text + n - 1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_fault");
-        TCase *tcase = contract_case(suite, "faults");
-
-        tcase_add_test(tcase, the_nth_call_fails_and_no_other);
-        tcase_add_test(tcase, every_call_may_fail);
-        tcase_add_test(tcase, some_calls_fail_by_chance);
-        tcase_add_test(tcase, the_variable_may_say_a_rate);
-        tcase_add_test(tcase, a_name_is_not_the_start_of_another);
-        tcase_add_test(tcase, the_driver_may_not_even_start);
-        tcase_add_test(tcase, hot_calls_fail_too);
-        tcase_add_test(tcase, calls_take_longer);
-        tcase_add_test(tcase, calls_are_counted);
-        tcase_add_loop_test(tcase, a_lost_device_stays_lost, 0, ARRAY_SIZE(losses));
-        tcase_add_test(tcase, a_hanging_call_holds_no_other_up);
-        tcase_add_test(tcase, faults_come_and_go_while_the_driver_runs);
-        tcase_add_test(tcase, the_file_stands_in_for_the_variable);
-        tcase_add_test(tcase, another_process_is_made_to_fail_and_hang_and_recovers);
-        tcase_add_test(tcase, a_fault_may_be_for_one_process);
-        tcase_add_loop_test(tcase, a_file_with_a_mistake_has_no_faults, 0, ARRAY_SIZE(bad_files));
-        return contract_main(suite);
-}
+CONTRACT_MAIN("faults")

@@ -38,7 +38,7 @@ static void begin(void)
         ck_assert(mount_at(place));
 }
 
-START_TEST(work_that_finds_no_page_fails)
+TEST(work_that_finds_no_page_fails)
 {
         CUdeviceptr address;
 
@@ -50,9 +50,8 @@ START_TEST(work_that_finds_no_page_fails)
         ck_cuda(FAILED, cu.cuMemsetD8(address, 1, 64 * MIB));
         ck_cuda(FAILED, cu.cuCtxSynchronize());
 }
-END_TEST
 
-START_TEST(copies_that_find_no_page_fail)
+TEST(copies_that_find_no_page_fail, .to = 2)
 {
         unsigned char *bytes = calloc(64, MIB);
         CUdeviceptr address;
@@ -65,10 +64,9 @@ START_TEST(copies_that_find_no_page_fail)
                            : cu.cuMemcpyDtoH(bytes, address, 64 * MIB));
         free(bytes);
 }
-END_TEST
 
 /* It is made of nothing; but where there is nothing at all none is made. */
-START_TEST(memory_is_not_made_where_there_is_no_page)
+TEST(memory_is_not_made_where_there_is_no_page)
 {
         CUmemGenericAllocationHandle handle;
         CUmemAllocationProp properties;
@@ -85,10 +83,9 @@ START_TEST(memory_is_not_made_where_there_is_no_page)
         ck_ok(cu.cuMemAlloc(&address, 512 * MIB));
         ck_ok(cu.cuMemsetD8(address, 1, 14 * MIB));
 }
-END_TEST
 
 /* The CPU touches it. */
-START_TEST(host_memory_is_there_when_it_is_made)
+TEST(host_memory_is_there_when_it_is_made)
 {
         CUmemAllocationProp properties;
         CUmemGenericAllocationHandle handle;
@@ -101,10 +98,9 @@ START_TEST(host_memory_is_there_when_it_is_made)
         ck_ok(cu.cuMemCreate(&handle, 8 * MIB, &properties, 0));
         ck_ok(cu.cuMemRelease(handle));
 }
-END_TEST
 
 /* The table of what is there needs pages, too. */
-START_TEST(a_machine_is_not_begun_where_there_is_no_page)
+TEST(a_machine_is_not_begun_where_there_is_no_page)
 {
         char path[512];
         FILE *file;
@@ -119,7 +115,6 @@ START_TEST(a_machine_is_not_begun_where_there_is_no_page)
         (void)fclose(file);
         ck_cuda(FULL, cu.cuInit(0));
 }
-END_TEST
 
 static bool may_mount(void)
 {
@@ -131,20 +126,5 @@ static bool may_mount(void)
         return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_full");
-        TCase *tests;
-
-        if (!may_mount()) {
-                (void)puts("1..0 # SKIP this user may mount nothing, not in a namespace either");
-                return 0;
-        }
-        tests = contract_case(suite, "full");
-        tcase_add_test(tests, work_that_finds_no_page_fails);
-        tcase_add_loop_test(tests, copies_that_find_no_page_fail, 0, 2);
-        tcase_add_test(tests, memory_is_not_made_where_there_is_no_page);
-        tcase_add_test(tests, host_memory_is_there_when_it_is_made);
-        tcase_add_test(tests, a_machine_is_not_begun_where_there_is_no_page);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("full", .can_run = may_mount,
+              .needs = "the right to mount, or a namespace that gives it")

@@ -61,7 +61,7 @@ static CUgraphExec join_end(void)
 }
 
 /* Captured first, then copied, but nothing orders them: the copy is what finds no value yet. */
-START_TEST(what_no_edge_orders_does_not_run_as_it_was_captured)
+TEST(what_no_edge_orders_does_not_run_as_it_was_captured)
 {
         (void)contract_context();
         world_new();
@@ -73,10 +73,9 @@ START_TEST(what_no_edge_orders_does_not_run_as_it_was_captured)
         ck_assert_uint_eq(words[0], 7);
         ck_assert_uint_eq(words[1], 0);
 }
-END_TEST
 
 /* Whichever was captured first: a branch that waits does not keep the other from running. */
-START_TEST(branches_run_beside_one_that_waits)
+TEST(branches_run_beside_one_that_waits, .to = 2)
 {
         CUstream waiting, writing;
 
@@ -93,9 +92,8 @@ START_TEST(branches_run_beside_one_that_waits)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(words[1], 2);
 }
-END_TEST
 
-START_TEST(a_launch_that_finds_memory_gone_spoils_its_context)
+TEST(a_launch_that_finds_memory_gone_spoils_its_context)
 {
         CUgraphExec executable;
 
@@ -109,14 +107,13 @@ START_TEST(a_launch_that_finds_memory_gone_spoils_its_context)
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
         ck_cuda(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuGraphLaunch(executable, stream));
 }
-END_TEST
 
 static void count_up(void *counter)
 {
         ++*(int *)counter;
 }
 
-START_TEST(a_context_takes_its_captures_with_it)
+TEST(a_context_takes_its_captures_with_it)
 {
         CUstreamCaptureStatus status;
         CUuserObject object;
@@ -138,7 +135,6 @@ START_TEST(a_context_takes_its_captures_with_it)
         (void)contract_context();
         ck_ok(cu.cuMemAlloc(&memory, N_BYTES));
 }
-END_TEST
 
 static void *capture_and_end(void *context)
 {
@@ -147,7 +143,7 @@ static void *capture_and_end(void *context)
         return NULL;
 }
 
-START_TEST(a_thread_takes_the_capture_of_its_own_stream_with_it)
+TEST(a_thread_takes_the_capture_of_its_own_stream_with_it)
 {
         CUcontext context = contract_context();
         pthread_t thread;
@@ -156,9 +152,8 @@ START_TEST(a_thread_takes_the_capture_of_its_own_stream_with_it)
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
         ck_ok(cu.cuMemAlloc(&memory, N_BYTES));
 }
-END_TEST
 
-START_TEST(stale_handles_are_found_out)
+TEST(stale_handles_are_found_out)
 {
         CUstreamCaptureStatus status;
         CUgraphExec executable;
@@ -184,18 +179,5 @@ START_TEST(stale_handles_are_found_out)
         ck_cuda(INVALID, cu.cuUserObjectRetain(object, 1));
         ck_assert_int_eq(counter, 1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_graph");
-        TCase *tcase = contract_case(suite, "graphs");
-
-        tcase_add_test(tcase, what_no_edge_orders_does_not_run_as_it_was_captured);
-        tcase_add_loop_test(tcase, branches_run_beside_one_that_waits, 0, 2);
-        tcase_add_test(tcase, a_launch_that_finds_memory_gone_spoils_its_context);
-        tcase_add_test(tcase, a_context_takes_its_captures_with_it);
-        tcase_add_test(tcase, a_thread_takes_the_capture_of_its_own_stream_with_it);
-        tcase_add_test(tcase, stale_handles_are_found_out);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("graphs")

@@ -8,7 +8,7 @@
 #define FD      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define INVALID CUDA_ERROR_INVALID_VALUE
 
-START_TEST(host_memory_is_freed_once)
+TEST(host_memory_is_freed_once)
 {
         void *bytes;
 
@@ -17,9 +17,8 @@ START_TEST(host_memory_is_freed_once)
         ck_ok(cu.cuMemFreeHost(bytes));
         ck_cuda(INVALID, cu.cuMemFreeHost(bytes));
 }
-END_TEST
 
-START_TEST(a_handle_that_is_none_is_not_exported)
+TEST(a_handle_that_is_none_is_not_exported)
 {
         CUmemGenericAllocationHandle handle;
         int fd = -5;
@@ -31,17 +30,15 @@ START_TEST(a_handle_that_is_none_is_not_exported)
         ck_cuda(INVALID, cu.cuMemExportToShareableHandle(&fd, handle, FD, 0));
         ck_assert_int_eq(fd, -5);
 }
-END_TEST
 
-START_TEST(an_export_needs_an_output)
+TEST(an_export_needs_an_output)
 {
         contract_init();
         ck_cuda(INVALID, cu.cuMemExportToShareableHandle(
                                  NULL, contract_create(CONTRACT_GRANULE, FD), FD, 0));
 }
-END_TEST
 
-START_TEST(unmap_takes_whole_granules_of_one_reservation)
+TEST(unmap_takes_whole_granules_of_one_reservation)
 {
         CUdeviceptr address;
 
@@ -55,10 +52,9 @@ START_TEST(unmap_takes_whole_granules_of_one_reservation)
         ck_ok(cu.cuMemAddressFree(address, 2 * CONTRACT_GRANULE));
         ck_cuda(INVALID, cu.cuMemUnmap(address, CONTRACT_GRANULE));
 }
-END_TEST
 
 /* What is mapped goes if it lies inside, whatever is vacant around it. */
-START_TEST(unmap_takes_what_lies_inside_and_cuts_nothing)
+TEST(unmap_takes_what_lies_inside_and_cuts_nothing)
 {
         const size_t granule = CONTRACT_GRANULE;
         CUmemGenericAllocationHandle one, two;
@@ -77,7 +73,6 @@ START_TEST(unmap_takes_what_lies_inside_and_cuts_nothing)
         ck_ok(cu.cuMemUnmap(address, 6 * granule));
         ck_ok(cu.cuMemAddressFree(address, 6 * granule));
 }
-END_TEST
 
 static CUstream ended;
 static CUevent event;
@@ -105,7 +100,7 @@ static CUresult (*const uses[])(void) = {
 };
 
 /* As the H200's driver does, which crashes. */
-START_TEST(a_destroyed_stream_ends_the_process)
+TEST(a_destroyed_stream_ends_the_process, .to = ARRAY_SIZE(uses), .signal = SIGABRT)
 {
         (void)contract_context();
         ck_ok(cu.cuEventCreate(&event, 0));
@@ -113,9 +108,8 @@ START_TEST(a_destroyed_stream_ends_the_process)
         ck_ok(cu.cuStreamDestroy(ended));
         (void)uses[_i]();
 }
-END_TEST
 
-START_TEST(a_stream_whose_context_has_ended_ends_the_process)
+TEST(a_stream_whose_context_has_ended_ends_the_process, .signal = SIGABRT)
 {
         (void)contract_context();
         ck_ok(cu.cuStreamCreate(&ended, CU_STREAM_NON_BLOCKING));
@@ -123,21 +117,5 @@ START_TEST(a_stream_whose_context_has_ended_ends_the_process)
         (void)contract_context();
         (void)query();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_misuse");
-        TCase *tcase = contract_case(suite, "misuse");
-
-        tcase_add_test(tcase, host_memory_is_freed_once);
-        tcase_add_test(tcase, a_handle_that_is_none_is_not_exported);
-        tcase_add_test(tcase, an_export_needs_an_output);
-        tcase_add_test(tcase, unmap_takes_whole_granules_of_one_reservation);
-        tcase_add_test(tcase, unmap_takes_what_lies_inside_and_cuts_nothing);
-        tcase_add_loop_test_raise_signal(tcase, a_destroyed_stream_ends_the_process, SIGABRT, 0,
-                                         ARRAY_SIZE(uses));
-        tcase_add_test_raise_signal(tcase, a_stream_whose_context_has_ended_ends_the_process,
-                                    SIGABRT);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("misuse")

@@ -51,7 +51,7 @@ static int touch(CUdeviceptr address, int write)
         return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-START_TEST(the_cpu_cannot_touch_device_memory)
+TEST(the_cpu_cannot_touch_device_memory)
 {
         struct contract_block block;
         CUdeviceptr address;
@@ -65,9 +65,8 @@ START_TEST(the_cpu_cannot_touch_device_memory)
         ck_ok(cu.cuMemAlloc(&address, GRANULE));
         ck_assert_int_eq(touch(address, 0), SIGSEGV);
 }
-END_TEST
 
-START_TEST(the_cpu_touches_host_memory_once_it_has_access)
+TEST(the_cpu_touches_host_memory_once_it_has_access)
 {
         CUmemAllocationProp properties = contract_properties(NONE);
         CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0},
@@ -88,7 +87,6 @@ START_TEST(the_cpu_touches_host_memory_once_it_has_access)
         block = contract_map(contract_create(GRANULE, NONE), GRANULE);
         ck_cuda(CUDA_ERROR_INVALID_VALUE, cu.cuMemSetAccess(block.address, GRANULE, &access, 1));
 }
-END_TEST
 
 /* All that reports a spoilt context does so, again and again; the rest goes on. */
 static void check_spoilt(void)
@@ -111,7 +109,7 @@ static void check_spoilt(void)
         ck_ok(cu.cuMemRelease(contract_create(GRANULE, NONE)));
 }
 
-START_TEST(a_copy_to_nothing_is_refused)
+TEST(a_copy_to_nothing_is_refused)
 {
         CUdeviceptr empty;
         char byte = 1;
@@ -121,9 +119,8 @@ START_TEST(a_copy_to_nothing_is_refused)
         ck_cuda(INVALID, cu.cuMemcpyHtoD(empty, &byte, 1));
         ck_ok(cu.cuCtxSynchronize());
 }
-END_TEST
 
-START_TEST(a_copy_without_access_is_refused)
+TEST(a_copy_without_access_is_refused)
 {
         struct contract_block block;
         char byte;
@@ -137,9 +134,8 @@ START_TEST(a_copy_without_access_is_refused)
         ck_ok(cu.cuMemcpyDtoH(&byte, block.address, 1));
         ck_assert_int_eq(byte, 1);
 }
-END_TEST
 
-START_TEST(a_copy_past_the_end_is_refused)
+TEST(a_copy_past_the_end_is_refused)
 {
         struct contract_block block;
         CUdeviceptr address;
@@ -151,7 +147,6 @@ START_TEST(a_copy_past_the_end_is_refused)
         ck_ok(cu.cuCtxSynchronize());
         ck_assert_uint_eq(contract_read(block.address + GRANULE - 1), 0);
 }
-END_TEST
 
 /* Of what is unmapped before it comes about; the stream is held up. */
 static void fill_what_goes(CUstream stream)
@@ -162,7 +157,7 @@ static void fill_what_goes(CUstream stream)
         ck_ok(cu.cuMemUnmap(block.address, GRANULE));
 }
 
-START_TEST(freed_addresses_are_refused_and_never_crash)
+TEST(freed_addresses_are_refused_and_never_crash)
 {
         CUdeviceptr address, other;
         char byte;
@@ -175,9 +170,8 @@ START_TEST(freed_addresses_are_refused_and_never_crash)
         ck_cuda(INVALID, cu.cuMemcpyDtoH(&byte, address, 1));
         ck_ok(cu.cuCtxSynchronize());
 }
-END_TEST
 
-START_TEST(a_late_fault_shows_at_the_next_look)
+TEST(a_late_fault_shows_at_the_next_look)
 {
         struct contract_gate gate;
         CUstream stream, other;
@@ -206,9 +200,8 @@ START_TEST(a_late_fault_shows_at_the_next_look)
         (void)contract_context();
         ck_ok(cu.cuCtxSynchronize());
 }
-END_TEST
 
-START_TEST(access_is_each_device_s_own)
+TEST(access_is_each_device_s_own)
 {
         CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1},
                                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -228,9 +221,8 @@ START_TEST(access_is_each_device_s_own)
         ck_ok(cu.cuMemSetAccess(block.address, GRANULE, &access, 1));
         ck_cuda(INVALID, cu.cuMemcpyDtoH(&byte, block.address, 1));
 }
-END_TEST
 
-START_TEST(a_wrong_order_gives_wrong_bytes)
+TEST(a_wrong_order_gives_wrong_bytes)
 {
         CUstream writer, reader;
         struct contract_gate gate;
@@ -257,9 +249,8 @@ START_TEST(a_wrong_order_gives_wrong_bytes)
         ck_assert_uint_eq(bytes[0], 1);
         ck_assert_uint_eq(bytes[1], 2);
 }
-END_TEST
 
-START_TEST(memory_reused_too_early_is_overwritten)
+TEST(memory_reused_too_early_is_overwritten)
 {
         struct contract_block block;
         struct contract_gate gate;
@@ -282,9 +273,8 @@ START_TEST(memory_reused_too_early_is_overwritten)
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(bytes[0], 0);
 }
-END_TEST
 
-START_TEST(synchronising_the_default_stream_waits_for_blocking_ones)
+TEST(synchronising_the_default_stream_waits_for_blocking_ones)
 {
         struct contract_gate gate;
         CUstream stream;
@@ -298,9 +288,8 @@ START_TEST(synchronising_the_default_stream_waits_for_blocking_ones)
         ck_ok(cu.cuStreamSynchronize(NULL));
         ck_ok(cu.cuStreamQuery(stream));
 }
-END_TEST
 
-START_TEST(stream_handles_are_used_again_at_once)
+TEST(stream_handles_are_used_again_at_once)
 {
         unsigned long long first_id, second_id;
         struct contract_gate gate;
@@ -324,9 +313,8 @@ START_TEST(stream_handles_are_used_again_at_once)
         ck_ok(cu.cuCtxSynchronize());
         ck_assert_uint_eq(contract_read(address), 0x77);
 }
-END_TEST
 
-START_TEST(stale_and_invented_handles_are_found_out)
+TEST(stale_and_invented_handles_are_found_out)
 {
         CUstream stream, invented = (CUstream)(uintptr_t)0xDEADBEEF000;
         CUevent event;
@@ -348,7 +336,6 @@ START_TEST(stale_and_invented_handles_are_found_out)
         ck_cuda(STALE, cu.cuEventQuery((CUevent)stream_new(0)));
         ck_cuda(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxSetCurrent((CUcontext)invented));
 }
-END_TEST
 
 static void *own_id(void *argument)
 {
@@ -361,7 +348,7 @@ static void *own_id(void *argument)
         return id;
 }
 
-START_TEST(every_thread_has_a_stream_of_its_own)
+TEST(every_thread_has_a_stream_of_its_own)
 {
         CUcontext context = contract_context();
         unsigned long long mine, again;
@@ -379,9 +366,8 @@ START_TEST(every_thread_has_a_stream_of_its_own)
         ck_assert_uint_ne(mine, *(unsigned long long *)theirs[1]);
         ck_assert_uint_ne(*(unsigned long long *)theirs[0], *(unsigned long long *)theirs[1]);
 }
-END_TEST
 
-START_TEST(a_spoilt_context_runs_nothing_more)
+TEST(a_spoilt_context_runs_nothing_more)
 {
         unsigned char *bytes;
         CUdeviceptr address;
@@ -400,29 +386,5 @@ START_TEST(a_spoilt_context_runs_nothing_more)
         ck_cuda(ILLEGAL, cu.cuStreamSynchronize(stream));
         ck_assert_uint_eq(bytes[0], 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("emulator_stream");
-        TCase *tcase = contract_case(suite, "faults");
-
-        tcase_add_test(tcase, the_cpu_cannot_touch_device_memory);
-        tcase_add_test(tcase, the_cpu_touches_host_memory_once_it_has_access);
-        tcase_add_test(tcase, a_copy_to_nothing_is_refused);
-        tcase_add_test(tcase, a_copy_without_access_is_refused);
-        tcase_add_test(tcase, a_copy_past_the_end_is_refused);
-        tcase_add_test(tcase, freed_addresses_are_refused_and_never_crash);
-        tcase_add_test(tcase, a_late_fault_shows_at_the_next_look);
-        tcase_add_test(tcase, a_spoilt_context_runs_nothing_more);
-        tcase_add_test(tcase, access_is_each_device_s_own);
-        tcase = contract_case(suite, "order");
-        tcase_add_test(tcase, a_wrong_order_gives_wrong_bytes);
-        tcase_add_test(tcase, memory_reused_too_early_is_overwritten);
-        tcase_add_test(tcase, synchronising_the_default_stream_waits_for_blocking_ones);
-        tcase = contract_case(suite, "handles");
-        tcase_add_test(tcase, stream_handles_are_used_again_at_once);
-        tcase_add_test(tcase, stale_and_invented_handles_are_found_out);
-        tcase_add_test(tcase, every_thread_has_a_stream_of_its_own);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("emulator_stream")

@@ -35,7 +35,7 @@ static int new_socket(int peers[static 2])
 }
 
 /* At its end it has done all in a second, or leaves its thread behind. */
-START_TEST(what_lingers_is_closed_at_once)
+TEST(what_lingers_is_closed_at_once)
 {
         int peers[N][2];
 
@@ -48,9 +48,8 @@ START_TEST(what_lingers_is_closed_at_once)
                 closep(&peers[i][1]);
         }
 }
-END_TEST
 
-START_TEST(nothing_is_left_open)
+TEST(nothing_is_left_open)
 {
         int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -58,16 +57,5 @@ START_TEST(nothing_is_left_open)
         closer = fd_closer_free(closer);
         ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("fd_closer");
-        TCase *tests = tcase_create("fd_closer");
-
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, what_lingers_is_closed_at_once);
-        tcase_add_test(tests, nothing_is_left_open);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("fd_closer", .start = start, .stop = stop)

@@ -1,4 +1,3 @@
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -21,7 +20,7 @@ static bool is_open(int fd)
         return fcntl(fd, F_GETFD) >= 0;
 }
 
-START_TEST(fdset_closes_what_it_cannot_hold)
+TEST(fdset_closes_what_it_cannot_hold)
 {
         struct fdset set = FDSET_NULL;
         int fds[FDSET_MAX + 1];
@@ -40,9 +39,8 @@ START_TEST(fdset_closes_what_it_cannot_hold)
                 ck_assert(!is_open(fds[i]));
         ck_assert_uint_eq(set.n, 0);
 }
-END_TEST
 
-START_TEST(fdset_gives_each_fd_once)
+TEST(fdset_gives_each_fd_once)
 {
         struct fdset set = FDSET_NULL;
         int kept = open_fd(), stolen = open_fd();
@@ -61,7 +59,6 @@ START_TEST(fdset_gives_each_fd_once)
         ck_assert_int_eq(errno, ENOENT);
         ck_assert_int_eq(stolen, -1);
 }
-END_TEST
 
 /* Exit status 0 if fds 0 and 2 can be used for nothing, and the next file is another. */
 static int fill_two_places(void)
@@ -81,7 +78,7 @@ static int fill_two_places(void)
         return fcntl(STDIN_FILENO, F_GETFD) == FD_CLOEXEC ? 0 : 4;
 }
 
-START_TEST(standard_places_do_not_stay_empty)
+TEST(standard_places_do_not_stay_empty)
 {
         int status = -1;
         pid_t pid = fork();
@@ -92,16 +89,5 @@ START_TEST(standard_places_do_not_stay_empty)
         ck_assert_int_eq(status, 0);
         ck_assert_int_eq(fds_fill_standard(), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("fdset");
-        TCase *tests = tcase_create("fdset");
-
-        tcase_add_test(tests, fdset_closes_what_it_cannot_hold);
-        tcase_add_test(tests, fdset_gives_each_fd_once);
-        tcase_add_test(tests, standard_places_do_not_stay_empty);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("fdset")

@@ -182,7 +182,7 @@ static uint64_t n_open(void)
         return heap.epoch - heap.n_done_epochs;
 }
 
-START_TEST(what_is_freed_is_idle_when_its_event_is_over)
+TEST(what_is_freed_is_idle_when_its_event_is_over)
 {
         const struct heap_block *block = free_some();
 
@@ -196,9 +196,8 @@ START_TEST(what_is_freed_is_idle_when_its_event_is_over)
         ck_assert(heap_is_idle(&heap, block));
         ck_assert(!fences_wait_for(&fences));
 }
-END_TEST
 
-START_TEST(where_nothing_was_freed_nothing_is_recorded)
+TEST(where_nothing_was_freed_nothing_is_recorded)
 {
         record_now();
         ck_assert_uint_eq(driver.n_made, 0);
@@ -207,9 +206,8 @@ START_TEST(where_nothing_was_freed_nothing_is_recorded)
         record_now();
         ck_assert_uint_eq(driver.n_recorded, 1);
 }
-END_TEST
 
-START_TEST(events_are_over_in_their_order)
+TEST(events_are_over_in_their_order)
 {
         for (unsigned i = 0; i < 3; i++) {
                 (void)free_some();
@@ -223,10 +221,9 @@ START_TEST(events_are_over_in_their_order)
         ck_assert_uint_eq(n_open(), 1);
         ck_assert(fences_wait_for(&fences));
 }
-END_TEST
 
 /* They are of one stream. */
-START_TEST(when_the_last_event_is_over_so_are_those_before_it)
+TEST(when_the_last_event_is_over_so_are_those_before_it)
 {
         for (unsigned i = 0; i < 3; i++) {
                 (void)free_some();
@@ -237,10 +234,9 @@ START_TEST(when_the_last_event_is_over_so_are_those_before_it)
         ck_assert_uint_eq(n_open(), 0);
         ck_assert(!fences_wait_for(&fences));
 }
-END_TEST
 
 /* The query of an event that a capture caught would end the capture. */
-START_TEST(a_stream_that_captures_has_no_event)
+TEST(a_stream_that_captures_has_no_event, .to = 2)
 {
         const struct heap_block *block = free_some();
 
@@ -259,10 +255,9 @@ START_TEST(a_stream_that_captures_has_no_event)
         poll_now();
         ck_assert(heap_is_idle(&heap, block));
 }
-END_TEST
 
 /* A capture began and ended between the two looks at the stream. */
-START_TEST(an_event_that_a_capture_caught_says_nothing)
+TEST(an_event_that_a_capture_caught_says_nothing)
 {
         const struct heap_block *block = free_some();
 
@@ -277,9 +272,8 @@ START_TEST(an_event_that_a_capture_caught_says_nothing)
         poll_now();
         ck_assert(heap_is_idle(&heap, block));
 }
-END_TEST
 
-START_TEST(an_event_that_passed_is_used_again)
+TEST(an_event_that_passed_is_used_again)
 {
         for (unsigned i = 0; i < 3; i++) {
                 (void)free_some();
@@ -291,9 +285,8 @@ START_TEST(an_event_that_passed_is_used_again)
         ck_assert_uint_eq(driver.n_recorded, 3);
         ck_assert_uint_eq(n_open(), 0);
 }
-END_TEST
 
-START_TEST(what_was_waited_for_needs_no_event)
+TEST(what_was_waited_for_needs_no_event)
 {
         (void)free_some();
         record_now();
@@ -308,10 +301,9 @@ START_TEST(what_was_waited_for_needs_no_event)
         fences_pass(&fences, &heap, 1);
         ck_assert_uint_eq(n_open(), 0);
 }
-END_TEST
 
 /* It may be of a context that has gone: the next one is made anew, and is for all that was freed. */
-START_TEST(an_event_that_cannot_be_recorded_is_made_anew)
+TEST(an_event_that_cannot_be_recorded_is_made_anew)
 {
         const struct heap_block *block = free_some();
 
@@ -328,11 +320,10 @@ START_TEST(an_event_that_cannot_be_recorded_is_made_anew)
         poll_now();
         ck_assert(heap_is_idle(&heap, block));
 }
-END_TEST
 
 /* A driver may crash at the events of a context that has ended, also when there is another one with its handle: it is
  * not asked for them. */
-START_TEST(an_event_ends_with_its_context)
+TEST(an_event_ends_with_its_context, .to = 2)
 {
         const struct heap_block *block = free_some();
 
@@ -350,10 +341,9 @@ START_TEST(an_event_ends_with_its_context)
         ck_assert_uint_eq(driver.n_recorded, _i ? 2 : 1);
         ck_assert_uint_eq(driver.n_made, _i ? 2 : 1);
 }
-END_TEST
 
 /* It is over later then, but over it will be: there are not more and more of them. */
-START_TEST(the_last_of_many_is_recorded_anew)
+TEST(the_last_of_many_is_recorded_anew)
 {
         for (unsigned i = 0; i < MARKS_MAX + 10; i++) {
                 (void)free_some();
@@ -370,9 +360,8 @@ START_TEST(the_last_of_many_is_recorded_anew)
         ck_assert_uint_eq(n_open(), 0);
         ck_assert(!fences_wait_for(&fences));
 }
-END_TEST
 
-START_TEST(without_memory_nothing_changes)
+TEST(without_memory_nothing_changes)
 {
         (void)free_some();
         is_memory_short = true;
@@ -382,10 +371,9 @@ START_TEST(without_memory_nothing_changes)
         record_now();
         ck_assert_uint_eq(driver.n_recorded, 1);
 }
-END_TEST
 
 /* Nothing runs in a context that failed or has gone; other errors tell nothing of the work. */
-START_TEST(errors_that_end_all_work_are_told_from_others)
+TEST(errors_that_end_all_work_are_told_from_others, .to = 7)
 {
         static const struct {
                 CUresult result;
@@ -406,27 +394,5 @@ START_TEST(errors_that_end_all_work_are_told_from_others)
         poll_now();
         ck_assert_uint_eq(n_open(), cases[_i].n_open);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("fences");
-        TCase *tests = tcase_create("fences");
-
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, what_is_freed_is_idle_when_its_event_is_over);
-        tcase_add_test(tests, where_nothing_was_freed_nothing_is_recorded);
-        tcase_add_test(tests, events_are_over_in_their_order);
-        tcase_add_test(tests, when_the_last_event_is_over_so_are_those_before_it);
-        tcase_add_loop_test(tests, a_stream_that_captures_has_no_event, 0, 2);
-        tcase_add_test(tests, an_event_that_a_capture_caught_says_nothing);
-        tcase_add_test(tests, an_event_that_passed_is_used_again);
-        tcase_add_test(tests, what_was_waited_for_needs_no_event);
-        tcase_add_test(tests, an_event_that_cannot_be_recorded_is_made_anew);
-        tcase_add_loop_test(tests, an_event_ends_with_its_context, 0, 2);
-        tcase_add_test(tests, the_last_of_many_is_recorded_anew);
-        tcase_add_test(tests, without_memory_nothing_changes);
-        tcase_add_loop_test(tests, errors_that_end_all_work_are_told_from_others, 0, 7);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("fences", .start = start, .stop = stop)

@@ -36,7 +36,7 @@ static void expect_blocks(const struct filter *filter, const uint64_t *wanted, u
         expect_blocks(filter, (const uint64_t[]){__VA_ARGS__}, \
                       ARRAY_SIZE(((const uint64_t[]){__VA_ARGS__})))
 
-START_TEST(nothing_said_shows_all_as_listed)
+TEST(nothing_said_shows_all_as_listed)
 {
         struct filter filter = {.n_rules = 0};
 
@@ -44,9 +44,8 @@ START_TEST(nothing_said_shows_all_as_listed)
         filter.is_reverse = true;
         EXPECT(&filter, 1, 2, 3, 4, 0);
 }
-END_TEST
 
-START_TEST(filters_hold_together)
+TEST(filters_hold_together)
 {
         struct filter filter = {.n_rules = 0};
 
@@ -57,9 +56,8 @@ START_TEST(filters_hold_together)
         filter_add(&filter, &block_row_list, "pid", FILTER_EQUAL, 70);
         expect_blocks(&filter, NULL, 0);
 }
-END_TEST
 
-START_TEST(the_last_word_about_a_field_holds)
+TEST(the_last_word_about_a_field_holds)
 {
         struct filter filter = {.n_rules = 0};
 
@@ -68,9 +66,8 @@ START_TEST(the_last_word_about_a_field_holds)
         filter_add(&filter, &block_row_list, "uid", FILTER_EQUAL, 8);
         EXPECT(&filter, 2, 4);
 }
-END_TEST
 
-START_TEST(at_least_takes_what_is_equal)
+TEST(at_least_takes_what_is_equal)
 {
         struct filter filter = {.n_rules = 0};
 
@@ -79,9 +76,8 @@ START_TEST(at_least_takes_what_is_equal)
         filter_add(&filter, &block_row_list, "blocks", FILTER_EQUAL, 1);
         EXPECT(&filter, 1, 4);
 }
-END_TEST
 
-START_TEST(equal_rows_stay_as_they_stood)
+TEST(equal_rows_stay_as_they_stood)
 {
         struct filter filter = {.n_rules = 0};
 
@@ -90,18 +86,16 @@ START_TEST(equal_rows_stay_as_they_stood)
         filter.is_reverse = true;
         EXPECT(&filter, 0, 4, 1, 2, 3);
 }
-END_TEST
 
-START_TEST(states_are_sorted_by_what_they_are_called)
+TEST(states_are_sorted_by_what_they_are_called)
 {
         struct filter filter = {.n_rules = 0};
 
         ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "State"), 0);
         EXPECT(&filter, 2, 3, 1, 4, 0);
 }
-END_TEST
 
-START_TEST(texts_are_sorted_as_texts)
+TEST(texts_are_sorted_as_texts)
 {
         struct filter filter = {.n_rules = 0};
         struct client_row rows[] = {
@@ -115,9 +109,8 @@ START_TEST(texts_are_sorted_as_texts)
         ck_assert_uint_eq(rows[1].pid, 3);
         ck_assert_uint_eq(rows[2].pid, 1);
 }
-END_TEST
 
-START_TEST(no_rows_are_no_rows)
+TEST(no_rows_are_no_rows)
 {
         struct filter filter = {.n_rules = 0};
         uint32_t n = 77;
@@ -126,10 +119,9 @@ START_TEST(no_rows_are_no_rows)
         ck_assert_int_eq(filter_apply(&filter, &block_row_list, NULL, 0, &n), 0);
         ck_assert_uint_eq(n, 0);
 }
-END_TEST
 
 /* What is not in the table is no column, though it is a field. */
-START_TEST(columns_are_those_of_the_table)
+TEST(columns_are_those_of_the_table)
 {
         struct filter filter = {.n_rules = 0};
         char text[256], little[8];
@@ -143,9 +135,8 @@ START_TEST(columns_are_those_of_the_table)
         filter_list_columns(&block_row_list, little, sizeof(little));
         ck_assert_str_eq(little, "block, ");
 }
-END_TEST
 
-START_TEST(numbers_and_users_are_themselves_only)
+TEST(numbers_and_users_are_themselves_only)
 {
         static const char *const wrong[] = {"", "x", "-1", "1x", " 1", "18446744073709551616"};
         uint64_t number = 77;
@@ -166,23 +157,5 @@ START_TEST(numbers_and_users_are_themselves_only)
         ck_assert_int_eq(parse_user("4294967294", &uid), 0);
         ck_assert_uint_eq(uid, 4294967294);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("filter");
-        TCase *tests = tcase_create("filter");
-
-        tcase_add_test(tests, nothing_said_shows_all_as_listed);
-        tcase_add_test(tests, filters_hold_together);
-        tcase_add_test(tests, the_last_word_about_a_field_holds);
-        tcase_add_test(tests, at_least_takes_what_is_equal);
-        tcase_add_test(tests, equal_rows_stay_as_they_stood);
-        tcase_add_test(tests, states_are_sorted_by_what_they_are_called);
-        tcase_add_test(tests, texts_are_sorted_as_texts);
-        tcase_add_test(tests, no_rows_are_no_rows);
-        tcase_add_test(tests, columns_are_those_of_the_table);
-        tcase_add_test(tests, numbers_and_users_are_themselves_only);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("filter")

@@ -1,12 +1,11 @@
 /* What a device's health is after another look, and when it has recovered. */
-#include <check.h>
 #include <stdbool.h>
 
 #include "driver/nvml.h"
 #include "tests/suite.h"
 
 /* One that is not heard of stays in error, and is tried again when it is heard of. */
-START_TEST(an_error_lasts_until_something_else_is_said)
+TEST(an_error_lasts_until_something_else_is_said)
 {
         for (int before = NVML_HEALTH_UNKNOWN; before <= NVML_LOST; before++) {
                 for (int seen = NVML_HEALTH_UNKNOWN; seen <= NVML_LOST; seen++) {
@@ -21,14 +20,5 @@ START_TEST(an_error_lasts_until_something_else_is_said)
                 }
         }
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("health");
-        TCase *tcase = tcase_create("health");
-
-        suite_add_tcase(suite, tcase);
-        tcase_add_test(tcase, an_error_lasts_until_something_else_is_said);
-        return run_suite(suite);
-}
+TESTS_MAIN("health")

@@ -36,14 +36,13 @@ static void judge_state(uint64_t device, uint64_t driver)
         health_check_pool(&device_pool, &stats, &findings);
 }
 
-START_TEST(a_device_that_is_well_is_nothing_to_speak_of)
+TEST(a_device_that_is_well_is_nothing_to_speak_of)
 {
         judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_ANSWERS);
         ck_assert_uint_eq(findings.n, 0);
 }
-END_TEST
 
-START_TEST(a_driver_that_does_not_serve_is_ill)
+TEST(a_driver_that_does_not_serve_is_ill)
 {
         judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_STALLED);
         expect(FINDING_ILL, 3, "driver_stalled", "for 12 s");
@@ -52,9 +51,8 @@ START_TEST(a_driver_that_does_not_serve_is_ill)
         judge_state(PROTO_DEVICE_WELL, 77);
         expect(FINDING_ILL, 3, "driver_unknown", "does not know");
 }
-END_TEST
 
-START_TEST(so_is_a_device_that_nvml_gives_up)
+TEST(so_is_a_device_that_nvml_gives_up)
 {
         judge_state(PROTO_DEVICE_WORN, PROTO_DRIVER_ANSWERS);
         expect(FINDING_ILL, 3, "device_worn", "reset or replaced");
@@ -69,9 +67,8 @@ START_TEST(so_is_a_device_that_nvml_gives_up)
         judge_state(PROTO_DEVICE_UNKNOWN, PROTO_DRIVER_ANSWERS);
         expect(FINDING_NOTE, 3, "device_unknown", "NVML does not say");
 }
-END_TEST
 
-START_TEST(errors_that_are_over_are_notes)
+TEST(errors_that_are_over_are_notes)
 {
         struct stats_row stats = {.device = PROTO_DEVICE_WELL, .device_uncorrected = 2};
 
@@ -86,10 +83,9 @@ START_TEST(errors_that_are_over_are_notes)
         health_check_pool(&device_pool, &stats, &findings);
         ck_assert_uint_eq(findings.n, 0);
 }
-END_TEST
 
 /* Its figures of a device are unknown; its memory may have a driver's nevertheless. */
-START_TEST(pinned_memory_has_no_device)
+TEST(pinned_memory_has_no_device)
 {
         struct stats_row stats = {.device = PROTO_FIGURE_UNKNOWN,
                                   .device_uncorrected = PROTO_FIGURE_UNKNOWN,
@@ -101,9 +97,8 @@ START_TEST(pinned_memory_has_no_device)
         health_check_pool(&pinned_pool, &stats, &findings);
         expect(FINDING_ILL, 4, "driver_stalled", "not answered");
 }
-END_TEST
 
-START_TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
+TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
 {
         const struct block_row blocks[] = {
                 {.pool = 1, .state = LISTED_LEASED, .bytes = GIB, .state_age = 900000},
@@ -123,9 +118,8 @@ START_TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
         health_check_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
         ck_assert_uint_eq(findings.n, 2);
 }
-END_TEST
 
-START_TEST(what_a_process_may_map_is_no_illness)
+TEST(what_a_process_may_map_is_no_illness)
 {
         const struct block_row blocks[] = {
                 {.pool = 1, .state = LISTED_LINGERING, .pid = 7, .bytes = MIB, .state_age = 60000},
@@ -138,9 +132,8 @@ START_TEST(what_a_process_may_map_is_no_illness)
         health_check_blocks(blocks, ARRAY_SIZE(blocks), 0, &findings);
         ck_assert_uint_eq(findings.n, 2);
 }
-END_TEST
 
-START_TEST(pools_are_counted_once_by_their_worst)
+TEST(pools_are_counted_once_by_their_worst)
 {
         static struct finding all[] = {
                 {.level = FINDING_NOTE, .pool = 1}, {.level = FINDING_ILL, .pool = 1},
@@ -153,9 +146,8 @@ START_TEST(pools_are_counted_once_by_their_worst)
         ck_assert_uint_eq(findings_count_pools(&some, FINDING_NOTE), 3);
         ck_assert_uint_eq(findings_count_pools(&findings, FINDING_NOTE), 0);
 }
-END_TEST
 
-START_TEST(a_daemon_that_is_ending_is_ill_and_no_pool)
+TEST(a_daemon_that_is_ending_is_ill_and_no_pool)
 {
         const struct event_row events[] = {
                 {.what = LISTED_EVENT_STOPPING, .pool = LISTING_NOBODY},
@@ -168,9 +160,8 @@ START_TEST(a_daemon_that_is_ending_is_ill_and_no_pool)
         ck_assert_uint_eq(findings_count_pools(&findings, FINDING_NOTE), 0);
         expect(FINDING_ILL, LISTING_NOBODY, "ending", "leases nothing more");
 }
-END_TEST
 
-START_TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
+TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
 {
         const struct event_row events[] = {
                 {.what = LISTED_EVENT_STARTED, .pool = LISTING_NOBODY},
@@ -184,24 +175,5 @@ START_TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
         health_check_events(NULL, 0, &findings);
         ck_assert_uint_eq(findings.n, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("health_rules");
-        TCase *tests = tcase_create("health_rules");
-
-        tcase_add_checked_fixture(tests, NULL, clear);
-        tcase_add_test(tests, a_device_that_is_well_is_nothing_to_speak_of);
-        tcase_add_test(tests, a_driver_that_does_not_serve_is_ill);
-        tcase_add_test(tests, so_is_a_device_that_nvml_gives_up);
-        tcase_add_test(tests, errors_that_are_over_are_notes);
-        tcase_add_test(tests, pinned_memory_has_no_device);
-        tcase_add_test(tests, what_the_driver_does_not_take_back_is_one_finding_a_pool);
-        tcase_add_test(tests, what_a_process_may_map_is_no_illness);
-        tcase_add_test(tests, pools_are_counted_once_by_their_worst);
-        tcase_add_test(tests, a_daemon_that_is_ending_is_ill_and_no_pool);
-        tcase_add_test(tests, memory_that_is_not_cleared_is_one_finding_a_pool);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("health_rules", .stop = clear)

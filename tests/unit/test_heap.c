@@ -1,5 +1,4 @@
 /* Allocations in a heap. Blocks that are joined to runs are in test_heap_runs.c. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +63,7 @@ static const struct {
         {UINT64_MAX, GPUMEM_E_TOO_LARGE, 0},
 };
 
-START_TEST(sizes_at_their_edges)
+TEST(sizes_at_their_edges, .to = ARRAY_SIZE(alloc_rows))
 {
         uint64_t address = UNTOUCHED;
         struct heap_freed freed;
@@ -88,9 +87,8 @@ START_TEST(sizes_at_their_edges)
         }
         end();
 }
-END_TEST
 
-START_TEST(an_empty_heap_has_nothing)
+TEST(an_empty_heap_has_nothing)
 {
         struct heap_allocation allocation;
         uint64_t address;
@@ -104,9 +102,8 @@ START_TEST(an_empty_heap_has_nothing)
         ck_assert_uint_eq(heap.n_reserved_bytes, 0);
         end();
 }
-END_TEST
 
-START_TEST(figures_add_up)
+TEST(figures_add_up)
 {
         begin();
         (void)world_add(&world, &heap, 0, 2 * MIB);
@@ -122,10 +119,9 @@ START_TEST(figures_add_up)
         ck_assert_uint_eq(heap.holes.n_holes, 3);
         end();
 }
-END_TEST
 
 /* Five allocations in a row: freed in each order, the middle three always end as one hole. */
-START_TEST(holes_merge_in_every_order)
+TEST(holes_merge_in_every_order, .to = 6)
 {
         static const unsigned orders[][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
                                              {2, 3, 1}, {3, 1, 2}, {3, 2, 1}};
@@ -147,9 +143,8 @@ START_TEST(holes_merge_in_every_order)
         ck_assert_uint_eq(world_alloc(&heap, 192 * KIB), 64 * KIB);
         end();
 }
-END_TEST
 
-START_TEST(what_is_not_the_start_of_an_allocation_is_not_freed)
+TEST(what_is_not_the_start_of_an_allocation_is_not_freed)
 {
         begin();
         (void)world_add(&world, &heap, 2 * MIB, 2 * MIB);
@@ -169,10 +164,9 @@ START_TEST(what_is_not_the_start_of_an_allocation_is_not_freed)
         refuses_free(WORLD_START + 2 * MIB + 4096);
         end();
 }
-END_TEST
 
 /* Its unit, cut to 32 bits, is that of the allocation at the arena's start. */
-START_TEST(an_address_far_from_the_arena_is_not_freed)
+TEST(an_address_far_from_the_arena_is_not_freed)
 {
         begin();
         (void)world_add(&world, &heap, 0, 2 * MIB);
@@ -183,9 +177,8 @@ START_TEST(an_address_far_from_the_arena_is_not_freed)
         refuses_free(WORLD_START + 4 * TIB);
         end();
 }
-END_TEST
 
-START_TEST(one_of_exactly_the_size_or_the_lowest_is_chosen)
+TEST(one_of_exactly_the_size_or_the_lowest_is_chosen)
 {
         static const uint64_t n_kib[] = {100, 9, 300, 9, 98, 9, 97, 9};
         uint64_t offsets[ARRAY_SIZE(n_kib)];
@@ -202,7 +195,6 @@ START_TEST(one_of_exactly_the_size_or_the_lowest_is_chosen)
         ck_assert_uint_eq(world_alloc(&heap, 96 * KIB), offsets[2] + 96 * KIB);
         end();
 }
-END_TEST
 
 static void expect_allocation(uint64_t offset, uint64_t start, uint64_t n_requested_bytes,
                               uint64_t n_allocated_bytes)
@@ -225,7 +217,7 @@ static void expect_no_allocation(uint64_t offset)
         ck_assert_mem_eq(&allocation, &untouched, sizeof(allocation));
 }
 
-START_TEST(an_allocation_is_found_by_any_of_its_addresses)
+TEST(an_allocation_is_found_by_any_of_its_addresses)
 {
         begin();
         (void)world_add(&world, &heap, 2 * MIB + GIB, 2 * MIB);
@@ -250,9 +242,8 @@ START_TEST(an_allocation_is_found_by_any_of_its_addresses)
         expect_no_allocation(2 * MIB + 1025);
         end();
 }
-END_TEST
 
-START_TEST(another_heaps_allocation_is_not_found)
+TEST(another_heaps_allocation_is_not_found)
 {
         static struct heap other;
 
@@ -267,9 +258,8 @@ START_TEST(another_heaps_allocation_is_not_found)
         heap_deinit(&other);
         end();
 }
-END_TEST
 
-START_TEST(epochs_tell_what_is_idle)
+TEST(epochs_tell_what_is_idle)
 {
         const struct heap_block *block;
         uint32_t epoch;
@@ -292,10 +282,9 @@ START_TEST(epochs_tell_what_is_idle)
         ck_assert(!heap_is_idle(&heap, block));
         end();
 }
-END_TEST
 
 /* Of what spans several blocks each one knows; what is freed beside them is not theirs. */
-START_TEST(each_block_knows_when_it_was_freed_in)
+TEST(each_block_knows_when_it_was_freed_in)
 {
         const struct heap_block *blocks[3];
         uint64_t wide, narrow;
@@ -313,10 +302,9 @@ START_TEST(each_block_knows_when_it_was_freed_in)
         ck_assert(!heap_is_idle(&heap, blocks[1]) && !heap_is_idle(&heap, blocks[2]));
         end();
 }
-END_TEST
 
 /* The leak checker of the sanitized build watches. */
-START_TEST(deinit_frees_what_describes_live_allocations)
+TEST(deinit_frees_what_describes_live_allocations)
 {
         begin();
         (void)world_add(&world, &heap, 0, 64 * MIB);
@@ -327,26 +315,5 @@ START_TEST(deinit_frees_what_describes_live_allocations)
         ck_assert(!world.blocks[0].heap && !world.blocks[1].heap);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("heap");
-        TCase *tcase = tcase_create("heap");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_loop_test(tcase, sizes_at_their_edges, 0, (int)ARRAY_SIZE(alloc_rows));
-        tcase_add_test(tcase, an_empty_heap_has_nothing);
-        tcase_add_test(tcase, figures_add_up);
-        tcase_add_loop_test(tcase, holes_merge_in_every_order, 0, 6);
-        tcase_add_test(tcase, what_is_not_the_start_of_an_allocation_is_not_freed);
-        tcase_add_test(tcase, an_address_far_from_the_arena_is_not_freed);
-        tcase_add_test(tcase, one_of_exactly_the_size_or_the_lowest_is_chosen);
-        tcase_add_test(tcase, an_allocation_is_found_by_any_of_its_addresses);
-        tcase_add_test(tcase, another_heaps_allocation_is_not_found);
-        tcase_add_test(tcase, epochs_tell_what_is_idle);
-        tcase_add_test(tcase, each_block_knows_when_it_was_freed_in);
-        tcase_add_test(tcase, deinit_frees_what_describes_live_allocations);
-        return run_suite(suite);
-}
+TESTS_MAIN("heap", .limit_s = UNLIMITED)

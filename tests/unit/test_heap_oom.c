@@ -1,5 +1,4 @@
 /* Bookkeeping that cannot be allocated: -ENOMEM, and nothing has changed. */
-#include <check.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -64,7 +63,7 @@ static void expect_unchanged(const struct heap *heap, const struct figures *befo
 }
 
 /* Record and table of granules: each call fails in its turn. */
-START_TEST(an_arena_without_memory)
+TEST(an_arena_without_memory)
 {
         struct arena *arena = NULL;
         int n_failures = 0, r;
@@ -82,9 +81,8 @@ START_TEST(an_arena_without_memory)
         ck_assert_int_eq(n_failures, 2);
         arena_free(arena);
 }
-END_TEST
 
-START_TEST(a_block_that_the_arena_has_no_memory_for)
+TEST(a_block_that_the_arena_has_no_memory_for)
 {
         struct arena_block block = {WORLD_START + 4 * MIB, 2 * MIB};
         int r;
@@ -100,10 +98,9 @@ START_TEST(a_block_that_the_arena_has_no_memory_for)
         arena_take_out(world.arena, &block);
         end();
 }
-END_TEST
 
 /* The array of blocks, and pieces. */
-START_TEST(blocks_without_memory)
+TEST(blocks_without_memory)
 {
         struct heap *heap = &heaps[0].heap;
         unsigned n_grown = 0;
@@ -132,7 +129,6 @@ START_TEST(blocks_without_memory)
         ck_assert_uint_ge(n_grown, 8);
         end();
 }
-END_TEST
 
 /* Such as have places in slabs, and such as have not. */
 static uint64_t n_bytes_of(unsigned i)
@@ -141,7 +137,7 @@ static uint64_t n_bytes_of(unsigned i)
 }
 
 /* Every allocation is tried with each of its calls failing, until it succeeds. */
-START_TEST(allocations_without_memory)
+TEST(allocations_without_memory)
 {
         struct heap *heap = &heaps[0].heap;
         unsigned n_grown = 0;
@@ -170,10 +166,9 @@ START_TEST(allocations_without_memory)
         ck_assert_uint_ge(n_grown, 10);
         end();
 }
-END_TEST
 
 /* A process that is out of memory can still free and reuse: neither needs any. */
-START_TEST(frees_and_exact_fits_need_no_memory)
+TEST(frees_and_exact_fits_need_no_memory)
 {
         struct heap *heap = &heaps[0].heap;
         struct heap_freed freed;
@@ -199,7 +194,6 @@ START_TEST(frees_and_exact_fits_need_no_memory)
         ck_assert_uint_eq(freed.n_hole_bytes, 2 * MIB);
         end();
 }
-END_TEST
 
 /* So many allocations that no piece is unused, and a run of three empty blocks above them. */
 static void fill_pieces(struct heap *heap)
@@ -212,7 +206,7 @@ static void fill_pieces(struct heap *heap)
 }
 
 /* To take it out of the middle of a hole makes two holes and two edges. */
-START_TEST(a_block_that_cannot_leave_stays)
+TEST(a_block_that_cannot_leave_stays)
 {
         struct heap *heap = &heaps[0].heap;
         struct figures before;
@@ -234,9 +228,8 @@ START_TEST(a_block_that_cannot_leave_stays)
         heap_check(heap);
         end();
 }
-END_TEST
 
-START_TEST(an_idle_block_that_cannot_leave_stays)
+TEST(an_idle_block_that_cannot_leave_stays)
 {
         struct heap *heap = &heaps[0].heap;
         struct heap_block *taken;
@@ -253,10 +246,9 @@ START_TEST(an_idle_block_that_cannot_leave_stays)
         ck_assert_ptr_eq(space_take_idle(&space, 0, 0), &world.blocks[0]);
         end();
 }
-END_TEST
 
 /* The heap that gets blocks needs room for them and for pieces, the one that gives for pieces. */
-START_TEST(blocks_without_memory_to_move_stay)
+TEST(blocks_without_memory_to_move_stay)
 {
         struct heap *to = &heaps[0].heap, *from = &heaps[1].heap;
         struct figures before[2];
@@ -282,10 +274,9 @@ START_TEST(blocks_without_memory_to_move_stay)
         ck_assert_uint_eq(from->n_reserved_bytes, before[1].n_reserved_bytes - 2 * MIB);
         end();
 }
-END_TEST
 
 /* The first moves, and for the second there is no room: what the heap has got it keeps. */
-START_TEST(blocks_that_moved_before_memory_ran_out_are_in_their_heap)
+TEST(blocks_that_moved_before_memory_ran_out_are_in_their_heap)
 {
         struct heap *to = &heaps[0].heap, *from = &heaps[1].heap;
         bool adopted;
@@ -306,23 +297,5 @@ START_TEST(blocks_that_moved_before_memory_ran_out_are_in_their_heap)
         ck_assert(world.blocks[16].heap == from);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("heap_oom");
-        TCase *tcase = tcase_create("heap_oom");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, an_arena_without_memory);
-        tcase_add_test(tcase, a_block_that_the_arena_has_no_memory_for);
-        tcase_add_test(tcase, blocks_without_memory);
-        tcase_add_test(tcase, allocations_without_memory);
-        tcase_add_test(tcase, frees_and_exact_fits_need_no_memory);
-        tcase_add_test(tcase, a_block_that_cannot_leave_stays);
-        tcase_add_test(tcase, an_idle_block_that_cannot_leave_stays);
-        tcase_add_test(tcase, blocks_without_memory_to_move_stay);
-        tcase_add_test(tcase, blocks_that_moved_before_memory_ran_out_are_in_their_heap);
-        return run_suite(suite);
-}
+TESTS_MAIN("heap_oom", .limit_s = UNLIMITED)

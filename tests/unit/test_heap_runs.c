@@ -1,5 +1,4 @@
 /* Blocks of a heap that touch are one run to allocations, or each a run where runs are kept apart. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -34,7 +33,7 @@ static void refuses(uint64_t n_bytes)
 static const unsigned orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3}, {0, 3, 1, 2},
                                      {1, 3, 0, 2}, {2, 0, 3, 1}, {3, 0, 2, 1}, {1, 2, 3, 0}};
 
-START_TEST(blocks_that_touch_are_one_run_in_every_order)
+TEST(blocks_that_touch_are_one_run_in_every_order, .to = ARRAY_SIZE(orders))
 {
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < 4; i++)
@@ -47,10 +46,9 @@ START_TEST(blocks_that_touch_are_one_run_in_every_order)
         ck_assert_uint_eq(world_alloc(&heap, BLOCK + 512), 3 * BLOCK - 512);
         end();
 }
-END_TEST
 
 /* Whatever goes first, what is left are its runs. */
-START_TEST(a_run_is_cut_in_every_order)
+TEST(a_run_is_cut_in_every_order, .to = ARRAY_SIZE(orders))
 {
         struct heap_block *blocks[4];
 
@@ -65,9 +63,8 @@ START_TEST(a_run_is_cut_in_every_order)
         refuses(1);
         end();
 }
-END_TEST
 
-START_TEST(runs_kept_apart_are_not_joined)
+TEST(runs_kept_apart_are_not_joined)
 {
         struct heap_block *low, *high;
 
@@ -86,9 +83,8 @@ START_TEST(runs_kept_apart_are_not_joined)
         world_remove(&world, high);
         end();
 }
-END_TEST
 
-START_TEST(another_heaps_block_is_not_joined)
+TEST(another_heaps_block_is_not_joined)
 {
         static struct heap other;
 
@@ -104,10 +100,9 @@ START_TEST(another_heaps_block_is_not_joined)
         heap_deinit(&other);
         end();
 }
-END_TEST
 
 /* Six blocks, in use from the middle of the second one to the middle of the fourth. */
-START_TEST(a_block_is_empty_when_one_hole_covers_it)
+TEST(a_block_is_empty_when_one_hole_covers_it)
 {
         struct heap_block *blocks[6];
         uint64_t offset;
@@ -131,10 +126,9 @@ START_TEST(a_block_is_empty_when_one_hole_covers_it)
         ck_assert_uint_eq(heap_block_hole(&heap, blocks[1]), heap_block_hole(&heap, blocks[3]));
         end();
 }
-END_TEST
 
 /* A block whose neighbours' memory is in use. */
-START_TEST(a_block_leaves_the_middle_of_a_run)
+TEST(a_block_leaves_the_middle_of_a_run)
 {
         struct heap_block *middle;
 
@@ -155,10 +149,9 @@ START_TEST(a_block_leaves_the_middle_of_a_run)
         ck_assert_uint_eq(world_alloc(&heap, 3 * BLOCK), 0);
         end();
 }
-END_TEST
 
 /* What is added under a run does not make what follows it forget where it is. */
-START_TEST(allocations_are_found_across_blocks)
+TEST(allocations_are_found_across_blocks)
 {
         struct heap_allocation allocation;
 
@@ -179,10 +172,9 @@ START_TEST(allocations_are_found_across_blocks)
         ck_assert_uint_eq(allocation.start, WORLD_START + 4 * BLOCK + 512);
         end();
 }
-END_TEST
 
 /* New memory is free of work, and does not make what it is joined to idle. */
-START_TEST(new_memory_is_idle_on_its_own)
+TEST(new_memory_is_idle_on_its_own)
 {
         struct heap_block *used, *fresh;
 
@@ -197,23 +189,5 @@ START_TEST(new_memory_is_idle_on_its_own)
         ck_assert(heap_is_idle(&heap, used));
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("heap_runs");
-        TCase *tcase = tcase_create("heap_runs");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_loop_test(tcase, blocks_that_touch_are_one_run_in_every_order, 0,
-                            (int)ARRAY_SIZE(orders));
-        tcase_add_loop_test(tcase, a_run_is_cut_in_every_order, 0, (int)ARRAY_SIZE(orders));
-        tcase_add_test(tcase, runs_kept_apart_are_not_joined);
-        tcase_add_test(tcase, another_heaps_block_is_not_joined);
-        tcase_add_test(tcase, a_block_is_empty_when_one_hole_covers_it);
-        tcase_add_test(tcase, a_block_leaves_the_middle_of_a_run);
-        tcase_add_test(tcase, allocations_are_found_across_blocks);
-        tcase_add_test(tcase, new_memory_is_idle_on_its_own);
-        return run_suite(suite);
-}
+TESTS_MAIN("heap_runs", .limit_s = UNLIMITED)

@@ -2,7 +2,6 @@
  * idle blocks, adopt, shelve and lease, one at a time, and one is the daemon, which asks nobody. The
  * thread sanitizer watches; here it is watched that nothing is handed out twice, that nobody has what
  * is idle or revoked, and that the sums come out. */
-#include <check.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -441,7 +440,7 @@ static void end(void)
         arena_free(arena);
 }
 
-START_TEST(nothing_is_handed_out_twice)
+TEST(nothing_is_handed_out_twice)
 {
         struct test_random random = {.state = 1}, daemon_random = {.state = 2};
         pthread_t shelver, daemon;
@@ -469,15 +468,5 @@ START_TEST(nothing_is_handed_out_twice)
         ck_assert_uint_gt(n_unshelved, 0);
         ck_assert_uint_gt(n_revoked, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("heap_threads");
-        TCase *tcase = tcase_create("heap_threads");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, nothing_is_handed_out_twice);
-        return run_suite(suite);
-}
+TESTS_MAIN("heap_threads", .limit_s = UNLIMITED)

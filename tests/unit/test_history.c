@@ -1,5 +1,4 @@
 /* The daemon's memory of what happened. */
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,7 +77,7 @@ static unsigned count_rows(uint32_t uid, uint64_t *ret_times)
         return n;
 }
 
-START_TEST(acts_of_administrators_stay_apart)
+TEST(acts_of_administrators_stay_apart)
 {
         uint64_t times;
 
@@ -89,9 +88,8 @@ START_TEST(acts_of_administrators_stay_apart)
         ck_assert_uint_eq(count_rows(1, &times), 4);
         ck_assert_uint_eq(times, 4);
 }
-END_TEST
 
-START_TEST(events_are_told_in_the_order_of_their_numbers)
+TEST(events_are_told_in_the_order_of_their_numbers)
 {
         const struct history_row *row;
 
@@ -113,9 +111,8 @@ START_TEST(events_are_told_in_the_order_of_their_numbers)
         ck_assert_ptr_null(history_find(history, FIRST + 3));
         ck_assert_uint_eq(history_lost(history, NULL), 0);
 }
-END_TEST
 
-START_TEST(what_is_alike_within_a_second_is_one_row)
+TEST(what_is_alike_within_a_second_is_one_row)
 {
         const struct history_row *row;
 
@@ -140,7 +137,6 @@ START_TEST(what_is_alike_within_a_second_is_one_row)
         ck_assert_uint_eq(history_find(history, FIRST + 5)->times, 1);
         ck_assert_uint_eq(history_lost(history, NULL), 0);
 }
-END_TEST
 
 /* Else it would be said that as much was asked for as never was. */
 static uint64_t note_as(uint64_t number)
@@ -152,7 +148,7 @@ static uint64_t note_as(uint64_t number)
         return history_end(history) - 1;
 }
 
-START_TEST(a_number_is_as_the_event_says_or_the_next)
+TEST(a_number_is_as_the_event_says_or_the_next)
 {
         ck_assert_uint_eq(note_as(FIRST + 500), FIRST + 500);
         ck_assert_uint_eq(note_as(FIRST + 500), FIRST + 501);
@@ -161,18 +157,16 @@ START_TEST(a_number_is_as_the_event_says_or_the_next)
         ck_assert_uint_eq(history_find(history, FIRST + 503)->number, FIRST + 503);
         ck_assert_uint_eq(history_lost(history, NULL), 0);
 }
-END_TEST
 
-START_TEST(refusals_say_what_the_last_one_asked_for)
+TEST(refusals_say_what_the_last_one_asked_for)
 {
         note(1, LISTED_EVENT_REFUSED, 5);
         note(1, LISTED_EVENT_REFUSED, 5);
         ck_assert_uint_eq(history_find(history, 0)->times, 2);
         ck_assert_uint_eq(history_find(history, 0)->n_bytes, 10);
 }
-END_TEST
 
-START_TEST(states_of_the_node_stay_in_their_order)
+TEST(states_of_the_node_stay_in_their_order)
 {
         const struct history_row *row;
 
@@ -185,10 +179,9 @@ START_TEST(states_of_the_node_stay_in_their_order)
         ck_assert_int_eq(history_next(history_next(row))->what, LISTED_EVENT_STALLED);
         ck_assert_ptr_null(history_whose(row));
 }
-END_TEST
 
 /* Each event is another process's, so that none is alike. */
-START_TEST(a_flood_pushes_out_its_own)
+TEST(a_flood_pushes_out_its_own)
 {
         const struct tenant_key quiet = tenant(1, ""), loud = tenant(2, "");
         uint64_t n_times;
@@ -205,7 +198,6 @@ START_TEST(a_flood_pushes_out_its_own)
         ck_assert_uint_eq(history_lost(history, &loud), 1000 - (N_ROWS - 3));
         ck_assert_uint_eq(history_lost(history, &quiet), 0);
 }
-END_TEST
 
 static void note_of_one_of_many(uint32_t uid, unsigned i)
 {
@@ -217,7 +209,7 @@ static void note_of_one_of_many(uint32_t uid, unsigned i)
 }
 
 /* Where each connection is a tenant, a user has as many as it likes, one after another. */
-START_TEST(many_tenants_of_a_user_push_out_its_own)
+TEST(many_tenants_of_a_user_push_out_its_own)
 {
         uint64_t n_times;
 
@@ -230,9 +222,8 @@ START_TEST(many_tenants_of_a_user_push_out_its_own)
         ck_assert_uint_eq(count_rows(2, &n_times), N_ROWS - 3);
         ck_assert_uint_eq(history_lost(history, NULL), 2000 - (N_ROWS - 3));
 }
-END_TEST
 
-START_TEST(of_a_user_s_tenants_the_loud_one_pushes_out_its_own)
+TEST(of_a_user_s_tenants_the_loud_one_pushes_out_its_own)
 {
         const struct tenant_key quiet = tenant(1, "/quiet");
 
@@ -246,7 +237,6 @@ START_TEST(of_a_user_s_tenants_the_loud_one_pushes_out_its_own)
         ck_assert_uint_eq(history_find(history, FIRST + 2)->number, FIRST + 2);
         ck_assert_uint_eq(history_lost(history, &quiet), 0);
 }
-END_TEST
 
 static unsigned count_node_rows(void)
 {
@@ -259,7 +249,7 @@ static unsigned count_node_rows(void)
 }
 
 /* A container has as many uids as it likes. */
-START_TEST(no_number_of_users_pushes_the_node_s_out)
+TEST(no_number_of_users_pushes_the_node_s_out)
 {
         const unsigned n_of_node = N_ROWS_ALL / 8;
 
@@ -279,9 +269,8 @@ START_TEST(no_number_of_users_pushes_the_node_s_out)
         ck_assert_uint_ge(count_node_rows(), n_of_node);
         ck_assert_uint_gt(history_find(history, 0)->number, FIRST);
 }
-END_TEST
 
-START_TEST(newcomers_push_out_each_other)
+TEST(newcomers_push_out_each_other)
 {
         uint64_t n_times;
 
@@ -291,9 +280,8 @@ START_TEST(newcomers_push_out_each_other)
         ck_assert_uint_eq(count_rows(1, &n_times), 1);
         ck_assert_uint_eq(count_rows(999, &n_times), 1);
 }
-END_TEST
 
-START_TEST(grants_push_no_refusal_out)
+TEST(grants_push_no_refusal_out)
 {
         uint64_t n_times;
 
@@ -305,9 +293,8 @@ START_TEST(grants_push_no_refusal_out)
         ck_assert_int_eq(history_find(history, 0)->what, LISTED_EVENT_REFUSED);
         ck_assert_uint_eq(count_rows(1, &n_times), N_ROWS);
 }
-END_TEST
 
-START_TEST(containers_of_a_user_are_apart)
+TEST(containers_of_a_user_are_apart)
 {
         const struct tenant_key one = tenant(1, "/one"), other = tenant(1, "/other");
         const struct history_event event = {.what = LISTED_EVENT_GRANTED, .pid = 1};
@@ -318,10 +305,9 @@ START_TEST(containers_of_a_user_are_apart)
         ck_assert_str_eq(history_whose(history_find(history, 0))->realm, "/one");
         ck_assert_str_eq(history_whose(history_find(history, FIRST + 1))->realm, "/other");
 }
-END_TEST
 
 /* More tenants than rows: those of whom nothing is kept are counted nevertheless. */
-START_TEST(what_is_lost_of_the_forgotten_is_counted)
+TEST(what_is_lost_of_the_forgotten_is_counted)
 {
         const struct tenant_key key = tenant(N_ROWS, "");
 
@@ -330,9 +316,8 @@ START_TEST(what_is_lost_of_the_forgotten_is_counted)
         ck_assert_uint_eq(history_lost(history, NULL), N_ROWS);
         ck_assert_uint_eq(history_lost(history, &key), N_ROWS);
 }
-END_TEST
 
-START_TEST(long_texts_are_cut)
+TEST(long_texts_are_cut)
 {
         const struct tenant_key key = tenant(1, "");
         char text[2 * HISTORY_TEXT_MAX];
@@ -345,10 +330,9 @@ START_TEST(long_texts_are_cut)
         ck_assert_uint_eq(strlen(history_find(history, 0)->text), HISTORY_TEXT_MAX - 1);
         ck_assert_uint_eq(strlen(history_find(history, 0)->program), HISTORY_PROGRAM_MAX - 1);
 }
-END_TEST
 
 /* A lane takes some, and nothing else. */
-START_TEST(what_there_is_no_memory_for_is_counted)
+TEST(what_there_is_no_memory_for_is_counted)
 {
         uint64_t n_lost = 0;
 
@@ -364,10 +348,9 @@ START_TEST(what_there_is_no_memory_for_is_counted)
         ck_assert_uint_ge(n_lost, 1);
         ck_assert_uint_eq(history_find(history, 0)->number, FIRST + n_lost);
 }
-END_TEST
 
 /* Whatever comes: nothing is lost and not counted, and who has least keeps what it has. */
-START_TEST(every_event_is_kept_or_counted)
+TEST(every_event_is_kept_or_counted)
 {
         static const enum listed_event kinds[] = {LISTED_EVENT_GRANTED, LISTED_EVENT_REFUSED,
                                                   LISTED_EVENT_ENDED, LISTED_EVENT_STALLED};
@@ -393,7 +376,6 @@ START_TEST(every_event_is_kept_or_counted)
         ck_assert_uint_eq(n_kept + history_lost(history, NULL), N_STEPS);
         ck_assert_uint_eq(history_end(history), FIRST + N_STEPS);
 }
-END_TEST
 
 static unsigned count_canaries(uint64_t *ret_times)
 {
@@ -410,7 +392,7 @@ static unsigned count_canaries(uint64_t *ret_times)
 }
 
 /* Whoever asks whether all is well is to find it, however much comes after it. */
-START_TEST(memory_that_is_not_cleared_is_not_forgotten)
+TEST(memory_that_is_not_cleared_is_not_forgotten)
 {
         uint64_t n_times;
 
@@ -429,32 +411,5 @@ START_TEST(memory_that_is_not_cleared_is_not_forgotten)
         ck_assert_uint_eq(count_canaries(&n_times), 1);
         ck_assert_uint_eq(n_times, 1 + 3 * N_ROWS);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("history");
-        TCase *tests = tcase_create("history");
-
-        tcase_add_checked_fixture(tests, start, end);
-        tcase_add_test(tests, acts_of_administrators_stay_apart);
-        tcase_add_test(tests, events_are_told_in_the_order_of_their_numbers);
-        tcase_add_test(tests, what_is_alike_within_a_second_is_one_row);
-        tcase_add_test(tests, a_number_is_as_the_event_says_or_the_next);
-        tcase_add_test(tests, refusals_say_what_the_last_one_asked_for);
-        tcase_add_test(tests, states_of_the_node_stay_in_their_order);
-        tcase_add_test(tests, a_flood_pushes_out_its_own);
-        tcase_add_test(tests, many_tenants_of_a_user_push_out_its_own);
-        tcase_add_test(tests, of_a_user_s_tenants_the_loud_one_pushes_out_its_own);
-        tcase_add_test(tests, no_number_of_users_pushes_the_node_s_out);
-        tcase_add_test(tests, newcomers_push_out_each_other);
-        tcase_add_test(tests, grants_push_no_refusal_out);
-        tcase_add_test(tests, containers_of_a_user_are_apart);
-        tcase_add_test(tests, what_is_lost_of_the_forgotten_is_counted);
-        tcase_add_test(tests, long_texts_are_cut);
-        tcase_add_test(tests, what_there_is_no_memory_for_is_counted);
-        tcase_add_test(tests, every_event_is_kept_or_counted);
-        tcase_add_test(tests, memory_that_is_not_cleared_is_not_forgotten);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("history", .start = start, .stop = end)

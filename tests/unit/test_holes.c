@@ -1,6 +1,5 @@
 /* Pieces of a run. Runs that are joined and cut are in test_holes_runs.c, how well a hole fits is in
  * test_holes_fit.c. */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -8,7 +7,7 @@
 #include "tests/suite.h"
 #include "tests/unit/holes_runs.h"
 
-START_TEST(nothing_is_found_in_nothing)
+TEST(nothing_is_found_in_nothing)
 {
         struct holes holes;
 
@@ -21,9 +20,8 @@ START_TEST(nothing_is_found_in_nothing)
         run_check(&holes, 0);
         holes_deinit(&holes);
 }
-END_TEST
 
-START_TEST(a_run_is_one_hole_until_it_is_removed)
+TEST(a_run_is_one_hole_until_it_is_removed)
 {
         struct run_edges edges;
         struct holes holes;
@@ -46,9 +44,8 @@ START_TEST(a_run_is_one_hole_until_it_is_removed)
         run_check(&holes, 0);
         holes_deinit(&holes);
 }
-END_TEST
 
-START_TEST(units_reach_to_the_last)
+TEST(units_reach_to_the_last)
 {
         struct run_edges edges;
         struct holes holes;
@@ -66,9 +63,8 @@ START_TEST(units_reach_to_the_last)
         run_check(&holes, edges.before);
         holes_deinit(&holes);
 }
-END_TEST
 
-START_TEST(a_cut_leaves_the_rest)
+TEST(a_cut_leaves_the_rest)
 {
         struct run_edges edges;
         struct holes holes;
@@ -91,7 +87,6 @@ START_TEST(a_cut_leaves_the_rest)
         ck_assert_uint_eq(holes_find(&holes, 1), 0);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* Three taken pieces in a row, and room behind them. */
 struct row {
@@ -121,7 +116,7 @@ static const struct {
         {"ac", 2, 1, 1030, 70},
 };
 
-START_TEST(holes_merge_with_those_that_they_touch)
+TEST(holes_merge_with_those_that_they_touch, .to = ARRAY_SIZE(merge_rows))
 {
         struct row row;
         uint32_t hole = 0;
@@ -136,19 +131,17 @@ START_TEST(holes_merge_with_those_that_they_touch)
         ck_assert_uint_eq(row.holes.n_merges, merge_rows[_i].n_merges);
         holes_deinit(&row.holes);
 }
-END_TEST
 
 /* 2^31 are the most that double. */
-START_TEST(the_largest_array_grows_no_more)
+TEST(the_largest_array_grows_no_more)
 {
         struct holes full = {.n_pieces = UINT32_C(1) << 31, .n_touched = UINT32_C(1) << 31};
 
         ck_assert_int_eq(holes_reserve(&full, 1), -ENOMEM);
         ck_assert_uint_eq(full.n_pieces, UINT32_C(1) << 31);
 }
-END_TEST
 
-START_TEST(what_was_reserved_is_there)
+TEST(what_was_reserved_is_there)
 {
         uint32_t edges[41] = {0};
         struct holes holes;
@@ -175,22 +168,5 @@ START_TEST(what_was_reserved_is_there)
         ck_assert_ptr_null(holes.pieces);
         holes_deinit(&holes);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("holes");
-        TCase *tcase = tcase_create("holes");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, nothing_is_found_in_nothing);
-        tcase_add_test(tcase, a_run_is_one_hole_until_it_is_removed);
-        tcase_add_test(tcase, units_reach_to_the_last);
-        tcase_add_test(tcase, a_cut_leaves_the_rest);
-        tcase_add_loop_test(tcase, holes_merge_with_those_that_they_touch, 0,
-                            (int)ARRAY_SIZE(merge_rows));
-        tcase_add_test(tcase, the_largest_array_grows_no_more);
-        tcase_add_test(tcase, what_was_reserved_is_there);
-        return run_suite(suite);
-}
+TESTS_MAIN("holes", .limit_s = UNLIMITED)

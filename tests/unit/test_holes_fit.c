@@ -1,6 +1,5 @@
 /* Which hole is found for a request: one of exactly its size, or else the lowest of the few that are
  * looked at; and always one if there is one. */
-#include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -32,7 +31,7 @@ static uint32_t start_found(const struct holes *holes, uint32_t n_units)
         return holes_at(holes, hole)->start;
 }
 
-START_TEST(one_of_exactly_the_size_goes_before_lower_ones)
+TEST(one_of_exactly_the_size_goes_before_lower_ones)
 {
         struct holes holes;
 
@@ -46,10 +45,9 @@ START_TEST(one_of_exactly_the_size_goes_before_lower_ones)
         ck_assert_uint_eq(holes_largest(&holes), 300);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* Whatever its size, also in the request's own class, which is that of 128 to 135. */
-START_TEST(the_lowest_goes_before_those_that_fit_better)
+TEST(the_lowest_goes_before_those_that_fit_better)
 {
         static const uint32_t n_units[] = {135, 5000, 300, 136};
         struct holes holes;
@@ -63,10 +61,9 @@ START_TEST(the_lowest_goes_before_those_that_fit_better)
         ck_assert_uint_eq(n_found(&holes, 128), 5000);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* In either order of coming. */
-START_TEST(the_lowest_of_a_class_is_its_first)
+TEST(the_lowest_of_a_class_is_its_first, .to = 2)
 {
         uint32_t first = _i ? 30000 : 10000, second = 40000 - first;
         struct holes holes;
@@ -79,11 +76,10 @@ START_TEST(the_lowest_of_a_class_is_its_first)
         ck_assert_uint_eq(start_found(&holes, 10), 30000);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* A hole that grows downwards, or loses its beginning, stays where it is in its class: what is known of
  * its start follows. */
-START_TEST(a_hole_that_moves_is_found_where_it_is)
+TEST(a_hole_that_moves_is_found_where_it_is)
 {
         struct holes holes;
         uint32_t hole, taken;
@@ -98,7 +94,6 @@ START_TEST(a_hole_that_moves_is_found_where_it_is)
         ck_assert_uint_eq(start_found(&holes, 200), 0);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* One hole in each of the classes above that of 15, the lowest one in the last of them. */
 static void add_steps(struct holes *holes, unsigned n_classes, uint32_t n_last_units)
@@ -109,7 +104,7 @@ static void add_steps(struct holes *holes, unsigned n_classes, uint32_t n_last_u
 }
 
 /* The lowest is so many classes above that it is seen, or just not. */
-START_TEST(a_search_looks_at_near_classes)
+TEST(a_search_looks_at_near_classes, .to = 2)
 {
         unsigned n_between = HOLES_LOOK - 1 + (unsigned)_i;
         struct holes holes;
@@ -119,10 +114,9 @@ START_TEST(a_search_looks_at_near_classes)
         ck_assert_uint_eq(start_found(&holes, 15), _i ? 10000 : 0);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* However far, where few have holes. */
-START_TEST(a_search_looks_at_the_next_few_holes)
+TEST(a_search_looks_at_the_next_few_holes, .to = 2)
 {
         struct holes holes;
 
@@ -131,10 +125,9 @@ START_TEST(a_search_looks_at_the_next_few_holes)
         ck_assert_uint_eq(start_found(&holes, 15), _i ? 10000 : 0);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* The last class of all, and none beyond it. */
-START_TEST(a_search_ends_at_the_largest)
+TEST(a_search_ends_at_the_largest)
 {
         struct holes holes;
 
@@ -146,10 +139,9 @@ START_TEST(a_search_ends_at_the_largest)
         ck_assert_uint_eq(n_found(&holes, UINT32_MAX), 0);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* The only one that is large enough is the last of a long list. */
-START_TEST(a_search_looks_at_all_before_it_gives_up)
+TEST(a_search_looks_at_all_before_it_gives_up)
 {
         struct holes holes;
 
@@ -166,9 +158,8 @@ START_TEST(a_search_looks_at_all_before_it_gives_up)
         ck_assert_uint_eq(n_found(&holes, 129), 129);
         holes_deinit(&holes);
 }
-END_TEST
 
-START_TEST(large_holes_come_once_each)
+TEST(large_holes_come_once_each)
 {
         static const uint32_t n_units[] = {4, 4096, 5000, 4095, 70000, 4097, 4096, 1u << 31};
         unsigned n_seen = 0, n_large = 0;
@@ -190,7 +181,6 @@ START_TEST(large_holes_come_once_each)
         ck_assert_uint_eq(n_seen, ARRAY_SIZE(n_units));
         holes_deinit(&holes);
 }
-END_TEST
 
 struct slots {
         struct holes holes;
@@ -293,7 +283,7 @@ static void check_slots(const struct slots *slots)
         ck_assert_uint_eq(holes_largest(&slots->holes), n_largest);
 }
 
-START_TEST(what_is_found_fits_and_is_low)
+TEST(what_is_found_fits_and_is_low)
 {
         struct slots slots = {.random = test_random_begin()};
 
@@ -304,24 +294,5 @@ START_TEST(what_is_found_fits_and_is_low)
         }
         holes_deinit(&slots.holes);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("holes_fit");
-        TCase *tcase = tcase_create("holes_fit");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, one_of_exactly_the_size_goes_before_lower_ones);
-        tcase_add_test(tcase, the_lowest_goes_before_those_that_fit_better);
-        tcase_add_loop_test(tcase, the_lowest_of_a_class_is_its_first, 0, 2);
-        tcase_add_test(tcase, a_hole_that_moves_is_found_where_it_is);
-        tcase_add_loop_test(tcase, a_search_looks_at_near_classes, 0, 2);
-        tcase_add_loop_test(tcase, a_search_looks_at_the_next_few_holes, 0, 2);
-        tcase_add_test(tcase, a_search_ends_at_the_largest);
-        tcase_add_test(tcase, a_search_looks_at_all_before_it_gives_up);
-        tcase_add_test(tcase, large_holes_come_once_each);
-        tcase_add_test(tcase, what_is_found_fits_and_is_low);
-        return run_suite(suite);
-}
+TESTS_MAIN("holes_fit", .limit_s = UNLIMITED)

@@ -1,5 +1,4 @@
 /* Runs that are joined where units are added between them, and cut where a hole loses a part. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -7,7 +6,7 @@
 #include "tests/unit/holes_runs.h"
 
 /* Both touch, but nobody said so. */
-START_TEST(runs_stay_apart)
+TEST(runs_stay_apart)
 {
         struct run_edges low, high;
         struct holes holes;
@@ -24,9 +23,8 @@ START_TEST(runs_stay_apart)
         ck_assert_uint_eq(holes.n_merges, 0);
         holes_deinit(&holes);
 }
-END_TEST
 
-START_TEST(units_join_the_run_below)
+TEST(units_join_the_run_below)
 {
         struct run_edges low, more;
         struct holes holes;
@@ -40,9 +38,8 @@ START_TEST(units_join_the_run_below)
         run_expect(&holes, holes_find(&holes, 15), PIECE_HOLE, 1000, 15);
         holes_deinit(&holes);
 }
-END_TEST
 
-START_TEST(units_join_the_run_above)
+TEST(units_join_the_run_above)
 {
         struct run_edges high, more;
         struct holes holes;
@@ -56,10 +53,9 @@ START_TEST(units_join_the_run_above)
         run_expect(&holes, holes_find(&holes, 20), PIECE_HOLE, 990, 20);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* What is taken at the ends stays; the new units are a hole between. */
-START_TEST(units_join_two_runs)
+TEST(units_join_two_runs)
 {
         struct run_edges low, high, between;
         struct holes holes;
@@ -82,7 +78,6 @@ START_TEST(units_join_two_runs)
         run_expect(&holes, high.after, PIECE_EDGE, 1040, 0);
         holes_deinit(&holes);
 }
-END_TEST
 
 /* A run of 100 units from 1000 on: `n_low` are taken at its lower end and `n_high` at its upper end,
  * and of the hole between some go. */
@@ -114,7 +109,7 @@ static struct run_edges run_with_ends(struct holes *holes, uint32_t n_low, uint3
         return edges;
 }
 
-START_TEST(part_of_a_hole_is_removed)
+TEST(part_of_a_hole_is_removed, .to = ARRAY_SIZE(remove_rows))
 {
         uint32_t start = remove_rows[_i].start, end = start + remove_rows[_i].n_units;
         bool ends_below = start == 1000, ends_above = end == 1100;
@@ -140,19 +135,5 @@ START_TEST(part_of_a_hole_is_removed)
                            remove_rows[_i].n_above);
         holes_deinit(&holes);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("holes_runs");
-        TCase *tcase = tcase_create("holes_runs");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, runs_stay_apart);
-        tcase_add_test(tcase, units_join_the_run_below);
-        tcase_add_test(tcase, units_join_the_run_above);
-        tcase_add_test(tcase, units_join_two_runs);
-        tcase_add_loop_test(tcase, part_of_a_hole_is_removed, 0, (int)ARRAY_SIZE(remove_rows));
-        return run_suite(suite);
-}
+TESTS_MAIN("holes_runs", .limit_s = UNLIMITED)

@@ -75,7 +75,7 @@ static uint64_t registered_bytes(void)
         return n_bytes;
 }
 
-START_TEST(pieces_cover_the_range_and_are_few)
+TEST(pieces_cover_the_range_and_are_few)
 {
         static const uint64_t sizes[] = {2 * MIB, HOST_PIECE, HOST_PIECE + 2 * MIB,
                                          5 * HOST_PIECE / 2, 4 * HOST_PIECE};
@@ -96,9 +96,8 @@ START_TEST(pieces_cover_the_range_and_are_few)
                 ck_assert_uint_eq(registered_bytes(), 0);
         }
 }
-END_TEST
 
-START_TEST(a_failure_leaves_nothing_registered)
+TEST(a_failure_leaves_nothing_registered)
 {
         for (unsigned n = 0; n < 4; n++) {
                 begin();
@@ -108,9 +107,8 @@ START_TEST(a_failure_leaves_nothing_registered)
                 ck_assert_uint_eq(registered_bytes(), 0);
         }
 }
-END_TEST
 
-START_TEST(unregistering_goes_on_after_a_failure)
+TEST(unregistering_goes_on_after_a_failure)
 {
         begin();
         ck_assert_int_eq(host_register(&fake, START, 4 * HOST_PIECE), 0);
@@ -118,16 +116,5 @@ START_TEST(unregistering_goes_on_after_a_failure)
         ck_assert_int_eq(host_unregister(&fake, START, 4 * HOST_PIECE), -EIO);
         ck_assert_uint_eq(registered_bytes(), HOST_PIECE);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("host");
-        TCase *tests = tcase_create("pieces");
-
-        tcase_add_test(tests, pieces_cover_the_range_and_are_few);
-        tcase_add_test(tests, a_failure_leaves_nothing_registered);
-        tcase_add_test(tests, unregistering_goes_on_after_a_failure);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("pieces")

@@ -1,6 +1,5 @@
 /* What is kept by itself: which blocks, for how long, and which of them serve a request. The pool has
  * addresses and heaps, and neither a driver nor a daemon. */
-#include <check.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -93,7 +92,7 @@ static unsigned drop(enum kept_drop which, uint64_t now_us)
         return n;
 }
 
-START_TEST(so_many_are_kept)
+TEST(so_many_are_kept)
 {
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < KEPT_BLOCKS_MAX + 3; i++)
@@ -105,9 +104,8 @@ START_TEST(so_many_are_kept)
         ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 0);
         end();
 }
-END_TEST
 
-START_TEST(so_much_is_kept)
+TEST(so_much_is_kept)
 {
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < KEPT_PART + 1; i++)
@@ -118,9 +116,8 @@ START_TEST(so_much_is_kept)
         ck_assert(!kept_has_any(&pool));
         end();
 }
-END_TEST
 
-START_TEST(so_long_it_is_kept)
+TEST(so_long_it_is_kept)
 {
         begin(HEAP_JOINED);
         ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
@@ -134,9 +131,8 @@ START_TEST(so_long_it_is_kept)
         ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
         end();
 }
-END_TEST
 
-START_TEST(what_is_wanted_goes_at_once)
+TEST(what_is_wanted_goes_at_once)
 {
         begin(HEAP_JOINED);
         (void)keep(BLOCK);
@@ -145,10 +141,9 @@ START_TEST(what_is_wanted_goes_at_once)
         ck_assert(!kept_has_any(&pool));
         end();
 }
-END_TEST
 
 /* Nobody would unmap it when the daemon asks. */
-START_TEST(without_a_thread_nothing_is_kept)
+TEST(without_a_thread_nothing_is_kept)
 {
         begin(HEAP_JOINED);
         service.running = false;
@@ -156,9 +151,8 @@ START_TEST(without_a_thread_nothing_is_kept)
         ck_assert(!kept_has_any(&pool));
         end();
 }
-END_TEST
 
-START_TEST(a_lost_connection_keeps_nothing)
+TEST(a_lost_connection_keeps_nothing)
 {
         begin(HEAP_JOINED);
         (void)keep(BLOCK);
@@ -168,9 +162,8 @@ START_TEST(a_lost_connection_keeps_nothing)
         ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 1);
         end();
 }
-END_TEST
 
-START_TEST(what_is_registered_stays_until_everything_goes)
+TEST(what_is_registered_stays_until_everything_goes)
 {
         begin(HEAP_SPLIT);
         service.running = false;
@@ -187,9 +180,8 @@ START_TEST(what_is_registered_stays_until_everything_goes)
         ck_assert_uint_eq(drop(KEPT_DROP_ALL, NOW_US), RECORDS);
         end();
 }
-END_TEST
 
-START_TEST(a_block_is_taken_by_its_number)
+TEST(a_block_is_taken_by_its_number)
 {
         struct leased *leased;
 
@@ -204,7 +196,6 @@ START_TEST(a_block_is_taken_by_its_number)
         ck_assert_uint_eq(drop(KEPT_DROP_ALL, NOW_US), 1);
         end();
 }
-END_TEST
 
 static void expect_plan(uint64_t n_bytes, uint64_t offset, unsigned n_parts)
 {
@@ -222,7 +213,7 @@ static void expect_no_plan(uint64_t n_bytes)
         ck_assert(!kept_plan(&pool, &heap, n_bytes, &placement));
 }
 
-START_TEST(blocks_that_touch_serve_together)
+TEST(blocks_that_touch_serve_together)
 {
         begin(HEAP_JOINED);
         expect_no_plan(BLOCK);
@@ -239,9 +230,8 @@ START_TEST(blocks_that_touch_serve_together)
         expect_no_plan(3 * BLOCK);
         end();
 }
-END_TEST
 
-START_TEST(runs_that_are_apart_serve_alone)
+TEST(runs_that_are_apart_serve_alone)
 {
         begin(HEAP_SPLIT);
         (void)keep_at(0, 2 * BLOCK, NOW_US);
@@ -250,9 +240,8 @@ START_TEST(runs_that_are_apart_serve_alone)
         expect_no_plan(3 * BLOCK);
         end();
 }
-END_TEST
 
-START_TEST(the_heaps_own_hole_counts)
+TEST(the_heaps_own_hole_counts)
 {
         struct leased *own;
 
@@ -267,10 +256,9 @@ START_TEST(the_heaps_own_hole_counts)
         ck_assert_int_eq(heap_remove_block(&heap.heap, &own->block), 0);
         end();
 }
-END_TEST
 
 /* What a large block has more than is asked for would be held for nothing. */
-START_TEST(a_block_that_is_too_large_does_not_serve)
+TEST(a_block_that_is_too_large_does_not_serve)
 {
         begin(HEAP_JOINED);
         (void)keep(16 * BLOCK);
@@ -281,25 +269,5 @@ START_TEST(a_block_that_is_too_large_does_not_serve)
         expect_plan(BLOCK, 0, 1);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("kept");
-        TCase *tcase = tcase_create("kept");
-
-        suite_add_tcase(suite, tcase);
-        tcase_add_test(tcase, so_many_are_kept);
-        tcase_add_test(tcase, so_much_is_kept);
-        tcase_add_test(tcase, so_long_it_is_kept);
-        tcase_add_test(tcase, what_is_wanted_goes_at_once);
-        tcase_add_test(tcase, without_a_thread_nothing_is_kept);
-        tcase_add_test(tcase, a_lost_connection_keeps_nothing);
-        tcase_add_test(tcase, what_is_registered_stays_until_everything_goes);
-        tcase_add_test(tcase, a_block_is_taken_by_its_number);
-        tcase_add_test(tcase, blocks_that_touch_serve_together);
-        tcase_add_test(tcase, runs_that_are_apart_serve_alone);
-        tcase_add_test(tcase, the_heaps_own_hole_counts);
-        tcase_add_test(tcase, a_block_that_is_too_large_does_not_serve);
-        return run_suite(suite);
-}
+TESTS_MAIN("kept")

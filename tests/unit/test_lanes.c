@@ -1,5 +1,4 @@
 /* Counters in lanes: their sums, and the peaks of the sums. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -36,16 +35,15 @@ static void expect_peaks(uint64_t n_requested, uint64_t n_allocated)
         ck_assert_uint_eq(lanes.board->allocated_peak, n_allocated);
 }
 
-START_TEST(nothing_is_counted_yet)
+TEST(nothing_is_counted_yet)
 {
         lanes_init(&lanes);
         expect(0, 0);
         expect_peaks(0, 0);
         lanes_deinit(&lanes);
 }
-END_TEST
 
-START_TEST(hits_and_misses_are_told_apart)
+TEST(hits_and_misses_are_told_apart)
 {
         struct lane *lane;
         struct board_sums sums;
@@ -63,10 +61,9 @@ START_TEST(hits_and_misses_are_told_apart)
         expect_peaks(600, 1536);
         lanes_deinit(&lanes);
 }
-END_TEST
 
 /* The first lane is never given; the others evenly, and one that was left goes first. */
-START_TEST(the_lane_with_the_fewest_heaps_is_given)
+TEST(the_lane_with_the_fewest_heaps_is_given)
 {
         struct lane *first[BOARD_LANES - 1], *second;
 
@@ -87,10 +84,9 @@ START_TEST(the_lane_with_the_fewest_heaps_is_given)
         ck_assert(second->shared);
         lanes_deinit(&lanes);
 }
-END_TEST
 
 /* One below the peak and one above it, as often as one likes. */
-START_TEST(a_lanes_peak_is_exact)
+TEST(a_lanes_peak_is_exact)
 {
         struct lane *lane;
 
@@ -105,10 +101,9 @@ START_TEST(a_lanes_peak_is_exact)
         }
         lanes_deinit(&lanes);
 }
-END_TEST
 
 /* The peaks of requested and of allocated bytes are at different times. */
-START_TEST(each_peak_is_its_own)
+TEST(each_peak_is_its_own)
 {
         struct lane *lane;
 
@@ -121,7 +116,6 @@ START_TEST(each_peak_is_its_own)
         expect_peaks(512, 1024);
         lanes_deinit(&lanes);
 }
-END_TEST
 
 /* A peak from before, and then all lanes rise to it and beyond at the same time: in one of the two
  * numbers only, so that the other does not make anybody look. */
@@ -129,7 +123,7 @@ static const struct {
         uint64_t n_requested, n_allocated;
 } rise_rows[] = {{100, 0}, {0, 100}};
 
-START_TEST(lanes_that_rise_together_find_the_peak)
+TEST(lanes_that_rise_together_find_the_peak, .to = ARRAY_SIZE(rise_rows))
 {
         uint64_t n_requested = rise_rows[_i].n_requested, n_allocated = rise_rows[_i].n_allocated;
         struct lane *given[BOARD_LANES] = {lanes_own(&lanes)};
@@ -147,7 +141,6 @@ START_TEST(lanes_that_rise_together_find_the_peak)
         }
         lanes_deinit(&lanes);
 }
-END_TEST
 
 struct counted {
         struct lane *lane;
@@ -219,7 +212,7 @@ static bool is_right(const struct naive *naive)
 
 /* One heap, as many as there are lanes, and more than there are, so that lanes are shared; now and
  * then on another board. Few bytes of some are requested: the two peaks come at different times. */
-START_TEST(sums_and_peaks_are_exact_at_each_step)
+TEST(sums_and_peaks_are_exact_at_each_step, .to = 4)
 {
         static const unsigned n_heaps[] = {1, 2, BOARD_LANES - 1, 20};
         static struct board_pool boards[2];
@@ -245,9 +238,8 @@ START_TEST(sums_and_peaks_are_exact_at_each_step)
         }
         lanes_deinit(&lanes);
 }
-END_TEST
 
-START_TEST(a_new_board_says_what_the_old_one_said)
+TEST(a_new_board_says_what_the_old_one_said)
 {
         static struct board_pool board;
         struct lane *lane;
@@ -273,23 +265,5 @@ START_TEST(a_new_board_says_what_the_old_one_said)
         ck_assert_uint_eq(board_sum(&board).requested, 1100);
         lanes_deinit(&lanes);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("lanes");
-        TCase *tcase = tcase_create("lanes");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, nothing_is_counted_yet);
-        tcase_add_test(tcase, hits_and_misses_are_told_apart);
-        tcase_add_test(tcase, the_lane_with_the_fewest_heaps_is_given);
-        tcase_add_test(tcase, a_lanes_peak_is_exact);
-        tcase_add_test(tcase, each_peak_is_its_own);
-        tcase_add_loop_test(tcase, lanes_that_rise_together_find_the_peak, 0,
-                            (int)ARRAY_SIZE(rise_rows));
-        tcase_add_loop_test(tcase, sums_and_peaks_are_exact_at_each_step, 0, 4);
-        tcase_add_test(tcase, a_new_board_says_what_the_old_one_said);
-        return run_suite(suite);
-}
+TESTS_MAIN("lanes", .limit_s = UNLIMITED)

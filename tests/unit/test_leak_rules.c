@@ -1,5 +1,4 @@
 /* What gpumemctl leaks finds in rows. */
-#include <check.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -37,7 +36,7 @@ static void must_be(const struct leak *leak, enum leak_kind kind, uint32_t pid, 
         ck_assert_uint_eq(leak->age_ms, age_ms);
 }
 
-START_TEST(clients_that_are_gone_or_stopped_are_found)
+TEST(clients_that_are_gone_or_stopped_are_found)
 {
         const struct client_row clients[] = {
                 {.pid = 1,
@@ -87,9 +86,8 @@ START_TEST(clients_that_are_gone_or_stopped_are_found)
         must_be(&leaks.leaks[3], LEAK_DECLARED, 5, MIB, OLDER);
         leaks_deinit(&leaks);
 }
-END_TEST
 
-START_TEST(blocks_of_one_process_and_pool_are_one)
+TEST(blocks_of_one_process_and_pool_are_one)
 {
         const struct client_row clients[] = {
                 {.pid = 1,
@@ -178,10 +176,9 @@ START_TEST(blocks_of_one_process_and_pool_are_one)
         must_be(&leaks.leaks[5], LEAK_SHARED, 1, MIB, OLDER);
         leaks_deinit(&leaks);
 }
-END_TEST
 
 /* It is told as its client's already. */
-START_TEST(what_lingers_of_who_is_gone_is_told_once)
+TEST(what_lingers_of_who_is_gone_is_told_once)
 {
         const struct client_row clients[] = {
                 {.pid = 1,
@@ -203,27 +200,14 @@ START_TEST(what_lingers_of_who_is_gone_is_told_once)
         must_be(&leaks.leaks[0], LEAK_LEFT, 1, MIB, OLDER);
         leaks_deinit(&leaks);
 }
-END_TEST
 
 /* A cell of a table has room for 71 bytes. */
-START_TEST(each_kind_has_a_name_and_advice)
+TEST(each_kind_has_a_name_and_advice)
 {
         for (unsigned kind = 0; kind < LEAK_N_KINDS; kind++) {
                 ck_assert_uint_gt(strlen(leak_name((enum leak_kind)kind)), 0);
                 ck_assert_uint_lt(strlen(leak_advice((enum leak_kind)kind)), 72);
         }
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("leak_rules");
-        TCase *tests = tcase_create("leak_rules");
-
-        tcase_add_test(tests, clients_that_are_gone_or_stopped_are_found);
-        tcase_add_test(tests, blocks_of_one_process_and_pool_are_one);
-        tcase_add_test(tests, what_lingers_of_who_is_gone_is_told_once);
-        tcase_add_test(tests, each_kind_has_a_name_and_advice);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("leak_rules")

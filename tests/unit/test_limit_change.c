@@ -76,7 +76,7 @@ static const char *const bad[] = {
         "client:device_bytes=NONE",
 };
 
-START_TEST(a_change_is_read)
+TEST(a_change_is_read, .to = ARRAY_SIZE(good))
 {
         struct limit_change change;
 
@@ -86,19 +86,17 @@ START_TEST(a_change_is_read)
         ck_assert_uint_eq(change.kind, good[_i].change.kind);
         ck_assert_uint_eq(change.max, good[_i].change.max);
 }
-END_TEST
 
-START_TEST(what_is_no_change_is_refused)
+TEST(what_is_no_change_is_refused, .to = ARRAY_SIZE(bad))
 {
         struct limit_change change = {.holder = 77};
 
         ck_assert_int_eq(limit_change_parse(bad[_i], &change), -EINVAL);
         ck_assert_uint_eq(change.holder, 77);
 }
-END_TEST
 
 /* A word fills its room but for the end. */
-START_TEST(long_words_are_refused)
+TEST(long_words_are_refused)
 {
         struct limit_change change;
         char text[128];
@@ -111,16 +109,5 @@ START_TEST(long_words_are_refused)
         (void)snprintf(text, sizeof(text), "tenant/%057d:leases=1", 1);
         ck_assert_int_eq(limit_change_parse(text, &change), -EINVAL);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("limit_change");
-        TCase *tests = tcase_create("limit_change");
-
-        tcase_add_loop_test(tests, a_change_is_read, 0, (int)ARRAY_SIZE(good));
-        tcase_add_loop_test(tests, what_is_no_change_is_refused, 0, (int)ARRAY_SIZE(bad));
-        tcase_add_test(tests, long_words_are_refused);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("limit_change")

@@ -46,16 +46,15 @@ static unsigned count_lines(void)
         return n;
 }
 
-START_TEST(a_line_names_process_and_level)
+TEST(a_line_names_process_and_level)
 {
         log_info("%d bottles", 99);
         log_debug("too much");
         ck_assert_str_eq(read_all(), "test: info: 99 bottles\n");
 }
-END_TEST
 
 /* A pipe that nobody reads takes 64 KiB; what comes then is dropped, and that is told later. */
-START_TEST(an_unread_pipe_blocks_nobody)
+TEST(an_unread_pipe_blocks_nobody)
 {
         for (unsigned i = 0; i < 10000; i++)
                 log_info("%u lines about this and that and the other", i);
@@ -66,9 +65,8 @@ START_TEST(an_unread_pipe_blocks_nobody)
         log_info("and again");
         ck_assert_str_eq(read_all(), "test: info: and again\n");
 }
-END_TEST
 
-START_TEST(lines_that_others_cause_are_few)
+TEST(lines_that_others_cause_are_few)
 {
         struct log_limit limit = LOG_LIMIT_NULL;
         unsigned n = 0;
@@ -82,17 +80,5 @@ START_TEST(lines_that_others_cause_are_few)
         ck_assert(log_may(&limit, LOG_WARNING, 3 * NS_PER_S + 2));
         ck_assert_uint_eq(count_lines(), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("log");
-        TCase *tests = tcase_create("log");
-
-        tcase_add_checked_fixture(tests, start, NULL);
-        tcase_add_test(tests, a_line_names_process_and_level);
-        tcase_add_test(tests, an_unread_pipe_blocks_nobody);
-        tcase_add_test(tests, lines_that_others_cause_are_few);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("log", .start = start)

@@ -38,23 +38,21 @@ static unsigned count_frees(uint64_t n_bytes)
         return n;
 }
 
-START_TEST(frees_look_once_in_so_many)
+TEST(frees_look_once_in_so_many)
 {
         ck_assert_uint_eq(count_frees(4 * MIB), LOOKS_FREES);
         ck_assert_uint_eq(count_frees(4 * MIB), LOOKS_FREES);
 }
-END_TEST
 
-START_TEST(they_look_sooner_when_more_is_held)
+TEST(they_look_sooner_when_more_is_held)
 {
         looks_done(&looks, &space, &heap, 1);
         ck_assert_uint_eq(count_frees(1), LOOKS_FREES_SOON);
         looks_done(&looks, &space, &heap, 0);
         ck_assert_uint_eq(count_frees(1), LOOKS_FREES);
 }
-END_TEST
 
-START_TEST(who_is_wanted_looks_at_once_and_then_by_bytes)
+TEST(who_is_wanted_looks_at_once_and_then_by_bytes)
 {
         looks_want(&looks);
         for (unsigned i = 0; i < LOOKS_WANTED; i++) {
@@ -63,9 +61,8 @@ START_TEST(who_is_wanted_looks_at_once_and_then_by_bytes)
         }
         ck_assert_uint_eq(count_frees(MIB), LOOKS_FREES);
 }
-END_TEST
 
-START_TEST(in_small_heaps_it_is_a_block)
+TEST(in_small_heaps_it_is_a_block)
 {
         heap.n_reserved_bytes = 0;
         looks_want(&looks);
@@ -73,9 +70,8 @@ START_TEST(in_small_heaps_it_is_a_block)
         ck_assert_uint_eq(count_frees(MIB), 2);
         heap.n_reserved_bytes = 48 * MIB;
 }
-END_TEST
 
-START_TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
+TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
 {
         looks_want(&looks);
         ck_assert_uint_eq(count_frees(MIB), 1);
@@ -84,9 +80,8 @@ START_TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
         ck_assert_uint_eq(looks.n_wanted, LOOKS_WANTED);
         ck_assert_uint_eq(count_frees(MIB), 3);
 }
-END_TEST
 
-START_TEST(nobody_is_there_who_wants_anything)
+TEST(nobody_is_there_who_wants_anything)
 {
         space.n_heaps = 1;
         looks_want(&looks);
@@ -94,9 +89,8 @@ START_TEST(nobody_is_there_who_wants_anything)
         looks_done(&looks, &space, &heap, 0);
         ck_assert_uint_eq(count_frees(MIB), LOOKS_FREES);
 }
-END_TEST
 
-START_TEST(the_last_free_looks_where_there_are_others)
+TEST(the_last_free_looks_where_there_are_others)
 {
         uint64_t addresses[2];
 
@@ -110,7 +104,6 @@ START_TEST(the_last_free_looks_where_there_are_others)
         ck_assert(looks_count_free(&looks, &heap));
         ck_assert(looks_ask(&looks, &heap));
 }
-END_TEST
 
 /* As if so much were allocated, and freed in parts. Says how many of the frees are recorded. */
 static unsigned fall(uint64_t n_from, uint64_t n_to, uint64_t n_part)
@@ -129,15 +122,14 @@ static unsigned fall(uint64_t n_from, uint64_t n_to, uint64_t n_part)
         return n;
 }
 
-START_TEST(a_burst_is_recorded_to_its_end)
+TEST(a_burst_is_recorded_to_its_end)
 {
         looks_lower(&looks);
         ck_assert_uint_eq(fall(100 * GIB, 0, 8 * MIB), 100 * GIB / LOOKS_RECORD_BYTES);
         ck_assert_uint_eq(looks.n_record_bytes, LOOKS_RECORD_BYTES);
 }
-END_TEST
 
-START_TEST(a_loop_is_recorded_where_it_is_lowest)
+TEST(a_loop_is_recorded_where_it_is_lowest)
 {
         looks_lower(&looks);
         ck_assert_uint_eq(fall(GIB, 8 * MIB, 8 * MIB), 15);
@@ -149,9 +141,8 @@ START_TEST(a_loop_is_recorded_where_it_is_lowest)
                 ck_assert_uint_eq(fall(GIB, 256 * MIB, 8 * MIB), 0);
         }
 }
-END_TEST
 
-START_TEST(a_loop_has_no_more_records_than_so_many_until_somebody_looks)
+TEST(a_loop_has_no_more_records_than_so_many_until_somebody_looks)
 {
         unsigned n = 0;
 
@@ -163,9 +154,8 @@ START_TEST(a_loop_has_no_more_records_than_so_many_until_somebody_looks)
         looks_lower(&looks);
         ck_assert_uint_eq(fall(GIB, 0, 256 * MIB), 4);
 }
-END_TEST
 
-START_TEST(there_are_fewer_where_much_stays_allocated)
+TEST(there_are_fewer_where_much_stays_allocated)
 {
         looks_lower(&looks);
         for (unsigned i = 0; i < 1000; i++)
@@ -173,9 +163,8 @@ START_TEST(there_are_fewer_where_much_stays_allocated)
         ck_assert_uint_eq(looks.n_falls, LOOKS_FALLS_LOW);
         ck_assert_uint_eq(fall(GIB + 512 * MIB, 0, 64 * MIB), 24);
 }
-END_TEST
 
-START_TEST(what_is_over_needs_no_record)
+TEST(what_is_over_needs_no_record)
 {
         looks_lower(&looks);
         heap.n_allocated_bytes = GIB;
@@ -187,33 +176,10 @@ START_TEST(what_is_over_needs_no_record)
         }
         ck_assert_uint_eq(fall(512 * MIB, 448 * MIB, 64 * MIB), 1);
 }
-END_TEST
 
-START_TEST(where_nothing_is_shelved_no_fall_counts)
+TEST(where_nothing_is_shelved_no_fall_counts)
 {
         ck_assert_uint_eq(fall(GIB, 0, 64 * MIB), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("looks");
-        TCase *tests = tcase_create("looks");
-
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, frees_look_once_in_so_many);
-        tcase_add_test(tests, they_look_sooner_when_more_is_held);
-        tcase_add_test(tests, who_is_wanted_looks_at_once_and_then_by_bytes);
-        tcase_add_test(tests, in_small_heaps_it_is_a_block);
-        tcase_add_test(tests, a_second_want_lets_a_look_come_when_it_was_to_come);
-        tcase_add_test(tests, nobody_is_there_who_wants_anything);
-        tcase_add_test(tests, the_last_free_looks_where_there_are_others);
-        tcase_add_test(tests, a_burst_is_recorded_to_its_end);
-        tcase_add_test(tests, a_loop_is_recorded_where_it_is_lowest);
-        tcase_add_test(tests, a_loop_has_no_more_records_than_so_many_until_somebody_looks);
-        tcase_add_test(tests, there_are_fewer_where_much_stays_allocated);
-        tcase_add_test(tests, what_is_over_needs_no_record);
-        tcase_add_test(tests, where_nothing_is_shelved_no_fall_counts);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("looks", .start = start, .stop = stop)

@@ -46,7 +46,7 @@ static unsigned count(const char *text, const char *part)
         return n;
 }
 
-START_TEST(every_figure_has_a_name_and_a_unit)
+TEST(every_figure_has_a_name_and_a_unit)
 {
         struct metrics_figures figures;
         char *text;
@@ -71,9 +71,8 @@ START_TEST(every_figure_has_a_name_and_a_unit)
         free(text);
         metrics_deinit(&figures);
 }
-END_TEST
 
-START_TEST(a_state_is_one_of_all)
+TEST(a_state_is_one_of_all)
 {
         struct metrics_figures figures;
         char *text;
@@ -88,10 +87,9 @@ START_TEST(a_state_is_one_of_all)
         free(text);
         metrics_deinit(&figures);
 }
-END_TEST
 
 /* Nor what a pinned pool does not have. */
-START_TEST(what_is_unknown_is_left_out)
+TEST(what_is_unknown_is_left_out)
 {
         struct metrics_figures figures;
         char *text;
@@ -104,9 +102,8 @@ START_TEST(what_is_unknown_is_left_out)
         free(text);
         metrics_deinit(&figures);
 }
-END_TEST
 
-START_TEST(the_formats_differ_in_what_announces_a_counter)
+TEST(the_formats_differ_in_what_announces_a_counter)
 {
         struct metrics_figures figures;
         char *text;
@@ -124,9 +121,8 @@ START_TEST(the_formats_differ_in_what_announces_a_counter)
         free(text);
         metrics_deinit(&figures);
 }
-END_TEST
 
-START_TEST(without_a_daemon_there_is_what_the_exporter_counts)
+TEST(without_a_daemon_there_is_what_the_exporter_counts)
 {
         struct metrics_exporter exporter = {.version = "9", .n_scrapes = 4, .n_failures = 2};
         struct metrics_figures figures = {.exporter = &exporter};
@@ -139,7 +135,6 @@ START_TEST(without_a_daemon_there_is_what_the_exporter_counts)
         ck_assert_ptr_null(strstr(text, "gpumemd_pool"));
         free(text);
 }
-END_TEST
 
 /* Each line is a comment of our own, or a sample whose label values end where they should. */
 static void expect_sound(const char *text)
@@ -163,7 +158,7 @@ static void expect_sound(const char *text)
         }
 }
 
-START_TEST(whatever_a_name_is_it_stays_in_its_label)
+TEST(whatever_a_name_is_it_stays_in_its_label)
 {
         struct metrics_figures figures;
 
@@ -179,9 +174,8 @@ START_TEST(whatever_a_name_is_it_stays_in_its_label)
         }
         metrics_deinit(&figures);
 }
-END_TEST
 
-START_TEST(tenants_whose_labels_are_the_same_are_one)
+TEST(tenants_whose_labels_are_the_same_are_one)
 {
         struct metrics_figures figures;
         char *text, line[200];
@@ -198,9 +192,8 @@ START_TEST(tenants_whose_labels_are_the_same_are_one)
         free(text);
         metrics_deinit(&figures);
 }
-END_TEST
 
-START_TEST(beyond_so_many_tenants_the_smallest_are_others)
+TEST(beyond_so_many_tenants_the_smallest_are_others)
 {
         struct metrics_figures figures;
         char *text;
@@ -220,9 +213,8 @@ START_TEST(beyond_so_many_tenants_the_smallest_are_others)
         free(text);
         metrics_deinit(&figures);
 }
-END_TEST
 
-START_TEST(an_address_has_a_text)
+TEST(an_address_has_a_text)
 {
         static const char *const good[] = {"127.0.0.1:14900", "0.0.0.0:0", "[::1]:65535", "[::]:1",
                                            LISTEN_DEFAULT};
@@ -256,22 +248,5 @@ START_TEST(an_address_has_a_text)
         for (unsigned i = 0; i < ARRAY_SIZE(bad); i++)
                 ck_assert_msg(listen_parse(bad[i], &address) == -EINVAL, "\"%s\"", bad[i]);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("metrics");
-        TCase *tests = tcase_create("metrics");
-
-        tcase_add_test(tests, every_figure_has_a_name_and_a_unit);
-        tcase_add_test(tests, a_state_is_one_of_all);
-        tcase_add_test(tests, what_is_unknown_is_left_out);
-        tcase_add_test(tests, the_formats_differ_in_what_announces_a_counter);
-        tcase_add_test(tests, without_a_daemon_there_is_what_the_exporter_counts);
-        tcase_add_test(tests, whatever_a_name_is_it_stays_in_its_label);
-        tcase_add_test(tests, tenants_whose_labels_are_the_same_are_one);
-        tcase_add_test(tests, beyond_so_many_tenants_the_smallest_are_others);
-        tcase_add_test(tests, an_address_has_a_text);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("metrics")

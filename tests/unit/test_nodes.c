@@ -54,7 +54,7 @@ static void put(const char *path, const char *text)
         ck_assert_int_eq(fclose(file), 0);
 }
 
-START_TEST(lists_are_read)
+TEST(lists_are_read)
 {
         struct nodes nodes;
 
@@ -71,9 +71,8 @@ START_TEST(lists_are_read)
         ck_assert_int_eq(nodes_parse("0-63", &nodes), 0);
         ck_assert_uint_eq(nodes.n, NODES_MAX);
 }
-END_TEST
 
-START_TEST(what_is_no_list_is_refused)
+TEST(what_is_no_list_is_refused)
 {
         static const char *const texts[] = {"",    "\n", "x",  "1-",  "-1",
                                             "2-1", "0,", ",0", "0 1", "+1"};
@@ -86,10 +85,9 @@ START_TEST(what_is_no_list_is_refused)
         ck_assert_int_eq(nodes_parse("99999999999999999999", &nodes), -E2BIG);
         ck_assert_uint_eq(nodes.n, 77);
 }
-END_TEST
 
 /* A node without memory has no pool; a machine that shows none has one node. */
-START_TEST(nodes_with_memory_are_found)
+TEST(nodes_with_memory_are_found)
 {
         struct nodes nodes;
 
@@ -104,9 +102,8 @@ START_TEST(nodes_with_memory_are_found)
         ck_assert_uint_eq(nodes.n, 2);
         ck_assert_int_eq(nodes.ids[1], 2);
 }
-END_TEST
 
-START_TEST(a_nodes_memory_is_read)
+TEST(a_nodes_memory_is_read)
 {
         struct node_memory memory;
 
@@ -122,9 +119,8 @@ START_TEST(a_nodes_memory_is_read)
         ck_assert_uint_eq(memory.n_available_bytes, 17 * KIB);
         ck_assert_uint_eq(memory.n_huge_pages, 12);
 }
-END_TEST
 
-START_TEST(a_node_that_shows_nothing_is_the_machine)
+TEST(a_node_that_shows_nothing_is_the_machine)
 {
         struct node_memory memory;
 
@@ -134,19 +130,17 @@ START_TEST(a_node_that_shows_nothing_is_the_machine)
         ck_assert_uint_le(memory.n_available_bytes, memory.n_total_bytes);
         ck_assert_uint_eq(memory.n_huge_pages, 0);
 }
-END_TEST
 
-START_TEST(figures_are_whole_words)
+TEST(figures_are_whole_words)
 {
         ck_assert_uint_eq(text_figure("inactive_file 3\nactive_file 4\n", "active_file"), 4);
         ck_assert_uint_eq(text_figure("MemFreeX: 5\nMemFree:   6 kB\n", "MemFree"), 6);
         ck_assert_uint_eq(text_figure("MemFree", "MemFree"), 0);
         ck_assert_uint_eq(text_figure("", "MemFree"), 0);
 }
-END_TEST
 
 /* The group's own limit, and those above it; pages of files are not in the way. */
-START_TEST(groups_limit_what_may_be_taken)
+TEST(groups_limit_what_may_be_taken)
 {
         ck_assert_uint_eq(headroom_of_group(place, "/a/b"), UINT64_MAX);
         put("a/b/memory.max", "max\n");
@@ -163,9 +157,8 @@ START_TEST(groups_limit_what_may_be_taken)
         ck_assert_uint_eq(headroom_of_group(place, "/a/b"), 0);
         ck_assert_uint_eq(headroom_of_group(place, "/"), UINT64_MAX);
 }
-END_TEST
 
-START_TEST(more_than_the_machine_has_is_refused)
+TEST(more_than_the_machine_has_is_refused)
 {
         struct node_memory memory;
 
@@ -174,22 +167,5 @@ START_TEST(more_than_the_machine_has_is_refused)
         ck_assert_int_eq(headroom_check(0, UINT64_MAX), GPUMEM_E_DEVICE_FULL);
         ck_assert_int_eq(headroom_check(0, 0), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("nodes");
-        TCase *tests = tcase_create("nodes");
-
-        tcase_add_checked_fixture(tests, make_place, remove_place);
-        tcase_add_test(tests, lists_are_read);
-        tcase_add_test(tests, what_is_no_list_is_refused);
-        tcase_add_test(tests, nodes_with_memory_are_found);
-        tcase_add_test(tests, a_nodes_memory_is_read);
-        tcase_add_test(tests, a_node_that_shows_nothing_is_the_machine);
-        tcase_add_test(tests, figures_are_whole_words);
-        tcase_add_test(tests, groups_limit_what_may_be_taken);
-        tcase_add_test(tests, more_than_the_machine_has_is_refused);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("nodes", .start = make_place, .stop = remove_place)

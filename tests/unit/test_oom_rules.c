@@ -1,5 +1,4 @@
 /* What gpumemctl why-oom makes of figures and rows. */
-#include <check.h>
 
 #include "base/err.h"
 #include "base/size.h"
@@ -7,7 +6,7 @@
 #include "gpumem.h"
 #include "tests/suite.h"
 
-START_TEST(refusals_for_want_of_memory_are_told_from_others)
+TEST(refusals_for_want_of_memory_are_told_from_others)
 {
         static const struct {
                 struct event_row row;
@@ -29,9 +28,8 @@ START_TEST(refusals_for_want_of_memory_are_told_from_others)
         for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
                 ck_assert_msg(oom_is_of_memory(&rows[i].row) == rows[i].is_it, "row %u", i);
 }
-END_TEST
 
-START_TEST(room_is_what_is_free_cached_or_idle)
+TEST(room_is_what_is_free_cached_or_idle)
 {
         struct stats_row stats = {.max = 100,
                                   .leased = 60,
@@ -51,9 +49,8 @@ START_TEST(room_is_what_is_free_cached_or_idle)
         stats.device_free = PROTO_FIGURE_UNKNOWN;
         ck_assert_uint_eq(oom_room(&stats), 95);
 }
-END_TEST
 
-START_TEST(requests_within_two_seconds_are_one_refusal)
+TEST(requests_within_two_seconds_are_one_refusal)
 {
         struct event_row rows[] = {
                 {.event = 1, .pid = 1, .bytes = 64, .times = 1, .age = 9000, .first_age = 9000},
@@ -74,16 +71,5 @@ START_TEST(requests_within_two_seconds_are_one_refusal)
         ck_assert_uint_eq(rows[3].event, 5);
         ck_assert_uint_eq(rows[4].event, 6);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("oom_rules");
-        TCase *tests = tcase_create("oom_rules");
-
-        tcase_add_test(tests, refusals_for_want_of_memory_are_told_from_others);
-        tcase_add_test(tests, room_is_what_is_free_cached_or_idle);
-        tcase_add_test(tests, requests_within_two_seconds_are_one_refusal);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("oom_rules")

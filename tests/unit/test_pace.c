@@ -15,7 +15,7 @@ static unsigned take_all(struct pace *pace, const struct pace_rule *rule, uint64
         return n;
 }
 
-START_TEST(a_burst_is_two_seconds_worth)
+TEST(a_burst_is_two_seconds_worth)
 {
         const struct pace_rule rule = pace_rule_of(10000);
         struct pace pace = {.full_ns = 0};
@@ -25,9 +25,8 @@ START_TEST(a_burst_is_two_seconds_worth)
         ck_assert_uint_eq(take_all(&pace, &rule, START + SECOND), 10000);
         ck_assert_uint_eq(take_all(&pace, &rule, START + 100 * SECOND), 20000);
 }
-END_TEST
 
-START_TEST(over_time_there_are_so_many)
+TEST(over_time_there_are_so_many)
 {
         const struct pace_rule rule = pace_rule_of(1000);
         struct pace pace = {.full_ns = 0};
@@ -37,9 +36,8 @@ START_TEST(over_time_there_are_so_many)
                 n += take_all(&pace, &rule, START + ms * SECOND / 1000);
         ck_assert_uint_eq(n, 2000 + 10000);
 }
-END_TEST
 
-START_TEST(the_next_moment_is_foretold)
+TEST(the_next_moment_is_foretold)
 {
         const struct pace_rule rule = pace_rule_of(100);
         struct pace pace = {.full_ns = 0};
@@ -53,9 +51,8 @@ START_TEST(the_next_moment_is_foretold)
         ck_assert(pace_may(&pace, &rule, ready_ns));
         ck_assert_uint_eq(take_all(&pace, &rule, ready_ns), 1);
 }
-END_TEST
 
-START_TEST(what_is_owed_is_paid_first)
+TEST(what_is_owed_is_paid_first)
 {
         const struct pace_rule rule = pace_rule_of(100);
         struct pace pace = {.full_ns = 0};
@@ -66,10 +63,9 @@ START_TEST(what_is_owed_is_paid_first)
         ck_assert_uint_eq(pace_ready_ns(&pace, &rule, START), START + 51 * SECOND / 100);
         ck_assert_uint_eq(take_all(&pace, &rule, START + SECOND), 50);
 }
-END_TEST
 
 /* What was taken before counts by the new rule. */
-START_TEST(a_pace_may_change)
+TEST(a_pace_may_change)
 {
         const struct pace_rule slow = pace_rule_of(10), fast = pace_rule_of(1000);
         struct pace pace = {.full_ns = 0};
@@ -79,9 +75,8 @@ START_TEST(a_pace_may_change)
         ck_assert_uint_eq(take_all(&pace, &fast, START + SECOND), 1000);
         ck_assert_uint_eq(take_all(&pace, &slow, START + SECOND), 0);
 }
-END_TEST
 
-START_TEST(who_reads_is_not_stalled)
+TEST(who_reads_is_not_stalled)
 {
         struct stall stall;
 
@@ -96,9 +91,8 @@ START_TEST(who_reads_is_not_stalled)
         ck_assert(!stall_is_over(&stall, 0, 5 * SECOND, START + 100 * SECOND));
         ck_assert(!stall_is_over(&stall, 0, 5 * SECOND, START + 200 * SECOND));
 }
-END_TEST
 
-START_TEST(what_does_not_change_is_looked_at_less_often)
+TEST(what_does_not_change_is_looked_at_less_often)
 {
         struct backoff backoff;
         uint64_t at_ns = START, wait_ns = BACKOFF_MIN_NS;
@@ -120,20 +114,5 @@ START_TEST(what_does_not_change_is_looked_at_less_often)
         backoff_go_on(&backoff, 7, at_ns);
         ck_assert(backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("pace");
-        TCase *tests = tcase_create("pace");
-
-        tcase_add_test(tests, a_burst_is_two_seconds_worth);
-        tcase_add_test(tests, over_time_there_are_so_many);
-        tcase_add_test(tests, the_next_moment_is_foretold);
-        tcase_add_test(tests, what_is_owed_is_paid_first);
-        tcase_add_test(tests, a_pace_may_change);
-        tcase_add_test(tests, who_reads_is_not_stalled);
-        tcase_add_test(tests, what_does_not_change_is_looked_at_less_often);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("pace")

@@ -57,7 +57,7 @@ static void await_release(int fd)
         ck_assert(!takes_memory(fd));
 }
 
-START_TEST(the_memory_of_a_file_goes_while_others_hold_it)
+TEST(the_memory_of_a_file_goes_while_others_hold_it)
 {
         int fd = new_file();
 
@@ -65,9 +65,8 @@ START_TEST(the_memory_of_a_file_goes_while_others_hold_it)
         await_release(fd);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(so_does_that_of_a_mapping)
+TEST(so_does_that_of_a_mapping)
 {
         int fd = new_file();
         void *bytes;
@@ -77,9 +76,8 @@ START_TEST(so_does_that_of_a_mapping)
         await_release(fd);
         closep(&fd);
 }
-END_TEST
 
-START_TEST(what_is_left_at_the_end_is_done_before_it)
+TEST(what_is_left_at_the_end_is_done_before_it)
 {
         int fd = new_file();
         void *bytes;
@@ -90,7 +88,6 @@ START_TEST(what_is_left_at_the_end_is_done_before_it)
         ck_assert(!takes_memory(fd));
         closep(&fd);
 }
-END_TEST
 
 /* A page that is not there before somebody says so. */
 static int faults_of(void *page)
@@ -163,7 +160,7 @@ static void must_keep_few_mappings(int fd)
 }
 
 /* Its write holds the file's lock from the moment at which it waits for the page. */
-START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
+TEST(who_makes_it_wait_holds_nobody_up_for_long)
 {
         void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         struct uffdio_zeropage zero = {.range = {(uintptr_t)page, PAGE}};
@@ -202,19 +199,5 @@ START_TEST(who_makes_it_wait_holds_nobody_up_for_long)
         closep(&fd);
         ck_assert_int_eq(munmap(page, PAGE), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("page_sweeper");
-        TCase *tests = tcase_create("page_sweeper");
-
-        tcase_set_timeout(tests, 120);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, the_memory_of_a_file_goes_while_others_hold_it);
-        tcase_add_test(tests, so_does_that_of_a_mapping);
-        tcase_add_test(tests, what_is_left_at_the_end_is_done_before_it);
-        tcase_add_test(tests, who_makes_it_wait_holds_nobody_up_for_long);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("page_sweeper", .limit_s = 120, .start = start, .stop = stop)

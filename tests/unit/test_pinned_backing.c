@@ -113,7 +113,7 @@ static uint64_t file_bytes(int fd)
         return (uint64_t)st.st_blocks * 512;
 }
 
-START_TEST(blocks_are_whole_zero_and_sealed)
+TEST(blocks_are_whole_zero_and_sealed)
 {
         static const uint64_t sizes[] = {2 * MIB, 64 * MIB, 66 * MIB, 258 * MIB};
 
@@ -135,9 +135,8 @@ START_TEST(blocks_are_whole_zero_and_sealed)
                 backing->release(backing, &block);
         }
 }
-END_TEST
 
-START_TEST(a_hole_is_seen)
+TEST(a_hole_is_seen)
 {
         struct backing_block block;
 
@@ -148,10 +147,9 @@ START_TEST(a_hole_is_seen)
         ck_assert_int_eq(backing->look(&block), BACKING_HOLED);
         backing->release(backing, &block);
 }
-END_TEST
 
 /* Of small pages, and of huge ones where there are some. */
-START_TEST(who_keeps_the_fd_or_a_mapping_keeps_no_pages)
+TEST(who_keeps_the_fd_or_a_mapping_keeps_no_pages)
 {
         struct backing_block block;
         void *bytes;
@@ -168,9 +166,8 @@ START_TEST(who_keeps_the_fd_or_a_mapping_keeps_no_pages)
         ck_assert_int_eq(munmap(bytes, block.n_bytes), 0);
         ck_assert_int_eq(close(kept), 0);
 }
-END_TEST
 
-START_TEST(who_may_use_it_still_keeps_its_bytes)
+TEST(who_may_use_it_still_keeps_its_bytes)
 {
         struct backing_block block;
         const unsigned char *bytes;
@@ -190,9 +187,8 @@ START_TEST(who_may_use_it_still_keeps_its_bytes)
         ck_assert_int_eq(munmap(written, block.n_bytes), 0);
         ck_assert_int_eq(close(kept), 0);
 }
-END_TEST
 
-START_TEST(pages_that_stay_are_no_failure_of_a_release)
+TEST(pages_that_stay_are_no_failure_of_a_release)
 {
         struct backing_block block;
 
@@ -202,7 +198,6 @@ START_TEST(pages_that_stay_are_no_failure_of_a_release)
         ck_assert_int_eq(atomic_load(&n_before_failure[CALL_FALLOCATE]), -1);
         ck_assert_int_eq(block.fd, -1);
 }
-END_TEST
 
 /* Huge pages, if this machine has some, are taken without fallocate. */
 static bool takes_small_pages(uint64_t n_bytes)
@@ -216,7 +211,7 @@ static bool takes_small_pages(uint64_t n_bytes)
         return st.st_blksize < (blksize_t)(2 * MIB);
 }
 
-START_TEST(a_full_machine_is_an_outcome)
+TEST(a_full_machine_is_an_outcome)
 {
         static const int errors[] = {ENOSPC, ENOMEM};
         struct backing_block block;
@@ -237,10 +232,9 @@ START_TEST(a_full_machine_is_an_outcome)
         ck_assert_int_eq(create(&block, 130 * MIB), 0);
         backing->release(backing, &block);
 }
-END_TEST
 
 /* What the kernel answers where a touch would have been SIGBUS. */
-START_TEST(faults_that_find_no_page_are_told_from_others)
+TEST(faults_that_find_no_page_are_told_from_others)
 {
         ck_assert_int_eq(prefault_result(ENOSPC), GPUMEM_E_DEVICE_FULL);
         ck_assert_int_eq(prefault_result(ENOMEM), GPUMEM_E_DEVICE_FULL);
@@ -248,18 +242,16 @@ START_TEST(faults_that_find_no_page_are_told_from_others)
         ck_assert_int_eq(prefault_result(EHWPOISON), -EHWPOISON);
         ck_assert_int_eq(prefault_result(0), -EIO);
 }
-END_TEST
 
-START_TEST(more_than_the_machine_has_is_never_begun)
+TEST(more_than_the_machine_has_is_never_begun)
 {
         struct backing_block block;
 
         ck_assert_int_eq(create(&block, 4 * TIB), GPUMEM_E_DEVICE_FULL);
         ck_assert_uint_eq(atomic_load(&n_calls[CALL_FALLOCATE]), 0);
 }
-END_TEST
 
-START_TEST(a_cancelled_backing_gives_up)
+TEST(a_cancelled_backing_gives_up)
 {
         struct backing_block block;
 
@@ -268,10 +260,9 @@ START_TEST(a_cancelled_backing_gives_up)
         ck_assert_uint_eq(atomic_load(&n_calls[CALL_FALLOCATE]), 0);
         ck_assert_uint_eq(atomic_load(&n_calls[CALL_MADVISE]), 0);
 }
-END_TEST
 
 /* The next one is made. */
-START_TEST(an_abandoned_block_is_given_up)
+TEST(an_abandoned_block_is_given_up)
 {
         struct backing_block block = {.n_bytes = 256 * MIB, .fd = -1, .abandoned = true};
         char failure[BACKING_FAILURE_MAX] = "";
@@ -282,10 +273,9 @@ START_TEST(an_abandoned_block_is_given_up)
         ck_assert_int_eq(create(&block, 2 * MIB), 0);
         backing->release(backing, &block);
 }
-END_TEST
 
 /* Cancelled or abandoned while the first pieces are faulted in: no thread begins another. */
-START_TEST(a_prefault_is_cancelled_in_the_middle)
+TEST(a_prefault_is_cancelled_in_the_middle, .to = 2)
 {
         const uint64_t n_bytes = 2 * PREFAULT_MAX_THREADS * PREFAULT_PIECE;
         struct prefault task = {.n_bytes = n_bytes,
@@ -303,26 +293,5 @@ START_TEST(a_prefault_is_cancelled_in_the_middle)
         ck_assert_int_eq(munmap(task.bytes, n_bytes), 0);
         ck_assert_int_eq(close(task.fd), 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("pinned");
-        TCase *tests = tcase_create("blocks");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, blocks_are_whole_zero_and_sealed);
-        tcase_add_test(tests, a_hole_is_seen);
-        tcase_add_test(tests, who_keeps_the_fd_or_a_mapping_keeps_no_pages);
-        tcase_add_test(tests, who_may_use_it_still_keeps_its_bytes);
-        tcase_add_test(tests, pages_that_stay_are_no_failure_of_a_release);
-        tcase_add_test(tests, a_full_machine_is_an_outcome);
-        tcase_add_test(tests, faults_that_find_no_page_are_told_from_others);
-        tcase_add_test(tests, more_than_the_machine_has_is_never_begun);
-        tcase_add_test(tests, a_cancelled_backing_gives_up);
-        tcase_add_test(tests, an_abandoned_block_is_given_up);
-        tcase_add_loop_test(tests, a_prefault_is_cancelled_in_the_middle, 0, 2);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("blocks", .limit_s = 60, .start = start, .stop = stop)

@@ -1,6 +1,5 @@
 /* Where the memory comes from that a heap lacks. How much, and in what blocks, is in
  * test_placement_sizes.c. */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -94,7 +93,7 @@ static void carry_out(uint64_t n_bytes)
         ck_assert_uint_le(at + n_bytes, plan.end);
 }
 
-START_TEST(an_empty_heap_begins_anew)
+TEST(an_empty_heap_begins_anew)
 {
         begin(HEAP_JOINED, GIB);
         make_plan(3 * MIB, PEAK, 0);
@@ -103,10 +102,9 @@ START_TEST(an_empty_heap_begins_anew)
         carry_out(3 * MIB);
         end();
 }
-END_TEST
 
 /* Far from what others have. */
-START_TEST(the_next_heap_begins_elsewhere)
+TEST(the_next_heap_begins_elsewhere)
 {
         begin(HEAP_JOINED, GIB);
         add_other(0, 24 * MIB);
@@ -114,9 +112,8 @@ START_TEST(the_next_heap_begins_elsewhere)
         expect_one_part(24 * MIB + 498 * MIB, BLOCK); /* of a gap of 1000 MiB */
         end();
 }
-END_TEST
 
-START_TEST(what_is_missing_goes_above_a_hole)
+TEST(what_is_missing_goes_above_a_hole)
 {
         begin(HEAP_JOINED, GIB);
         add(0, 8 * MIB);
@@ -127,9 +124,8 @@ START_TEST(what_is_missing_goes_above_a_hole)
         carry_out(4 * MIB);
         end();
 }
-END_TEST
 
-START_TEST(what_is_missing_goes_below_a_hole)
+TEST(what_is_missing_goes_below_a_hole)
 {
         begin(HEAP_JOINED, GIB);
         add_other(0, 8 * MIB);
@@ -149,10 +145,9 @@ START_TEST(what_is_missing_goes_below_a_hole)
         carry_out(6 * MIB);
         end();
 }
-END_TEST
 
 /* Other heaps' blocks stand on both sides. */
-START_TEST(a_heap_that_cannot_grow_begins_anew)
+TEST(a_heap_that_cannot_grow_begins_anew)
 {
         begin(HEAP_JOINED, GIB);
         add_other(0, 8 * MIB);
@@ -164,10 +159,9 @@ START_TEST(a_heap_that_cannot_grow_begins_anew)
         carry_out(10 * MIB);
         end();
 }
-END_TEST
 
 /* 3 MiB below the gap of 4 and 2 above it. */
-START_TEST(a_gap_between_two_holes_is_bridged)
+TEST(a_gap_between_two_holes_is_bridged)
 {
         begin(HEAP_JOINED, GIB);
         add(12 * MIB, 4 * MIB);
@@ -182,10 +176,9 @@ START_TEST(a_gap_between_two_holes_is_bridged)
         carry_out(8 * MIB);
         end();
 }
-END_TEST
 
 /* Two gaps, between them a run that is empty from end to end; not one in which anything is. */
-START_TEST(an_empty_run_is_passed_over)
+TEST(an_empty_run_is_passed_over)
 {
         begin(HEAP_JOINED, GIB);
         add(0, 8 * MIB);
@@ -201,9 +194,8 @@ START_TEST(an_empty_run_is_passed_over)
         carry_out(12 * MIB);
         end();
 }
-END_TEST
 
-START_TEST(a_run_in_use_is_not_passed_over)
+TEST(a_run_in_use_is_not_passed_over)
 {
         begin(HEAP_JOINED, GIB);
         add(0, 8 * MIB);
@@ -219,7 +211,6 @@ START_TEST(a_run_in_use_is_not_passed_over)
         ck_assert_uint_eq(plan.n_bytes, 12 * MIB);
         end();
 }
-END_TEST
 
 /* Every second block is there and empty; the request needs that many gaps. */
 static const struct {
@@ -227,7 +218,7 @@ static const struct {
         bool bridged;
 } gap_rows[] = {{2, true}, {15, true}, {16, true}, {17, false}, {30, false}};
 
-START_TEST(so_many_gaps_and_no_more)
+TEST(so_many_gaps_and_no_more, .to = ARRAY_SIZE(gap_rows))
 {
         uint64_t n_gaps = gap_rows[_i].n_gaps, n_bytes = n_gaps * 40 * MIB + n_gaps * 20 * MIB;
 
@@ -247,10 +238,9 @@ START_TEST(so_many_gaps_and_no_more)
         carry_out(n_bytes);
         end();
 }
-END_TEST
 
 /* The place where the least is missing, though another comes first. */
-START_TEST(the_place_where_least_is_missing_is_chosen)
+TEST(the_place_where_least_is_missing_is_chosen)
 {
         begin(HEAP_JOINED, GIB);
         for (uint64_t i = 0; i < 5; i++) {
@@ -268,10 +258,9 @@ START_TEST(the_place_where_least_is_missing_is_chosen)
         expect_one_part(340 * MIB, 6 * MIB);
         end();
 }
-END_TEST
 
 /* Below there is exactly as much as is missing, and above nothing. */
-START_TEST(the_gap_below_is_filled)
+TEST(the_gap_below_is_filled)
 {
         begin(HEAP_JOINED, GIB);
         add_other(0, 8 * MIB);
@@ -283,13 +272,12 @@ START_TEST(the_gap_below_is_filled)
         carry_out(6 * MIB);
         end();
 }
-END_TEST
 
 /* Over two empty runs 20 MiB are missing in two gaps; above another run in one gap as many, or 2 MiB
  * more. */
 static const uint64_t lone_rows[] = {20 * MIB, 18 * MIB};
 
-START_TEST(a_lease_is_worth_half_a_granule)
+TEST(a_lease_is_worth_half_a_granule, .to = ARRAY_SIZE(lone_rows))
 {
         uint64_t n_lone = lone_rows[_i];
 
@@ -308,9 +296,8 @@ START_TEST(a_lease_is_worth_half_a_granule)
         carry_out(40 * MIB);
         end();
 }
-END_TEST
 
-START_TEST(what_no_gap_holds_has_no_place)
+TEST(what_no_gap_holds_has_no_place)
 {
         begin(HEAP_JOINED, GIB);
         ck_assert_int_eq(plan_for(GIB + 1, PEAK, 0), -ENOMEM);
@@ -321,10 +308,9 @@ START_TEST(what_no_gap_holds_has_no_place)
         ck_assert_int_eq(plan_for(UINT64_MAX, PEAK, 0), GPUMEM_E_TOO_LARGE);
         end();
 }
-END_TEST
 
 /* Together with the hole before it, all of the arena. */
-START_TEST(the_last_addresses_are_used)
+TEST(the_last_addresses_are_used)
 {
         begin(HEAP_JOINED, GIB);
         add(0, 512 * MIB);
@@ -334,28 +320,5 @@ START_TEST(the_last_addresses_are_used)
         carry_out(GIB);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("placement");
-        TCase *tcase = tcase_create("placement");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, an_empty_heap_begins_anew);
-        tcase_add_test(tcase, the_next_heap_begins_elsewhere);
-        tcase_add_test(tcase, what_is_missing_goes_above_a_hole);
-        tcase_add_test(tcase, what_is_missing_goes_below_a_hole);
-        tcase_add_test(tcase, a_heap_that_cannot_grow_begins_anew);
-        tcase_add_test(tcase, a_gap_between_two_holes_is_bridged);
-        tcase_add_test(tcase, an_empty_run_is_passed_over);
-        tcase_add_test(tcase, a_run_in_use_is_not_passed_over);
-        tcase_add_loop_test(tcase, so_many_gaps_and_no_more, 0, (int)ARRAY_SIZE(gap_rows));
-        tcase_add_test(tcase, the_place_where_least_is_missing_is_chosen);
-        tcase_add_test(tcase, the_gap_below_is_filled);
-        tcase_add_loop_test(tcase, a_lease_is_worth_half_a_granule, 0, (int)ARRAY_SIZE(lone_rows));
-        tcase_add_test(tcase, what_no_gap_holds_has_no_place);
-        tcase_add_test(tcase, the_last_addresses_are_used);
-        return run_suite(suite);
-}
+TESTS_MAIN("placement", .limit_s = UNLIMITED)

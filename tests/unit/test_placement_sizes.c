@@ -1,6 +1,5 @@
 /* How much is leased, and in what blocks: in parts for runs that are joined, in one block for each run
  * that is kept apart. */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -75,7 +74,7 @@ static const struct {
         {15 * GIB, GIB, 2 * GIB},    /* 1920 MiB rounded up */
 };
 
-START_TEST(parts_are_no_larger_than_that)
+TEST(parts_are_no_larger_than_that, .to = ARRAY_SIZE(part_rows))
 {
         uint64_t n_bytes = part_rows[_i].n_bytes, n_part = part_rows[_i].n_part_bytes, at = 0;
 
@@ -89,7 +88,6 @@ START_TEST(parts_are_no_larger_than_that)
         ck_assert_uint_eq(plan.n_bytes, n_bytes);
         end();
 }
-END_TEST
 
 /* 512 MiB are 1/128 of the peak. */
 static const struct {
@@ -105,7 +103,7 @@ static const struct {
         {600 * MIB, GIB, 600 * MIB},
 };
 
-START_TEST(a_heap_grows_ahead_within_what_is_spare)
+TEST(a_heap_grows_ahead_within_what_is_spare, .to = ARRAY_SIZE(ahead_rows))
 {
         begin(HEAP_JOINED);
         make_plan(ahead_rows[_i].n_bytes, PEAK, ahead_rows[_i].n_spare_bytes);
@@ -113,9 +111,8 @@ START_TEST(a_heap_grows_ahead_within_what_is_spare)
         expect_range(0, ahead_rows[_i].n_leased_bytes);
         end();
 }
-END_TEST
 
-START_TEST(a_heap_grows_ahead_into_free_addresses_only)
+TEST(a_heap_grows_ahead_into_free_addresses_only)
 {
         begin(HEAP_JOINED);
         (void)world_add(&world, &heap, 0, BLOCK);
@@ -125,7 +122,6 @@ START_TEST(a_heap_grows_ahead_into_free_addresses_only)
         expect_one_part(BLOCK, 14 * MIB);
         end();
 }
-END_TEST
 
 /* What the heap has, what is asked for, and the block that is leased when enough is spare. */
 static const struct {
@@ -137,7 +133,7 @@ static const struct {
         {100 * GIB, 1, 64 * MIB}, {100 * GIB, 65 * MIB, 66 * MIB}, {100 * GIB, GIB, GIB},
 };
 
-START_TEST(blocks_grow_with_the_heap)
+TEST(blocks_grow_with_the_heap, .to = ARRAY_SIZE(rows))
 {
         uint64_t n_reserved = rows[_i].n_reserved_bytes;
 
@@ -151,9 +147,8 @@ START_TEST(blocks_grow_with_the_heap)
         ck_assert_uint_eq(plan.end - plan.start, rows[_i].n_block_bytes);
         end();
 }
-END_TEST
 
-START_TEST(without_spare_bytes_a_block_is_what_is_asked_for)
+TEST(without_spare_bytes_a_block_is_what_is_asked_for)
 {
         begin(HEAP_SPLIT);
         (void)world_add(&world, &heap, 64 * GIB, 64 * GIB);
@@ -161,10 +156,9 @@ START_TEST(without_spare_bytes_a_block_is_what_is_asked_for)
         ck_assert_uint_eq(plan.n_bytes, 4 * MIB);
         end();
 }
-END_TEST
 
 /* Next to what is there, and yet a block of the whole request. */
-START_TEST(holes_are_not_added_to)
+TEST(holes_are_not_added_to)
 {
         begin(HEAP_SPLIT);
         (void)world_add(&world, &heap, 128 * GIB - 8 * MIB, 8 * MIB);
@@ -176,9 +170,8 @@ START_TEST(holes_are_not_added_to)
         ck_assert_uint_eq(world_alloc(&heap, 10 * MIB), 128 * GIB - 18 * MIB);
         end();
 }
-END_TEST
 
-START_TEST(what_no_gap_holds_has_no_place)
+TEST(what_no_gap_holds_has_no_place)
 {
         begin(HEAP_SPLIT);
         (void)world_add(&world, &heap, 0, 64 * GIB);
@@ -188,22 +181,5 @@ START_TEST(what_no_gap_holds_has_no_place)
         ck_assert_uint_eq(plan.n_bytes, 64 * GIB);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("placement_sizes");
-        TCase *tcase = tcase_create("placement_sizes");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_loop_test(tcase, parts_are_no_larger_than_that, 0, (int)ARRAY_SIZE(part_rows));
-        tcase_add_loop_test(tcase, a_heap_grows_ahead_within_what_is_spare, 0,
-                            (int)ARRAY_SIZE(ahead_rows));
-        tcase_add_test(tcase, a_heap_grows_ahead_into_free_addresses_only);
-        tcase_add_loop_test(tcase, blocks_grow_with_the_heap, 0, (int)ARRAY_SIZE(rows));
-        tcase_add_test(tcase, without_spare_bytes_a_block_is_what_is_asked_for);
-        tcase_add_test(tcase, holes_are_not_added_to);
-        tcase_add_test(tcase, what_no_gap_holds_has_no_place);
-        return run_suite(suite);
-}
+TESTS_MAIN("placement_sizes", .limit_s = UNLIMITED)

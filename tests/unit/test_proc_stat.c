@@ -12,7 +12,7 @@
         "1234 (" name ") S 1 1234 1234 34816 1300 4194304 150 900 0 0 2 1 0 0 20 0 1 0 " \
         "987654321012 5000000 300 18446744073709551615 1 1 0 0 0 0 0 0 65536 0 0 0 17 3 0 0\n"
 
-START_TEST(the_start_is_found_whatever_the_name)
+TEST(the_start_is_found_whatever_the_name)
 {
         static const char *const stats[] = {
                 STAT("sh"),       STAT(""),        STAT("a b"),           STAT("a) R 1 2 3"),
@@ -26,9 +26,8 @@ START_TEST(the_start_is_found_whatever_the_name)
                 ck_assert_uint_eq(ticks, UINT64_C(987654321012));
         }
 }
-END_TEST
 
-START_TEST(what_is_cut_is_no_start)
+TEST(what_is_cut_is_no_start)
 {
         const char whole[] = STAT("sh");
         char text[sizeof(whole)];
@@ -49,9 +48,8 @@ START_TEST(what_is_cut_is_no_start)
                 -EPROTO);
         ck_assert_int_eq(proc_stat_start("no parenthesis", &ticks), -EPROTO);
 }
-END_TEST
 
-START_TEST(this_process_has_one)
+TEST(this_process_has_one)
 {
         char text[1024] = "";
         FILE *file = fopen("/proc/self/stat", "re");
@@ -63,16 +61,5 @@ START_TEST(this_process_has_one)
         ck_assert_int_eq(proc_stat_start(text, &ticks), 0);
         ck_assert_uint_gt(ticks, 0);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("proc_stat");
-        TCase *tests = tcase_create("proc_stat");
-
-        tcase_add_test(tests, the_start_is_found_whatever_the_name);
-        tcase_add_test(tests, what_is_cut_is_no_start);
-        tcase_add_test(tests, this_process_has_one);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("proc_stat")

@@ -1,7 +1,6 @@
 /* proto: every message of the list survives the way over the wire, and every rule of the list
  * refuses what it should. The list is read here a second time, so that a new message or field is
  * tested without a word more. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,16 +128,17 @@ static int decode_as_sent(const struct frame *frame)
         return decode(frame, frame->n_bytes, frame->n_fds, find_message(frame->kind)->sender);
 }
 
-START_TEST(every_message_survives)
+static const struct test_case list = {.name = "list"};
+
+TEST(every_message_survives, .in = &list, .to = ARRAY_SIZE(messages))
 {
         struct frame frame = legal_frame(&messages[_i]);
 
         ck_assert_int_eq(decode_as_sent(&frame), 0);
         ck_assert_str_ne(proto_name(frame.kind), "unknown");
 }
-END_TEST
 
-START_TEST(every_cut_is_refused)
+TEST(every_cut_is_refused, .in = &list, .to = ARRAY_SIZE(messages))
 {
         struct frame frame = legal_frame(&messages[_i]);
         char longer[sizeof(frame) + 8] = {0};
@@ -157,9 +157,8 @@ START_TEST(every_cut_is_refused)
         ck_assert_int_eq(decode(longer, frame.n_bytes + 8, frame.n_fds, messages[_i].sender),
                          GPUMEM_E_BAD_FRAME);
 }
-END_TEST
 
-START_TEST(headers_are_checked)
+TEST(headers_are_checked, .in = &list, .to = ARRAY_SIZE(messages))
 {
         const struct message *message = &messages[_i];
         struct frame frame = legal_frame(message), bad;
@@ -179,7 +178,6 @@ START_TEST(headers_are_checked)
         ck_assert_int_eq(decode(&bad, bad.n_bytes, bad.n_fds, message->sender),
                          GPUMEM_E_UNKNOWN_KIND);
 }
-END_TEST
 
 static unsigned n_refused;
 
@@ -245,7 +243,7 @@ static void break_field(struct frame *frame, const struct field *field, size_t o
                 break_text(&broken, field, offset);
 }
 
-START_TEST(every_rule_refuses)
+TEST(every_rule_refuses)
 {
         n_refused = 0;
         for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
@@ -255,10 +253,9 @@ START_TEST(every_rule_refuses)
         }
         ck_assert_uint_gt(n_refused, 50);
 }
-END_TEST
 
 /* Whatever comes, nothing outside the bytes is read and a refusal has a reason. */
-START_TEST(noise_is_decoded_or_refused)
+TEST(noise_is_decoded_or_refused)
 {
         unsigned seed = 1;
 
@@ -277,9 +274,8 @@ START_TEST(noise_is_decoded_or_refused)
                 free(exact);
         }
 }
-END_TEST
 
-START_TEST(codes_are_told_apart)
+TEST(codes_are_told_apart)
 {
         for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
                 for (size_t k = 0; k < i; k++)
@@ -288,9 +284,8 @@ START_TEST(codes_are_told_apart)
         ck_assert_str_eq(proto_name(0x7777), "unknown");
         ck_assert_str_eq(proto_name(MESSAGE_LEASE), "LEASE");
 }
-END_TEST
 
-START_TEST(every_error_has_a_text)
+TEST(every_error_has_a_text)
 {
         unsigned n = 0;
 
@@ -303,9 +298,8 @@ START_TEST(every_error_has_a_text)
         ck_assert_ptr_null(proto_error_text(0));
         ck_assert_ptr_null(proto_error_text(9999));
 }
-END_TEST
 
-START_TEST(texts_are_made_printable)
+TEST(texts_are_made_printable)
 {
         char field[8];
 
@@ -314,9 +308,8 @@ START_TEST(texts_are_made_printable)
         proto_put_text(field, sizeof(field), "much too long");
         ck_assert_mem_eq(field, "much to\0", 8);
 }
-END_TEST
 
-START_TEST(a_wait_has_its_bound)
+TEST(a_wait_has_its_bound)
 {
         ck_assert_uint_eq(proto_wait_ms(0), 0);
         ck_assert_uint_eq(proto_wait_ms(1), 1);
@@ -324,28 +317,5 @@ START_TEST(a_wait_has_its_bound)
         ck_assert_uint_eq(proto_wait_ms(PROTO_WAIT_MS_MAX + 1), PROTO_WAIT_MS_MAX);
         ck_assert_uint_eq(proto_wait_ms(UINT32_MAX), PROTO_WAIT_MS_MAX);
 }
-END_TEST
 
-static Suite *proto_suite(void)
-{
-        Suite *suite = suite_create("proto");
-        TCase *list = tcase_create("list"), *rules = tcase_create("rules");
-
-        tcase_add_loop_test(list, every_message_survives, 0, ARRAY_SIZE(messages));
-        tcase_add_loop_test(list, every_cut_is_refused, 0, ARRAY_SIZE(messages));
-        tcase_add_loop_test(list, headers_are_checked, 0, ARRAY_SIZE(messages));
-        tcase_add_test(rules, every_rule_refuses);
-        tcase_add_test(rules, noise_is_decoded_or_refused);
-        tcase_add_test(rules, codes_are_told_apart);
-        tcase_add_test(rules, every_error_has_a_text);
-        tcase_add_test(rules, texts_are_made_printable);
-        tcase_add_test(rules, a_wait_has_its_bound);
-        suite_add_tcase(suite, list);
-        suite_add_tcase(suite, rules);
-        return suite;
-}
-
-int main(void)
-{
-        return run_suite(proto_suite());
-}
+TESTS_MAIN("rules")

@@ -146,7 +146,7 @@ static void reload(struct start *start, const char *text)
         finish_read();
 }
 
-START_TEST(the_file_says_what_nobody_else_does)
+TEST(the_file_says_what_nobody_else_does)
 {
         struct options options = plain();
         struct start start = must_start(
@@ -157,9 +157,8 @@ START_TEST(the_file_says_what_nobody_else_does)
         ck_assert_int_eq(start.options.log_level, LOG_DEBUG);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(the_command_line_goes_before_it)
+TEST(the_command_line_goes_before_it)
 {
         struct options options = plain();
         struct start start;
@@ -175,9 +174,8 @@ START_TEST(the_command_line_goes_before_it)
         ck_assert_int_eq(start.options.log_level, LOG_ERROR);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(the_environment_goes_before_it)
+TEST(the_environment_goes_before_it)
 {
         struct options options = plain();
         struct start start;
@@ -189,9 +187,8 @@ START_TEST(the_environment_goes_before_it)
         ck_assert_ptr_null(start.options.cuda_library);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(what_the_command_line_says_of_pools_stays)
+TEST(what_the_command_line_says_of_pools_stays)
 {
         struct options options = plain();
         struct start start;
@@ -211,9 +208,8 @@ START_TEST(what_the_command_line_says_of_pools_stays)
         ck_assert_int_eq(told.pinned_backing, PINNED_VMM);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(the_log_level_follows_the_file)
+TEST(the_log_level_follows_the_file)
 {
         struct options options = plain();
         struct start start = must_start(&options, "{\"log\": \"error\"}");
@@ -226,9 +222,8 @@ START_TEST(the_log_level_follows_the_file)
         ck_assert_int_eq(level, LOG_INFO);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(a_log_level_of_the_command_line_stays)
+TEST(a_log_level_of_the_command_line_stays)
 {
         struct options options = plain();
         struct start start;
@@ -240,9 +235,8 @@ START_TEST(a_log_level_of_the_command_line_stays)
         ck_assert_int_eq(level, LOG_WARNING);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(a_wrong_file_changes_nothing)
+TEST(a_wrong_file_changes_nothing)
 {
         struct options options = plain();
         struct start start = must_start(&options, "{\"log\": \"error\"}");
@@ -254,9 +248,8 @@ START_TEST(a_wrong_file_changes_nothing)
         ck_assert_ptr_nonnull(strstr(said, "everything stays as it was"));
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(a_signal_during_the_read_has_the_file_read_again)
+TEST(a_signal_during_the_read_has_the_file_read_again)
 {
         struct options options = plain();
         struct start start = must_start(&options, "{}");
@@ -272,9 +265,8 @@ START_TEST(a_signal_during_the_read_has_the_file_read_again)
         ck_assert_uint_eq(told.n_applied, 2);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(a_server_that_ends_is_left_alone)
+TEST(a_server_that_ends_is_left_alone)
 {
         struct options options = plain();
         struct start start = must_start(&options, "{}");
@@ -287,9 +279,8 @@ START_TEST(a_server_that_ends_is_left_alone)
         ck_assert_uint_eq(told.n_asked, 2);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(what_cannot_change_is_said)
+TEST(what_cannot_change_is_said)
 {
         struct options options = plain();
         struct start start = must_start(&options, "{\"socket\": \"/s\"}");
@@ -315,9 +306,8 @@ START_TEST(what_cannot_change_is_said)
         ck_assert_ptr_nonnull(strstr(said, "\"socket\" has changed"));
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(a_default_file_need_not_be_there)
+TEST(a_default_file_need_not_be_there)
 {
         struct options options = plain();
         struct start start;
@@ -335,9 +325,8 @@ START_TEST(a_default_file_need_not_be_there)
         ck_assert_int_eq(level, LOG_INFO);
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(a_file_that_was_asked_for_must_be_there)
+TEST(a_file_that_was_asked_for_must_be_there)
 {
         struct options options = plain();
         struct start start = must_start(&options, "{}"), other;
@@ -349,9 +338,8 @@ START_TEST(a_file_that_was_asked_for_must_be_there)
         ck_assert_ptr_nonnull(strstr(said, "No such file"));
         start_deinit(&start);
 }
-END_TEST
 
-START_TEST(a_default_file_that_cannot_be_read_is_a_fault)
+TEST(a_default_file_that_cannot_be_read_is_a_fault)
 {
         struct options options = plain();
         struct start start;
@@ -361,27 +349,5 @@ START_TEST(a_default_file_that_cannot_be_read_is_a_fault)
         ck_assert_int_eq(symlink(path, path), 0);
         ck_assert_int_eq(start_init(&start, &options), -ELOOP);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("reload");
-        TCase *tests = tcase_create("reload");
-
-        tcase_add_checked_fixture(tests, set_up, tear_down);
-        tcase_add_test(tests, the_file_says_what_nobody_else_does);
-        tcase_add_test(tests, the_command_line_goes_before_it);
-        tcase_add_test(tests, the_environment_goes_before_it);
-        tcase_add_test(tests, what_the_command_line_says_of_pools_stays);
-        tcase_add_test(tests, the_log_level_follows_the_file);
-        tcase_add_test(tests, a_log_level_of_the_command_line_stays);
-        tcase_add_test(tests, a_wrong_file_changes_nothing);
-        tcase_add_test(tests, a_signal_during_the_read_has_the_file_read_again);
-        tcase_add_test(tests, a_server_that_ends_is_left_alone);
-        tcase_add_test(tests, what_cannot_change_is_said);
-        tcase_add_test(tests, a_default_file_need_not_be_there);
-        tcase_add_test(tests, a_file_that_was_asked_for_must_be_there);
-        tcase_add_test(tests, a_default_file_that_cannot_be_read_is_a_fault);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("reload", .start = set_up, .stop = tear_down)

@@ -75,7 +75,7 @@ static unsigned count_turns(void)
         return n;
 }
 
-START_TEST(a_turn_is_bounded)
+TEST(a_turn_is_bounded)
 {
         start(N_MAX, ROUNDS_GLANCED);
         ck_assert_uint_eq(count_turns(), (N_MAX + 255) / 256);
@@ -84,9 +84,8 @@ START_TEST(a_turn_is_bounded)
         start(N_MAX, ROUNDS_WORKED);
         ck_assert_uint_eq(count_turns(), N_MAX);
 }
-END_TEST
 
-START_TEST(each_is_looked_at_once_in_a_round)
+TEST(each_is_looked_at_once_in_a_round)
 {
         for (enum rounds_look answer = 0; answer < ROUNDS_HAS_MORE; answer++) {
                 start(N_MAX, answer);
@@ -97,9 +96,8 @@ START_TEST(each_is_looked_at_once_in_a_round)
                 }
         }
 }
-END_TEST
 
-START_TEST(without_a_round_nobody_is_looked_at)
+TEST(without_a_round_nobody_is_looked_at)
 {
         start(3, ROUNDS_GLANCED);
         ck_assert(!rounds_turn(&rounds));
@@ -108,7 +106,6 @@ START_TEST(without_a_round_nobody_is_looked_at)
         ck_assert(!rounds_turn(&rounds));
         ck_assert_uint_eq(n_looks, 3);
 }
-END_TEST
 
 static void expect_order(const unsigned *expected, unsigned n)
 {
@@ -119,7 +116,7 @@ static void expect_order(const unsigned *expected, unsigned n)
 }
 
 /* Else one that always has something to do would find what all share, and those behind it never. */
-START_TEST(who_had_work_done_comes_last)
+TEST(who_had_work_done_comes_last)
 {
         start(4, ROUNDS_GLANCED);
         things[0].answer = things[2].answer = ROUNDS_WORKED;
@@ -131,9 +128,8 @@ START_TEST(who_had_work_done_comes_last)
         (void)count_turns();
         expect_order((unsigned[]){1, 3, 4, 0, 2}, 5);
 }
-END_TEST
 
-START_TEST(who_has_more_comes_again_behind_the_others)
+TEST(who_has_more_comes_again_behind_the_others)
 {
         start(3, ROUNDS_GLANCED);
         things[0].n_more = 2;
@@ -141,10 +137,9 @@ START_TEST(who_has_more_comes_again_behind_the_others)
         ck_assert_uint_eq(count_turns(), 4);
         expect_order((unsigned[]){0, 1, 2, 0, 1, 0}, 6);
 }
-END_TEST
 
 /* Without end, beside others in rounds of their own. */
-START_TEST(who_always_has_more_keeps_nobody_out)
+TEST(who_always_has_more_keeps_nobody_out)
 {
         start(3, ROUNDS_GLANCED);
         things[0].n_more = N_MAX;
@@ -156,9 +151,8 @@ START_TEST(who_always_has_more_keeps_nobody_out)
                 ck_assert_uint_eq(things[2].n_looks, round);
         }
 }
-END_TEST
 
-START_TEST(what_a_round_has_left_goes_first)
+TEST(what_a_round_has_left_goes_first)
 {
         start(3, ROUNDS_WORKED);
         rounds_begin(&rounds);
@@ -169,7 +163,6 @@ START_TEST(what_a_round_has_left_goes_first)
         ck_assert(!rounds_turn(&rounds));
         expect_order((unsigned[]){0, 1, 2, 0}, 4);
 }
-END_TEST
 
 static void take_out_neighbours(unsigned at)
 {
@@ -188,7 +181,7 @@ static void put_in_again(unsigned at)
         rounds_put(&rounds, &things[at].member);
 }
 
-START_TEST(a_look_may_take_out_any)
+TEST(a_look_may_take_out_any)
 {
         for (enum rounds_look answer = 0; answer < ROUNDS_N_LOOKS; answer++) {
                 start(N_MAX, answer);
@@ -200,9 +193,8 @@ START_TEST(a_look_may_take_out_any)
                 ck_assert_uint_eq(n_looks, N_MAX / 2);
         }
 }
-END_TEST
 
-START_TEST(what_is_put_in_meanwhile_is_in_once)
+TEST(what_is_put_in_meanwhile_is_in_once)
 {
         start(N_MAX, ROUNDS_ASKED);
         deed = put_in_again;
@@ -210,22 +202,5 @@ START_TEST(what_is_put_in_meanwhile_is_in_once)
         ck_assert_uint_eq(n_looks, N_MAX);
         ck_assert_uint_eq(rounds.n, N_MAX);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("rounds");
-        TCase *tests = tcase_create("rounds");
-
-        tcase_add_test(tests, a_turn_is_bounded);
-        tcase_add_test(tests, each_is_looked_at_once_in_a_round);
-        tcase_add_test(tests, without_a_round_nobody_is_looked_at);
-        tcase_add_test(tests, who_had_work_done_comes_last);
-        tcase_add_test(tests, who_has_more_comes_again_behind_the_others);
-        tcase_add_test(tests, who_always_has_more_keeps_nobody_out);
-        tcase_add_test(tests, what_a_round_has_left_goes_first);
-        tcase_add_test(tests, a_look_may_take_out_any);
-        tcase_add_test(tests, what_is_put_in_meanwhile_is_in_once);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("rounds")

@@ -51,7 +51,7 @@ static uint64_t max_by(uint64_t max_bytes, double max_fraction)
         return max_of(&settings);
 }
 
-START_TEST(what_there_is_may_be_said_in_silence)
+TEST(what_there_is_may_be_said_in_silence)
 {
         ck_assert_uint_eq(max_by(64 * MIB, 0), 64 * MIB);
         ck_assert_uint_eq(max_by(0, 1), 64 * MIB);
@@ -63,9 +63,8 @@ START_TEST(what_there_is_may_be_said_in_silence)
         ck_assert_uint_eq(max_by(5 * MIB, 0), 4 * MIB);
         ck_assert_str_eq(said, "");
 }
-END_TEST
 
-START_TEST(more_than_there_is_is_cut_and_said)
+TEST(more_than_there_is_is_cut_and_said)
 {
         struct settings settings = {.n_device_bytes = 128 * MIB};
 
@@ -78,9 +77,8 @@ START_TEST(more_than_there_is_is_cut_and_said)
                 said,
                 "the device: 128.00 MiB are more than there is; it may reserve all, 64.00 MiB");
 }
-END_TEST
 
-START_TEST(less_than_a_block_is_a_block_and_said)
+TEST(less_than_a_block_is_a_block_and_said)
 {
         ck_assert_uint_eq(max_by(0, 1e-300), 2 * MIB);
         ck_assert_str_eq(said, "the device: 0 B are less than one block; it may reserve 2.00 MiB");
@@ -88,16 +86,5 @@ START_TEST(less_than_a_block_is_a_block_and_said)
         ck_assert_str_eq(said,
                          "the device: 1.00 MiB are less than one block; it may reserve 2.00 MiB");
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("settings");
-        TCase *tests = tcase_create("settings");
-
-        tcase_add_test(tests, what_there_is_may_be_said_in_silence);
-        tcase_add_test(tests, more_than_there_is_is_cut_and_said);
-        tcase_add_test(tests, less_than_a_block_is_a_block_and_said);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("settings")

@@ -1,6 +1,5 @@
 /* The shelf by itself: which blocks it takes in, gives back, and finds revoked. The test plays the
  * daemon. The linker leads malloc, calloc and realloc through the functions below (--wrap). */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -89,7 +88,7 @@ static void expect_no_revoked(void)
         ck_assert_ptr_null(shelf_next_revoked(&shelf));
 }
 
-START_TEST(a_block_goes_and_comes_back)
+TEST(a_block_goes_and_comes_back, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *block;
 
@@ -109,10 +108,9 @@ START_TEST(a_block_goes_and_comes_back)
         expect_no_revoked();
         end();
 }
-END_TEST
 
 /* What is put in any order stands by address, and is one hole where it touches. */
-START_TEST(blocks_stand_in_order)
+TEST(blocks_stand_in_order, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         static const unsigned order[] = {2, 0, 4, 1, 3};
         static const unsigned n_holes[] = {1, 2, 3, 2, 1};
@@ -131,10 +129,9 @@ START_TEST(blocks_stand_in_order)
                 take(blocks[order[i]]);
         end();
 }
-END_TEST
 
 /* The neighbours in the heap are in use, up to the block's ends. */
-START_TEST(a_block_leaves_from_between_allocations)
+TEST(a_block_leaves_from_between_allocations, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *block;
 
@@ -150,9 +147,8 @@ START_TEST(a_block_leaves_from_between_allocations)
         ck_assert_uint_eq(heap.holes.n_holes, 0);
         end();
 }
-END_TEST
 
-START_TEST(a_revoked_block_is_not_taken)
+TEST(a_revoked_block_is_not_taken, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *block;
 
@@ -168,10 +164,9 @@ START_TEST(a_revoked_block_is_not_taken)
         expect_no_revoked();
         end();
 }
-END_TEST
 
 /* The slot serves another lease by now. */
-START_TEST(a_slot_that_is_anothers_is_not_taken)
+TEST(a_slot_that_is_anothers_is_not_taken)
 {
         struct heap_block *block;
         uint64_t word = board_word(77, BOARD_IDLE);
@@ -185,10 +180,9 @@ START_TEST(a_slot_that_is_anothers_is_not_taken)
         expect_revoked(block);
         end();
 }
-END_TEST
 
 /* The lease was idle when the connection went. */
-START_TEST(a_block_that_lost_its_word_is_not_taken)
+TEST(a_block_that_lost_its_word_is_not_taken)
 {
         struct heap_block *block;
 
@@ -201,7 +195,6 @@ START_TEST(a_block_that_lost_its_word_is_not_taken)
         expect_revoked(block);
         end();
 }
-END_TEST
 
 /* Each of five is left, revoked or without its word: the way's digits say which. */
 static void sweep_once(enum heap_runs runs, unsigned way)
@@ -231,14 +224,13 @@ static void sweep_once(enum heap_runs runs, unsigned way)
         end();
 }
 
-START_TEST(a_sweep_takes_off_what_was_revoked_or_lost_its_word)
+TEST(a_sweep_takes_off_what_was_revoked_or_lost_its_word, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         for (unsigned way = 0; way < 3 * 3 * 3 * 3 * 3; way++)
                 sweep_once((enum heap_runs)_i, way);
 }
-END_TEST
 
-START_TEST(a_block_without_a_word_stays_in_its_heap)
+TEST(a_block_without_a_word_stays_in_its_heap)
 {
         struct heap_block *block;
 
@@ -251,13 +243,12 @@ START_TEST(a_block_without_a_word_stays_in_its_heap)
         expect_word(block, BOARD_BUSY);
         end();
 }
-END_TEST
 
 /* A free slot; the lease's own id, but not busy; busy, but another's. */
 static const uint64_t wrong_words[] = {
         0, 1 << 8, 1 << 8 | BOARD_IDLE, 1 << 8 | BOARD_REVOKED, 2 << 8 | BOARD_BUSY, UINT64_MAX};
 
-START_TEST(a_wrong_word_is_left_alone_and_lost)
+TEST(a_wrong_word_is_left_alone_and_lost, .to = ARRAY_SIZE(wrong_words))
 {
         struct heap_block *block;
 
@@ -272,10 +263,9 @@ START_TEST(a_wrong_word_is_left_alone_and_lost)
         ck_assert_uint_eq(world_alloc(&heap, BLOCK), 0);
         end();
 }
-END_TEST
 
 /* Each call fails in its turn, for every block of many: those of the heap and those of the shelf. */
-START_TEST(a_put_without_memory_changes_nothing)
+TEST(a_put_without_memory_changes_nothing, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         unsigned n_grown = 0;
 
@@ -307,7 +297,6 @@ START_TEST(a_put_without_memory_changes_nothing)
         ck_assert_uint_ge(n_grown, 4);
         end();
 }
-END_TEST
 
 static uint32_t spare_pieces(void)
 {
@@ -326,7 +315,7 @@ static struct heap_block *fill_pieces(void)
         return &world.blocks[1];
 }
 
-START_TEST(a_take_without_memory_changes_nothing)
+TEST(a_take_without_memory_changes_nothing, .to = 2)
 {
         struct heap_block *block;
         int r;
@@ -346,9 +335,8 @@ START_TEST(a_take_without_memory_changes_nothing)
         ck_assert_int_eq(shelf_take(&shelf, block), _i);
         end();
 }
-END_TEST
 
-START_TEST(a_sweep_without_memory_is_made_good_by_the_next)
+TEST(a_sweep_without_memory_is_made_good_by_the_next)
 {
         struct heap_block *block;
 
@@ -366,30 +354,5 @@ START_TEST(a_sweep_without_memory_is_made_good_by_the_next)
         expect_no_revoked();
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("shelf");
-        TCase *tcase = tcase_create("shelf");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_loop_test(tcase, a_block_goes_and_comes_back, HEAP_JOINED, HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, blocks_stand_in_order, HEAP_JOINED, HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, a_block_leaves_from_between_allocations, HEAP_JOINED,
-                            HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, a_revoked_block_is_not_taken, HEAP_JOINED, HEAP_SPLIT + 1);
-        tcase_add_test(tcase, a_slot_that_is_anothers_is_not_taken);
-        tcase_add_test(tcase, a_block_that_lost_its_word_is_not_taken);
-        tcase_add_loop_test(tcase, a_sweep_takes_off_what_was_revoked_or_lost_its_word, HEAP_JOINED,
-                            HEAP_SPLIT + 1);
-        tcase_add_test(tcase, a_block_without_a_word_stays_in_its_heap);
-        tcase_add_loop_test(tcase, a_wrong_word_is_left_alone_and_lost, 0,
-                            (int)ARRAY_SIZE(wrong_words));
-        tcase_add_loop_test(tcase, a_put_without_memory_changes_nothing, HEAP_JOINED,
-                            HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, a_take_without_memory_changes_nothing, 0, 2);
-        tcase_add_test(tcase, a_sweep_without_memory_is_made_good_by_the_next);
-        return run_suite(suite);
-}
+TESTS_MAIN("shelf", .limit_s = UNLIMITED)

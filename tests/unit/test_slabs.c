@@ -1,5 +1,4 @@
 /* Slabs by themselves, and in a heap: when there are any, where, and what becomes of them. */
-#include <check.h>
 #include <errno.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@ static void end(void)
 }
 
 /* Each unit of a slab of each size is in the place that holds it. */
-START_TEST(every_unit_is_in_its_place)
+TEST(every_unit_is_in_its_place, .from = 1, .to = SLAB_UNITS_MAX + 1)
 {
         uint32_t n_units = (uint32_t)_i, start = 1000, index;
         struct slabs slabs = {.n_room = 0};
@@ -45,9 +44,8 @@ START_TEST(every_unit_is_in_its_place)
         ck_assert_uint_eq(slabs_remove(&slabs, index), 7);
         slabs_deinit(&slabs);
 }
-END_TEST
 
-START_TEST(all_places_are_taken_once_and_the_lowest_first)
+TEST(all_places_are_taken_once_and_the_lowest_first)
 {
         struct slabs slabs = {.n_room = 0};
         uint32_t index, n_slack;
@@ -67,7 +65,6 @@ START_TEST(all_places_are_taken_once_and_the_lowest_first)
         ck_assert_uint_eq(slabs_check(&slabs), 1);
         slabs_deinit(&slabs);
 }
-END_TEST
 
 /* Two slabs of four hundred live ones, the lower one of which gets a place back first. */
 static uint32_t take_after(uint32_t n_live, unsigned n_given)
@@ -91,15 +88,14 @@ static uint32_t take_after(uint32_t n_live, unsigned n_given)
         return unit;
 }
 
-START_TEST(where_many_places_are_free_a_low_one_is_taken)
+TEST(where_many_places_are_free_a_low_one_is_taken)
 {
         ck_assert_uint_eq(take_after(400, 1), 1000);
         ck_assert_uint_eq(take_after(128, 30), 0);
 }
-END_TEST
 
 /* One that has become the lowest with a place, though it was not full. */
-START_TEST(a_lower_slab_that_gets_a_place_back_comes_first)
+TEST(a_lower_slab_that_gets_a_place_back_comes_first)
 {
         struct slabs slabs = {.n_room = 0};
         uint32_t low, high, n_slack;
@@ -121,9 +117,8 @@ START_TEST(a_lower_slab_that_gets_a_place_back_comes_first)
         ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 0);
         slabs_deinit(&slabs);
 }
-END_TEST
 
-START_TEST(no_slack_is_left_of_the_last_one_there)
+TEST(no_slack_is_left_of_the_last_one_there)
 {
         struct slabs slabs = {.n_room = 0};
         uint32_t index, n_slack;
@@ -137,9 +132,8 @@ START_TEST(no_slack_is_left_of_the_last_one_there)
         }
         slabs_deinit(&slabs);
 }
-END_TEST
 
-START_TEST(what_is_no_allocation_is_not_given_back)
+TEST(what_is_no_allocation_is_not_given_back)
 {
         struct slabs slabs = {.n_room = 0};
         uint32_t index, n_slack = 5;
@@ -155,10 +149,9 @@ START_TEST(what_is_no_allocation_is_not_given_back)
         ck_assert_uint_eq(slabs.n_live[3], 0);
         slabs_deinit(&slabs);
 }
-END_TEST
 
 /* What is free of a slab is no more than a half of what is live, or a few places. */
-START_TEST(slabs_are_as_large_as_what_is_live)
+TEST(slabs_are_as_large_as_what_is_live, .to = 10)
 {
         static const struct {
                 uint32_t n_live;
@@ -171,10 +164,9 @@ START_TEST(slabs_are_as_large_as_what_is_live)
         ck_assert_uint_eq(slabs_wish(&slabs, 5), rows[_i].n_places);
         ck_assert_uint_eq(slabs_wish(&slabs, 4), 0);
 }
-END_TEST
 
 /* As many as a cell can name. */
-START_TEST(there_is_a_most_of_slabs)
+TEST(there_is_a_most_of_slabs)
 {
         struct slabs slabs = {.n_room = 0};
         uint32_t index = 0;
@@ -188,9 +180,8 @@ START_TEST(there_is_a_most_of_slabs)
         ck_assert_uint_eq(slabs_add(&slabs, 1, 0, 1, 8), 7);
         slabs_deinit(&slabs);
 }
-END_TEST
 
-START_TEST(the_third_of_a_size_has_a_place)
+TEST(the_third_of_a_size_has_a_place)
 {
         uint64_t offsets[3];
 
@@ -206,10 +197,9 @@ START_TEST(the_third_of_a_size_has_a_place)
         ck_assert_uint_eq(world_alloc(&heap, 1025), 2048);
         end();
 }
-END_TEST
 
 /* Its memory is a hole again, that of its block, with what is beside it. */
-START_TEST(a_slab_ends_with_the_last_of_it)
+TEST(a_slab_ends_with_the_last_of_it)
 {
         uint64_t offsets[10];
         struct heap_freed freed;
@@ -230,10 +220,9 @@ START_TEST(a_slab_ends_with_the_last_of_it)
         ck_assert_ptr_null(world.blocks[0].cells);
         end();
 }
-END_TEST
 
 /* Behind its end the last cell holds others'. */
-START_TEST(a_cell_may_hold_others_too)
+TEST(a_cell_may_hold_others_too)
 {
         struct heap_allocation found;
         uint64_t large;
@@ -251,10 +240,9 @@ START_TEST(a_cell_may_hold_others_too)
         (void)world_free(&heap, large);
         end();
 }
-END_TEST
 
 /* Blocks that touch are one run to slabs, too, and each of them knows when it was freed in. */
-START_TEST(a_slab_may_lie_in_two_blocks)
+TEST(a_slab_may_lie_in_two_blocks)
 {
         struct heap_block *next;
         uint64_t offset = 0;
@@ -272,10 +260,9 @@ START_TEST(a_slab_may_lie_in_two_blocks)
         ck_assert(heap_is_idle(&heap, &world.blocks[0]));
         end();
 }
-END_TEST
 
 /* A slab that there is no room for is none. */
-START_TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
+TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
 {
         unsigned n = 0;
         uint64_t address;
@@ -289,10 +276,9 @@ START_TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
         ck_assert_uint_eq(heap.holes.n_units, 0);
         end();
 }
-END_TEST
 
 /* Fewer places than are wished for, where the memory holds no more. */
-START_TEST(a_slab_is_as_large_as_a_hole_holds)
+TEST(a_slab_is_as_large_as_a_hole_holds)
 {
         begin();
         do
@@ -304,10 +290,9 @@ START_TEST(a_slab_is_as_large_as_a_hole_holds)
         ck_assert_uint_eq(slabs_free_units(&heap.slabs), 7 * 16);
         end();
 }
-END_TEST
 
 /* Where there is no room there may be many holes that are just too small: they are not looked through each time. */
-START_TEST(no_list_is_walked_for_a_slab)
+TEST(no_list_is_walked_for_a_slab)
 {
         uint64_t n_least = SLAB_PLACES_MIN + HEAP_CELL_UNITS - 1, lower, upper;
 
@@ -327,10 +312,9 @@ START_TEST(no_list_is_walked_for_a_slab)
         ck_assert_uint_ne(slabs_free_units(&heap.slabs), 0);
         end();
 }
-END_TEST
 
 /* Whatever there is no memory for: it is a piece, or nothing has changed. */
-START_TEST(slabs_without_memory)
+TEST(slabs_without_memory)
 {
         unsigned n_failed = 0;
 
@@ -355,7 +339,6 @@ START_TEST(slabs_without_memory)
         ck_assert_uint_eq(heap.slabs.n_live[1], 6);
         end();
 }
-END_TEST
 
 static uint32_t n_spare_pieces(void)
 {
@@ -373,16 +356,15 @@ static void begin_with_spare(uint32_t n_spare)
         while (n_spare_pieces() != n_spare);
 }
 
-START_TEST(the_pieces_of_a_slab_come_first)
+TEST(the_pieces_of_a_slab_come_first, .to = 3)
 {
         begin_with_spare((uint32_t)_i);
         (void)world_alloc(&heap, 512);
         ck_assert_uint_eq(slabs_free_units(&heap.slabs), SLAB_PLACES_MIN - 1);
         end();
 }
-END_TEST
 
-START_TEST(no_slab_without_its_pieces)
+TEST(no_slab_without_its_pieces, .to = 2)
 {
         uint64_t address;
 
@@ -394,10 +376,9 @@ START_TEST(no_slab_without_its_pieces)
         ck_assert_uint_eq(slabs_free_units(&heap.slabs), 0);
         end();
 }
-END_TEST
 
 /* Whatever is allocated. */
-START_TEST(a_heap_ends_with_its_slabs)
+TEST(a_heap_ends_with_its_slabs)
 {
         begin();
         for (unsigned i = 0; i < 3; i++)
@@ -410,32 +391,5 @@ START_TEST(a_heap_ends_with_its_slabs)
         ck_assert_ptr_null(heap.slabs.rests);
         world_deinit(&world);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("slabs");
-        TCase *tcase = tcase_create("slabs");
-
-        suite_add_tcase(suite, tcase);
-        tcase_add_loop_test(tcase, every_unit_is_in_its_place, 1, SLAB_UNITS_MAX + 1);
-        tcase_add_test(tcase, all_places_are_taken_once_and_the_lowest_first);
-        tcase_add_test(tcase, where_many_places_are_free_a_low_one_is_taken);
-        tcase_add_test(tcase, a_lower_slab_that_gets_a_place_back_comes_first);
-        tcase_add_test(tcase, no_slack_is_left_of_the_last_one_there);
-        tcase_add_test(tcase, what_is_no_allocation_is_not_given_back);
-        tcase_add_loop_test(tcase, slabs_are_as_large_as_what_is_live, 0, 10);
-        tcase_add_test(tcase, there_is_a_most_of_slabs);
-        tcase_add_test(tcase, the_third_of_a_size_has_a_place);
-        tcase_add_test(tcase, a_slab_ends_with_the_last_of_it);
-        tcase_add_test(tcase, a_cell_may_hold_others_too);
-        tcase_add_test(tcase, a_slab_may_lie_in_two_blocks);
-        tcase_add_test(tcase, where_there_is_no_room_for_a_slab_small_ones_are_pieces);
-        tcase_add_test(tcase, a_slab_is_as_large_as_a_hole_holds);
-        tcase_add_test(tcase, no_list_is_walked_for_a_slab);
-        tcase_add_test(tcase, slabs_without_memory);
-        tcase_add_loop_test(tcase, the_pieces_of_a_slab_come_first, 0, 3);
-        tcase_add_loop_test(tcase, no_slab_without_its_pieces, 0, 2);
-        tcase_add_test(tcase, a_heap_ends_with_its_slabs);
-        return run_suite(suite);
-}
+TESTS_MAIN("slabs")

@@ -1,5 +1,4 @@
 /* Which empty block is to go. What moves between heaps is in test_space_adopt.c. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -68,7 +67,7 @@ static void expect_none(void)
         ck_assert_ptr_null(space_take_idle(&space, 0, 0));
 }
 
-START_TEST(an_empty_space_has_nothing)
+TEST(an_empty_space_has_nothing)
 {
         begin();
         expect_none();
@@ -77,9 +76,8 @@ START_TEST(an_empty_space_has_nothing)
         ck_assert_uint_eq(space_excess(&space, 0, NOW), 0);
         end();
 }
-END_TEST
 
-START_TEST(allocated_is_the_sum_of_heaps)
+TEST(allocated_is_the_sum_of_heaps)
 {
         begin();
         for (unsigned i = 0; i < 3; i++) {
@@ -89,9 +87,8 @@ START_TEST(allocated_is_the_sum_of_heaps)
         ck_assert_uint_eq(space_allocated(&space), 1024 + 2048 + 3072);
         end();
 }
-END_TEST
 
-START_TEST(what_is_reserved_is_counted)
+TEST(what_is_reserved_is_counted)
 {
         begin();
         space_count(&space, 6 * BLOCK);
@@ -103,10 +100,9 @@ START_TEST(what_is_reserved_is_counted)
         ck_assert_uint_eq(space.n_reserved_peak_bytes, 7 * BLOCK);
         end();
 }
-END_TEST
 
 /* 16 GiB are allocated and 16 more wanted: 33 may be held for 32. */
-START_TEST(excess_is_what_is_held_above_the_budget)
+TEST(excess_is_what_is_held_above_the_budget)
 {
         begin();
         (void)add(0, 0, 16 * GIB);
@@ -125,9 +121,8 @@ START_TEST(excess_is_what_is_held_above_the_budget)
         ck_assert_uint_eq(space_excess(&space, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
         end();
 }
-END_TEST
 
-START_TEST(a_block_in_use_stays)
+TEST(a_block_in_use_stays)
 {
         struct heap_block *block;
 
@@ -145,10 +140,9 @@ START_TEST(a_block_in_use_stays)
         ck_assert(!space_has_empty(&space));
         end();
 }
-END_TEST
 
 /* It is freed, but the work before is not over. */
-START_TEST(a_block_that_is_not_idle_stays)
+TEST(a_block_that_is_not_idle_stays)
 {
         struct heap_block *block;
         uint32_t epoch;
@@ -167,10 +161,9 @@ START_TEST(a_block_that_is_not_idle_stays)
         expect_taken(block);
         end();
 }
-END_TEST
 
 /* One hole, of which a part may be in use by work. */
-START_TEST(what_is_joined_to_work_need_not_wait_for_it)
+TEST(what_is_joined_to_work_need_not_wait_for_it)
 {
         struct heap_block *idle;
 
@@ -186,10 +179,9 @@ START_TEST(what_is_joined_to_work_need_not_wait_for_it)
         expect_none();
         end();
 }
-END_TEST
 
 /* A hole from the middle of one to the middle of the third: the second goes. */
-START_TEST(only_whole_blocks_go)
+TEST(only_whole_blocks_go)
 {
         struct heap_block *blocks[3];
 
@@ -206,9 +198,8 @@ START_TEST(only_whole_blocks_go)
         ck_assert(!space_has_empty(&space));
         end();
 }
-END_TEST
 
-START_TEST(a_hole_without_a_whole_block_is_none)
+TEST(a_hole_without_a_whole_block_is_none)
 {
         begin();
         (void)add(0, 0, 4 * MIB);
@@ -222,10 +213,9 @@ START_TEST(a_hole_without_a_whole_block_is_none)
         expect_none();
         end();
 }
-END_TEST
 
 /* What is of least use: whichever heap it is in. */
-START_TEST(the_smallest_hole_goes_first)
+TEST(the_smallest_hole_goes_first)
 {
         struct heap_block *large[2], *small, *middle;
 
@@ -241,9 +231,8 @@ START_TEST(the_smallest_hole_goes_first)
         expect_none();
         end();
 }
-END_TEST
 
-START_TEST(what_is_not_idle_hides_nothing)
+TEST(what_is_not_idle_hides_nothing)
 {
         struct heap_block *large;
 
@@ -256,7 +245,6 @@ START_TEST(what_is_not_idle_hides_nothing)
         expect_none();
         end();
 }
-END_TEST
 
 /* A block from 8 to 12 MiB; addresses from and up to where it stays. */
 static const struct {
@@ -273,7 +261,7 @@ static const struct {
         {0, GIB, true},
 };
 
-START_TEST(nothing_goes_between_the_addresses)
+TEST(nothing_goes_between_the_addresses, .to = ARRAY_SIZE(between_rows))
 {
         struct heap_block *block;
 
@@ -285,10 +273,9 @@ START_TEST(nothing_goes_between_the_addresses)
         ck_assert_int_eq(block->heap == &heaps[0].heap, between_rows[_i].stays);
         end();
 }
-END_TEST
 
 /* The smaller one is spared. */
-START_TEST(another_goes_that_is_not_between_the_addresses)
+TEST(another_goes_that_is_not_between_the_addresses)
 {
         struct heap_block *block;
 
@@ -298,9 +285,8 @@ START_TEST(another_goes_that_is_not_between_the_addresses)
         ck_assert_ptr_eq(space_take_idle(&space, WORLD_START, WORLD_START + GIB), block);
         end();
 }
-END_TEST
 
-START_TEST(an_arena_has_room_for_heaps_far_apart)
+TEST(an_arena_has_room_for_heaps_far_apart)
 {
         ck_assert_uint_eq(space_arena_bytes(BLOCK), 16 * BLOCK);
         ck_assert_uint_eq(space_arena_bytes(BLOCK + 1), 32 * BLOCK);
@@ -309,9 +295,8 @@ START_TEST(an_arena_has_room_for_heaps_far_apart)
         ck_assert_uint_eq(space_arena_bytes(UINT64_MAX), 0);
         ck_assert_uint_eq(space_arena_bytes(0), 0);
 }
-END_TEST
 
-START_TEST(it_is_hard_a_twelfth_above_the_peak)
+TEST(it_is_hard_a_twelfth_above_the_peak)
 {
         space_init(&space);
         (void)space_excess(&space, 12 * BLOCK, NOW);
@@ -319,10 +304,9 @@ START_TEST(it_is_hard_a_twelfth_above_the_peak)
         ck_assert(!space_is_hard(&space, BLOCK));
         ck_assert(space_is_hard(&space, BLOCK + 1));
 }
-END_TEST
 
 /* Who holds nothing waits for one lease, or for some of 64 MiB; who holds something for up to eight. */
-START_TEST(what_comes_first_is_in_one_block)
+TEST(what_comes_first_is_in_one_block)
 {
         struct placement plan;
 
@@ -338,31 +322,5 @@ START_TEST(what_comes_first_is_in_one_block)
         ck_assert_uint_eq(plan.n_parts, 5);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("space");
-        TCase *tcase = tcase_create("space");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, an_empty_space_has_nothing);
-        tcase_add_test(tcase, allocated_is_the_sum_of_heaps);
-        tcase_add_test(tcase, what_is_reserved_is_counted);
-        tcase_add_test(tcase, excess_is_what_is_held_above_the_budget);
-        tcase_add_test(tcase, a_block_in_use_stays);
-        tcase_add_test(tcase, a_block_that_is_not_idle_stays);
-        tcase_add_test(tcase, what_is_joined_to_work_need_not_wait_for_it);
-        tcase_add_test(tcase, only_whole_blocks_go);
-        tcase_add_test(tcase, a_hole_without_a_whole_block_is_none);
-        tcase_add_test(tcase, the_smallest_hole_goes_first);
-        tcase_add_test(tcase, what_is_not_idle_hides_nothing);
-        tcase_add_loop_test(tcase, nothing_goes_between_the_addresses, 0,
-                            (int)ARRAY_SIZE(between_rows));
-        tcase_add_test(tcase, another_goes_that_is_not_between_the_addresses);
-        tcase_add_test(tcase, an_arena_has_room_for_heaps_far_apart);
-        tcase_add_test(tcase, it_is_hard_a_twelfth_above_the_peak);
-        tcase_add_test(tcase, what_comes_first_is_in_one_block);
-        return run_suite(suite);
-}
+TESTS_MAIN("space", .limit_s = UNLIMITED)

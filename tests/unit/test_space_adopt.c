@@ -1,5 +1,4 @@
 /* Idle blocks that move from one heap to another, and plans within what is spare. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -69,7 +68,7 @@ static void expect_in(unsigned heap, const struct heap_block *block)
         ck_assert(block->heap == &heaps[heap].heap);
 }
 
-START_TEST(nothing_is_adopted_from_nobody)
+TEST(nothing_is_adopted_from_nobody)
 {
         begin(HEAP_JOINED);
         ck_assert(!adopt(512));
@@ -78,7 +77,6 @@ START_TEST(nothing_is_adopted_from_nobody)
         ck_assert_uint_eq(heaps[0].heap.n_blocks, 1);
         end();
 }
-END_TEST
 
 /* Of five blocks, as many as the bytes need. */
 static const struct {
@@ -87,7 +85,7 @@ static const struct {
 } enough_rows[] = {{512, 1},       {BLOCK, 1},           {BLOCK + 512, 2},    {4 * BLOCK, 4},
                    {5 * BLOCK, 5}, {4 * BLOCK + 512, 5}, {5 * BLOCK + 512, 0}};
 
-START_TEST(just_enough_blocks_move)
+TEST(just_enough_blocks_move, .to = ARRAY_SIZE(enough_rows))
 {
         struct heap_block *blocks[5];
         unsigned n_blocks = enough_rows[_i].n_blocks;
@@ -102,9 +100,8 @@ START_TEST(just_enough_blocks_move)
                 fill(0, enough_rows[_i].n_bytes, GIB);
         end();
 }
-END_TEST
 
-START_TEST(blocks_of_any_size_move)
+TEST(blocks_of_any_size_move)
 {
         struct heap_block *blocks[3];
 
@@ -119,10 +116,9 @@ START_TEST(blocks_of_any_size_move)
         fill(0, 10 * BLOCK, 0);
         end();
 }
-END_TEST
 
 /* The hole begins and ends within blocks, which stay: three blocks are whole. */
-START_TEST(blocks_in_use_do_not_move)
+TEST(blocks_in_use_do_not_move)
 {
         struct heap_block *blocks[5];
 
@@ -141,9 +137,8 @@ START_TEST(blocks_in_use_do_not_move)
         fill(0, 3 * BLOCK, BLOCK);
         end();
 }
-END_TEST
 
-START_TEST(blocks_that_are_not_idle_do_not_move)
+TEST(blocks_that_are_not_idle_do_not_move)
 {
         begin(HEAP_JOINED);
         (void)add(1, 0, 4 * BLOCK);
@@ -154,10 +149,9 @@ START_TEST(blocks_that_are_not_idle_do_not_move)
         ck_assert(adopt(512));
         end();
 }
-END_TEST
 
 /* Two heaps, or two holes, have enough together only. */
-START_TEST(all_comes_from_one_hole)
+TEST(all_comes_from_one_hole)
 {
         begin(HEAP_JOINED);
         (void)add(1, 0, 2 * BLOCK);
@@ -167,9 +161,8 @@ START_TEST(all_comes_from_one_hole)
         ck_assert_uint_eq(heaps[0].heap.n_blocks, 0);
         end();
 }
-END_TEST
 
-START_TEST(the_smallest_hole_that_is_large_enough_is_taken)
+TEST(the_smallest_hole_that_is_large_enough_is_taken)
 {
         struct heap_block *blocks[3];
 
@@ -183,10 +176,9 @@ START_TEST(the_smallest_hole_that_is_large_enough_is_taken)
         expect_in(2, blocks[2]);
         end();
 }
-END_TEST
 
 /* What the heap has beside it, and the work that is not over there, is as it was. */
-START_TEST(what_is_adopted_joins_the_heaps_own)
+TEST(what_is_adopted_joins_the_heaps_own)
 {
         begin(HEAP_JOINED);
         (void)add(0, 0, BLOCK);
@@ -201,9 +193,8 @@ START_TEST(what_is_adopted_joins_the_heaps_own)
         ck_assert_uint_eq(heaps[1].heap.n_reserved_bytes, 0);
         end();
 }
-END_TEST
 
-START_TEST(runs_kept_apart_give_one_block)
+TEST(runs_kept_apart_give_one_block)
 {
         struct heap_block *blocks[2];
 
@@ -217,11 +208,10 @@ START_TEST(runs_kept_apart_give_one_block)
         fill(0, BLOCK + 512, BLOCK);
         end();
 }
-END_TEST
 
 /* 33 GiB may be held for the peak, and 32 are held or needed: 1/128 of the peak is within that; then
  * half of that is left, and then nothing. */
-START_TEST(a_plan_grows_ahead_within_the_budget)
+TEST(a_plan_grows_ahead_within_the_budget)
 {
         struct placement plan;
 
@@ -241,24 +231,5 @@ START_TEST(a_plan_grows_ahead_within_the_budget)
         ck_assert_uint_eq(plan.n_bytes, BLOCK);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("space_adopt");
-        TCase *tcase = tcase_create("space_adopt");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, nothing_is_adopted_from_nobody);
-        tcase_add_loop_test(tcase, just_enough_blocks_move, 0, (int)ARRAY_SIZE(enough_rows));
-        tcase_add_test(tcase, blocks_of_any_size_move);
-        tcase_add_test(tcase, blocks_in_use_do_not_move);
-        tcase_add_test(tcase, blocks_that_are_not_idle_do_not_move);
-        tcase_add_test(tcase, all_comes_from_one_hole);
-        tcase_add_test(tcase, the_smallest_hole_that_is_large_enough_is_taken);
-        tcase_add_test(tcase, what_is_adopted_joins_the_heaps_own);
-        tcase_add_test(tcase, runs_kept_apart_give_one_block);
-        tcase_add_test(tcase, a_plan_grows_ahead_within_the_budget);
-        return run_suite(suite);
-}
+TESTS_MAIN("space_adopt", .limit_s = UNLIMITED)

@@ -1,12 +1,11 @@
 /* Idle blocks that go to the shelf. How they come back is in test_space_unshelve.c. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
 #include "tests/unit/space_world.h"
 
-START_TEST(a_block_is_shelved_at_the_second_look)
+TEST(a_block_is_shelved_at_the_second_look, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *block;
 
@@ -22,9 +21,8 @@ START_TEST(a_block_is_shelved_at_the_second_look)
         ck_assert(space_has_empty(&space));
         end();
 }
-END_TEST
 
-START_TEST(what_came_since_the_first_look_stays)
+TEST(what_came_since_the_first_look_stays, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *old, *new;
 
@@ -40,10 +38,9 @@ START_TEST(what_came_since_the_first_look_stays)
         expect_shelved(new);
         end();
 }
-END_TEST
 
 /* It came for a request that is not served yet. */
-START_TEST(what_was_unshelved_or_adopted_stays)
+TEST(what_was_unshelved_or_adopted_stays)
 {
         struct heap_block *block;
 
@@ -60,9 +57,8 @@ START_TEST(what_was_unshelved_or_adopted_stays)
         expect_shelved(block);
         end();
 }
-END_TEST
 
-START_TEST(work_that_is_not_over_is_waited_for)
+TEST(work_that_is_not_over_is_waited_for)
 {
         struct heap_block *block;
 
@@ -80,10 +76,9 @@ START_TEST(work_that_is_not_over_is_waited_for)
         expect_shelved(block);
         end();
 }
-END_TEST
 
 /* A loop: at every look it is idle, and between two it was used. */
-START_TEST(what_was_used_between_looks_stays)
+TEST(what_was_used_between_looks_stays)
 {
         struct heap_block *block;
 
@@ -100,10 +95,9 @@ START_TEST(what_was_used_between_looks_stays)
         ck_assert(look());
         end();
 }
-END_TEST
 
 /* The hole begins and ends within blocks. */
-START_TEST(blocks_in_use_stay)
+TEST(blocks_in_use_stay)
 {
         struct heap_block *blocks[5];
 
@@ -122,7 +116,6 @@ START_TEST(blocks_in_use_stay)
         expect_in(1, blocks[4]);
         end();
 }
-END_TEST
 
 /* The way's bits say which have none. */
 static void shelve_some(enum heap_runs runs, unsigned way)
@@ -144,14 +137,13 @@ static void shelve_some(enum heap_runs runs, unsigned way)
         end();
 }
 
-START_TEST(blocks_without_words_stay)
+TEST(blocks_without_words_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         for (unsigned way = 0; way < 1 << 5; way++)
                 shelve_some((enum heap_runs)_i, way);
 }
-END_TEST
 
-START_TEST(a_block_that_cannot_be_marked_holds_up_no_other)
+TEST(a_block_that_cannot_be_marked_holds_up_no_other, .to = 3)
 {
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
@@ -166,9 +158,8 @@ START_TEST(a_block_that_cannot_be_marked_holds_up_no_other)
         ck_assert_uint_eq(words[_i], 0);
         end();
 }
-END_TEST
 
-START_TEST(blocks_without_memory_to_move_stay)
+TEST(blocks_without_memory_to_move_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         int n_failures = 0;
         bool shelved = false;
@@ -196,7 +187,6 @@ START_TEST(blocks_without_memory_to_move_stay)
         ck_assert_int_ge(n_failures, 1);
         end();
 }
-END_TEST
 
 static uint32_t spare_pieces(const struct heap *heap)
 {
@@ -204,7 +194,7 @@ static uint32_t spare_pieces(const struct heap *heap)
 }
 
 /* The heap could let go of a block in the midst of a hole, and not take it back then. */
-START_TEST(without_any_memory_no_block_is_lost)
+TEST(without_any_memory_no_block_is_lost)
 {
         bool shelved;
 
@@ -223,10 +213,9 @@ START_TEST(without_any_memory_no_block_is_lost)
         ck_assert(look());
         end();
 }
-END_TEST
 
 /* Those who free fast look no more often than a thread would. */
-START_TEST(looks_lie_apart)
+TEST(looks_lie_apart)
 {
         uint64_t now_us = 7;
 
@@ -239,10 +228,9 @@ START_TEST(looks_lie_apart)
         }
         end();
 }
-END_TEST
 
 /* Of both heaps together, and no more often than it is halved. */
-START_TEST(the_end_of_much_is_looked_at_at_once)
+TEST(the_end_of_much_is_looked_at_at_once)
 {
         begin(HEAP_JOINED);
         (void)add(0, 0, 8 * BLOCK);
@@ -264,28 +252,5 @@ START_TEST(the_end_of_much_is_looked_at_at_once)
         ck_assert(!space_begin_look(&space, SPACE_LOOK_US));
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("space_shelf");
-        TCase *tcase = tcase_create("space_shelf");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_loop_test(tcase, a_block_is_shelved_at_the_second_look, HEAP_JOINED,
-                            HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, what_came_since_the_first_look_stays, HEAP_JOINED,
-                            HEAP_SPLIT + 1);
-        tcase_add_test(tcase, what_was_unshelved_or_adopted_stays);
-        tcase_add_test(tcase, work_that_is_not_over_is_waited_for);
-        tcase_add_test(tcase, what_was_used_between_looks_stays);
-        tcase_add_test(tcase, blocks_in_use_stay);
-        tcase_add_loop_test(tcase, blocks_without_words_stay, HEAP_JOINED, HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, a_block_that_cannot_be_marked_holds_up_no_other, 0, 3);
-        tcase_add_loop_test(tcase, blocks_without_memory_to_move_stay, HEAP_JOINED, HEAP_SPLIT + 1);
-        tcase_add_test(tcase, without_any_memory_no_block_is_lost);
-        tcase_add_test(tcase, looks_lie_apart);
-        tcase_add_test(tcase, the_end_of_much_is_looked_at_at_once);
-        return run_suite(suite);
-}
+TESTS_MAIN("space_shelf", .limit_s = UNLIMITED)

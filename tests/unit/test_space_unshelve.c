@@ -1,5 +1,4 @@
 /* Idle blocks that come back from the shelf, if the daemon was not faster. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -7,7 +6,7 @@
 #include "tests/unit/failing_alloc.h"
 #include "tests/unit/space_world.h"
 
-START_TEST(what_the_shelf_lacks_is_not_unshelved)
+TEST(what_the_shelf_lacks_is_not_unshelved, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         begin((enum heap_runs)_i);
         ck_assert(!unshelve(512));
@@ -19,9 +18,8 @@ START_TEST(what_the_shelf_lacks_is_not_unshelved)
         ck_assert_uint_eq(heaps[0].heap.n_blocks, _i == HEAP_JOINED ? 2 : 0);
         end();
 }
-END_TEST
 
-START_TEST(the_smallest_stretch_is_unshelved)
+TEST(the_smallest_stretch_is_unshelved)
 {
         static const unsigned n_blocks[] = {8, 3, 2, 5};
 
@@ -38,7 +36,6 @@ START_TEST(the_smallest_stretch_is_unshelved)
         fill(0, 2 * BLOCK + 512, 3 * GIB);
         end();
 }
-END_TEST
 
 /* Four blocks on the shelf, and so much of the heap's that touches them. Which of them come, one bit
  * each, where runs are joined; and whether one does where they are kept apart. */
@@ -111,15 +108,14 @@ static bool unshelve_between(enum heap_runs runs, unsigned owner, int row)
         return unshelved;
 }
 
-START_TEST(holes_that_touch_a_stretch_count)
+TEST(holes_that_touch_a_stretch_count, .to = ARRAY_SIZE(edge_rows))
 {
         ck_assert(unshelve_between(HEAP_JOINED, 0, _i) == (edge_rows[_i].joined != 0));
         expect_came(edge_rows[_i].joined);
         end();
 }
-END_TEST
 
-START_TEST(anothers_holes_do_not_count)
+TEST(anothers_holes_do_not_count, .to = ARRAY_SIZE(edge_rows))
 {
         uint64_t n_bytes = edge_rows[_i].n_bytes;
 
@@ -128,15 +124,13 @@ START_TEST(anothers_holes_do_not_count)
                 expect_came((1u << (n_bytes + BLOCK - 1) / BLOCK) - 1);
         end();
 }
-END_TEST
 
-START_TEST(runs_kept_apart_come_one_by_one)
+TEST(runs_kept_apart_come_one_by_one, .to = ARRAY_SIZE(edge_rows))
 {
         ck_assert(unshelve_between(HEAP_SPLIT, 0, _i) == edge_rows[_i].split);
         ck_assert_uint_eq(heaps[0].heap.n_blocks, 2 + edge_rows[_i].split);
         end();
 }
-END_TEST
 
 /* Four blocks of which three are wanted, and five elsewhere. What was got before the daemon was met
  * stays; what is left behind it may do. */
@@ -152,7 +146,7 @@ static void shelve_four(void)
                 (void)add(1, GIB + i * BLOCK, BLOCK);
 }
 
-START_TEST(the_daemon_is_faster_with_one)
+TEST(the_daemon_is_faster_with_one, .to = ARRAY_SIZE(faster_rows))
 {
         bool is_enough = faster_rows[_i].is_enough;
 
@@ -169,9 +163,8 @@ START_TEST(the_daemon_is_faster_with_one)
                 fill(0, 3 * BLOCK, GIB + (faster_rows[_i].revoked ? 0 : BLOCK));
         end();
 }
-END_TEST
 
-START_TEST(another_stretch_does_where_the_daemon_is_faster)
+TEST(another_stretch_does_where_the_daemon_is_faster, .to = ARRAY_SIZE(faster_rows))
 {
         shelve_four();
         for (unsigned i = 0; i < 5; i++)
@@ -183,7 +176,6 @@ START_TEST(another_stretch_does_where_the_daemon_is_faster)
                 fill(0, 3 * BLOCK, 2 * GIB);
         end();
 }
-END_TEST
 
 /* More than anybody tries one by one. */
 static void revoke_many(void)
@@ -197,24 +189,22 @@ static void revoke_many(void)
                 revoke(&world.blocks[i]);
 }
 
-START_TEST(one_is_unshelved_that_many_revoked_ones_hide)
+TEST(one_is_unshelved_that_many_revoked_ones_hide)
 {
         revoke_many();
         ck_assert(unshelve(512));
         expect_in(0, &world.blocks[200]);
         end();
 }
-END_TEST
 
-START_TEST(one_is_taken_that_many_revoked_ones_hide)
+TEST(one_is_taken_that_many_revoked_ones_hide)
 {
         revoke_many();
         ck_assert_ptr_eq(space_take_idle(&space, 0, 0), &world.blocks[200]);
         end();
 }
-END_TEST
 
-START_TEST(all_are_revoked)
+TEST(all_are_revoked)
 {
         shelve_four();
         shelve();
@@ -228,10 +218,9 @@ START_TEST(all_are_revoked)
                 expect_gone(&world.blocks[i]);
         end();
 }
-END_TEST
 
 /* The lease was idle when the connection went. */
-START_TEST(what_lost_its_word_is_not_unshelved)
+TEST(what_lost_its_word_is_not_unshelved)
 {
         shelve_four();
         shelve();
@@ -242,10 +231,9 @@ START_TEST(what_lost_its_word_is_not_unshelved)
         ck_assert(world.blocks[0].heap == NULL && world.blocks[2].heap == NULL);
         end();
 }
-END_TEST
 
 /* From the smallest hole, wherever it is; its lease is busy then. */
-START_TEST(an_idle_block_is_taken_off_the_shelf)
+TEST(an_idle_block_is_taken_off_the_shelf, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *large, *small, *own;
 
@@ -264,9 +252,8 @@ START_TEST(an_idle_block_is_taken_off_the_shelf)
         ck_assert(!space_has_empty(&space));
         end();
 }
-END_TEST
 
-START_TEST(a_revoked_block_is_passed_over)
+TEST(a_revoked_block_is_passed_over, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *large, *small;
 
@@ -280,9 +267,8 @@ START_TEST(a_revoked_block_is_passed_over)
         ck_assert_ptr_eq(shelf_next_revoked(&space.shelf), small);
         end();
 }
-END_TEST
 
-START_TEST(the_shelf_comes_before_other_heaps)
+TEST(the_shelf_comes_before_other_heaps, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *shelved, *idle;
 
@@ -297,9 +283,8 @@ START_TEST(the_shelf_comes_before_other_heaps)
         expect_in(0, idle);
         end();
 }
-END_TEST
 
-START_TEST(blocks_without_memory_to_come_stay)
+TEST(blocks_without_memory_to_come_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *block;
         bool unshelved;
@@ -316,32 +301,5 @@ START_TEST(blocks_without_memory_to_come_stay)
         expect_in(0, block);
         end();
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("space_unshelve");
-        TCase *tcase = tcase_create("space_unshelve");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_loop_test(tcase, what_the_shelf_lacks_is_not_unshelved, HEAP_JOINED,
-                            HEAP_SPLIT + 1);
-        tcase_add_test(tcase, the_smallest_stretch_is_unshelved);
-        tcase_add_loop_test(tcase, holes_that_touch_a_stretch_count, 0, (int)ARRAY_SIZE(edge_rows));
-        tcase_add_loop_test(tcase, anothers_holes_do_not_count, 0, (int)ARRAY_SIZE(edge_rows));
-        tcase_add_loop_test(tcase, runs_kept_apart_come_one_by_one, 0, (int)ARRAY_SIZE(edge_rows));
-        tcase_add_loop_test(tcase, the_daemon_is_faster_with_one, 0, (int)ARRAY_SIZE(faster_rows));
-        tcase_add_loop_test(tcase, another_stretch_does_where_the_daemon_is_faster, 0,
-                            (int)ARRAY_SIZE(faster_rows));
-        tcase_add_test(tcase, one_is_unshelved_that_many_revoked_ones_hide);
-        tcase_add_test(tcase, one_is_taken_that_many_revoked_ones_hide);
-        tcase_add_test(tcase, all_are_revoked);
-        tcase_add_test(tcase, what_lost_its_word_is_not_unshelved);
-        tcase_add_loop_test(tcase, an_idle_block_is_taken_off_the_shelf, HEAP_JOINED,
-                            HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, a_revoked_block_is_passed_over, HEAP_JOINED, HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, the_shelf_comes_before_other_heaps, HEAP_JOINED, HEAP_SPLIT + 1);
-        tcase_add_loop_test(tcase, blocks_without_memory_to_come_stay, HEAP_JOINED, HEAP_SPLIT + 1);
-        return run_suite(suite);
-}
+TESTS_MAIN("space_unshelve", .limit_s = UNLIMITED)

@@ -1,5 +1,4 @@
 /* The table of starts beside a plain array. */
-#include <check.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -47,7 +46,7 @@ static void check(const struct starts *starts)
         ck_assert_uint_le(n, (UINT32_C(1) << starts->n_bits) / 4);
 }
 
-START_TEST(an_empty_table_has_nothing)
+TEST(an_empty_table_has_nothing)
 {
         struct starts starts = {0};
 
@@ -60,9 +59,8 @@ START_TEST(an_empty_table_has_nothing)
         ck_assert_ptr_null(starts.entries);
         starts_deinit(&starts);
 }
-END_TEST
 
-START_TEST(units_at_both_ends)
+TEST(units_at_both_ends)
 {
         struct starts starts = {0};
 
@@ -79,11 +77,10 @@ START_TEST(units_at_both_ends)
         check(&starts);
         starts_deinit(&starts);
 }
-END_TEST
 
 /* 64 are a quarter of the first table: all in the chain of its last place, which runs on behind
  * it. Removed from the front, from the back, and every third one first. */
-START_TEST(a_full_table_of_one_chain)
+TEST(a_full_table_of_one_chain, .to = 3)
 {
         struct starts starts = {0};
         unsigned n_bits = 0;
@@ -108,10 +105,9 @@ START_TEST(a_full_table_of_one_chain)
         ck_assert_uint_eq(starts.n_bits, n_bits);
         starts_deinit(&starts);
 }
-END_TEST
 
 /* The chain of the last place, and one more: the larger table's chains are as long. */
-START_TEST(a_full_table_grows)
+TEST(a_full_table_grows)
 {
         struct starts starts = {0};
         unsigned n_bits;
@@ -127,20 +123,18 @@ START_TEST(a_full_table_grows)
         ck_assert_uint_eq(starts_find(&starts, 12345), 100);
         starts_deinit(&starts);
 }
-END_TEST
 
 /* To remove an entry moves up those behind it that stand too far down, and leaves alone the first
  * that stands where it belongs and all behind that. */
-START_TEST(the_largest_table_grows_no_more)
+TEST(the_largest_table_grows_no_more)
 {
         struct starts starts = {.n_bits = 31}, before = starts;
 
         ck_assert_int_eq(starts_reserve(&starts), -ENOMEM);
         ck_assert_mem_eq(&starts, &before, sizeof(starts));
 }
-END_TEST
 
-START_TEST(a_removal_moves_up_one_chain_only)
+TEST(a_removal_moves_up_one_chain_only)
 {
         struct starts starts = {0};
         uint32_t units[6];
@@ -164,7 +158,6 @@ START_TEST(a_removal_moves_up_one_chain_only)
         check(&starts);
         starts_deinit(&starts);
 }
-END_TEST
 
 struct naive {
         struct starts starts;
@@ -196,7 +189,7 @@ static bool change_one(struct naive *naive, struct test_random *random, bool gro
 }
 
 /* Phases of growth and of shrinking; few units, so that each comes and goes often. */
-START_TEST(a_table_does_what_an_array_does)
+TEST(a_table_does_what_an_array_does)
 {
         static struct naive naive;
         struct test_random random = test_random_begin();
@@ -212,21 +205,5 @@ START_TEST(a_table_does_what_an_array_does)
         check(&naive.starts);
         starts_deinit(&naive.starts);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("starts");
-        TCase *tcase = tcase_create("starts");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, an_empty_table_has_nothing);
-        tcase_add_test(tcase, units_at_both_ends);
-        tcase_add_loop_test(tcase, a_full_table_of_one_chain, 0, 3);
-        tcase_add_test(tcase, a_full_table_grows);
-        tcase_add_test(tcase, the_largest_table_grows_no_more);
-        tcase_add_test(tcase, a_removal_moves_up_one_chain_only);
-        tcase_add_test(tcase, a_table_does_what_an_array_does);
-        return run_suite(suite);
-}
+TESTS_MAIN("starts", .limit_s = UNLIMITED)

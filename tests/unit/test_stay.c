@@ -1,5 +1,4 @@
 /* What gpumemctl free-all says of memory that is not in use and stays. */
-#include <check.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -41,7 +40,7 @@ static void must_say(const struct stay *stay, const char *name, const char *want
         ck_assert_str_eq(text, wanted);
 }
 
-START_TEST(each_process_and_reason_is_a_line)
+TEST(each_process_and_reason_is_a_line)
 {
         const struct block_row blocks[] = {
                 BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 1, USER, 40 * MIB),
@@ -75,9 +74,8 @@ START_TEST(each_process_and_reason_is_a_line)
                  "log");
         stays_deinit(&stays);
 }
-END_TEST
 
-START_TEST(what_is_in_use_or_cached_is_no_line)
+TEST(what_is_in_use_or_cached_is_no_line)
 {
         const struct block_row blocks[] = {
                 BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, MIB),
@@ -89,9 +87,8 @@ START_TEST(what_is_in_use_or_cached_is_no_line)
         ck_assert_uint_eq(stays.n, 0);
         stays_deinit(&stays);
 }
-END_TEST
 
-START_TEST(one_users_are_chosen)
+TEST(one_users_are_chosen)
 {
         const struct block_row blocks[] = {
                 BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 1, USER, MIB),
@@ -108,16 +105,5 @@ START_TEST(one_users_are_chosen)
         ck_assert_uint_eq(stays.stays[1].pid, 1);
         stays_deinit(&stays);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("stay");
-        TCase *tests = tcase_create("stay");
-
-        tcase_add_test(tests, each_process_and_reason_is_a_line);
-        tcase_add_test(tests, what_is_in_use_or_cached_is_no_line);
-        tcase_add_test(tests, one_users_are_chosen);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("stay")

@@ -197,7 +197,7 @@ static bool is_over(uint64_t round)
         return round <= streams_done_rounds(&streams, CONTEXT);
 }
 
-START_TEST(without_streams_there_is_no_round)
+TEST(without_streams_there_is_no_round)
 {
         ck_assert_uint_eq(streams_begin_round(&streams, CONTEXT), 0);
         register_all();
@@ -208,9 +208,8 @@ START_TEST(without_streams_there_is_no_round)
                 ck_assert_int_eq(unregister(i), 0);
         ck_assert(!streams_forgive(&streams));
 }
-END_TEST
 
-START_TEST(a_round_is_over_with_the_last_stream)
+TEST(a_round_is_over_with_the_last_stream)
 {
         uint64_t round;
 
@@ -225,9 +224,8 @@ START_TEST(a_round_is_over_with_the_last_stream)
         ck_assert(is_over(round));
         ck_assert(driver.current == NULL);
 }
-END_TEST
 
-START_TEST(later_work_is_a_later_rounds)
+TEST(later_work_is_a_later_rounds)
 {
         uint64_t first, second;
 
@@ -243,10 +241,9 @@ START_TEST(later_work_is_a_later_rounds)
         finish(2);
         ck_assert(is_over(second));
 }
-END_TEST
 
 /* Each caller that asks meanwhile waits for the same round. */
-START_TEST(a_capture_owes_a_round)
+TEST(a_capture_owes_a_round)
 {
         uint64_t first, second;
 
@@ -273,10 +270,9 @@ START_TEST(a_capture_owes_a_round)
         ck_assert(is_over(first));
         ck_assert(is_over(second));
 }
-END_TEST
 
 /* A program makes many calls while it captures. */
-START_TEST(while_a_capture_lasts_one_stream_is_asked)
+TEST(while_a_capture_lasts_one_stream_is_asked)
 {
         unsigned n;
 
@@ -289,10 +285,9 @@ START_TEST(while_a_capture_lasts_one_stream_is_asked)
         ck_assert_uint_eq(driver.n_looks[1] + driver.n_looks[3], n);
         driver.captures[2] = false;
 }
-END_TEST
 
 /* The capture begins between the look and the record: the event is not asked for. */
-START_TEST(a_mark_that_a_capture_caught_is_made_again)
+TEST(a_mark_that_a_capture_caught_is_made_again)
 {
         uint64_t round;
 
@@ -309,10 +304,9 @@ START_TEST(a_mark_that_a_capture_caught_is_made_again)
         finish(2);
         ck_assert(is_over(round));
 }
-END_TEST
 
 /* Streams that were marked before one captured are marked again: there may be work in them since. */
-START_TEST(no_mark_of_a_round_that_failed_counts)
+TEST(no_mark_of_a_round_that_failed_counts, .to = N_STREAMS)
 {
         uint64_t round;
 
@@ -330,7 +324,6 @@ START_TEST(no_mark_of_a_round_that_failed_counts)
         }
         ck_assert(is_over(round));
 }
-END_TEST
 
 static CUresult CUDAAPI record_in_a_short_capture(CUevent event, CUstream handle)
 {
@@ -341,7 +334,7 @@ static CUresult CUDAAPI record_in_a_short_capture(CUevent event, CUstream handle
 }
 
 /* It began and ended between the two looks. */
-START_TEST(a_mark_that_a_short_capture_caught_is_made_again)
+TEST(a_mark_that_a_short_capture_caught_is_made_again)
 {
         struct cuda short_capture = cuda;
         uint64_t round;
@@ -357,9 +350,8 @@ START_TEST(a_mark_that_a_short_capture_caught_is_made_again)
         streams_catch_up(&streams);
         ck_assert(is_over(round));
 }
-END_TEST
 
-START_TEST(work_of_a_stream_that_was_unregistered_counts)
+TEST(work_of_a_stream_that_was_unregistered_counts)
 {
         uint64_t before, after;
 
@@ -379,9 +371,8 @@ START_TEST(work_of_a_stream_that_was_unregistered_counts)
         ck_assert(is_over(streams_begin_round(&streams, CONTEXT)));
         ck_assert_uint_eq(driver.n_looks[1] + driver.n_records[1], 0);
 }
-END_TEST
 
-START_TEST(the_last_stream_may_go)
+TEST(the_last_stream_may_go)
 {
         uint64_t round;
 
@@ -396,9 +387,8 @@ START_TEST(the_last_stream_may_go)
         ck_assert_uint_eq(streams_begin_round(&streams, CONTEXT), 0);
         ck_assert_int_eq(unregister(1), GPUMEM_E_NOT_REGISTERED);
 }
-END_TEST
 
-START_TEST(streams_are_registered_and_unregistered_as_often)
+TEST(streams_are_registered_and_unregistered_as_often)
 {
         register_one(1);
         register_one(1);
@@ -408,10 +398,9 @@ START_TEST(streams_are_registered_and_unregistered_as_often)
         ck_assert_int_eq(unregister(1), 0);
         ck_assert_int_eq(unregister(1), GPUMEM_E_NOT_REGISTERED);
 }
-END_TEST
 
 /* Also for those who wait for a round that is owed. */
-START_TEST(with_the_context_all_rounds_are_over)
+TEST(with_the_context_all_rounds_are_over, .to = 4)
 {
         uint64_t round;
 
@@ -432,10 +421,9 @@ START_TEST(with_the_context_all_rounds_are_over)
         ck_assert_uint_eq(driver.n_records[1], 0);
         ck_assert_uint_eq(streams.n_registered, 0);
 }
-END_TEST
 
 /* There are not more and more events. */
-START_TEST(a_stream_that_does_not_end_holds_few_events)
+TEST(a_stream_that_does_not_end_holds_few_events)
 {
         uint64_t last = 0;
 
@@ -448,10 +436,9 @@ START_TEST(a_stream_that_does_not_end_holds_few_events)
         finish(1);
         ck_assert(is_over(last));
 }
-END_TEST
 
 /* The last of many events is recorded again, and stands for all rounds that had it. */
-START_TEST(a_round_whose_event_was_recorded_again_is_over_later)
+TEST(a_round_whose_event_was_recorded_again_is_over_later)
 {
         register_one(1);
         for (unsigned i = 1; i <= 1000; i++) {
@@ -465,10 +452,9 @@ START_TEST(a_round_whose_event_was_recorded_again_is_over_later)
         finish(1);
         ck_assert(is_over(1000));
 }
-END_TEST
 
 /* A driver that fails owes the round, and the next call tries again. */
-START_TEST(a_driver_that_fails_is_asked_again)
+TEST(a_driver_that_fails_is_asked_again)
 {
         uint64_t round;
 
@@ -482,9 +468,8 @@ START_TEST(a_driver_that_fails_is_asked_again)
         ck_assert(is_over(round));
         ck_assert_int_eq(unregister(1), 0);
 }
-END_TEST
 
-START_TEST(the_way_is_read_from_the_environment)
+TEST(the_way_is_read_from_the_environment, .to = 6)
 {
         static const struct {
                 const char *text;
@@ -507,30 +492,5 @@ START_TEST(the_way_is_read_from_the_environment)
         ck_assert_int_eq(streams_open(&read, NULL), 0);
         streams_deinit(&read);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("streams");
-        TCase *tests = tcase_create("streams");
-
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, without_streams_there_is_no_round);
-        tcase_add_test(tests, a_round_is_over_with_the_last_stream);
-        tcase_add_test(tests, later_work_is_a_later_rounds);
-        tcase_add_test(tests, a_capture_owes_a_round);
-        tcase_add_test(tests, while_a_capture_lasts_one_stream_is_asked);
-        tcase_add_test(tests, a_mark_that_a_capture_caught_is_made_again);
-        tcase_add_loop_test(tests, no_mark_of_a_round_that_failed_counts, 0, N_STREAMS);
-        tcase_add_test(tests, a_mark_that_a_short_capture_caught_is_made_again);
-        tcase_add_test(tests, work_of_a_stream_that_was_unregistered_counts);
-        tcase_add_test(tests, the_last_stream_may_go);
-        tcase_add_test(tests, streams_are_registered_and_unregistered_as_often);
-        tcase_add_loop_test(tests, with_the_context_all_rounds_are_over, 0, 4);
-        tcase_add_test(tests, a_stream_that_does_not_end_holds_few_events);
-        tcase_add_test(tests, a_round_whose_event_was_recorded_again_is_over_later);
-        tcase_add_test(tests, a_driver_that_fails_is_asked_again);
-        tcase_add_loop_test(tests, the_way_is_read_from_the_environment, 0, 6);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("streams", .start = start, .stop = stop)

@@ -33,7 +33,7 @@ static void expect_text(const struct table *table, const char *wanted)
 }
 
 /* Nothing stands behind the last column of texts. */
-START_TEST(columns_are_as_wide_as_their_widest_cell)
+TEST(columns_are_as_wide_as_their_widest_cell)
 {
         struct table table = TABLE_NULL;
 
@@ -49,9 +49,8 @@ START_TEST(columns_are_as_wide_as_their_widest_cell)
         table_deinit(&table);
         ck_assert_ptr_null(table.rows);
 }
-END_TEST
 
-START_TEST(numbers_may_stand_last)
+TEST(numbers_may_stand_last)
 {
         struct table table = TABLE_NULL;
 
@@ -62,10 +61,9 @@ START_TEST(numbers_may_stand_last)
                             "a     12\n");
         table_deinit(&table);
 }
-END_TEST
 
 /* The widest there is, and where another digit comes. */
-START_TEST(short_sizes_have_five_characters)
+TEST(short_sizes_have_five_characters)
 {
         static const struct {
                 uint64_t n_bytes;
@@ -93,16 +91,5 @@ START_TEST(short_sizes_have_five_characters)
                 ck_assert_uint_le(strlen(cell), 5);
         }
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("table");
-        TCase *tests = tcase_create("table");
-
-        tcase_add_test(tests, columns_are_as_wide_as_their_widest_cell);
-        tcase_add_test(tests, numbers_may_stand_last);
-        tcase_add_test(tests, short_sizes_have_five_characters);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("table")

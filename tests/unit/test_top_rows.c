@@ -62,7 +62,7 @@ static void expect_pids(const uint32_t *wanted, unsigned n_wanted)
 #define EXPECT_PIDS(...) \
         expect_pids((const uint32_t[]){__VA_ARGS__}, ARRAY_SIZE(((const uint32_t[]){__VA_ARGS__})))
 
-START_TEST(a_process_is_one_row)
+TEST(a_process_is_one_row)
 {
         make(PROTO_ALL_POOLS);
         top_rows_sort(rows, n_rows, TOP_PID, false);
@@ -79,18 +79,16 @@ START_TEST(a_process_is_one_row)
         ck_assert_uint_eq(rows[0].n_leased, 4 * MIB);
         ck_assert_uint_eq(rows[0].state, LISTED_OTHERS);
 }
-END_TEST
 
-START_TEST(of_one_pool_only_who_has_blocks_there)
+TEST(of_one_pool_only_who_has_blocks_there)
 {
         make(1);
         top_rows_sort(rows, n_rows, TOP_LEASED, false);
         EXPECT_PIDS(71, 72);
         ck_assert_str_eq(rows[0].program, "a");
 }
-END_TEST
 
-START_TEST(the_largest_stand_first)
+TEST(the_largest_stand_first)
 {
         static const struct {
                 enum top_sort sort;
@@ -113,15 +111,13 @@ START_TEST(the_largest_stand_first)
                 ck_assert_ptr_nonnull(top_sort_name((enum top_sort)i));
         ck_assert_ptr_null(top_sort_name(TOP_SORTS));
 }
-END_TEST
 
-START_TEST(nothing_is_no_rows)
+TEST(nothing_is_no_rows)
 {
         ck_assert_int_eq(top_rows_make(NULL, 0, NULL, 0, PROTO_ALL_POOLS, &rows, &n_rows), 0);
         ck_assert_uint_eq(n_rows, 0);
         top_rows_sort(rows, 0, TOP_PROGRAM, true);
 }
-END_TEST
 
 static void expect_bar(const struct pool_row *pool, const struct stats_row *stats, unsigned n_cells,
                        uint64_t whole, const char *wanted)
@@ -140,7 +136,7 @@ static void expect_bar(const struct pool_row *pool, const struct stats_row *stat
         ck_assert_uint_le(n, n_cells);
 }
 
-START_TEST(a_bar_is_the_whole_device)
+TEST(a_bar_is_the_whole_device)
 {
         const struct pool_row device = {.kind = GPUMEM_DEVICE, .n_capacity_bytes = 100};
         const struct pool_row pinned = {.kind = GPUMEM_PINNED, .n_capacity_bytes = 100};
@@ -157,10 +153,9 @@ START_TEST(a_bar_is_the_whole_device)
         expect_bar(&pinned, &stats, 10, 50, "||||||ii==");
         expect_bar(&device, &stats, 0, 100, "");
 }
-END_TEST
 
 /* Figures are of different moments, and may be of a daemon that lies. */
-START_TEST(a_bar_is_never_longer_than_it_may_be)
+TEST(a_bar_is_never_longer_than_it_may_be)
 {
         const struct pool_row device = {.kind = GPUMEM_DEVICE, .n_capacity_bytes = 100};
         const struct pool_row none = {.kind = GPUMEM_DEVICE};
@@ -172,20 +167,5 @@ START_TEST(a_bar_is_never_longer_than_it_may_be)
         expect_bar(&device, &odd, 10, 100, "i");
         expect_bar(&none, &odd, 10, 0, "i");
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("top_rows");
-        TCase *tests = tcase_create("top_rows");
-
-        tcase_add_checked_fixture(tests, NULL, clear);
-        tcase_add_test(tests, a_process_is_one_row);
-        tcase_add_test(tests, of_one_pool_only_who_has_blocks_there);
-        tcase_add_test(tests, the_largest_stand_first);
-        tcase_add_test(tests, nothing_is_no_rows);
-        tcase_add_test(tests, a_bar_is_the_whole_device);
-        tcase_add_test(tests, a_bar_is_never_longer_than_it_may_be);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("top_rows", .stop = clear)

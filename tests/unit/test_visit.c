@@ -14,23 +14,21 @@ static uint64_t time_of(enum visit_state state, enum visit_places places)
         return deadline_ms == UINT64_MAX ? deadline_ms : deadline_ms - SINCE_MS;
 }
 
-START_TEST(who_is_slow_is_hurried_while_others_wait)
+TEST(who_is_slow_is_hurried_while_others_wait)
 {
         ck_assert_uint_eq(time_of(VISIT_READING, VISIT_PLACES_FREE), 1000);
         ck_assert_uint_eq(time_of(VISIT_READING, VISIT_PLACES_TAKEN), 100);
         ck_assert_uint_eq(time_of(VISIT_WRITING, VISIT_PLACES_FREE), 5000);
         ck_assert_uint_eq(time_of(VISIT_WRITING, VISIT_PLACES_TAKEN), 500);
 }
-END_TEST
 
-START_TEST(who_waits_for_the_daemon_is_not)
+TEST(who_waits_for_the_daemon_is_not)
 {
         ck_assert_uint_eq(time_of(VISIT_WAITING, VISIT_PLACES_FREE), WAIT_MS);
         ck_assert_uint_eq(time_of(VISIT_WAITING, VISIT_PLACES_TAKEN), WAIT_MS);
 }
-END_TEST
 
-START_TEST(what_is_done_has_no_deadline)
+TEST(what_is_done_has_no_deadline)
 {
         static const enum visit_state states[] = {VISIT_SERVED, VISIT_LEFT, VISIT_CUT};
 
@@ -39,16 +37,5 @@ START_TEST(what_is_done_has_no_deadline)
                 ck_assert(time_of(states[i], VISIT_PLACES_TAKEN) == UINT64_MAX);
         }
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("visit");
-        TCase *tests = tcase_create("visit");
-
-        tcase_add_test(tests, who_is_slow_is_hurried_while_others_wait);
-        tcase_add_test(tests, who_waits_for_the_daemon_is_not);
-        tcase_add_test(tests, what_is_done_has_no_deadline);
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+TESTS_MAIN("visit")

@@ -51,7 +51,7 @@ static struct watch_report look(struct watch *watch)
         return report;
 }
 
-START_TEST(one_that_answers_is_not_left_behind)
+TEST(one_that_answers_is_not_left_behind)
 {
         struct watch_report report;
         struct watch *watch;
@@ -62,7 +62,6 @@ START_TEST(one_that_answers_is_not_left_behind)
         (void)watch_free(watch);
         ck_assert(!abandoned_workers_any());
 }
-END_TEST
 
 static const struct {
         const char *nvml_lines;
@@ -77,7 +76,7 @@ static const struct {
 };
 
 /* Library, device, set of events, its device. */
-START_TEST(what_fails_at_the_start_is_not_known)
+TEST(what_fails_at_the_start_is_not_known, .to = ARRAY_SIZE(failures))
 {
         struct watch_report report;
         struct watch *watch;
@@ -88,9 +87,8 @@ START_TEST(what_fails_at_the_start_is_not_known)
         ck_assert_int_eq(report.nvml.n_xids != NVML_UNKNOWN, failures[_i].knows_xids);
         (void)watch_free(watch);
 }
-END_TEST
 
-START_TEST(one_that_hangs_is_left_behind_and_that_is_known)
+TEST(one_that_hangs_is_left_behind_and_that_is_known)
 {
         struct watch *watch;
 
@@ -99,15 +97,5 @@ START_TEST(one_that_hangs_is_left_behind_and_that_is_known)
         (void)watch_free(watch);
         ck_assert(abandoned_workers_any());
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("watch");
-        TCase *tcase = contract_case(suite, "watch");
-
-        tcase_add_test(tcase, one_that_answers_is_not_left_behind);
-        tcase_add_loop_test(tcase, what_fails_at_the_start_is_not_known, 0, ARRAY_SIZE(failures));
-        tcase_add_test(tcase, one_that_hangs_is_left_behind_and_that_is_known);
-        return contract_main(suite);
-}
+CONTRACT_MAIN("watch")

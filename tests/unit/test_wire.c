@@ -1,5 +1,4 @@
 /* wire: frames and their fds over a real socket; what must not come is refused, and no fd is lost. */
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +55,7 @@ static int receive(enum proto_sender sender, struct frame *ret_frame, struct fds
         return wire_receive(ends[1], sender, ret_frame, ret_fds, &reason);
 }
 
-START_TEST(a_frame_brings_its_fd)
+TEST(a_frame_brings_its_fd)
 {
         struct frame frame = leased_frame(), received;
         struct fdset fds = FDSET_NULL;
@@ -76,9 +75,8 @@ START_TEST(a_frame_brings_its_fd)
         closep(&fd);
         closep(&file);
 }
-END_TEST
 
-START_TEST(the_daemon_takes_no_fd)
+TEST(the_daemon_takes_no_fd)
 {
         struct frame frame = leased_frame(), received;
         struct fdset fds = FDSET_NULL;
@@ -91,10 +89,9 @@ START_TEST(the_daemon_takes_no_fd)
         ck_assert_uint_eq(count_fds(), n_before);
         closep(&file);
 }
-END_TEST
 
 /* One fd where the message carries none; more than the receiver takes; fewer than the header says. */
-START_TEST(a_wrong_number_of_fds_is_refused)
+TEST(a_wrong_number_of_fds_is_refused)
 {
         static const struct {
                 unsigned n_said, n_sent;
@@ -128,9 +125,8 @@ START_TEST(a_wrong_number_of_fds_is_refused)
         }
         closep(&file);
 }
-END_TEST
 
-START_TEST(an_end_is_no_empty_datagram)
+TEST(an_end_is_no_empty_datagram)
 {
         struct frame received;
         struct fdset fds = FDSET_NULL;
@@ -141,9 +137,8 @@ START_TEST(an_end_is_no_empty_datagram)
         closep(&ends[0]);
         ck_assert_int_eq(receive(FROM_CLIENT, &received, &fds), GPUMEM_E_DISCONNECTED);
 }
-END_TEST
 
-START_TEST(what_came_before_the_end_is_read)
+TEST(what_came_before_the_end_is_read)
 {
         struct frame frame = FRAME_NULL, received;
         struct fdset fds = FDSET_NULL;
@@ -156,9 +151,8 @@ START_TEST(what_came_before_the_end_is_read)
         ck_assert_uint_eq(received.unmapped.lease, 5);
         ck_assert_int_eq(receive(FROM_CLIENT, &received, &fds), GPUMEM_E_DISCONNECTED);
 }
-END_TEST
 
-START_TEST(too_many_bytes_are_refused)
+TEST(too_many_bytes_are_refused)
 {
         char bytes[4096] = {0};
         struct frame received;
@@ -167,9 +161,8 @@ START_TEST(too_many_bytes_are_refused)
         ck_assert_int_eq(send(ends[0], bytes, sizeof(bytes), 0), (ssize_t)sizeof(bytes));
         ck_assert_int_eq(receive(FROM_CLIENT, &received, &fds), GPUMEM_E_BAD_FRAME);
 }
-END_TEST
 
-START_TEST(a_full_socket_says_so)
+TEST(a_full_socket_says_so)
 {
         struct frame frame = FRAME_NULL;
         int r = 0;
@@ -181,26 +174,5 @@ START_TEST(a_full_socket_says_so)
         closep(&ends[1]);
         ck_assert_int_eq(wire_send(ends[0], &frame, NULL), GPUMEM_E_DISCONNECTED);
 }
-END_TEST
 
-static Suite *wire_suite(void)
-{
-        Suite *suite = suite_create("wire");
-        TCase *tests = tcase_create("frames");
-
-        tcase_add_checked_fixture(tests, open_ends, close_ends);
-        tcase_add_test(tests, a_frame_brings_its_fd);
-        tcase_add_test(tests, the_daemon_takes_no_fd);
-        tcase_add_test(tests, a_wrong_number_of_fds_is_refused);
-        tcase_add_test(tests, an_end_is_no_empty_datagram);
-        tcase_add_test(tests, what_came_before_the_end_is_read);
-        tcase_add_test(tests, too_many_bytes_are_refused);
-        tcase_add_test(tests, a_full_socket_says_so);
-        suite_add_tcase(suite, tests);
-        return suite;
-}
-
-int main(void)
-{
-        return run_suite(wire_suite());
-}
+TESTS_MAIN("frames", .start = open_ends, .stop = close_ends)
